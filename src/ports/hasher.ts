@@ -1,0 +1,20 @@
+/**
+ * Synchronous, incremental hashing (design §4): native where the runtime has it, @noble/hashes
+ * otherwise. SubtleCrypto has neither MD5 nor increments.
+ */
+export type HashName = 'md5' | 'sha1' | 'sha256' | 'crc32' | 'crc32c' | 'crc64nvme';
+
+export interface Hash {
+  update(bytes: Uint8Array): void;
+  /** Big-endian for the CRCs, as the protocol sends them. Call once. */
+  digest(): Uint8Array;
+}
+
+export interface Hasher {
+  create(name: HashName): Hash;
+  once(name: HashName, bytes: Uint8Array): Uint8Array;
+  /** Lowercase hex of SHA-256 of a text, the commonest need of a signature. */
+  sha256Hex(text: string): string;
+  hmacSha256(key: Uint8Array, data: Uint8Array | string): Uint8Array;
+  hmacSha1(key: Uint8Array, data: Uint8Array | string): Uint8Array;
+}

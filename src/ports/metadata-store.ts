@@ -1,0 +1,213 @@
+/**
+ * The metadata port: partitioned records with conditional commits (design §5, spec items 2, 3 and 5).
+ *
+ * The port promises only what its weakest backend can keep. Every promise written here is a case of the
+ * contract suite (`test/contract/metadata-store.ts`), and each backend passes that suite.
+ */
+
+/** How a column is kept. `json` is any JSON value, `blob` bytes, `int` a safe integer. */
+export type ColumnType = 'text' | 'int' | 'bool' | 'json' | 'blob';
+
+/**
+ * - `conditional`: every write states the revision it expects, or that the row is absent.
+ * - `plain`: writes win unconditionally and are safe to repeat.
+ * - `counter`: rows are only added to, by `add` side changes.
+ * Conditional and plain writes never meet on one table.
+ */
+export type TableKind = 'conditional' | 'plain' | 'counter';
+
+/** A table is declared once; each backend derives its own physical layout from the declaration. */
+export interface Table<Row extends object, Partition extends string, Sort extends string> {
+  readonly name: string;
+  readonly kind: TableKind;
+  /** Rows are read and committed one partition at a time. */
+  readonly partition: readonly Partition[];
+  /** Order inside a partition: text by UTF-8 bytes, int by value; a leading `-` sorts descending. */
+  readonly sort: readonly (Sort | `-${Sort}`)[];
+  /** The sort column whose hash spreads a partition over shards, where the backend needs shards. */
+  readonly spreadBy?: Sort;
+  readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the bound of a generic, never a value.
+export type AnyTable = Table<any, any, any>;
+export type RowOf<T> = T extends Table<infer Row, string, string> ? Row : never;
+export type PartitionOf<T> = T extends Table<infer Row, infer P, string> ? Pick<Row, P & keyof Row> : never;
+export type SortOf<T> = T extends Table<infer Row, string, infer S> ? Pick<Row, S & keyof Row> : never;
+
+/** Declares a table: `table<Row>()({ name, kind, partition, sort, columns })`. */
+export const table =
+  <Row extends object>() =>
+  <const P extends keyof Row & string, const S extends keyof Row & string>(
+    declared: Table<Row, P, S>,
+  ): Table<Row, P, S> =>
+    declared;
+
+/** Changes with every write of a row; equal revisions mean an untouched row. Opaque. */
+export type Revision = string & { readonly brand: 'Revision' };
+
+export interface Stored<Row> {
+  readonly row: Row;
+  readonly revision: Revision;
+}
+
+/** One partition of one table: the only place where a read, scan or commit can happen. */
+export interface At<T> {
+  readonly table: T;
+  readonly in: PartitionOf<T>;
+  /** How many shards the partition is spread over; backends without shards ignore it. Default 1. */
+  readonly ways?: number;
+  /**
+   * The fence generation that this writer believes in. Every commit is refused unless the partition
+   * stands at exactly this generation. A partition that was never fenced stands at 0.
+   */
+  readonly fence?: number;
+}
+
+/**
+ * A stretch of a partition in sort order. A partial key names a prefix of the sort columns:
+ * `from` starts at the first row that matches it or lies beyond, `after` skips every row that matches
+ * it, `before` ends ahead of the first row that matches it.
+ */
+export interface Range<T> {
+  readonly from?: Partial<SortOf<T>>;
+  readonly after?: Partial<SortOf<T>>;
+  readonly before?: Partial<SortOf<T>>;
+  /** Scan from the end of the range to its start. */
+  readonly reverse?: boolean;
+  /** Read one shard only (backends that shard); the others yield every row in shard 0. */
+  readonly shard?: number;
+}
+
+/** A forward reader over a range, shards already merged into one order. Holds no lock. */
+export interface Cursor<T> {
+  /** Up to `count` further rows; an empty array says that the range is exhausted. */
+  next(count: number): Promise<readonly Stored<RowOf<T>>[]>;
+  /**
+   * Skips ahead to the first row that matches `key` or lies beyond, without reading what is between.
+   * With `past`, also skips the rows that match it. Never moves back.
+   */
+  seek(key: Partial<SortOf<T>>, options?: { readonly past?: boolean }): void;
+}
+
+export type Change<T> =
+  | {
+      readonly put: RowOf<T>;
+      /** `'any'` on plain tables only; a conditional table takes `'absent'` or a revision. */
+      readonly expect: 'absent' | 'any' | Revision;
+      /** Store time (ms) from which the row is gone for every reader. */
+      readonly expiresAt?: number;
+    }
+  | { readonly remove: SortOf<T>; readonly expect: 'any' | Revision }
+  /** Writes nothing; refuses the commit unless the row is as expected. Conditional tables only. */
+  | { readonly check: SortOf<T>; readonly expect: 'absent' | Revision };
+
+/** A write that happens if and only if the commit applied, and before the commit returns. */
+export type SideChange =
+  | { readonly at: At<AnyTable>; readonly put: object; readonly expiresAt?: number }
+  | { readonly at: At<AnyTable>; readonly remove: object }
+  /** Adds to the `int` columns of a `counter` row, which starts at 0; exactly once per commit. */
+  | {
+      readonly at: At<AnyTable>;
+      readonly add: object;
+      readonly by: { readonly [column: string]: number };
+    };
+
+export type Outcome<T> =
+  /** Every row that this commit put carries `revision`. */
+  | { readonly applied: true; readonly revision: Revision }
+  | {
+      readonly applied: false;
+      /**
+       * - `conflict`: a row was not as expected; `current` is the row of the first failing change.
+       * - `fenced`: the partition stands at another generation, given as `fence`.
+       * - `abandoned`: the op was swept or aborted; nothing can be committed under it any more.
+       */
+      readonly because: 'conflict' | 'fenced' | 'abandoned';
+      readonly current?: Stored<RowOf<T>>;
+      readonly fence?: number;
+    };
+
+/**
+ * A write in progress. Its id names the bytes that it stores (`<op id>.<n>`), is never reused, and
+ * sorts by time. As long as the process lives and has not ended it, it is not abandoned.
+ */
+export interface Op {
+  readonly id: string;
+}
+
+/** What the sweep gets to examine: bytes named under `prefix` may lack an owner. */
+export interface Abandoned {
+  readonly prefix: string;
+  /** The cluster that the bytes went to, where the backend knows it. */
+  readonly cluster?: string;
+}
+
+export interface CommitOptions {
+  readonly op?: Op;
+  readonly then?: readonly SideChange[];
+}
+
+export interface NodeHealth {
+  readonly name: string;
+  readonly dataCenter: string;
+  readonly rack: string;
+  readonly releaseVersion: string;
+  readonly schemaVersion: string;
+  readonly state: string;
+}
+
+export interface MetadataHealth {
+  readonly nodes: readonly NodeHealth[];
+  readonly warnings: readonly string[];
+}
+
+/** Commit bounds that every backend takes (design §5, "Row size"). */
+export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 16 * 1024 } as const;
+
+/** Everything that the service asks of a metadata backend. A read sees every write acknowledged before it began, in every process. */
+export interface MetadataStore {
+  get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined>;
+  scan<T extends AnyTable>(at: At<T>, range?: Range<T>): Cursor<T>;
+
+  /**
+   * Registers the intent to store bytes and commit them, durably, before the first byte is stored.
+   * @param intent the cluster that the bytes go to
+   */
+  begin(intent: { readonly cluster: string }): Promise<Op>;
+  /** All changes or none, inside one partition (where it spreads: one spread value); durable on return. */
+  commit<T extends AnyTable>(
+    at: At<T>,
+    changes: readonly Change<T>[],
+    options?: CommitOptions,
+  ): Promise<Outcome<T>>;
+  /** Ends an op: whatever was stored under it is owned by a row or queued for deletion. Idempotent. */
+  end(op: Op): Promise<void>;
+  /** On return no commit under this op can apply any more. What applied before stands: the rows tell. */
+  abort(opId: string): Promise<void>;
+  /** Takes the intents whose process has died: on return nothing can be committed under any of them. */
+  abandoned(): Promise<readonly Abandoned[]>;
+  /** Forgets an abandoned intent, once its bytes are owned or queued. */
+  settle(intent: Abandoned): Promise<void>;
+
+  /** Applies side changes alone, atomically per partition at least. For plain and counter tables. */
+  apply(changes: readonly SideChange[]): Promise<void>;
+  /** Read, change, write without a lost update; the row carries no other condition. */
+  update<T extends AnyTable>(
+    at: At<T>,
+    key: SortOf<T>,
+    change: (row: RowOf<T> | undefined) => RowOf<T>,
+  ): Promise<RowOf<T>>;
+  /** Deletes a finished range of a plain table as one deletion. */
+  clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void>;
+
+  /** The generation of a partition (of its lowest shard, where it spreads). */
+  fence<T extends AnyTable>(at: At<T>): Promise<number>;
+  /** Raises a partition, on every shard, to at least `generation`; never lowers it. */
+  raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void>;
+
+  /** The store's clock in ms since the epoch: expiry and leases are judged by it. */
+  now(): Promise<number>;
+  health(): Promise<MetadataHealth>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,31 @@
+/** What the service says about itself: logs, counters and durations, all through one port. */
+export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface Telemetry {
+  log(level: LogLevel, message: string, fields?: Fields): void;
+  /** One answered request. */
+  request(observed: {
+    readonly operation: string;
+    readonly method: string;
+    readonly status: number;
+    readonly code: string | undefined;
+    readonly durationMs: number;
+  }): void;
+  /** One call to a backend, for example `metadata.commit` or `data.write`. */
+  backend(call: string, durationMs: number): void;
+  workerPanicked(worker: string, shard: string): void;
+  workerLeads(worker: string, leads: boolean): void;
+  /** The text of `/metrics`, in the Prometheus exposition format. */
+  metrics(): Promise<string>;
+}
+
+/** Says nothing; for embedding and tests that do not look. */
+export const silentTelemetry: Telemetry = {
+  log: () => {},
+  request: () => {},
+  backend: () => {},
+  workerPanicked: () => {},
+  workerLeads: () => {},
+  metrics: async () => '',
+};
