@@ -1,0 +1,42 @@
+/** Who calls. Stamped once by the authentication layer and never derived again (spec "Authentication" 1). */
+export interface Credential {
+  readonly accessKey: string;
+  readonly secretKey: string;
+  /** The account that the key belongs to; buckets belong to accounts. */
+  readonly owner: string;
+  readonly displayName: string;
+  readonly email?: string;
+  /** The account's root user. */
+  readonly root: boolean;
+  /** May use `/admin` and the operator queries. */
+  readonly operator: boolean;
+}
+
+/** `undefined` stands for anonymous. */
+export type Identity = Omit<Credential, 'secretKey'> | undefined;
+
+export interface Credentials {
+  find(accessKey: string): Promise<Credential | undefined>;
+}
+
+/** The verified body of a request. */
+export interface Payload {
+  /** Length of the content once decoded, when the request tells it. */
+  readonly length: number | undefined;
+  /** The content, decoded and verified on the way: throws a refusal before its end if it is not what was signed. */
+  readonly content: AsyncIterable<Uint8Array>;
+  /** Trailing headers by lower-case name; complete when `content` has ended. */
+  readonly trailers: ReadonlyMap<string, string>;
+  /** Trailing headers that the request announced. */
+  readonly announced: readonly string[];
+  /** Hex SHA-256 that the content must have, where the request signed it. */
+  readonly sha256: string | undefined;
+}
+
+/** What authentication establishes about a request. */
+export interface Authenticated {
+  readonly identity: Identity;
+  /** The dialect of the signature; for anonymous requests the one their headers show, if any. */
+  readonly dialect: 'amz' | 'store' | undefined;
+  readonly payload: Payload;
+}

@@ -1,0 +1,37 @@
+/** The one way to refuse a request: `throw fail('NoSuchKey', { Key: key })` (style 19). */
+import type { ErrorCode } from './codes.ts';
+
+/** Extra elements of the error body; `message` replaces the catalogue's text, `cause` is only logged. */
+export interface RefusalDetails {
+  readonly message?: string;
+  readonly cause?: unknown;
+  /** Seconds after which the client should retry, where it is not the catalogue's. */
+  readonly retryAfter?: number;
+  /** Further reply headers (bare names take the dialect's prefix when they start with `*-`). */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Elements beside Code and Message, such as `Key` or `ArgumentName`. */
+  readonly elements?: Readonly<Record<string, string | number>>;
+}
+
+export class Refusal extends Error {
+  readonly code: ErrorCode;
+  readonly details: RefusalDetails;
+
+  constructor(code: ErrorCode, details: RefusalDetails) {
+    super(details.message ?? code, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.details = details;
+    this.name = 'Refusal';
+  }
+}
+
+/** A refusal is an ordinary outcome: it carries no stack trace, which would cost more than the refusal. */
+export function fail(code: ErrorCode, details: RefusalDetails | string = {}): Refusal {
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = 0;
+  try {
+    return new Refusal(code, typeof details === 'string' ? { message: details } : details);
+  } finally {
+    Error.stackTraceLimit = limit;
+  }
+}

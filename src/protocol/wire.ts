@@ -1,0 +1,108 @@
+/**
+ * What arrived, untouched by any normalisation (design §4): `new Request()` rewrites dot segments, `%2e`,
+ * `\` and tabs, and joins repeated headers; a signature over the original then fails. Authentication,
+ * addressing and policy read only this.
+ */
+import { fail } from '../errors/refusal.ts';
+
+export interface Wire {
+  readonly method: string;
+  /** The request target in origin form, exactly as it stood in the request line: raw path and query. */
+  readonly target: string;
+  readonly headers: WireHeaders;
+  /** Address of the peer, '' where the runtime does not tell. */
+  readonly remote: string;
+  /** Whether the request came over TLS. */
+  readonly secure: boolean;
+}
+
+/** A request before anything is known about it. */
+export interface Incoming {
+  readonly wire: Wire;
+  /** The raw body; undefined when there is none. Single use. */
+  readonly body: AsyncIterable<Uint8Array> | undefined;
+  /** Aborts when the client goes away. */
+  readonly signal: AbortSignal;
+}
+
+/** Request headers in arrival order; names are matched in lower case. */
+export class WireHeaders {
+  readonly #values = new Map<string, string | string[]>();
+
+  /** @param flat `[name, value, name, value, …]` as Node's `rawHeaders` gives them */
+  constructor(flat: readonly string[]) {
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      const name = (flat[i] as string).toLowerCase();
+      const value = flat[i + 1] as string;
+      const known = this.#values.get(name);
+      if (known === undefined) this.#values.set(name, value);
+      else if (typeof known === 'string') this.#values.set(name, [known, value]);
+      else known.push(value);
+    }
+  }
+
+  /** The value, repeated ones joined with a comma. */
+  get(name: string): string | undefined {
+    const value = this.#values.get(name);
+    return typeof value === 'object' ? value.join(',') : value;
+  }
+  all(name: string): readonly string[] {
+    const value = this.#values.get(name);
+    return value === undefined ? [] : typeof value === 'string' ? [value] : value;
+  }
+  has(name: string): boolean {
+    return this.#values.has(name);
+  }
+  /** Lower-case names, each once, in order of first arrival. */
+  names(): IterableIterator<string> {
+    return this.#values.keys();
+  }
+}
+
+/** Percent-decoding as UTF-8; anything that does not decode is refused, never guessed at. */
+export function percentDecode(text: string): string {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw fail('InvalidURI', `"${text.slice(0, 200)}" is not valid percent-encoded UTF-8`);
+  }
+}
+
+/** Query parameters in order of arrival, decoded; a `+` is a space, as in a form. */
+export class Query {
+  /** Decoded `[name, value]` pairs; a name without `=` has the value ''. */
+  readonly pairs: readonly (readonly [string, string])[];
+
+  constructor(raw: string) {
+    this.pairs =
+      raw === ''
+        ? []
+        : raw
+            .split('&')
+            .filter((part) => part !== '')
+            .map((part) => {
+              const at = part.indexOf('=');
+              const [name, value] = at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)];
+              return [decodePlus(name), decodePlus(value)] as const;
+            });
+  }
+  get(name: string): string | undefined {
+    return this.pairs.find(([known]) => known === name)?.[1];
+  }
+  has(name: string): boolean {
+    return this.pairs.some(([known]) => known === name);
+  }
+}
+
+const decodePlus = (text: string): string =>
+  percentDecode(text.includes('+') ? text.replaceAll('+', ' ') : text);
+
+/** Splits a request target into its raw path and raw query; absolute-form targets lose their origin. */
+export function splitTarget(target: string): { readonly path: string; readonly query: string } {
+  const origin = /^https?:\/\/[^/?#]*/i.exec(target);
+  const local = origin ? target.slice(origin[0].length) : target;
+  const at = local.indexOf('?');
+  const path = at < 0 ? local : local.slice(0, at);
+  return { path: path.startsWith('/') ? path : `/${path}`, query: at < 0 ? '' : local.slice(at + 1) };
+}
