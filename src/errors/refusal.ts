@@ -25,13 +25,5 @@ export class Refusal extends Error {
   }
 }
 
-/** A refusal is an ordinary outcome: it carries no stack trace, which would cost more than the refusal. */
-export function fail(code: ErrorCode, details: RefusalDetails | string = {}): Refusal {
-  const limit = Error.stackTraceLimit;
-  Error.stackTraceLimit = 0;
-  try {
-    return new Refusal(code, typeof details === 'string' ? { message: details } : details);
-  } finally {
-    Error.stackTraceLimit = limit;
-  }
-}
+export const fail = (code: ErrorCode, details: RefusalDetails | string = {}): Refusal =>
+  new Refusal(code, typeof details === 'string' ? { message: details } : details);
