@@ -1,23 +1,10 @@
 /** Who calls. Stamped once by the authentication layer and never derived again (spec "Authentication" 1). */
-export interface Credential {
-  readonly accessKey: string;
-  readonly secretKey: string;
-  /** The account that the key belongs to; buckets belong to accounts. */
-  readonly owner: string;
-  readonly displayName: string;
-  readonly email?: string;
-  /** The account's root user. */
-  readonly root: boolean;
-  /** May use `/admin` and the operator queries. */
-  readonly operator: boolean;
-}
+import type { Credential } from '../ports/credentials.ts';
+
+export type { Credential, Credentials } from '../ports/credentials.ts';
 
 /** `undefined` stands for anonymous. */
 export type Identity = Omit<Credential, 'secretKey'> | undefined;
-
-export interface Credentials {
-  find(accessKey: string): Promise<Credential | undefined>;
-}
 
 /** The verified body of a request. */
 export interface Payload {

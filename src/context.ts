@@ -1,0 +1,20 @@
+/** Everything injected: what the service is built on, named once. Functions take the slice that they touch (style 9). */
+import type { Config } from './config.ts';
+import type { Clock } from './ports/clock.ts';
+import type { Credentials } from './ports/credentials.ts';
+import type { Hasher } from './ports/hasher.ts';
+import type { MetadataStore } from './ports/metadata-store.ts';
+import type { ObjectBytes } from './ports/object-bytes.ts';
+import type { Random } from './ports/random.ts';
+import type { Telemetry } from './ports/telemetry.ts';
+
+export interface Context {
+  readonly config: Config;
+  readonly metadata: MetadataStore;
+  readonly bytes: ObjectBytes;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly hasher: Hasher;
+  readonly credentials: Credentials;
+  readonly telemetry: Telemetry;
+}
