@@ -1,0 +1,338 @@
+/** The records (design §3, §5): every metadata table, declared once; layouts and docs derive from here. */
+import { table } from '../ports/metadata-store.ts';
+import type { Extent } from '../ports/object-bytes.ts';
+
+/** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
+export interface BucketRow {
+  readonly name: string;
+  /** Never reused: a bucket created again under the same name is another partition of objects. */
+  readonly id: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  /** The access key's user who created it. */
+  readonly creator: string;
+  readonly created: number;
+  readonly region: string;
+  readonly generation: number;
+  /** '' until versioning was first set. */
+  readonly versioning: '' | 'Enabled' | 'Suspended';
+  readonly objectLock: boolean;
+  /** The shard count N, fixed at creation. */
+  readonly shards: number;
+  readonly acl: string;
+  /** Store time since which a DeleteBucket has had it closed, 0 while open. */
+  readonly closedAt: number;
+}
+export const buckets = table<BucketRow>()({
+  name: 'buckets',
+  kind: 'conditional',
+  partition: ['name'],
+  sort: [],
+  columns: {
+    name: 'text',
+    id: 'text',
+    owner: 'text',
+    ownerName: 'text',
+    creator: 'text',
+    created: 'int',
+    region: 'text',
+    generation: 'int',
+    versioning: 'text',
+    objectLock: 'bool',
+    shards: 'int',
+    acl: 'text',
+    closedAt: 'int',
+  },
+});
+
+/** The buckets of an account, for ListBuckets. */
+export interface OwnedBucketRow {
+  readonly owner: string;
+  readonly name: string;
+  readonly created: number;
+  readonly region: string;
+}
+export const bucketsByOwner = table<OwnedBucketRow>()({
+  name: 'buckets_by_owner',
+  kind: 'plain',
+  partition: ['owner'],
+  sort: ['name'],
+  columns: { owner: 'text', name: 'text', created: 'int', region: 'text' },
+});
+
+/** Every bucket, for the background. */
+export interface AnyBucketRow {
+  readonly slot: number;
+  readonly name: string;
+}
+export const bucketsAll = table<AnyBucketRow>()({
+  name: 'buckets_all',
+  kind: 'plain',
+  partition: ['slot'],
+  sort: ['name'],
+  columns: { slot: 'int', name: 'text' },
+});
+
+/** A checksum of the content as the protocol shows it: base64, composite ones with `-<parts>`. */
+export interface Checksum {
+  readonly algorithm: 'CRC32' | 'CRC32C' | 'CRC64NVME' | 'SHA1' | 'SHA256';
+  readonly type: 'FULL_OBJECT' | 'COMPOSITE';
+  readonly value: string;
+}
+
+/** One part of a completed multipart object; `extent` holds its bytes. */
+export interface ManifestPart {
+  readonly number: number;
+  readonly extent: Extent;
+  readonly checksum?: string;
+}
+
+/**
+ * Where an object's bytes are: inline extents; the parts of a multipart object; or, for many parts, a
+ * reference to `manifests` rows of `manifestSegmentParts` parts each.
+ */
+export type Manifest =
+  | { readonly extents: readonly Extent[] }
+  | { readonly parts: readonly ManifestPart[] }
+  | {
+      readonly manifestId: string;
+      readonly partCount: number /** Where each segment begins. */;
+      readonly offsets: readonly number[];
+    };
+
+/** User metadata and the system headers that are stored and returned as they came. */
+export interface ObjectHeaders {
+  readonly user?: Readonly<Record<string, string>>;
+  readonly system?: Readonly<Record<string, string>>;
+  readonly tags?: readonly (readonly [string, string])[];
+}
+
+/** Live heads sort apart from marker heads and history, so that a listing reads live heads only. */
+export const liveSpace = 0;
+export const historySpace = 1;
+/** The `slot` of a head row; sorts before every version id, because versions sort descending. */
+export const headSlot = '~';
+
+/** One object version. The head of a key is its latest version: one read answers a GET. */
+export interface ObjectRow {
+  readonly bucketId: string;
+  readonly space: number;
+  readonly key: string;
+  /** `headSlot` for a head, else the version id. */
+  readonly slot: string;
+  /** Time-ordered; what the client sees, unless `isNull`. */
+  readonly version: string;
+  readonly isNull: boolean;
+  readonly marker: boolean;
+  /** On a head: the version id of the null version, when that lies in the history. */
+  readonly nullVersion?: string;
+  readonly modified: number;
+  readonly size: number;
+  /** Hex, without quotes; `<md5>-<n>` for n parts. */
+  readonly etag: string;
+  readonly storageClass: string;
+  readonly manifest: Manifest;
+  readonly headers: ObjectHeaders;
+  readonly checksum?: Checksum;
+  readonly owner: string;
+  /** The multipart session that it came from. */
+  readonly uploadId?: string;
+  readonly requestId: string;
+}
+export const objects = table<ObjectRow>()({
+  name: 'objects',
+  kind: 'conditional',
+  partition: ['bucketId'],
+  sort: ['space', 'key', '-slot'],
+  spreadBy: 'key',
+  columns: {
+    bucketId: 'text',
+    space: 'int',
+    key: 'text',
+    slot: 'text',
+    version: 'text',
+    isNull: 'bool',
+    marker: 'bool',
+    nullVersion: 'text',
+    modified: 'int',
+    size: 'int',
+    etag: 'text',
+    storageClass: 'text',
+    manifest: 'json',
+    headers: 'json',
+    checksum: 'json',
+    owner: 'text',
+    uploadId: 'text',
+    requestId: 'text',
+  },
+});
+
+/** Immutable stretches of large manifests, written before the head that names them. */
+export interface ManifestRow {
+  readonly id: string;
+  readonly segment: number;
+  readonly parts: readonly ManifestPart[];
+}
+export const manifests = table<ManifestRow>()({
+  name: 'manifests',
+  kind: 'plain',
+  partition: ['id'],
+  sort: ['segment'],
+  columns: { id: 'text', segment: 'int', parts: 'json' },
+});
+export const manifestSegmentParts = 64;
+
+/** What a multipart session is: row 0 of its partition. */
+export interface UploadSession {
+  readonly bucketId: string;
+  readonly bucket: string;
+  readonly key: string;
+  readonly state: 'uploading' | 'completing' | 'completed' | 'aborted';
+  /** NUL-separated cluster, bucket, key and backend upload id (spec item 10). */
+  readonly backendUploadId: string;
+  readonly initiated: number;
+  readonly storageClass: string;
+  readonly headers: ObjectHeaders;
+  readonly checksumAlgorithm?: Checksum['algorithm'];
+  readonly checksumType?: Checksum['type'];
+  readonly owner: string;
+  readonly initiator: string;
+  /** While `completing`: the op under which the object is committed, since when, and as which version. */
+  readonly completing?: { readonly op: string; readonly since: number; readonly version: string };
+  /** Once `completed`: what a retry with the same part list is answered. */
+  readonly result?: {
+    readonly digest: string;
+    readonly etag: string;
+    readonly version?: string;
+    readonly checksum?: Checksum;
+  };
+}
+export interface UploadPart {
+  readonly extent: Extent;
+  readonly etag: string;
+  readonly modified: number;
+  readonly checksum?: { readonly algorithm: Checksum['algorithm']; readonly value: string };
+}
+export interface UploadRow {
+  readonly uploadId: string;
+  /** 0 is the session, 1…10000 are parts. */
+  readonly part: number;
+  readonly session?: UploadSession;
+  readonly stored?: UploadPart;
+  readonly requestId: string;
+}
+export const uploads = table<UploadRow>()({
+  name: 'uploads',
+  kind: 'conditional',
+  partition: ['uploadId'],
+  sort: ['part'],
+  columns: { uploadId: 'text', part: 'int', session: 'json', stored: 'json', requestId: 'text' },
+});
+
+/** The open sessions of a bucket, for ListMultipartUploads. */
+export interface UploadIndexRow {
+  readonly bucketId: string;
+  readonly key: string;
+  readonly uploadId: string;
+  readonly initiated: number;
+  readonly storageClass: string;
+  readonly owner: string;
+  readonly initiator: string;
+  readonly checksumAlgorithm?: string;
+  readonly checksumType?: string;
+}
+export const uploadIndex = table<UploadIndexRow>()({
+  name: 'upload_index',
+  kind: 'plain',
+  partition: ['bucketId'],
+  sort: ['key', 'uploadId'],
+  spreadBy: 'key',
+  columns: {
+    bucketId: 'text',
+    key: 'text',
+    uploadId: 'text',
+    initiated: 'int',
+    storageClass: 'text',
+    owner: 'text',
+    initiator: 'text',
+    checksumAlgorithm: 'text',
+    checksumType: 'text',
+  },
+});
+
+/** Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. */
+export interface QueueRow {
+  readonly queue: string;
+  readonly slot: number;
+  /** Store time (ms) from which the row may be worked on. */
+  readonly due: number;
+  readonly id: string;
+  readonly task: unknown;
+  readonly attempts: number;
+  readonly requestId: string;
+}
+export const queues = table<QueueRow>()({
+  name: 'queues',
+  kind: 'plain',
+  partition: ['queue', 'slot'],
+  sort: ['due', 'id'],
+  columns: {
+    queue: 'text',
+    slot: 'int',
+    due: 'int',
+    id: 'text',
+    task: 'json',
+    attempts: 'int',
+    requestId: 'text',
+  },
+});
+
+/** What lies in the `gc` queue: extents to delete, and a manifest whose rows go with them. */
+export interface GarbageTask {
+  readonly extents: readonly Extent[];
+  readonly manifestId?: string;
+}
+
+/** Stored bytes and objects of a bucket by storage class; the sum over slots is the spec's counter. */
+export interface UsageRow {
+  readonly bucketId: string;
+  readonly storageClass: string;
+  readonly slot: number;
+  readonly bytes: number;
+  readonly objects: number;
+}
+export const usage = table<UsageRow>()({
+  name: 'usage',
+  kind: 'counter',
+  partition: ['bucketId'],
+  sort: ['storageClass', 'slot'],
+  columns: { bucketId: 'text', storageClass: 'text', slot: 'int', bytes: 'int', objects: 'int' },
+});
+
+/** Who leads. `generation` grows with every change of hands and fences what a former holder still does. */
+export interface LeaseRow {
+  readonly name: string;
+  readonly holder: string;
+  readonly generation: number;
+  readonly expires: number;
+}
+export const leases = table<LeaseRow>()({
+  name: 'leases',
+  kind: 'conditional',
+  partition: ['name'],
+  sort: [],
+  columns: { name: 'text', holder: 'text', generation: 'int', expires: 'int' },
+});
+
+export const tables = {
+  buckets,
+  bucketsByOwner,
+  bucketsAll,
+  objects,
+  manifests,
+  uploads,
+  uploadIndex,
+  queues,
+  usage,
+  leases,
+} as const;
