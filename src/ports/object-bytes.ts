@@ -7,8 +7,17 @@
 export interface Extent {
   readonly cluster: string;
   readonly id: string;
+  /** `unknownSize` for what a torn write may have left: such an extent can be removed, not read. */
   readonly size: number;
+  /**
+   * The store's own note of where the last chunk lies (docs/adr, file chunk store). Opaque, at most
+   * 40 ASCII characters; whoever keeps the extent keeps it too.
+   */
+  readonly at?: string;
 }
+
+/** The size of an extent whose write failed or whose chunks do not add up. */
+export const unknownSize = -1;
 
 /** The back-reference kept with the bytes: whose they were meant to be. */
 export interface Owner {
@@ -53,7 +62,8 @@ export interface ObjectBytes {
   readonly clusters: readonly string[];
   /**
    * Stores a source; durable on return. When the source throws or the signal aborts, what was stored is
-   * removed as far as possible and the error is rethrown: the caller queues the extent all the same.
+   * removed as far as possible and the error is rethrown: the caller queues the extent all the same,
+   * as `{ cluster, id, size: unknownSize }`. A source's array need be valid only until the next but one.
    */
   write(source: AsyncIterable<Uint8Array>, options: WriteOptions): Promise<Extent>;
   /**
@@ -62,7 +72,10 @@ export interface ObjectBytes {
    * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when it is gone.
    */
   read(extent: Extent, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Uint8Array>;
-  /** Removes; what is already gone is fine. */
+  /**
+   * Removes; what is already gone is fine. Durable on return. A removed extent may still be read until
+   * its space is given back: a reader that came just before is not cut off.
+   */
   remove(extents: readonly Extent[]): Promise<void>;
   /** The extents stored under a prefix of ids, complete or torn, on one cluster. */
   find(cluster: string, prefix: string): AsyncIterable<FoundExtent>;
