@@ -163,7 +163,7 @@ export interface MetadataHealth {
 }
 
 /** Commit bounds that every backend takes (design §5, "Row size"). */
-export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 16 * 1024 } as const;
+export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024 } as const;
 
 /** Everything that the service asks of a metadata backend. A read sees every write acknowledged before it began, in every process. */
 export interface MetadataStore {

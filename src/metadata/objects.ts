@@ -1,0 +1,136 @@
+/** Reading object rows: heads, history and manifests (design §5, "A head per key"). */
+import type { At, Cursor, MetadataStore, SideChange, SortOf, Stored } from '../ports/metadata-store.ts';
+import type { Extent } from '../ports/object-bytes.ts';
+import {
+  type BucketRow,
+  headSlot,
+  historySpace,
+  liveSpace,
+  type Manifest,
+  type ManifestPart,
+  manifestSegmentParts,
+  manifests,
+  type ObjectRow,
+  objects,
+} from './tables.ts';
+
+type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
+
+export const objectsOf = (bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>): At<typeof objects> => ({
+  table: objects,
+  in: { bucketId: bucket.id },
+  ways: bucket.shards,
+  fence: bucket.generation,
+});
+
+export const liveHeadOf = (key: string): SortOf<typeof objects> => ({
+  space: liveSpace,
+  key,
+  slot: headSlot,
+});
+export const markerHeadOf = (key: string): SortOf<typeof objects> => ({
+  space: historySpace,
+  key,
+  slot: headSlot,
+});
+export const historyOf = (key: string, version: string): SortOf<typeof objects> => ({
+  space: historySpace,
+  key,
+  slot: version,
+});
+
+export const findLiveHead = (
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> => metadata.get(objectsOf(bucket), liveHeadOf(key));
+
+/** The head of a key, whether it is live or a delete marker. Without versioning there are no markers. */
+export async function findHead(
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> {
+  const live = await findLiveHead(metadata, bucket, key);
+  if (live !== undefined || bucket.versioning === '') return live;
+  return metadata.get(objectsOf(bucket), markerHeadOf(key));
+}
+
+/** The version of a key by its id; `null` finds the null version wherever it lies. */
+export async function findVersion(
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+  versionId: string,
+): Promise<Stored<ObjectRow> | undefined> {
+  const head = await findHead(metadata, bucket, key);
+  if (head === undefined) return undefined;
+  if (versionId === 'null') {
+    if (head.row.isNull) return head;
+    const { nullVersion } = head.row;
+    return nullVersion === undefined
+      ? undefined
+      : metadata.get(objectsOf(bucket), historyOf(key, nullVersion));
+  }
+  if (head.row.version === versionId) return head.row.isNull ? undefined : head;
+  const found = await metadata.get(objectsOf(bucket), historyOf(key, versionId));
+  return found?.row.isNull ? undefined : found;
+}
+
+/** The newest version behind the head. */
+export async function newestInHistory(
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> {
+  const [newest] = await metadata
+    .scan(objectsOf(bucket), { after: markerHeadOf(key), before: { space: historySpace, key: `${key}\0` } })
+    .next(1);
+  return newest;
+}
+
+/** Every version of a key, marker heads included, newest first. */
+export const versionsOf = (metadata: Metadata, bucket: BucketRow, key: string): Cursor<typeof objects> =>
+  metadata.scan(objectsOf(bucket), {
+    from: { space: historySpace, key },
+    before: { space: historySpace, key: `${key}\0` },
+  });
+
+const manifestAt = (id: string): At<typeof manifests> => ({ table: manifests, in: { id } });
+
+/** The rows of a large manifest, to be written before the head that names it. */
+export function manifestRows(id: string, parts: readonly ManifestPart[]): SideChange[] {
+  const rows: SideChange[] = [];
+  for (let first = 0; first < parts.length; first += manifestSegmentParts) {
+    const segment = first / manifestSegmentParts;
+    rows.push({
+      at: manifestAt(id),
+      put: { id, segment, parts: parts.slice(first, first + manifestSegmentParts) },
+    });
+  }
+  return rows;
+}
+
+export const clearManifest = (metadata: Pick<MetadataStore, 'clear'>, id: string): Promise<void> =>
+  metadata.clear(manifestAt(id), {});
+
+/** The parts of a large manifest from a segment on, a segment at a time. */
+export async function* manifestParts(
+  metadata: Metadata,
+  id: string,
+  fromSegment = 0,
+): AsyncGenerator<readonly ManifestPart[]> {
+  const cursor = metadata.scan(manifestAt(id), { from: { segment: fromSegment } });
+  for (let page = await cursor.next(1); page.length > 0; page = await cursor.next(1)) {
+    for (const { row } of page) yield row.parts;
+  }
+}
+
+/** All extents of a manifest, in order. */
+export async function* extentsOf(metadata: Metadata, manifest: Manifest): AsyncGenerator<Extent> {
+  if ('extents' in manifest) yield* manifest.extents;
+  else if ('parts' in manifest) for (const part of manifest.parts) yield part.extent;
+  else
+    for await (const parts of manifestParts(metadata, manifest.manifestId))
+      for (const part of parts) yield part.extent;
+}

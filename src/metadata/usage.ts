@@ -1,0 +1,48 @@
+/** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes (design §5). */
+import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { usage } from './tables.ts';
+
+/** Counter rows are spread so that the writers of a bucket do not queue behind one row. */
+const usageSlots = 16;
+
+const usageOf = (bucketId: string): At<typeof usage> => ({ table: usage, in: { bucketId } });
+
+export interface UsageDelta {
+  readonly storageClass: string;
+  readonly bytes: number;
+  readonly objects: number;
+}
+
+/** @param opId spreads the deltas of concurrent writers over the rows */
+export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
+  const slot = slotOf(opId);
+  const byClass = Map.groupBy(deltas, (delta) => delta.storageClass);
+  return [...byClass].flatMap(([storageClass, each]) => {
+    const bytes = each.reduce((sum, delta) => sum + delta.bytes, 0);
+    const objects = each.reduce((sum, delta) => sum + delta.objects, 0);
+    if (bytes === 0 && objects === 0) return [];
+    return [{ at: usageOf(bucketId), add: { storageClass, slot }, by: { bytes, objects } }];
+  });
+}
+
+const slotOf = (opId: string): number => {
+  let sum = 0;
+  for (let i = opId.length - 4; i < opId.length; i += 1) sum = (sum * 31 + (opId.charCodeAt(i) || 0)) | 0;
+  return Math.abs(sum) % usageSlots;
+};
+
+/** The bytes and objects of a bucket now, by storage class. */
+export async function readUsage(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): Promise<ReadonlyMap<string, { bytes: number; objects: number }>> {
+  const sums = new Map<string, { bytes: number; objects: number }>();
+  const cursor = metadata.scan(usageOf(bucketId));
+  for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256)) {
+    for (const { row } of page) {
+      const sum = sums.get(row.storageClass) ?? { bytes: 0, objects: 0 };
+      sums.set(row.storageClass, { bytes: sum.bytes + row.bytes, objects: sum.objects + row.objects });
+    }
+  }
+  return sums;
+}

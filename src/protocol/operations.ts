@@ -1,0 +1,117 @@
+/**
+ * The operation table (design §3, spec "Endpoints"): every storage operation, as the request that asks for it.
+ *
+ * A row reads like a request: `PUT object ?partNumber ?uploadId +copy-source` is a PUT at object scope with
+ * both query names and the dialect's `copy-source` header. The row with the most marks that matches wins
+ * (see `select.ts`), so order never matters. What a row does not say derives: the policy action is
+ * `s3:<Name>`, anything but GET, HEAD and OPTIONS is audited, and the metric label is the name.
+ */
+export type Scope = 'service' | 'bucket' | 'object';
+export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE' | 'OPTIONS';
+type RequestLine = `${Method} ${Scope}` | `${Method} ${Scope} ${'?' | '+'}${string}`;
+
+export interface Operation {
+  readonly on: RequestLine;
+  /** The policy action, where it is not `s3:<Name>`. */
+  readonly action?: `s3:${string}`;
+  /** Audited or not, where the method does not tell. */
+  readonly audited?: boolean;
+  /**
+   * How its XML or JSON body is bounded, in bytes: read whole and verified before the handler runs.
+   * Absent: the handler reads `payload.content` itself, as a stream.
+   */
+  readonly bodyMax?: number;
+  /** Sub-resource names that may accompany the request without choosing another row. */
+  readonly with?: readonly string[];
+}
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+export const operations = {
+  ListBuckets: { on: 'GET service', action: 's3:ListAllMyBuckets' },
+
+  CreateBucket: { on: 'PUT bucket', bodyMax: 64 * KiB },
+  DeleteBucket: { on: 'DELETE bucket' },
+  HeadBucket: { on: 'HEAD bucket', action: 's3:ListBucket' },
+  GetBucketLocation: { on: 'GET bucket ?location' },
+  GetBucketVersioning: { on: 'GET bucket ?versioning' },
+  PutBucketVersioning: { on: 'PUT bucket ?versioning', bodyMax: 64 * KiB },
+  ListObjects: { on: 'GET bucket', action: 's3:ListBucket' },
+  ListObjectsV2: { on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
+  ListObjectVersions: { on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
+  ListMultipartUploads: { on: 'GET bucket ?uploads', action: 's3:ListBucketMultipartUploads' },
+  DeleteObjects: { on: 'POST bucket ?delete', action: 's3:DeleteObject', bodyMax: 4 * MiB },
+
+  PutObject: { on: 'PUT object' },
+  CopyObject: { on: 'PUT object +copy-source', action: 's3:PutObject' },
+  GetObject: { on: 'GET object', with: ['partNumber'] },
+  HeadObject: { on: 'HEAD object', action: 's3:GetObject', with: ['partNumber'] },
+  DeleteObject: { on: 'DELETE object' },
+  GetObjectAttributes: { on: 'GET object ?attributes' },
+
+  CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', bodyMax: 64 * KiB },
+  UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject' },
+  UploadPartCopy: { on: 'PUT object ?uploadId ?partNumber +copy-source', action: 's3:PutObject' },
+  CompleteMultipartUpload: { on: 'POST object ?uploadId', action: 's3:PutObject', bodyMax: 4 * MiB },
+  AbortMultipartUpload: { on: 'DELETE object ?uploadId' },
+  ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts' },
+} as const satisfies Readonly<Record<string, Operation>>;
+
+export type OperationName = keyof typeof operations;
+export const operationNames = Object.keys(operations) as readonly OperationName[];
+
+/** The row of an operation, with what derives filled in. */
+export function describeOperation(
+  name: OperationName,
+): Operation & Required<Pick<Operation, 'action' | 'audited'>> {
+  const row: Operation = operations[name];
+  const readOnly = /^(GET|HEAD|OPTIONS) /.test(row.on);
+  return { ...row, action: row.action ?? `s3:${name}`, audited: row.audited ?? !readOnly };
+}
+
+/**
+ * Sub-resource names of the public API. A request that carries one which no row of its scope and method
+ * knows is answered 501 rather than falling through to the plain operation (design §7.17): `DELETE ?policy`
+ * must never delete the bucket.
+ */
+export const subResources: ReadonlySet<string> = new Set([
+  'abac',
+  'accelerate',
+  'acl',
+  'analytics',
+  'attributes',
+  'cors',
+  'delete',
+  'encryption',
+  'intelligent-tiering',
+  'inventory',
+  'legal-hold',
+  'lifecycle',
+  'location',
+  'logging',
+  'metadataConfiguration',
+  'metadataTable',
+  'metrics',
+  'notification',
+  'object-lock',
+  'ownershipControls',
+  'partNumber',
+  'policy',
+  'policyStatus',
+  'publicAccessBlock',
+  'renameObject',
+  'replication',
+  'requestPayment',
+  'restore',
+  'retention',
+  'select',
+  'session',
+  'tagging',
+  'torrent',
+  'uploadId',
+  'uploads',
+  'versioning',
+  'versions',
+  'website',
+]);

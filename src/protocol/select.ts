@@ -1,0 +1,87 @@
+/** Chooses the operation of a request from the table (spec "What the service does" 6.6). */
+import { fail } from '../errors/refusal.ts';
+import {
+  type Operation,
+  type OperationName,
+  operationNames,
+  operations,
+  type Scope,
+  subResources,
+} from './operations.ts';
+import type { Query } from './wire.ts';
+
+interface Row {
+  readonly name: OperationName;
+  readonly at: string;
+  readonly query: readonly { readonly name: string; readonly value: string | undefined }[];
+  readonly headers: readonly string[];
+  /** Sub-resource names that this row accounts for. */
+  readonly known: ReadonlySet<string>;
+}
+
+function parseRow(name: OperationName): Row {
+  const operation: Operation = operations[name];
+  const [method, scope, ...marks] = operation.on.split(' ');
+  const query = marks
+    .filter((mark) => mark.startsWith('?'))
+    .map((mark) => {
+      const [queryName = '', value] = mark.slice(1).split('=');
+      return { name: queryName, value };
+    });
+  return {
+    name,
+    at: `${method} ${scope}`,
+    query,
+    headers: marks.filter((mark) => mark.startsWith('+')).map((mark) => mark.slice(1)),
+    known: new Set([...query.map((each) => each.name), ...(operation.with ?? [])]),
+  };
+}
+
+const rows = operationNames.map(parseRow);
+const weight = (row: Row): number => row.query.length + row.headers.length;
+
+/** Rows by `<method> <scope>`, most specific first: a request is compared with a handful at most. */
+const table: ReadonlyMap<string, readonly Row[]> = Map.groupBy(
+  [...rows].sort((a, b) => weight(b) - weight(a)),
+  (row) => row.at,
+);
+
+/** Pairs of rows that one request could ask for equally well. A test demands that there is none. */
+export function ties(): readonly (readonly [OperationName, OperationName])[] {
+  const marks = (row: Row): string =>
+    [
+      ...row.query.map(({ name, value }) => `?${name}=${value ?? ''}`),
+      ...row.headers.map((name) => `+${name}`),
+    ]
+      .sort()
+      .join(' ');
+  return rows.flatMap((a, i) =>
+    rows
+      .slice(i + 1)
+      .flatMap((b) => (a.at === b.at && marks(a) === marks(b) ? [[a.name, b.name] as const] : [])),
+  );
+}
+
+/**
+ * @param hasHeader tells whether the request carries a header of its dialect, by bare name
+ * @throws NotImplemented for a sub-resource that no matching row accounts for, else MethodNotAllowed
+ */
+export function select(
+  method: string,
+  scope: Scope,
+  query: Query,
+  hasHeader: (bareName: string) => boolean,
+): OperationName {
+  const found = table.get(`${method} ${scope}`)?.find((row) => matches(row, query, hasHeader));
+  for (const [name] of query.pairs) {
+    if (subResources.has(name) && !found?.known.has(name)) {
+      throw fail('NotImplemented', `${method} with ?${name} is not implemented at ${scope} scope`);
+    }
+  }
+  if (found === undefined) throw fail('MethodNotAllowed', `${method} is not a method of this ${scope}`);
+  return found.name;
+}
+
+const matches = (row: Row, query: Query, hasHeader: (name: string) => boolean): boolean =>
+  row.query.every(({ name, value }) => (value === undefined ? query.has(name) : query.get(name) === value)) &&
+  row.headers.every(hasHeader);
