@@ -1,0 +1,53 @@
+/** The native hasher: node:crypto, zlib's CRC32 and @node-rs/crc32 (Node, Bun, Deno; design §4). */
+import { createHash, createHmac, hash as hashOnce } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import nodeRs from '@node-rs/crc32';
+import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
+import { bigEndian, hash32, hashCrc64 } from './crc.ts';
+
+const { crc32c } = nodeRs;
+
+const makers: Readonly<Record<HashName, () => Hash>> = {
+  md5: () => incremental('md5'),
+  sha1: () => incremental('sha1'),
+  sha256: () => incremental('sha256'),
+  crc32: () => hash32(crc32),
+  crc32c: () => hash32(crc32c),
+  crc64nvme: hashCrc64,
+};
+
+function incremental(name: string): Hash {
+  const hash = createHash(name);
+  return {
+    update: (bytes) => {
+      hash.update(bytes);
+    },
+    digest: () => hash.digest(),
+  };
+}
+
+function once(name: HashName, bytes: Uint8Array): Uint8Array {
+  switch (name) {
+    case 'crc32':
+      return bigEndian(crc32(bytes));
+    case 'crc32c':
+      return bigEndian(crc32c(bytes));
+    case 'crc64nvme': {
+      const hash = hashCrc64();
+      hash.update(bytes);
+      return hash.digest();
+    }
+    default:
+      return hashOnce(name, bytes, 'buffer');
+  }
+}
+
+export function nodeHasher(): Hasher {
+  return {
+    create: (name) => makers[name](),
+    once,
+    sha256Hex: (text) => hashOnce('sha256', text, 'hex'),
+    hmacSha256: (key, data) => createHmac('sha256', key).update(data).digest(),
+    hmacSha1: (key, data) => createHmac('sha1', key).update(data).digest(),
+  };
+}

@@ -1,0 +1,48 @@
+/** The hasher for runtimes without node:crypto: @noble/hashes and plain JavaScript (design §4). */
+import { hmac } from '@noble/hashes/hmac.js';
+import { md5, sha1 } from '@noble/hashes/legacy.js';
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex } from '@noble/hashes/utils.js';
+import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
+import { crc32, crc32c, hash32, hashCrc64 } from './crc.ts';
+
+const text = new TextEncoder();
+const bytesOf = (data: Uint8Array | string): Uint8Array =>
+  typeof data === 'string' ? text.encode(data) : data;
+
+const makers: Readonly<Record<HashName, () => Hash>> = {
+  md5: () => incremental(md5.create()),
+  sha1: () => incremental(sha1.create()),
+  sha256: () => incremental(sha256.create()),
+  crc32: () => hash32(crc32),
+  crc32c: () => hash32(crc32c),
+  crc64nvme: hashCrc64,
+};
+
+interface NobleHash {
+  update(bytes: Uint8Array): unknown;
+  digest(): Uint8Array;
+}
+
+function incremental(hash: NobleHash): Hash {
+  return {
+    update: (bytes) => {
+      hash.update(bytes);
+    },
+    digest: () => hash.digest(),
+  };
+}
+
+export function portableHasher(): Hasher {
+  return {
+    create: (name) => makers[name](),
+    once(name, bytes) {
+      const hash = makers[name]();
+      hash.update(bytes);
+      return hash.digest();
+    },
+    sha256Hex: (data) => bytesToHex(sha256(bytesOf(data))),
+    hmacSha256: (key, data) => hmac(sha256, key, bytesOf(data)),
+    hmacSha1: (key, data) => hmac(sha1, key, bytesOf(data)),
+  };
+}

@@ -1,0 +1,45 @@
+/** A multipart object's checksum from its parts' checksums. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { type CrcName, combineCrc, combineCrcs, compositeChecksum } from '../../src/domain/checksums.ts';
+
+const hasher = nodeHasher();
+const hex = (digest: Uint8Array) => Buffer.from(digest).toString('hex');
+
+describe.each<CrcName>(['crc32', 'crc32c', 'crc64nvme'])('%s', (name) => {
+  test('combines to the checksum of the whole, for any parts, empty ones too', () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 6 }), (parts) => {
+        const whole = hasher.once(name, new Uint8Array(parts.flatMap((part) => [...part])));
+        const sums = parts.map((part) => ({ digest: hasher.once(name, part), size: part.length }));
+        expect(hex(combineCrcs(name, sums))).toBe(hex(whole));
+      }),
+    );
+  });
+
+  test('combines two long ones', () => {
+    const a = new Uint8Array(5 * 1024 * 1024 + 3).fill(7);
+    const b = new Uint8Array(6 * 1024 * 1024 + 1).fill(9);
+    const hash = hasher.create(name);
+    hash.update(a);
+    hash.update(b);
+    const combined = combineCrc(name, hasher.once(name, a), hasher.once(name, b), b.length);
+    expect(hex(combined)).toBe(hex(hash.digest()));
+  });
+
+  test('combines lengths beyond 32 bits', () => {
+    // Zeros appended one power at a time, or all at once, are the same.
+    const crc = hasher.once(name, Uint8Array.of(1, 2, 3));
+    const none = new Uint8Array(crc.length);
+    const half = 3 * 2 ** 31;
+    const twice = combineCrc(name, combineCrc(name, crc, none, half), none, half);
+    expect(hex(combineCrc(name, crc, none, 2 * half))).toBe(hex(twice));
+  });
+});
+
+test('a composite checksum is the hash of the digests and the number of parts', () => {
+  const digests = ['one', 'two'].map((text) => hasher.once('sha256', new TextEncoder().encode(text)));
+  const expected = Buffer.from(hasher.once('sha256', Buffer.concat(digests))).toString('base64');
+  expect(compositeChecksum(hasher, 'sha256', digests)).toBe(`${expected}-2`);
+});
