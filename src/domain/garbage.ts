@@ -1,0 +1,56 @@
+/** Bytes that nobody owns any more, on their way out (spec items 7.5 and 13): queued by writers, deleted by `gc`. */
+import { queued } from '../metadata/queues.ts';
+import type { GarbageTask, Manifest } from '../metadata/tables.ts';
+import type { SideChange } from '../ports/metadata-store.ts';
+import type { Extent } from '../ports/object-bytes.ts';
+
+/** What one queue row may name, so that it stays well below the row limit. More takes several rows. */
+export const extentsPerTask = 64;
+
+export interface GarbageOptions {
+  /** Names the rows: an op's or a request's id. The extents make it unique. */
+  readonly id: string;
+  readonly requestId: string;
+  /** Store time from which the bytes may go: now + `SVC_GC_GRACE`, so that readers in flight finish. */
+  readonly due: number;
+  /** `manifests` rows that go too, and the extents that they name. */
+  readonly manifestId?: string;
+}
+
+/**
+ * Queues up to `extentsPerTask` extents for deletion, in the commit that takes their owner away. Ids of
+ * extents are never reused, so a task that is queued or worked on twice does no harm.
+ */
+export function queueGarbage(extents: readonly Extent[], options: GarbageOptions): SideChange {
+  if (extents.length > extentsPerTask) throw new Error(`${extents.length} extents in one garbage task`);
+  const { manifestId, requestId, due } = options;
+  const first = extents[0]?.id ?? manifestId ?? '';
+  const task: GarbageTask = { extents, ...(manifestId === undefined ? {} : { manifestId }) };
+  return queued('gc', first, task, { id: `${options.id}/${first}`, requestId, due });
+}
+
+/** Queues any number of extents, in as many rows as they need. */
+export function queueGarbageAll(extents: readonly Extent[], options: GarbageOptions): readonly SideChange[] {
+  const { manifestId, ...rest } = options;
+  const changes: SideChange[] = [];
+  for (let start = 0; start < extents.length; start += extentsPerTask) {
+    changes.push(queueGarbage(extents.slice(start, start + extentsPerTask), rest));
+  }
+  if (manifestId !== undefined) changes.push(queueGarbage([], options));
+  return changes;
+}
+
+/** Queues all that a manifest names. A manifest without bytes (a delete marker's) queues nothing. */
+export function queueManifest(
+  manifest: Manifest,
+  options: Omit<GarbageOptions, 'manifestId'>,
+): readonly SideChange[] {
+  if ('manifestId' in manifest) return [queueGarbage([], { ...options, manifestId: manifest.manifestId })];
+  return queueGarbageAll(inlineExtents(manifest), options);
+}
+
+/** The extents that a manifest names itself; the others are in its `manifests` rows. */
+export function inlineExtents(manifest: Manifest): readonly Extent[] {
+  if ('extents' in manifest) return manifest.extents;
+  return 'parts' in manifest ? manifest.parts.map((part) => part.extent) : [];
+}

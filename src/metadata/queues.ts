@@ -1,0 +1,105 @@
+/** Work for the background (design §5 "Queues"): immutable rows, read in order of their due time, slot by slot. */
+import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { type QueueRow, queues } from './tables.ts';
+
+/** `gc` deletes bytes (spec item 13); `completing` finds the uploads whose Complete was cut short. */
+export type QueueName = 'gc' | 'completing';
+
+/** Consumers lease a slot, so this is how many of them can work on one queue. */
+export const queueSlots = 16;
+/** Rows that a consumer takes at once. */
+export const queueBatchMax = 64;
+/** A backlog is counted up to here; a larger one is shown as this number. */
+export const backlogMax = 10_000;
+
+const retryFirstMs = 1_000;
+const retryMaxMs = 60 * 60_000;
+
+export const queueAt = (queue: string, slot: number): At<typeof queues> => ({
+  table: queues,
+  in: { queue, slot },
+});
+
+/** FNV-1a over the code units: any spread will do, as long as a key always goes to the same slot. */
+export function slotOf(key: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < key.length; index++) {
+    hash = Math.imul(hash ^ key.charCodeAt(index), 0x01000193);
+  }
+  return (hash >>> 0) % queueSlots;
+}
+
+export interface QueuedOptions {
+  /** Unique among the tasks of one queue that are due in the same millisecond. */
+  readonly id: string;
+  /** Store time (ms) from which the task may be worked on. */
+  readonly due: number;
+  readonly requestId: string;
+  readonly attempts?: number;
+}
+
+/** A task, as the side change of the commit that makes it necessary. */
+export function queued(queue: QueueName, slotKey: string, task: unknown, options: QueuedOptions): SideChange {
+  const slot = slotOf(slotKey);
+  const { id, due, requestId, attempts = 0 } = options;
+  const row: QueueRow = { queue, slot, due, id, task, attempts, requestId };
+  return { at: queueAt(queue, slot), put: row };
+}
+
+/** The rows of a slot that are due at `now`, the oldest first. */
+export async function dueRows(
+  metadata: Pick<MetadataStore, 'scan'>,
+  options: { readonly queue: QueueName; readonly slot: number; readonly now: number; readonly max?: number },
+): Promise<readonly QueueRow[]> {
+  const cursor = metadata.scan(queueAt(options.queue, options.slot), { before: { due: options.now + 1 } });
+  const rows = await cursor.next(options.max ?? queueBatchMax);
+  return rows.map((stored) => stored.row);
+}
+
+/** Every row of a slot, due or not, in order. */
+export const allRows = (
+  metadata: Pick<MetadataStore, 'scan'>,
+  queue: QueueName,
+  slot: number,
+): Cursor<typeof queues> => metadata.scan(queueAt(queue, slot));
+
+/** How long the next try of a task that failed `attempts` times waits: doubling, bounded. */
+export const retryDelayMs = (attempts: number): number => Math.min(retryFirstMs * 2 ** attempts, retryMaxMs);
+
+/**
+ * Ends a batch of one slot in one step: what failed comes back later as a new row, and everything that
+ * was taken goes.
+ *
+ * The rows go by name and not as a range, although a range would be one deletion: a writer draws the due
+ * time before it commits, so a slow one puts its row behind rows that are finished already, and clearing
+ * a range would take that row along unseen.
+ */
+export async function finishRows(
+  metadata: Pick<MetadataStore, 'apply'>,
+  taken: readonly QueueRow[],
+  options: { readonly failed: ReadonlySet<QueueRow>; readonly now: number },
+): Promise<void> {
+  const changes: SideChange[] = [];
+  for (const row of taken) {
+    const at = queueAt(row.queue, row.slot);
+    if (options.failed.has(row)) {
+      const due = options.now + retryDelayMs(row.attempts);
+      changes.push({ at, put: { ...row, due, attempts: row.attempts + 1 } satisfies QueueRow });
+    }
+    changes.push({ at, remove: { due: row.due, id: row.id } });
+  }
+  if (changes.length > 0) await metadata.apply(changes);
+}
+
+/** How many rows wait in a queue, counted up to `backlogMax`. */
+export async function backlog(metadata: Pick<MetadataStore, 'scan'>, queue: QueueName): Promise<number> {
+  let count = 0;
+  for (let slot = 0; slot < queueSlots && count < backlogMax; slot++) {
+    const cursor = allRows(metadata, queue, slot);
+    for (let rows = await cursor.next(500); rows.length > 0; rows = await cursor.next(500)) {
+      count += rows.length;
+      if (count >= backlogMax) break;
+    }
+  }
+  return Math.min(count, backlogMax);
+}
