@@ -1,0 +1,157 @@
+/** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it (design §3). */
+import { checks } from './config/checks.ts';
+import { clusters } from './config/clusters.ts';
+import { credentials } from './config/credentials.ts';
+import { bytes, choice, duration, powerOfTwo, text, toggle } from './config/kinds.ts';
+import { cidrs, domains, filePath, listen } from './config/network.ts';
+import { processes } from './config/processes.ts';
+import { type Reading, readSettings } from './config/read.ts';
+import { optional, type Setting, secret, type ValueOf } from './config/setting.ts';
+import { workers } from './config/workers.ts';
+
+const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
+  ...setting,
+  fallbackFrom: {
+    doc: `${name} when SVC_DATA_DIR is set`,
+    read: (given) => (given('SVC_DATA_DIR') === undefined ? undefined : name),
+  },
+});
+
+export const settings = {
+  SVC_LISTEN: listen('127.0.0.1:9000', 'Where the gateway listens; port 0 takes a free one.'),
+  SVC_ADMIN_LISTEN: optional(
+    listen('', 'Moves /admin, /console, /metrics, /healthz and /readyz to a port of their own.'),
+  ),
+  SVC_DATA_DIR: optional(
+    filePath('Where the embedded and file backends keep everything; created when missing.'),
+  ),
+  SVC_CREDENTIALS: secret(
+    optional(credentials('Who may call, inline. Without any credentials a root key is minted.')),
+  ),
+  SVC_CREDENTIALS_FILE: optional(filePath('A file with the same JSON array as SVC_CREDENTIALS.')),
+  SVC_META_BACKEND: withDataDir(
+    choice({
+      of: ['memory', 'embedded'],
+      fallback: 'memory',
+      doc: 'Where metadata lives: in this process until it ends, or in the data directory.',
+      notBuilt: ['wide-column', 'ordered-kv'],
+    }),
+    'embedded',
+  ),
+  SVC_DATA_BACKEND: withDataDir(
+    choice({
+      of: ['memory', 'file', 'noop'],
+      fallback: 'memory',
+      doc: 'Where object bytes live; `noop` forgets them and answers zeros, for measuring the gateway alone.',
+      notBuilt: ['cluster-pool', 'upstream-store'],
+    }),
+    'file',
+  ),
+  SVC_POOL_CLUSTERS: clusters('default', 'The clusters that chunks are kept on.'),
+  SVC_BUCKET_SHARDS: powerOfTwo({
+    fallback: '64',
+    range: ['1', '65536'],
+    doc: 'How many shards a new bucket has; fixed at its creation.',
+  }),
+  SVC_WORKERS: workers('all', 'Background workers of this process; an empty list runs the gateway only.'),
+  SVC_GC_INTERVAL: duration({
+    fallback: '1m',
+    range: ['10ms', '24h'],
+    doc: 'How often the gc worker looks for chunks to delete.',
+  }),
+  SVC_GC_GRACE: duration({
+    fallback: '10m',
+    range: ['0s', '30d'],
+    doc: 'How long the chunks of a deleted object stay for requests that still read them.',
+  }),
+  SVC_INTENT_TTL: duration({
+    fallback: '60s',
+    range: ['1s', '1h'],
+    doc: 'How long the intent of an unfinished write outlives the process that began it.',
+  }),
+  SVC_LOG_LEVEL: choice({
+    of: ['DEBUG', 'INFO', 'WARN', 'ERROR'],
+    fallback: 'INFO',
+    doc: 'The least severe log line that is written.',
+  }),
+  SVC_REGION: text({
+    kind: 'region name',
+    fallback: 'default',
+    pattern: /^[a-z0-9][a-z0-9-]{0,62}$/,
+    otherwise: 'is not a region name of a-z, 0-9 and "-", at most 63 long',
+    doc: 'The region of buckets that name none.',
+  }),
+  SVC_REGION_STRICT: toggle('false', 'Refuses signatures whose scope names another region than SVC_REGION.'),
+  SVC_DOMAIN: domains('Domains under which `<bucket>.<domain>` is a virtual host.'),
+  SVC_PROCESSES: processes(
+    'auto',
+    'How many processes serve; `auto` is one per core where the backends can share.',
+  ),
+  SVC_FSYNC: choice({
+    of: ['always', 'never'],
+    fallback: 'always',
+    doc: 'Whether a write is on the disk before it is acknowledged; `never` loses writes when the machine fails.',
+  }),
+  SVC_MEMORY_MAX: bytes({
+    fallback: '512MiB',
+    range: ['64MiB', '1TiB'],
+    doc: 'The memory that one process aims to stay under; what it buffers is bounded by it.',
+  }),
+  SVC_TRUSTED_PROXIES: cidrs('Peers whose X-Forwarded-For and X-Forwarded-Proto are believed.'),
+  SVC_TLS_CERT_FILE: optional(filePath('PEM certificate chain; with SVC_TLS_KEY_FILE it turns TLS on.')),
+  SVC_TLS_KEY_FILE: optional(filePath('PEM private key of SVC_TLS_CERT_FILE.')),
+  SVC_METRICS_TOKEN: secret(
+    optional(
+      text({
+        kind: 'token',
+        doc: 'The bearer token that reads /metrics, beside operators.',
+        pattern: /^[\x21-\x7e]{8,256}$/,
+        otherwise: 'must be 8 to 256 printable ASCII characters without spaces',
+      }),
+    ),
+  ),
+  SVC_SIGV2_PRESIGN: toggle('on', 'Accepts version-2 presigned queries.'),
+  SVC_IDLE_TIMEOUT: duration({
+    fallback: '75s',
+    range: ['1s', '1h'],
+    doc: 'How long a connection may stay silent, between requests and inside one.',
+  }),
+  SVC_HEADER_TIMEOUT: duration({
+    fallback: '20s',
+    range: ['1s', '10m'],
+    doc: 'How long a client may take to send the head of a request.',
+  }),
+  SVC_SHUTDOWN_TIMEOUT: duration({
+    fallback: '30s',
+    range: ['0s', '1h'],
+    doc: 'How long a stopping process waits for the requests in flight.',
+  }),
+};
+
+export type SettingName = keyof typeof settings;
+export type Config = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]> };
+/** Texts by setting name, as an environment gives them; other names are passed over. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export const settingNames = Object.keys(settings) as readonly SettingName[];
+
+/** Reads every setting and says where each value came from; flags win over the environment. */
+export function readConfig(env: Environment, flags: Environment = {}): Reading<Config> {
+  return readSettings<Config>(settings, { env, flags, checks });
+}
+
+/** Every fault at once: an operator mends the environment in one round. */
+export function parseConfig(
+  env: Environment,
+  flags: Environment = {},
+): Config | { readonly faults: readonly string[] } {
+  const { config, faults } = readConfig(env, flags);
+  return config ?? { faults };
+}
+
+/** Defaults but for the given texts; for tests and embedding. Throws what a start would print. */
+export function configWith(texts: Partial<Readonly<Record<SettingName, string>>> = {}): Config {
+  const { config, faults } = readConfig(texts);
+  if (config === undefined) throw new Error(faults.join('\n'));
+  return config;
+}

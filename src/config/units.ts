@@ -1,0 +1,40 @@
+/** Durations as Go writes them (also days) and sizes in binary units. */
+
+const unitMs: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+const duration = /^(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d))+$/;
+
+/** Milliseconds of `90s`, `1h30m`, `30d` or `0`; undefined when the text is no duration. */
+export function parseDuration(text: string): number | undefined {
+  if (text === '0') return 0;
+  if (text.length > 40 || !duration.test(text)) return undefined;
+  let sum = 0;
+  for (const [, count = '', unit = ''] of text.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)/g)) {
+    sum += Number(count) * (unitMs[unit] ?? 0);
+  }
+  return sum;
+}
+
+const unitBytes: Readonly<Record<string, number>> = {
+  '': 1,
+  B: 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+};
+
+/** Bytes of `512MiB`, `4096` or `1.5GiB`; undefined when the text is no size. */
+export function parseBytes(text: string): number | undefined {
+  const match = /^(\d{1,15}(?:\.\d{1,3})?)(B|KiB|MiB|GiB|TiB)?$/.exec(text);
+  if (match === null) return undefined;
+  return Math.floor(Number(match[1]) * (unitBytes[match[2] ?? ''] ?? 1));
+}
