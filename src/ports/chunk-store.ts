@@ -41,7 +41,8 @@ export interface BufferRing {
  */
 export interface ChunkStore {
   /**
-   * A source's array need be valid only until the next but one is asked for.
+   * A source's array need be valid only until the next but one is asked for; once the source is done,
+   * the store may look at the last one only before it awaits anything.
    * @param options.size known length of the source; a source of another length is refused
    */
   write(

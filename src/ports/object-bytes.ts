@@ -79,6 +79,8 @@ export interface ObjectBytes {
   remove(extents: readonly Extent[]): Promise<void>;
   /** The extents stored under a prefix of ids, complete or torn, on one cluster. */
   find(cluster: string, prefix: string): AsyncIterable<FoundExtent>;
+  /** Gives the space of removed extents back: one bounded unit of work; true when there is more to do. */
+  compact?(signal: AbortSignal): Promise<boolean>;
   health(): Promise<readonly ClusterHealth[]>;
   close(): Promise<void>;
 }

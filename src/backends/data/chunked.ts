@@ -1,0 +1,104 @@
+/** Object bytes as chunks of 4 MiB in chunk stores, one store a cluster (design §6). */
+import type { ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
+import {
+  type ByteRange,
+  ChunkMissing,
+  chunkBytes,
+  type Extent,
+  type ObjectBytes,
+  unknownSize,
+} from '../../ports/object-bytes.ts';
+import { findExtents } from './find-extents.ts';
+import { type ChunkPiece, readAcross } from './read-across.ts';
+import { writeChunks } from './write-chunks.ts';
+
+/** References handed to a store in one call. */
+const removeMax = 1000;
+
+export function chunked(stores: Readonly<Record<string, ChunkStore>>): ObjectBytes {
+  const clusters = Object.keys(stores);
+
+  function storeOf(cluster: string): ChunkStore {
+    const store = Object.hasOwn(stores, cluster) ? stores[cluster] : undefined;
+    if (!store) throw new Error(`cluster ${cluster} is not configured; there are: ${clusters.join(', ')}`);
+    return store;
+  }
+
+  return {
+    clusters,
+
+    write: (source, options) => writeChunks(storeOf(options.cluster), source, options),
+
+    read(extent, range = { start: 0, end: extent.size - 1 }, signal) {
+      const store = storeOf(extent.cluster);
+      if (extent.size < 0) throw new ChunkMissing(`extent ${extent.id} was never completed`);
+      const pieces = piecesOf(extent, range);
+      const only = pieces.length === 1 ? pieces[0] : undefined;
+      return only ? store.read(only.chunk, only.range, { signal }) : readAcross(store, pieces, signal);
+    },
+
+    async remove(extents) {
+      for (const [cluster, group] of Map.groupBy(extents, (extent) => extent.cluster)) {
+        const store = storeOf(cluster);
+        let batch: ChunkRef[] = [];
+        for await (const chunk of chunksOf(store, group)) {
+          batch.push(chunk);
+          if (batch.length < removeMax) continue;
+          await store.remove(batch);
+          batch = [];
+        }
+        if (batch.length > 0) await store.remove(batch);
+      }
+    },
+
+    find: (cluster, prefix) => findExtents(storeOf(cluster), { cluster, prefix }),
+
+    async compact(signal) {
+      let more = false;
+      for (const store of Object.values(stores)) {
+        if (signal.aborted) return true;
+        if (await store.compact?.(signal)) more = true;
+      }
+      return more;
+    },
+
+    health: () =>
+      Promise.all(
+        Object.entries(stores).map(async ([cluster, store]) => ({ cluster, ...(await store.health()) })),
+      ),
+
+    async close() {
+      await Promise.all(Object.values(stores).map((store) => store.close()));
+    },
+  };
+}
+
+const countOf = (extent: Extent): number => Math.ceil(extent.size / chunkBytes);
+
+function chunkOf(extent: Extent, index: number): ChunkRef {
+  const id = `${extent.id}.${index}`;
+  if (index < countOf(extent) - 1) return { id, size: chunkBytes };
+  const size = extent.size - index * chunkBytes;
+  return extent.at === undefined ? { id, size } : { id, size, at: extent.at };
+}
+
+function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
+  const pieces: ChunkPiece[] = [];
+  const last = Math.min(end, extent.size - 1);
+  for (let at = start; at <= last; ) {
+    const index = Math.floor(at / chunkBytes);
+    const base = index * chunkBytes;
+    const range = { start: at - base, end: Math.min(last - base, chunkBytes - 1) };
+    pieces.push({ chunk: chunkOf(extent, index), range });
+    at = base + chunkBytes;
+  }
+  return pieces;
+}
+
+/** What a torn write left is looked up: nobody knows how far it came. */
+async function* chunksOf(store: ChunkStore, extents: readonly Extent[]): AsyncGenerator<ChunkRef> {
+  for (const extent of extents) {
+    if (extent.size === unknownSize) yield* store.list(`${extent.id}.`);
+    else for (let index = 0; index < countOf(extent); index++) yield chunkOf(extent, index);
+  }
+}

@@ -1,0 +1,49 @@
+/** Chunks in memory: the default data backend and the model that the others are compared with. */
+import type { ChunkStore, StoredChunk } from '../../ports/chunk-store.ts';
+import { ChunkMissing } from '../../ports/object-bytes.ts';
+import { gather } from './gather.ts';
+
+const yieldBytes = 256 * 1024;
+
+export function memoryChunks(): ChunkStore {
+  const chunks = new Map<string, StoredChunk & { readonly bytes: Uint8Array }>();
+  let bytesUsed = 0;
+
+  return {
+    async write(id, source, { owner, size, signal }) {
+      const bytes = await gather(source, { size, signal });
+      if (chunks.has(id)) throw new Error(`chunk ${id} is stored already: ids are never reused`);
+      chunks.set(id, { id, size: bytes.length, owner: { ...owner }, bytes });
+      bytesUsed += bytes.length;
+      return { id, size: bytes.length };
+    },
+
+    async *read({ id }, range, options = {}) {
+      const bytes = chunks.get(id)?.bytes;
+      if (!bytes) throw new ChunkMissing(`chunk ${id} is not in memory`);
+      for (let at = range.start; at <= range.end; at += yieldBytes) {
+        options.signal?.throwIfAborted();
+        yield bytes.subarray(at, Math.min(at + yieldBytes, range.end + 1));
+      }
+    },
+
+    async remove(refs) {
+      for (const { id } of refs) {
+        bytesUsed -= chunks.get(id)?.size ?? 0;
+        chunks.delete(id);
+      }
+    },
+
+    async *list(prefix = '') {
+      for (const { id, size, owner } of chunks.values()) {
+        if (id.startsWith(prefix)) yield { id, size, owner };
+      }
+    },
+
+    async health() {
+      return { state: 'ok', bytesUsed, chunkCount: chunks.size, warnings: [] };
+    },
+
+    async close() {},
+  };
+}

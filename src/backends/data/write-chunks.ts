@@ -1,0 +1,157 @@
+/**
+ * Cuts a source into chunks without copying: each chunk's write pulls its own part of the source, and
+ * while the store flushes one chunk the next one is already streaming.
+ */
+import type { ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
+import { chunkBytes, type Extent, type WriteOptions } from '../../ports/object-bytes.ts';
+
+/** Chunks of one source being flushed, beside the one that is streaming. */
+const flushingMax = 3;
+
+export async function writeChunks(
+  store: ChunkStore,
+  source: AsyncIterable<Uint8Array>,
+  { cluster, id, owner, size, signal }: WriteOptions,
+): Promise<Extent> {
+  const input = new Cutter(source[Symbol.asyncIterator]());
+  const written: ChunkRef[] = [];
+  const flushing = new Set<Promise<void>>();
+  const outcome: { failure?: { readonly cause: unknown } } = {};
+
+  const write = async (index: number): Promise<void> => {
+    const expected = input.isWhole
+      ? input.heldBytes
+      : size === undefined
+        ? undefined
+        : Math.min(chunkBytes, size - index * chunkBytes);
+    const options = { owner, ...(expected === undefined ? {} : { size: expected }), ...(signal && { signal }) };
+    try {
+      written[index] = await store.write(`${id}.${index}`, input.cut(), options);
+    } catch (cause) {
+      outcome.failure ??= { cause };
+      input.fail(cause);
+    }
+  };
+
+  try {
+    for (let index = 0; await input.hasMore(); index++) {
+      signal?.throwIfAborted();
+      if (size !== undefined && index * chunkBytes >= size) {
+        throw new Error(`a source of ${size} bytes gave more`);
+      }
+      const writing = write(index).finally(() => flushing.delete(writing));
+      flushing.add(writing);
+      await input.cutEnded;
+      if (outcome.failure) break;
+      if (flushing.size > flushingMax) await Promise.race(flushing);
+    }
+  } catch (cause) {
+    outcome.failure ??= { cause };
+  }
+  await Promise.all(flushing);
+
+  const total = written.reduce((sum, chunk) => sum + chunk.size, 0);
+  if (!outcome.failure && size !== undefined && total !== size) {
+    outcome.failure = { cause: new Error(`a source of ${size} bytes gave ${total}`) };
+  }
+  if (outcome.failure) {
+    await input.close();
+    // What this leaves behind the caller's queued extent finds; the first error is the one to report.
+    await store.remove(Object.values(written)).catch(() => {});
+    throw outcome.failure.cause;
+  }
+  const at = written.at(-1)?.at;
+  return at === undefined ? { cluster, id, size: total } : { cluster, id, size: total, at };
+}
+
+/** Deals a source out as one cut after another, each an async iterable of at most `chunkBytes`. */
+class Cutter {
+  /** Settles when the current cut has been read to its end or was given up. */
+  cutEnded: Promise<void> = Promise.resolve();
+  readonly #source: AsyncIterator<Uint8Array>;
+  /** Arrays that were pulled and not yet dealt: one, or two after the look-ahead. */
+  readonly #held: Uint8Array[] = [];
+  #ended = false;
+  #dealt = false;
+  #failure: { readonly cause: unknown } | undefined;
+  #endCut: () => void = () => {};
+
+  constructor(source: AsyncIterator<Uint8Array>) {
+    this.#source = source;
+  }
+
+  /** Everything that is left of the source is held here. */
+  get isWhole(): boolean {
+    return this.#ended && this.heldBytes <= chunkBytes;
+  }
+
+  get heldBytes(): number {
+    return this.#held.reduce((sum, bytes) => sum + bytes.length, 0);
+  }
+
+  /** Whether there is a byte for another cut. At first it looks two arrays ahead: most sources are one. */
+  async hasMore(): Promise<boolean> {
+    if (this.#held.length === 0) await this.#pull();
+    if (!this.#dealt && this.#held.length === 1) await this.#pull();
+    this.#dealt = true;
+    return this.#held.length > 0;
+  }
+
+  async #pull(): Promise<void> {
+    while (!this.#ended) {
+      const step = await this.#source.next();
+      if (step.done) {
+        this.#ended = true;
+      } else if (step.value.length > 0) {
+        this.#held.push(step.value);
+        return;
+      }
+    }
+  }
+
+  cut(): AsyncIterable<Uint8Array> {
+    let left = chunkBytes;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.cutEnded = promise;
+    this.#endCut = resolve;
+    const end = async (): Promise<IteratorResult<Uint8Array>> => {
+      resolve();
+      return { done: true, value: undefined };
+    };
+    const next = async (): Promise<IteratorResult<Uint8Array>> => {
+      this.#check();
+      if (left === 0) return end();
+      if (this.#held.length === 0) await this.#pull();
+      this.#check();
+      const bytes = this.#held.shift();
+      if (!bytes) return end();
+      const dealt = bytes.length <= left ? bytes : bytes.subarray(0, left);
+      if (dealt !== bytes) this.#held.unshift(bytes.subarray(left));
+      left -= dealt.length;
+      return { done: false, value: dealt };
+    };
+    // A store that stops early has failed, and `fail` is about to say so: the cut does not end here.
+    const stop = async (): Promise<IteratorResult<Uint8Array>> => ({ done: true, value: undefined });
+    return { [Symbol.asyncIterator]: () => ({ next, return: stop }) };
+  }
+
+  #check(): void {
+    if (this.#failure) throw this.#failure.cause;
+  }
+
+  /** The store refused a chunk: nothing more is dealt. */
+  fail(cause: unknown): void {
+    this.#failure ??= { cause };
+    this.#endCut();
+  }
+
+  async close(): Promise<void> {
+    if (this.#ended) return;
+    this.#ended = true;
+    try {
+      await this.#source.return?.();
+    } catch {
+      // The write has failed already, for a reason nearer to the cause.
+    }
+  }
+}
