@@ -1,0 +1,80 @@
+/** What is measured (spec "Metrics emitted"), as a table; and how the rest of telemetry asks for it. */
+
+export interface Measurement {
+  readonly kind: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly string[];
+  readonly doc: string;
+  /** Upper bounds of a histogram, in seconds. */
+  readonly buckets?: readonly number[];
+  /** How the values of several processes become the node's; `sum` when absent. */
+  readonly across?: 'sum' | 'max' | 'first';
+}
+
+const requestSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const backendSeconds = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30,
+];
+
+export const measurements = {
+  svc_http_requests_total: {
+    kind: 'counter',
+    labels: ['code'],
+    doc: 'Answered requests by HTTP status.',
+  },
+  svc_http_refusals_total: {
+    kind: 'counter',
+    labels: ['error'],
+    doc: 'Refused requests by error code, such as NoSuchKey.',
+  },
+  svc_http_request_duration_seconds: {
+    kind: 'histogram',
+    labels: ['operation'],
+    doc: 'From the head of a request to the end of its reply, by operation.',
+    buckets: requestSeconds,
+  },
+  svc_backend_duration_seconds: {
+    kind: 'histogram',
+    labels: ['call'],
+    doc: 'Calls to the metadata and data backends.',
+    buckets: backendSeconds,
+  },
+  svc_worker_panic_total: {
+    kind: 'counter',
+    labels: ['worker', 'shard'],
+    doc: 'Panics of background workers that were recovered.',
+  },
+  svc_worker_leader: {
+    kind: 'gauge',
+    labels: ['worker'],
+    doc: '1 where a process of this node leads the worker, else 0.',
+    across: 'max',
+  },
+  svc_build_info: {
+    kind: 'gauge',
+    labels: ['version', 'runtime'],
+    doc: 'Always 1; the labels say what runs.',
+    across: 'first',
+  },
+} as const satisfies Readonly<Record<string, Measurement>>;
+
+export type MetricName = keyof typeof measurements;
+export type NameOf<K extends Measurement['kind']> = {
+  [N in MetricName]: (typeof measurements)[N]['kind'] extends K ? N : never;
+}[MetricName];
+
+/** Label values in the order of the table. */
+export interface Metrics {
+  add(name: NameOf<'counter'>, labels: readonly string[]): void;
+  set(name: NameOf<'gauge'>, labels: readonly string[], value: number): void;
+  observe(name: NameOf<'histogram'>, labels: readonly string[], seconds: number): void;
+  /** The exposition of the whole node. */
+  text(): Promise<string>;
+}
+
+/** Where prom-client does not load. */
+export const noMetrics: Metrics = {
+  add: () => {},
+  set: () => {},
+  observe: () => {},
+  text: async () => '# metrics are not collected on this runtime\n',
+};

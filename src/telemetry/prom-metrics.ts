@@ -1,0 +1,81 @@
+/** Metrics through prom-client, which is imported here alone; loaded only where it runs (Node, Bun, Deno). */
+import {
+  AggregatorRegistry,
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  type MetricObject,
+  Registry,
+} from 'prom-client';
+import { type Measurement, type Metrics, measurements } from './metrics.ts';
+
+/** What one process measured, in a form that can be sent to another. */
+export type ProcessMetrics = readonly MetricObject[];
+
+export interface PromOptions {
+  readonly version: string;
+  readonly runtime: string;
+  /** Adds what the other processes of this node measured; absent where there is one process. */
+  readonly gather?: (own: ProcessMetrics) => Promise<readonly ProcessMetrics[]>;
+  /** CPU, memory, event loop and handles of the process. Default true. */
+  readonly process?: boolean;
+}
+
+export interface PromMetrics extends Metrics {
+  /** What this process alone measured. */
+  own(): Promise<ProcessMetrics>;
+}
+
+type Metric = Counter | Gauge | Histogram;
+
+function makeMetric(name: string, row: Measurement, register: Registry): Metric {
+  const base = {
+    name,
+    help: row.doc,
+    labelNames: row.labels,
+    registers: [register],
+    aggregator: row.across ?? 'sum',
+  };
+  switch (row.kind) {
+    case 'counter':
+      return new Counter(base);
+    case 'gauge':
+      return new Gauge(base);
+    case 'histogram':
+      return new Histogram({ ...base, ...(row.buckets === undefined ? {} : { buckets: [...row.buckets] }) });
+  }
+}
+
+export function promMetrics({ version, runtime, gather, process = true }: PromOptions): PromMetrics {
+  const register = new Registry();
+  const made = new Map(
+    Object.entries(measurements).map(([name, row]) => [name, makeMetric(name, row, register)]),
+  );
+  const metric = <T extends Metric>(name: string): T => made.get(name) as T;
+  if (process) collectDefaultMetrics({ register });
+  const own = async (): Promise<ProcessMetrics> =>
+    (await register.getMetricsAsJSON()) as unknown as ProcessMetrics;
+  const metrics: PromMetrics = {
+    add: (name, labels) =>
+      metric<Counter>(name)
+        .labels(...labels)
+        .inc(),
+    set: (name, labels, value) =>
+      metric<Gauge>(name)
+        .labels(...labels)
+        .set(value),
+    observe: (name, labels, seconds) =>
+      metric<Histogram>(name)
+        .labels(...labels)
+        .observe(seconds),
+    own,
+    async text() {
+      if (gather === undefined) return register.metrics();
+      // An aggregate of one is what a single process would show, so there is one path.
+      return AggregatorRegistry.aggregate([...(await gather(await own()))]).metrics();
+    },
+  };
+  metrics.set('svc_build_info', [version, runtime], 1);
+  return metrics;
+}

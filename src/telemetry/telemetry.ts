@@ -1,0 +1,25 @@
+/** Logs and metrics behind the one port that the service speaks to. */
+import type { Telemetry } from '../ports/telemetry.ts';
+import type { Log } from './log.ts';
+import type { Metrics } from './metrics.ts';
+
+export function createTelemetry({
+  log,
+  metrics,
+}: {
+  readonly log: Log;
+  readonly metrics: Metrics;
+}): Telemetry {
+  return {
+    log,
+    request: ({ operation, status, code, durationMs }) => {
+      metrics.add('svc_http_requests_total', [String(status)]);
+      metrics.observe('svc_http_request_duration_seconds', [operation], durationMs / 1000);
+      if (code !== undefined) metrics.add('svc_http_refusals_total', [code]);
+    },
+    backend: (call, durationMs) => metrics.observe('svc_backend_duration_seconds', [call], durationMs / 1000),
+    workerPanicked: (worker, shard) => metrics.add('svc_worker_panic_total', [worker, shard]),
+    workerLeads: (worker, leads) => metrics.set('svc_worker_leader', [worker], leads ? 1 : 0),
+    metrics: () => metrics.text(),
+  };
+}
