@@ -1,0 +1,149 @@
+/** The rows of the memory backend, in key order, with their expiry and their cursors (design §5). */
+import type { Clock } from '../../../ports/clock.ts';
+import type {
+  AnyTable,
+  At,
+  Cursor,
+  Range,
+  Revision,
+  RowOf,
+  SortOf,
+  Stored,
+} from '../../../ports/metadata-store.ts';
+import { type Columns, orderOf } from '../order.ts';
+import { passed, type Span, skipTo, spanOf } from '../span.ts';
+import { frozenRow } from './frozen-row.ts';
+import { SortedMap } from './sorted-map.ts';
+
+interface Entry extends Stored<Columns> {
+  readonly expiresAt: number;
+}
+
+/** A write whose row is known to be sound; it cannot fail. */
+export type Write = (revision: Revision) => void;
+
+/** A row's key as text with one unit for each byte: JavaScript then compares it byte by byte. */
+const keyText = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
+const keyBytes = (key: string): Uint8Array => Uint8Array.from(key, (unit) => unit.charCodeAt(0));
+
+export class MemoryRows {
+  readonly #clock: Clock;
+  readonly #entries = new SortedMap<Entry>();
+  /** Keys by the time at which their rows expire; a row written again since then is left alone. */
+  readonly #expiring = new SortedMap<string>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  partitionKey(at: At<AnyTable>): string {
+    return keyText(orderOf(at.table).partitionKey(at.in as Columns));
+  }
+
+  get(at: At<AnyTable>, key: Columns): Stored<Columns> | undefined {
+    return this.#alive(this.#entries.get(this.#keyOf(at, key)));
+  }
+
+  preparedPut(at: At<AnyTable>, row: Columns, expiresAt = Number.POSITIVE_INFINITY): Write {
+    const key = this.#keyOf(at, row);
+    const frozen = frozenRow(at.table, row);
+    return (revision) => {
+      this.#entries.set(key, { row: frozen, revision, expiresAt });
+      if (Number.isFinite(expiresAt)) this.#expiring.set(`${timeText(expiresAt)}${key}`, key);
+    };
+  }
+
+  preparedRemove(at: At<AnyTable>, row: Columns): Write {
+    const key = this.#keyOf(at, row);
+    return () => this.#entries.delete(key);
+  }
+
+  preparedAdd(at: At<AnyTable>, row: Columns, by: Readonly<Record<string, number>>): Write {
+    const key = this.#keyOf(at, row);
+    const zero = frozenRow(at.table, { ...(at.in as Columns), ...row });
+    return (revision) => {
+      const sums: Record<string, unknown> = { ...(this.#alive(this.#entries.get(key))?.row ?? zero) };
+      for (const [column, amount] of Object.entries(by)) sums[column] = Number(sums[column] ?? 0) + amount;
+      const expiresAt = Number.POSITIVE_INFINITY;
+      this.#entries.set(key, { row: frozenRow(at.table, sums), revision, expiresAt });
+    };
+  }
+
+  /** The next rows of a span, and what is left of it. */
+  read(span: Span, count: number): { readonly rows: Stored<Columns>[]; readonly rest: Span } {
+    const [low, high] = [keyText(span.low), keyText(span.high)];
+    const rows: Stored<Columns>[] = [];
+    let last: string | undefined;
+    const walk = span.reverse ? this.#entries.backwards(low, high) : this.#entries.between(low, high);
+    for (const [key, entry] of count > 0 && low < high ? walk : []) {
+      const alive = this.#alive(entry);
+      if (alive === undefined) continue;
+      rows.push(alive);
+      last = key;
+      if (rows.length === count) break;
+    }
+    return { rows, rest: last === undefined ? span : passed(span, keyBytes(last)) };
+  }
+
+  clear(span: Span): void {
+    const doomed = [...this.#entries.between(keyText(span.low), keyText(span.high))];
+    for (const [key] of doomed) this.#entries.delete(key);
+  }
+
+  sweep(): void {
+    const now = this.#clock.now();
+    for (const [place, key] of [...this.#expiring.between('', timeText(now + 1))]) {
+      this.#expiring.delete(place);
+      if ((this.#entries.get(key)?.expiresAt ?? now + 1) <= now) this.#entries.delete(key);
+    }
+  }
+
+  assertDistinct(at: At<AnyTable>, keys: readonly object[]): void {
+    if (keys.length < 2) return;
+    const distinct = new Set(keys.map((key) => this.#keyOf(at, key as Columns)));
+    if (distinct.size < keys.length) throw new Error(`a commit changes a row of ${at.table.name} twice`);
+  }
+
+  assertSameKey(at: At<AnyTable>, key: Columns, row: Columns): void {
+    if (this.#keyOf(at, key) !== this.#keyOf(at, row)) {
+      throw new Error(`an update of a row of ${at.table.name} changes its key`);
+    }
+  }
+
+  #keyOf(at: At<AnyTable>, row: Columns): string {
+    return keyText(orderOf(at.table).rowKey(at.in as Columns, row));
+  }
+
+  #alive(entry: Entry | undefined): Stored<Columns> | undefined {
+    if (entry === undefined || entry.expiresAt <= this.#clock.now()) return undefined;
+    return { row: entry.row, revision: entry.revision };
+  }
+}
+
+const timeText = (ms: number): string => Math.ceil(ms).toString().padStart(16, '0');
+
+export class MemoryCursor<T extends AnyTable> implements Cursor<T> {
+  readonly #rows: MemoryRows;
+  readonly #at: At<T>;
+  readonly #count: number;
+  #span: Span;
+
+  constructor(rows: MemoryRows, at: At<T>, range: Range<T>) {
+    this.#rows = rows;
+    this.#at = at;
+    this.#span = spanOf(orderOf(at.table), at.in as Columns, range);
+    // There is one shard, number 0; the others are empty.
+    this.#count = (range.shard ?? 0) === 0 ? Number.POSITIVE_INFINITY : 0;
+  }
+
+  async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    const { rows, rest } = this.#rows.read(this.#span, Math.min(count, this.#count));
+    this.#span = rest;
+    return rows as unknown as readonly Stored<RowOf<T>>[];
+  }
+
+  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
+    const prefix = orderOf(this.#at.table).prefix(this.#at.in as Columns, key as Columns);
+    this.#span = skipTo(this.#span, prefix, options.past ?? false);
+  }
+}

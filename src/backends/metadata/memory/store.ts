@@ -1,0 +1,203 @@
+/**
+ * The metadata port in memory (design §5): the default backend, and the executable model of the port
+ * that every other backend is compared with. A commit is evaluated without an `await`, so that nothing
+ * can come between its checks and its writes.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import type {
+  Abandoned,
+  AnyTable,
+  At,
+  Change,
+  CommitOptions,
+  Cursor,
+  MetadataStore,
+  Outcome,
+  Range,
+  Revision,
+  RowOf,
+  SideChange,
+  SortOf,
+  Stored,
+} from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import type { Columns } from '../order.ts';
+import { orderOf } from '../order.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate, keyOf } from '../rules.ts';
+import { spanOf } from '../span.ts';
+import { MemoryIntents } from './intents.ts';
+import { MemoryCursor, MemoryRows } from './rows.ts';
+
+export interface MemoryOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /**
+   * Without it an intent lives as long as the store, because the only process that could hold it does.
+   * With it, intents lapse that `maintain` did not renew in time, as those of another process would.
+   */
+  readonly intentTtlMs?: number;
+}
+
+export interface MemoryStore extends MetadataStore {
+  /** Renews the open intents and forgets expired rows; only needed where `intentTtlMs` is given. */
+  maintain(): Promise<void>;
+}
+
+type Because = 'conflict' | 'fenced' | 'abandoned';
+type Refusal = { applied: false; because: Because; current?: Stored<unknown>; fence?: number };
+
+class Memory implements MemoryStore {
+  readonly #clock: Clock;
+  readonly #rows: MemoryRows;
+  readonly #intents: MemoryIntents;
+  readonly #fences = new Map<string, number>();
+  #revisions = 0;
+
+  constructor(options: MemoryOptions) {
+    this.#clock = options.clock;
+    this.#rows = new MemoryRows(options.clock);
+    this.#intents = new MemoryIntents(options);
+  }
+
+  async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
+    return this.#rows.get(at, key as Columns) as Stored<RowOf<T>> | undefined;
+  }
+
+  scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
+    return new MemoryCursor<T>(this.#rows, at, range);
+  }
+
+  async begin(intent: { readonly cluster: string }): Promise<{ readonly id: string }> {
+    return this.#intents.begin(intent.cluster);
+  }
+
+  async commit<T extends AnyTable>(
+    at: At<T>,
+    changes: readonly Change<T>[],
+    options: CommitOptions = {},
+  ): Promise<Outcome<T>> {
+    const listed = changes as readonly Change<AnyTable>[];
+    assertCommit(at, listed, options.then);
+    this.#rows.assertDistinct(at, listed.map(keyOf));
+    // Whatever can be wrong with a row is found here, before the first of them is written.
+    const writes = [
+      ...listed.map((change) => this.#prepared(at, change)),
+      ...(options.then ?? []).map((change) => this.#prepared(change.at as At<AnyTable>, change)),
+    ];
+    const refusal = this.#refusal(at, listed, options);
+    if (refusal !== undefined) return refusal as Outcome<T>;
+    const revision = this.#nextRevision();
+    for (const write of writes) write(revision);
+    return { applied: true, revision };
+  }
+
+  #prepared(at: At<AnyTable>, change: Change<AnyTable> | SideChange): (revision: Revision) => void {
+    if ('put' in change) return this.#rows.preparedPut(at, change.put as Columns, change.expiresAt);
+    if ('remove' in change) return this.#rows.preparedRemove(at, change.remove as Columns);
+    return 'add' in change ? this.#rows.preparedAdd(at, change.add as Columns, change.by) : () => {};
+  }
+
+  #refusal(
+    at: At<AnyTable>,
+    changes: readonly Change<AnyTable>[],
+    options: CommitOptions,
+  ): Refusal | undefined {
+    if (options.op !== undefined && !this.#intents.isOpen(options.op.id)) {
+      return { applied: false, because: 'abandoned' };
+    }
+    const fence = this.#fenceOf(at);
+    if (at.fence !== undefined && at.fence !== fence) return { applied: false, because: 'fenced', fence };
+    for (const change of changes) {
+      if (change.expect === 'any') continue;
+      const current = this.#rows.get(at, keyOf(change) as Columns);
+      if ((current?.revision ?? 'absent') === change.expect) continue;
+      return { applied: false, because: 'conflict', ...(current && { current }) };
+    }
+    return undefined;
+  }
+
+  async end(op: { readonly id: string }): Promise<void> {
+    this.#intents.forget(op.id);
+  }
+
+  async abort(opId: string): Promise<void> {
+    this.#intents.forget(opId);
+  }
+
+  async abandoned(): Promise<readonly Abandoned[]> {
+    return this.#intents.abandoned();
+  }
+
+  async settle(intent: Abandoned): Promise<void> {
+    this.#intents.settle(intent.prefix);
+  }
+
+  async apply(changes: readonly SideChange[]): Promise<void> {
+    assertSideChanges(changes);
+    const writes = changes.map((change) => this.#prepared(change.at as At<AnyTable>, change));
+    const revision = this.#nextRevision();
+    for (const write of writes) write(revision);
+  }
+
+  async update<T extends AnyTable>(
+    at: At<T>,
+    key: SortOf<T>,
+    change: (row: RowOf<T> | undefined) => RowOf<T>,
+  ): Promise<RowOf<T>> {
+    assertUpdate(at);
+    const current = this.#rows.get(at, key as Columns) as Stored<RowOf<T>> | undefined;
+    const row = change(current?.row);
+    this.#rows.assertSameKey(at, key as Columns, row as Columns);
+    assertRow(at, row as Columns);
+    this.#rows.preparedPut(at, row as Columns)(this.#nextRevision());
+    return row;
+  }
+
+  async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
+    assertClear(at);
+    this.#rows.clear(spanOf(orderOf(at.table), at.in as Columns, range));
+  }
+
+  async fence<T extends AnyTable>(at: At<T>): Promise<number> {
+    return this.#fenceOf(at);
+  }
+
+  async raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
+    this.#fences.set(this.#rows.partitionKey(at), Math.max(this.#fenceOf(at), generation));
+  }
+
+  #fenceOf(at: At<AnyTable>): number {
+    return this.#fences.get(this.#rows.partitionKey(at)) ?? 0;
+  }
+
+  #nextRevision(): Revision {
+    return String(++this.#revisions) as Revision;
+  }
+
+  async now(): Promise<number> {
+    return this.#clock.now();
+  }
+
+  async health(): ReturnType<MetadataStore['health']> {
+    const node = {
+      name: 'memory',
+      dataCenter: 'local',
+      rack: 'local',
+      releaseVersion: '1',
+      schemaVersion: '1',
+      state: 'UP',
+    };
+    return { nodes: [node], warnings: [] };
+  }
+
+  async maintain(): Promise<void> {
+    this.#intents.renew();
+    this.#rows.sweep();
+  }
+
+  async close(): Promise<void> {}
+}
+
+export function memoryStore(options: MemoryOptions): MemoryStore {
+  return new Memory(options);
+}
