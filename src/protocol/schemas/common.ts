@@ -1,0 +1,23 @@
+/** Elements that several bodies share: owners, checksums, key prefixes. */
+import { element, type Infer, many, oneOf, optional, text, token } from '../codec.ts';
+
+export const owner = element({ ID: optional(token), DisplayName: optional(text) }, { unknown: 'ignore' });
+export type Owner = Infer<typeof owner>;
+
+/** Values are base64; of a composite checksum also with `-<parts>` behind it. */
+export const checksumFields = {
+  ChecksumCRC32: optional(token),
+  ChecksumCRC32C: optional(token),
+  ChecksumCRC64NVME: optional(token),
+  ChecksumSHA1: optional(token),
+  ChecksumSHA256: optional(token),
+};
+export const checksumAlgorithm = oneOf('CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256');
+export type ChecksumAlgorithm = Infer<typeof checksumAlgorithm>;
+export const checksumType = oneOf('COMPOSITE', 'FULL_OBJECT');
+export type ChecksumType = Infer<typeof checksumType>;
+
+export const encodingType = oneOf('url');
+
+/** One element a prefix, as the public service sends them. A page holds at most 1,000 keys and prefixes together. */
+export const commonPrefixes = many(element({ Prefix: text }), { max: 1000 });

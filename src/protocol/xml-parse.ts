@@ -1,0 +1,117 @@
+/** Bytes to a small tree of elements; the one import of fast-xml-parser (design §4). */
+import { XMLParser } from 'fast-xml-parser';
+import { Refusal } from '../errors/refusal.ts';
+import { checkWellFormed, malformed, resolveReferences } from './xml.ts';
+
+export interface Node {
+  /** Without its namespace prefix: clients send any or none. */
+  readonly name: string;
+  /** All text and CDATA directly inside, whitespace kept. */
+  readonly text: string;
+  readonly children: readonly Node[];
+  readonly parent: Node | undefined;
+  /** By local name; `xsi:type` is `type`. Namespace declarations are not kept. */
+  readonly attributes: ReadonlyMap<string, string>;
+}
+
+const parser = new XMLParser({
+  preserveOrder: true,
+  parseTagValue: false,
+  trimValues: false,
+  removeNSPrefix: true,
+  ignoreAttributes: false,
+  attributeNamePrefix: '',
+  cdataPropName: '#cdata',
+  // References are resolved here, text and CDATA told apart: the parser's own decoder lets unknown ones stand.
+  processEntities: false,
+  ignoreDeclaration: true,
+  jPath: false,
+  // `toString` and the like are names as good as any other: nothing below uses a name as a property.
+  onDangerousProperty: (name: string) => name,
+});
+
+/** The parser's shape: one property for the name with the list of what is inside, and `:@` for the attributes. */
+type Raw = Readonly<Record<string, unknown>>;
+const noAttributes: ReadonlyMap<string, string> = new Map();
+type Building = { -readonly [K in keyof Node]: Node[K] };
+
+/** @param maxBytes refused before a byte of it is parsed */
+export function parseXml(bytes: Uint8Array, { maxBytes }: { readonly maxBytes: number }): Node {
+  if (bytes.length > maxBytes) {
+    throw malformed(`The body has ${bytes.length} bytes; at most ${maxBytes} are accepted here`);
+  }
+  const source = decodeUtf8(bytes);
+  const { elements, start, controls } = checkWellFormed(source);
+  const count = { elements: 0 };
+  let root: Node | undefined;
+  for (const raw of parse(source.slice(start))) {
+    if ('#text' in raw) continue;
+    root = toNode(raw, undefined, { controls, count });
+  }
+  // Never seen. It would mean that check and parser read two different documents.
+  if (root === undefined || count.elements !== elements) throw malformed('The body could not be understood');
+  return root;
+}
+
+function decodeUtf8(bytes: Uint8Array): string {
+  const [first, second] = bytes;
+  const isWide = first === 0 || second === 0 || (first === 0xff && second === 0xfe);
+  if (isWide || (first === 0xfe && second === 0xff)) {
+    throw malformed('The body must be UTF-8; it looks like UTF-16 or UTF-32');
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw malformed('The body is not valid UTF-8', cause);
+  }
+}
+
+function parse(source: string): Raw[] {
+  try {
+    return parser.parse(source) as Raw[];
+  } catch (cause) {
+    if (cause instanceof Refusal) throw cause;
+    // `constructor`, `prototype` and `__proto__` as element names come here: no S3 element is called so.
+    throw malformed('The body holds an element or attribute that no S3 document has', cause);
+  }
+}
+
+/** Recursion is safe: the check bounds the depth. */
+function toNode(
+  raw: Raw,
+  parent: Node | undefined,
+  context: { readonly controls: boolean; readonly count: { elements: number } },
+): Node {
+  context.count.elements += 1;
+  let name = '';
+  let attributes = noAttributes;
+  for (const key of Object.keys(raw)) {
+    if (key === ':@') attributes = readAttributes(raw[key] as Raw, context.controls);
+    else name = key;
+  }
+  const children: Node[] = [];
+  const node: Building = { name, text: '', children, parent, attributes };
+  for (const part of raw[name] as Raw[]) {
+    const text = part['#text'];
+    const cdata = part['#cdata'];
+    if (typeof text === 'string') node.text += resolveReferences(text, context.controls);
+    else if (cdata !== undefined) for (const each of cdata as Raw[]) node.text += each['#text'] as string;
+    else children.push(toNode(part, node, context));
+  }
+  return node;
+}
+
+const readAttributes = (raw: Raw, controls: boolean): ReadonlyMap<string, string> =>
+  new Map(
+    Object.entries(raw)
+      .filter(([name]) => name !== 'xmlns')
+      .map(([name, value]) => [name, resolveReferences(String(value), controls)]),
+  );
+
+/** Where an element stands, such as `Delete/Object[3]/Key`, counted from 1 as in XPath. */
+export function pathOf(node: Node): string {
+  if (node.parent === undefined) return node.name;
+  const twins = node.parent.children.filter((each) => each.name === node.name);
+  const position = twins.length > 1 ? `[${twins.indexOf(node) + 1}]` : '';
+  return `${pathOf(node.parent)}/${node.name}${position}`;
+}

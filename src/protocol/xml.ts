@@ -1,0 +1,219 @@
+/**
+ * The rules of XML 1.0 that reading and writing share: characters, escapes, references, and whether a document is
+ * well-formed at all.
+ *
+ * The check stands in front of fast-xml-parser, which accepts mismatched and unclosed elements, unquoted attributes and
+ * stray markup. Two readers that understand one document differently are a way around a check, so what passes here is
+ * a small subset on which every parser agrees: no DOCTYPE, no processing instruction, no reference but the five
+ * predefined and the numeric ones.
+ */
+import { fail, type Refusal } from '../errors/refusal.ts';
+
+export const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
+/** Elements inside elements, the root included. The deepest public S3 body has 7. */
+export const depthMax = 32;
+
+export const malformed = (message: string, cause?: unknown): Refusal =>
+  fail('MalformedXML', cause === undefined ? { message } : { message, cause });
+
+const escapes: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  '\r': '&#13;',
+};
+// A carriage return would be read back as a line feed. Line feed and tab are kept by every parser in an element's text.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+const special = /[&<>"\r\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/;
+const everySpecial = new RegExp(special, 'g');
+// XML 1.0 cannot carry most control characters. They are written as references, as the public service does: a strict
+// client then fails loudly, where a replacement character would make it act on another key. `encoding-type=url` is
+// the client's way out.
+const escapeOne = (char: string): string => escapes[char] ?? `&#x${char.charCodeAt(0).toString(16)};`;
+
+export const escapeText = (text: string): string =>
+  special.test(text) ? text.replace(everySpecial, escapeOne) : text;
+/** For values between double quotes, where a parser turns tab and line feed into spaces. */
+export const escapeAttribute = (text: string): string =>
+  escapeText(text).replace(/[\t\n]/g, (char) => `&#${char.charCodeAt(0)};`);
+
+const predefined: ReadonlyMap<string, string> = new Map([
+  ['amp', '&'],
+  ['lt', '<'],
+  ['gt', '>'],
+  ['quot', '"'],
+  ['apos', "'"],
+]);
+
+function resolveReference(whole: string, body: string, controls: boolean): string {
+  const named = predefined.get(body);
+  if (named !== undefined) return named;
+  const digits = /^#(?:x([0-9a-fA-F]{1,8})|([0-9]{1,10}))$/.exec(body);
+  if (digits === null || !whole.endsWith(';')) {
+    throw malformed(
+      `"${whole.slice(0, 40)}" is not one of the references &amp; &lt; &gt; &quot; &apos; &#…;`,
+    );
+  }
+  const code = digits[1] === undefined ? Number(digits[2]) : Number.parseInt(digits[1], 16);
+  const isCharacter =
+    code === 9 || code === 10 || code === 13 || (code < 32 ? controls && code > 0 : isPlainCodePoint(code));
+  if (!isCharacter) throw malformed(`${whole} does not name a character that XML can carry`);
+  return String.fromCodePoint(code);
+}
+
+const isPlainCodePoint = (code: number): boolean =>
+  code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) && code !== 0xfffe && code !== 0xffff;
+
+/**
+ * Replaces references by what they stand for; any other `&` is refused.
+ * @param controls whether control characters may be named, as XML 1.1 allows
+ */
+export const resolveReferences = (text: string, controls: boolean): string =>
+  text.includes('&')
+    ? text.replace(/&([^;&]{0,40});?/g, (whole, body: string) => resolveReference(whole, body, controls))
+    : text;
+
+const nameStart =
+  'A-Z_a-z\\u00c0-\\u00d6\\u00d8-\\u00f6\\u00f8-\\u02ff\\u0370-\\u037d\\u037f-\\u1fff\\u200c\\u200d\\u2070-\\u218f\\u2c00-\\u2fef\\u3001-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\ufffd';
+const plainName = `[${nameStart}][${nameStart}\\-.0-9\\u00b7\\u0300-\\u036f\\u203f-\\u2040]*`;
+const qualifiedName = `${plainName}(?::${plainName})?`;
+const openTag = new RegExp(`<(${qualifiedName})`, 'y');
+const closeTag = new RegExp(`</(${qualifiedName})[ \\t\\r\\n]*>`, 'y');
+const attribute = new RegExp(
+  `[ \\t\\r\\n]+(${qualifiedName})[ \\t\\r\\n]*=[ \\t\\r\\n]*("[^<"]*"|'[^<']*')`,
+  'y',
+);
+const endOfOpenTag = /[ \t\r\n]*(\/?)>/y;
+const declaration =
+  /^<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(["'])(1\.[01])\1(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(["'])([A-Za-z0-9._-]+)\3)?(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(["'])(?:yes|no)\5)?[ \t\r\n]*\?>/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+const rawControl = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/;
+
+export interface WellFormed {
+  /** How many elements there are, for the reader behind to agree with. */
+  readonly elements: number;
+  /** Length of the XML declaration. */
+  readonly start: number;
+  /** Whether references may name control characters: the document says it is XML 1.1. */
+  readonly controls: boolean;
+}
+
+/** Refuses whatever is not plain well-formed XML; one pass, without recursion or backtracking over the document. */
+export function checkWellFormed(source: string): WellFormed {
+  const control = source.search(rawControl);
+  if (control >= 0) throw at(source, control, 'a character that XML cannot carry');
+  const head = readDeclaration(source);
+  const open: string[] = [];
+  let elements = 0;
+  for (let here = head.start; here < source.length; ) {
+    if (source.charCodeAt(here) !== 60) {
+      const next = source.indexOf('<', here);
+      const end = next < 0 ? source.length : next;
+      checkText(source, here, { end, inside: open.length > 0, controls: head.controls });
+      here = end;
+    } else if (source.startsWith('<!', here)) {
+      here = skipMarkup(source, here, open.length > 0);
+    } else if (source.startsWith('</', here)) {
+      closeTag.lastIndex = here;
+      const name = closeTag.exec(source)?.[1];
+      const opened = open.pop();
+      if (name === undefined || name !== opened) {
+        throw at(
+          source,
+          here,
+          `</${opened ?? ''}> was expected${name === undefined ? '' : `, not </${name}>`}`,
+        );
+      }
+      here = closeTag.lastIndex;
+    } else {
+      if (open.length === 0 && elements > 0) throw at(source, here, 'a second root element');
+      elements += 1;
+      const tag = readOpenTag(source, here, head.controls);
+      if (!tag.isEmpty) open.push(tag.name);
+      if (open.length > depthMax) throw at(source, here, `elements nested more than ${depthMax} deep`);
+      here = tag.end;
+    }
+  }
+  const unclosed = open.pop();
+  if (unclosed !== undefined) throw malformed(`<${unclosed}> is not closed`);
+  if (elements === 0) throw malformed('There is no element in the body');
+  return { elements, ...head };
+}
+
+function readDeclaration(source: string): Omit<WellFormed, 'elements'> {
+  if (!/^<\?xml[ \t\r\n]/.test(source)) return { start: 0, controls: false };
+  const found = declaration.exec(source);
+  if (found === null) throw at(source, 0, 'the XML declaration is not valid');
+  if (found[4] !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(found[4])) {
+    throw at(source, 0, `the encoding must be UTF-8, not ${found[4]}`);
+  }
+  return { start: found[0].length, controls: found[2] === '1.1' };
+}
+
+function checkText(
+  source: string,
+  from: number,
+  { end, inside, controls }: { end: number; inside: boolean; controls: boolean },
+): void {
+  const text = source.slice(from, end);
+  if (!inside) {
+    if (/[^ \t\r\n]/.test(text)) throw at(source, from, 'text outside the root element');
+    return;
+  }
+  // Each piece by itself: `&am<!-- -->p;` must not become a reference once the comment is gone.
+  resolveReferences(text, controls);
+  if (text.includes(']]>')) throw at(source, from, ']]> in text must be written ]]&gt;');
+}
+
+/** A comment or a CDATA section; every other `<!` declares a document type or an entity. */
+function skipMarkup(source: string, here: number, inside: boolean): number {
+  if (source.startsWith('<!--', here)) {
+    const end = source.indexOf('--', here + 4);
+    if (end < 0 || source.charAt(end + 2) !== '>') {
+      throw at(source, here, 'a comment that is not closed or has -- in it');
+    }
+    return end + 3;
+  }
+  if (inside && source.startsWith('<![CDATA[', here)) {
+    const end = source.indexOf(']]>', here);
+    if (end < 0) throw at(source, here, 'a CDATA section that is not closed');
+    return end + 3;
+  }
+  throw at(source, here, 'a document type, entity or misplaced declaration, which is refused');
+}
+
+function readOpenTag(
+  source: string,
+  here: number,
+  controls: boolean,
+): { name: string; end: number; isEmpty: boolean } {
+  openTag.lastIndex = here;
+  const name = openTag.exec(source)?.[1];
+  if (name === undefined) throw at(source, here, 'a tag that is not valid (or a processing instruction)');
+  let end = openTag.lastIndex;
+  if (source.charCodeAt(end) === 62) return { name, end: end + 1, isEmpty: false };
+  const names = new Set<string>();
+  for (;;) {
+    attribute.lastIndex = end;
+    const found = attribute.exec(source);
+    if (found === null) break;
+    const [, whole = '', value = ''] = found;
+    // Prefixes are dropped behind this check, so two attributes may not differ in their prefix alone.
+    const local = whole.startsWith('xmlns:') ? whole : whole.slice(whole.indexOf(':') + 1);
+    if (names.has(local)) throw at(source, end, `attribute ${whole} appears more than once`);
+    names.add(local);
+    resolveReferences(value, controls);
+    end = attribute.lastIndex;
+  }
+  endOfOpenTag.lastIndex = end;
+  const close = endOfOpenTag.exec(source);
+  if (close === null) throw at(source, end, `<${name}> is not a valid tag`);
+  return { name, end: endOfOpenTag.lastIndex, isEmpty: close[1] === '/' };
+}
+
+function at(source: string, offset: number, problem: string): Refusal {
+  const before = source.slice(0, offset);
+  const line = before.split('\n').length;
+  return malformed(`Line ${line}, column ${offset - before.lastIndexOf('\n')}: ${problem}`);
+}
