@@ -23,6 +23,8 @@ export interface Incoming {
   readonly body: AsyncIterable<Uint8Array> | undefined;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
+  /** Which listener took it, where `SVC_ADMIN_LISTEN` opened a second one; absent: one serves both areas. */
+  readonly listener?: 'admin' | 'storage';
 }
 
 /** Request headers in arrival order; names are matched in lower case. */
