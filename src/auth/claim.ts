@@ -1,0 +1,112 @@
+/** What a signed request claims about itself, and the checks that need no secret (spec "Authentication" 2.1). */
+import { fail } from '../errors/refusal.ts';
+import { amz, type Dialect, store } from '../protocol/dialect.ts';
+import type { Wire } from '../protocol/wire.ts';
+
+export interface Claim {
+  readonly dialect: Dialect;
+  readonly accessKey: string;
+  /** `date/region/service/terminator`, as it was sent. */
+  readonly scope: string;
+  readonly region: string;
+  /** `YYYYMMDDTHHMMSSZ`, the second line of the string to sign. */
+  readonly timestamp: string;
+  /** Lower-case names joined with `;`, as they were sent. */
+  readonly signedHeaders: string;
+  readonly signature: string;
+  /** The signing query parameter that stays out of the canonical query; undefined for header signatures. */
+  readonly leaveOut: string | undefined;
+  /** The last line of the canonical request: what is declared about the body. */
+  readonly payloadHash: string;
+}
+
+export type MalformedCode = 'AuthorizationHeaderMalformed' | 'AuthorizationQueryParametersError';
+
+const service = 's3';
+
+/** Splits `<access key>/<date>/<region>/<service>/<terminator>`; the access key may itself hold slashes. */
+export function parseCredential(dialect: Dialect, credential: string, code: MalformedCode) {
+  const end = credential.lastIndexOf('/');
+  const afterRegion = credential.lastIndexOf('/', end - 1);
+  const afterDate = credential.lastIndexOf('/', afterRegion - 1);
+  const afterKey = credential.lastIndexOf('/', afterDate - 1);
+  if (afterKey < 0 || afterDate <= afterKey || afterRegion <= afterDate)
+    throw fail(
+      code,
+      `The credential is malformed; expected "<access key>/YYYYMMDD/<region>/${service}/${dialect.terminator}".`,
+    );
+  const date = credential.slice(afterKey + 1, afterDate);
+  const region = credential.slice(afterDate + 1, afterRegion);
+  if (!isPrintable(region)) throw fail(code, 'The credential is malformed; its region is empty or not text.');
+  const named = credential.slice(afterRegion + 1, end);
+  if (named !== service)
+    throw fail(code, `Incorrect service "${named}". This endpoint belongs to "${service}".`);
+  const terminator = credential.slice(end + 1);
+  if (terminator !== dialect.terminator)
+    throw fail(code, `Incorrect terminator "${terminator}". This endpoint uses "${dialect.terminator}".`);
+  return { accessKey: credential.slice(0, afterKey), scope: credential.slice(afterKey + 1), date, region };
+}
+
+/** The day of the scope must be the day of the request: a signing key is good for one day. */
+export function checkScopeDate(date: string, timestamp: string, code: MalformedCode): void {
+  if (timestamp.startsWith(date) && date.length === 8) return;
+  throw fail(
+    code,
+    `Invalid credential date "${date}". This date is not the same as that of the request: "${timestamp.slice(0, 8)}".`,
+  );
+}
+
+export function checkRegion(
+  settings: { readonly region: string; readonly regionStrict: boolean },
+  region: string,
+  code: MalformedCode,
+): void {
+  if (!settings.regionStrict || region === settings.region) return;
+  throw fail(code, {
+    message: `The region '${region}' is wrong; expecting '${settings.region}'.`,
+    elements: { Region: settings.region },
+  });
+}
+
+/** Header names without capitals, blanks or control characters, or the canonical text would be ambiguous. */
+export function checkSignedHeaders(names: string, code: MalformedCode): void {
+  if (isPrintable(names) && names === names.toLowerCase()) return;
+  throw fail(code, 'SignedHeaders must be lower-case header names joined with ";".');
+}
+
+function isPrintable(text: string): boolean {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code <= 0x20 || code > 0x7e) return false;
+  }
+  return text !== '';
+}
+
+/**
+ * Dialect headers that may stay unsigned, by bare name: `date` and `content-sha256` enter the signature by
+ * other ways (the string to sign, the last line of the canonical request), the others mean nothing here and
+ * are added by browsers and proxies after signing. Everything else could change what a request does: an ACL,
+ * a copy source, a lock (GHSA-g8w9, GHSA-xm99).
+ */
+const free = new Set(['date', 'content-sha256', 'user-agent', 'cf-id']);
+const x = 'x'.charCodeAt(0);
+
+/** Refuses headers of either dialect that the signature does not cover, and a `host` that it does not. */
+export function refuseUnsignedHeaders(wire: Wire, claim: Claim): void {
+  const signed = `;${claim.signedHeaders};`;
+  let missing = signed.includes(';host;') ? '' : 'host';
+  for (const name of wire.headers.names()) {
+    if (name.charCodeAt(0) !== x) continue;
+    const foreign = claim.dialect === amz ? store : amz;
+    const own = name.startsWith(claim.dialect.headerPrefix);
+    if (!own && !name.startsWith(foreign.headerPrefix)) continue;
+    if (signed.includes(`;${name};`)) continue;
+    if (own && free.has(name.slice(claim.dialect.headerPrefix.length))) continue;
+    missing = missing === '' ? name : `${missing}, ${name}`;
+  }
+  if (missing === '') return;
+  throw fail('AccessDenied', {
+    message: 'There were headers present in the request which were not signed',
+    elements: { HeadersNotSigned: missing },
+  });
+}

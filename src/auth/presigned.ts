@@ -1,0 +1,103 @@
+/** Reads a signature from the query of a presigned URL (spec "Authentication" 2.1). */
+import { fail } from '../errors/refusal.ts';
+import type { Clock } from '../ports/clock.ts';
+import { type Dialect, unsignedPayload } from '../protocol/dialect.ts';
+import type { Query, Wire } from '../protocol/wire.ts';
+import { skewMsMax } from './authorization-header.ts';
+import { type Claim, checkScopeDate, checkSignedHeaders, parseCredential } from './claim.ts';
+import { isoSeconds, parseTimestamp } from './timestamp.ts';
+
+const code = 'AuthorizationQueryParametersError';
+/** A presigned URL lives for a week at most. */
+const expiresSecondsMax = 604_800;
+const required = ['Algorithm', 'Credential', 'Date', 'Expires', 'SignedHeaders', 'Signature'] as const;
+const contentSha256 = 'content-sha256';
+
+export function presignedClaim(wire: Wire, query: Query, dialect: Dialect, clock: Pick<Clock, 'now'>): Claim {
+  const given = signingParameters(query, dialect);
+  const [algorithm, credential, timestamp, expires, signedHeaders, signature] = required.map((name) =>
+    given.get(name),
+  ) as [string, string, string, string, string, string];
+  if (algorithm !== dialect.algorithm)
+    throw fail(code, `${dialect.queryPrefix}Algorithm only supports "${dialect.algorithm}"`);
+  const { accessKey, scope, date, region } = parseCredential(dialect, credential, code);
+  checkSignedHeaders(signedHeaders, code);
+  checkExpiry({ dialect, timestamp, expires, now: clock.now() });
+  checkScopeDate(date, timestamp, code);
+  return {
+    dialect,
+    accessKey,
+    scope,
+    region,
+    timestamp,
+    signedHeaders,
+    signature,
+    leaveOut: `${dialect.queryPrefix}Signature`,
+    payloadHash: declaredHash(wire, given.get(contentSha256), dialect, signedHeaders),
+  };
+}
+
+/** The signing parameters by bare name; each must be there once, or two readers could disagree on which counts. */
+function signingParameters(query: Query, dialect: Dialect): Map<string, string> {
+  const given = new Map<string, string>();
+  const hashName = dialect.headerPrefix + contentSha256;
+  for (const [name, value] of query.pairs) {
+    const bare = name.startsWith(dialect.queryPrefix) ? name.slice(dialect.queryPrefix.length) : '';
+    // Signers move this header to the query, some with its capitals and some without.
+    const known = name.toLowerCase() === hashName ? contentSha256 : bare;
+    if (known !== contentSha256 && !(required as readonly string[]).includes(known)) continue;
+    if (given.has(known)) throw fail(code, `The query parameter ${name} was given more than once`);
+    given.set(known, value);
+  }
+  if (required.every((name) => given.has(name))) return given;
+  const names = required.map((name) => dialect.queryPrefix + name).join(', ');
+  throw fail(code, `Query-string authentication version 4 requires the ${names} parameters`);
+}
+
+function checkExpiry(claim: { dialect: Dialect; timestamp: string; expires: string; now: number }): void {
+  const { dialect, timestamp, expires, now } = claim;
+  const signedAt = parseTimestamp(timestamp);
+  if (signedAt === undefined)
+    throw fail(code, `${dialect.queryPrefix}Date must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`);
+  const name = `${dialect.queryPrefix}Expires`;
+  if (!/^-?\d{1,20}$/.test(expires)) throw fail(code, `${name} should be a number`);
+  const seconds = Number(expires);
+  if (seconds < 1) throw fail(code, `${name} must be at least 1 second`);
+  if (seconds > expiresSecondsMax)
+    throw fail(
+      code,
+      `${name} must be less than a week (in seconds); that is, the given ${name} must be less than ${expiresSecondsMax} seconds`,
+    );
+  if (signedAt - now > skewMsMax)
+    throw fail('AccessDenied', {
+      message: 'Request is not yet valid',
+      elements: { [`${dialect.queryPrefix}Date`]: timestamp, ServerTime: isoSeconds(now) },
+    });
+  const until = signedAt + seconds * 1000;
+  if (now > until)
+    throw fail('AccessDenied', {
+      message: 'Request has expired',
+      elements: { [name]: expires, Expires: isoSeconds(until), ServerTime: isoSeconds(now) },
+    });
+}
+
+/**
+ * What the signer declared about the body: the moved query parameter, else the header where it is signed.
+ * A header that says anything else came after signing and is refused, or it would change how the body is read.
+ */
+function declaredHash(
+  wire: Wire,
+  moved: string | undefined,
+  dialect: Dialect,
+  signedHeaders: string,
+): string {
+  const name = dialect.headerPrefix + contentSha256;
+  const sent = wire.headers.get(name);
+  const signed = `;${signedHeaders};`.includes(`;${name};`);
+  const declared = moved ?? (signed ? sent : undefined) ?? unsignedPayload;
+  if (sent === undefined || sent === declared) return declared;
+  throw fail('AccessDenied', {
+    message: 'There were headers present in the request which were not signed',
+    elements: { HeadersNotSigned: name },
+  });
+}

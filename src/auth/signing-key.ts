@@ -1,0 +1,70 @@
+/** Derives signing keys, remembers those that proved themselves, and compares signatures in constant time. */
+import type { Hasher } from '../ports/hasher.ts';
+import type { Claim } from './claim.ts';
+
+const keysMax = 4096;
+
+/**
+ * Derived keys by secret and scope. The secret itself is part of the name, so a rotated or per-bucket secret
+ * can never meet the key of another. A key is remembered only once a signature verified under it: strangers
+ * cannot push out the keys of real clients by naming regions.
+ */
+export class SigningKeys {
+  readonly #keys = new Map<string, Uint8Array>();
+
+  find(hasher: Hasher, secret: string, claim: Claim): Uint8Array {
+    return this.#keys.get(nameOf(secret, claim)) ?? derive(hasher, secret, claim);
+  }
+
+  remember(secret: string, claim: Claim, key: Uint8Array): void {
+    const name = nameOf(secret, claim);
+    if (this.#keys.has(name)) return;
+    if (this.#keys.size >= keysMax) this.#keys.delete(this.#keys.keys().next().value as string);
+    this.#keys.set(name, key);
+  }
+}
+
+/** The scope ends with the dialect's terminator, so the name tells dialects apart. */
+const nameOf = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
+
+const utf8 = new TextEncoder();
+
+function derive(hasher: Hasher, secret: string, claim: Claim): Uint8Array {
+  let key: Uint8Array = utf8.encode(claim.dialect.secretPrefix + secret);
+  for (const part of claim.scope.split('/')) key = hasher.hmacSha256(key, part);
+  return key;
+}
+
+/** Compares in a time that does not depend on where the first difference is. */
+export function isSignature(expected: Uint8Array, providedHex: string): boolean {
+  if (providedHex.length !== expected.length * 2) return false;
+  let difference = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const high = nibble(providedHex.charCodeAt(2 * i));
+    const low = nibble(providedHex.charCodeAt(2 * i + 1));
+    difference |= ((high << 4) | low) ^ (expected[i] as number);
+  }
+  return difference === 0;
+}
+
+/** The value of a lower-case hexadecimal digit; anything else gives a value that no byte equals. */
+function nibble(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  if (code >= 97 && code <= 102) return code - 87;
+  return 0x1000;
+}
+
+export function areEqual(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  let difference = 0;
+  for (let i = 0; i < a.length; i++) difference |= (a[i] as number) ^ (b[i] as number);
+  return difference === 0;
+}
+
+const hexPairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+export function toHex(bytes: Uint8Array): string {
+  let text = '';
+  for (let i = 0; i < bytes.length; i++) text += hexPairs[bytes[i] as number];
+  return text;
+}

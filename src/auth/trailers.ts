@@ -1,0 +1,63 @@
+/** What follows the last chunk of a body: trailing headers, their signature, the end (spec "Authentication" 4). */
+import { fail } from '../errors/refusal.ts';
+import type { Dialect } from '../protocol/dialect.ts';
+import { malformedChunk } from './body-cursor.ts';
+import type { Chain } from './chunk-chain.ts';
+
+export interface TrailerRules {
+  /** Lower-case names that must come, and no others. */
+  readonly announced: readonly string[];
+  /** Receives them. */
+  readonly received: Map<string, string>;
+}
+
+const ascii = new TextDecoder('latin1');
+
+/**
+ * Lines end with CRLF. minio-go ends a trailer with LF and puts an empty line before the signature, so line
+ * feeds count and empty lines do not; the end itself is one empty line, or the body is torn.
+ */
+export function readTrailers(
+  end: Uint8Array,
+  rules: TrailerRules | undefined,
+  dialect: Dialect,
+  chain: Chain | undefined,
+): void {
+  const text = ascii.decode(end);
+  if (rules === undefined) {
+    if (text === '\r\n') return;
+    throw '\r\n'.startsWith(text) ? fail('IncompleteBody') : malformedChunk();
+  }
+  if (text !== '\r\n' && !text.endsWith('\r\n\r\n')) throw fail('IncompleteBody');
+  const lines = text.split('\n').map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line));
+  const signatureName = `${dialect.headerPrefix}trailer-signature`;
+  let signed = '';
+  let signature: string | undefined;
+  for (const line of lines) {
+    if (line === '') continue;
+    const colon = line.indexOf(':');
+    const name = line.slice(0, Math.max(colon, 0)).trim().toLowerCase();
+    const value = line.slice(colon + 1).trim();
+    // The signature covers what stands before it, so nothing may follow.
+    if (name === '' || signature !== undefined) throw malformedTrailer(line);
+    if (chain !== undefined && name === signatureName) {
+      signature = value;
+      continue;
+    }
+    if (!rules.announced.includes(name) || rules.received.has(name)) throw malformedTrailer(line);
+    rules.received.set(name, value);
+    signed += `${name}:${value}\n`;
+  }
+  if (rules.received.size < rules.announced.length)
+    throw fail('MalformedTrailerError', 'A trailing header that was announced did not come');
+  if (chain === undefined) return;
+  if (signature === undefined)
+    throw fail('MalformedTrailerError', `The trailing headers end without ${signatureName}`);
+  chain.verifyTrailers(signature, signed);
+}
+
+const malformedTrailer = (line: string) =>
+  fail(
+    'MalformedTrailerError',
+    `The trailing header "${line.slice(0, 100)}" is malformed, repeated or was not announced`,
+  );
