@@ -1,4 +1,6 @@
 /** Bytes that nobody owns any more, on their way out (spec items 7.5 and 13): queued by writers, deleted by `gc`. */
+import type { Context } from '../context.ts';
+import { clearManifest, manifestParts } from '../metadata/objects.ts';
 import { queued } from '../metadata/queues.ts';
 import type { GarbageTask, Manifest } from '../metadata/tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
@@ -40,6 +42,18 @@ export function queueGarbageAll(extents: readonly Extent[], options: GarbageOpti
   return changes;
 }
 
+/**
+ * Queues a multipart session, to be settled: a completion that was cut short is finished or undone, what is
+ * over is cleared. Queueing it again is harmless, as settling is.
+ */
+export function queueUpload(
+  uploadId: string,
+  { requestId, due }: { readonly requestId: string; readonly due: number },
+): SideChange {
+  const task: GarbageTask = { extents: [], uploadId };
+  return queued('gc', uploadId, task, { id: uploadId, requestId, due });
+}
+
 /** Queues all that a manifest names. A manifest without bytes (a delete marker's) queues nothing. */
 export function queueManifest(
   manifest: Manifest,
@@ -53,4 +67,22 @@ export function queueManifest(
 export function inlineExtents(manifest: Manifest): readonly Extent[] {
   if ('extents' in manifest) return manifest.extents;
   return 'parts' in manifest ? manifest.parts.map((part) => part.extent) : [];
+}
+
+/**
+ * Deletes the bytes and the manifest that a task names. Repeatable from any point: bytes go before the rows that name them, and
+ * what is gone already is no fault. Throws when bytes could not be removed or the signal aborts.
+ */
+export async function deleteGarbage(
+  { metadata, bytes }: Pick<Context, 'metadata' | 'bytes'>,
+  task: GarbageTask,
+  signal: AbortSignal,
+): Promise<void> {
+  if (task.extents.length > 0) await bytes.remove(task.extents);
+  if (task.manifestId === undefined) return;
+  for await (const parts of manifestParts(metadata, task.manifestId)) {
+    signal.throwIfAborted();
+    await bytes.remove(parts.map((part) => part.extent));
+  }
+  await clearManifest(metadata, task.manifestId);
 }

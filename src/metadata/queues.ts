@@ -2,8 +2,8 @@
 import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import { type QueueRow, queues } from './tables.ts';
 
-/** `gc` deletes bytes (spec item 13); `completing` finds the uploads whose Complete was cut short. */
-export type QueueName = 'gc' | 'completing';
+/** The queues of this build; `gc` deletes bytes (spec item 13). */
+export type QueueName = 'gc';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;
@@ -67,8 +67,7 @@ export const allRows = (
 export const retryDelayMs = (attempts: number): number => Math.min(retryFirstMs * 2 ** attempts, retryMaxMs);
 
 /**
- * Ends a batch of one slot in one step: what failed comes back later as a new row, and everything that
- * was taken goes.
+ * Ends a batch of one slot: what failed comes back later as a new row, and everything that was taken goes.
  *
  * The rows go by name and not as a range, although a range would be one deletion: a writer draws the due
  * time before it commits, so a slow one puts its row behind rows that are finished already, and clearing
@@ -79,16 +78,18 @@ export async function finishRows(
   taken: readonly QueueRow[],
   options: { readonly failed: ReadonlySet<QueueRow>; readonly now: number },
 ): Promise<void> {
-  const changes: SideChange[] = [];
-  for (const row of taken) {
-    const at = queueAt(row.queue, row.slot);
-    if (options.failed.has(row)) {
-      const due = options.now + retryDelayMs(row.attempts);
-      changes.push({ at, put: { ...row, due, attempts: row.attempts + 1 } satisfies QueueRow });
-    }
-    changes.push({ at, remove: { due: row.due, id: row.id } });
+  const removal = (row: QueueRow): SideChange => ({
+    at: queueAt(row.queue, row.slot),
+    remove: { due: row.due, id: row.id },
+  });
+  const done = taken.filter((row) => !options.failed.has(row));
+  if (done.length > 0) await metadata.apply(done.map(removal));
+  // One by one, because a row may be large and what is applied at once is bounded.
+  for (const row of options.failed) {
+    const later = { due: options.now + retryDelayMs(row.attempts), attempts: row.attempts + 1 };
+    const again: QueueRow = { ...row, ...later };
+    await metadata.apply([{ at: queueAt(row.queue, row.slot), put: again }, removal(row)]);
   }
-  if (changes.length > 0) await metadata.apply(changes);
 }
 
 /** How many rows wait in a queue, counted up to `backlogMax`. */
