@@ -1,0 +1,38 @@
+/**
+ * HMAC from two one-shot hashes: on Node 24 `createHmac` with a raw key spends 13 µs unwrapping key objects,
+ * this spends 1.2 (verifying a signature is one HMAC; design §4, facts "Hashing").
+ */
+import { hash } from 'node:crypto';
+
+const blockLength = 64;
+const utf8 = new TextEncoder();
+/** Reused: nothing waits between writing to it and hashing it. */
+let scratch = new Uint8Array(2048);
+
+export function hmac(name: 'sha1' | 'sha256', key: Uint8Array, data: Uint8Array | string): Uint8Array {
+  const padded = key.length > blockLength ? octets(hash(name, key, 'binary')) : key;
+  const lengthMax = blockLength + (typeof data === 'string' ? data.length * 3 : data.length);
+  if (scratch.length < lengthMax) scratch = new Uint8Array(lengthMax);
+  pad(padded, 0x36);
+  const written =
+    typeof data === 'string' ? utf8.encodeInto(data, scratch.subarray(blockLength)).written : data.length;
+  if (typeof data !== 'string') scratch.set(data, blockLength);
+  const inner = hash(name, scratch.subarray(0, blockLength + written), 'binary');
+  pad(padded, 0x5c);
+  for (let i = 0; i < inner.length; i++) scratch[blockLength + i] = inner.charCodeAt(i);
+  const outer = octets(hash(name, scratch.subarray(0, blockLength + inner.length), 'binary'));
+  scratch.fill(0, 0, blockLength);
+  return outer;
+}
+
+function pad(key: Uint8Array, byte: number): void {
+  scratch.fill(byte, 0, blockLength);
+  for (let i = 0; i < key.length; i++) scratch[i] = (key[i] as number) ^ byte;
+}
+
+/** A digest as text of octets is cheaper to get than a Buffer of its own. */
+function octets(binary: string): Uint8Array {
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
