@@ -1,0 +1,130 @@
+/** Who owns stored bytes: the question that the sweep and fsck ask before they call anything garbage (design §5). */
+import type { Context } from '../context.ts';
+import { everyBucket, findBucket } from '../metadata/buckets.ts';
+import { liveHeadOf, manifestParts, markerHeadOf, objectsOf } from '../metadata/objects.ts';
+import {
+  historySpace,
+  type Manifest,
+  type ManifestPart,
+  manifestSegmentParts,
+  type ObjectRow,
+  uploads,
+} from '../metadata/tables.ts';
+import type { Extent, FoundExtent, Owner } from '../ports/object-bytes.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+
+/** How often the versions of a key are read again because they moved meanwhile. */
+const attemptsMax = 16;
+/** Extents that were seen to be owned while another was looked for. */
+const seenMax = 20_000;
+const pageRows = 200;
+
+/** Answers for one run over many extents; `shards` is what `bucketShards` found. */
+export interface Ownership {
+  readonly shards: ReadonlyMap<string, number>;
+  /** Owned when seen. Who takes an owner away queues the bytes itself, so this never grows stale. */
+  readonly seen: Set<string>;
+}
+
+/**
+ * The shard counts of all buckets by their ids. A bucket that is missing is deleted, which it only can be
+ * without objects; one that was created later owns nothing that was stored before.
+ */
+export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
+  const shards = new Map<string, number>();
+  for await (const name of everyBucket(metadata)) {
+    const found = await findBucket(metadata, name);
+    if (found !== undefined) shards.set(found.row.id, found.row.shards);
+  }
+  return { shards, seen: new Set() };
+}
+
+/**
+ * Whether a row owns these bytes. Only for bytes that nobody can commit any more: those of an open write
+ * have no owner yet. A failing read throws: without an answer nothing may be deleted.
+ */
+export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
+  const { extent, owner } = found;
+  if (ownership.seen.delete(extent.id)) return true;
+  // Completing an upload moves its parts from the session to the object: look at the session first.
+  return (await isPartOf(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
+}
+
+async function isPartOf({ metadata }: Ctx, owner: Owner, extent: Extent): Promise<boolean> {
+  const { uploadId, part } = owner;
+  if (uploadId === undefined || part === undefined) return false;
+  const found = await metadata.get({ table: uploads, in: { uploadId } }, { part });
+  return found?.row.stored?.extent.id === extent.id;
+}
+
+/**
+ * Versions move between head and history, both ways, while we look. Every such move changes the head, so
+ * an answer of "no" counts only if the head stood still from before the first read to after the last.
+ */
+async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
+  const { bucketId, key } = found.owner;
+  const shards = ownership.shards.get(bucketId);
+  if (shards === undefined) return false;
+  const at = objectsOf({ id: bucketId, shards, generation: 0 });
+  const owns = ownsIn(ctx, ownership, found);
+
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const before = await ctx.metadata.get(at, liveHeadOf(key));
+    const markerBefore = await ctx.metadata.get(at, markerHeadOf(key));
+    if (before !== undefined && (await owns(before.row))) return true;
+    const history = ctx.metadata.scan(at, {
+      from: { space: historySpace, key },
+      before: { space: historySpace, key: `${key}\0` },
+    });
+    for (let page = await history.next(pageRows); page.length > 0; page = await history.next(pageRows)) {
+      for (const { row } of page) if (await owns(row)) return true;
+    }
+    const after = await ctx.metadata.get(at, liveHeadOf(key));
+    const markerAfter = await ctx.metadata.get(at, markerHeadOf(key));
+    const isStill = before?.revision === after?.revision && markerBefore?.revision === markerAfter?.revision;
+    if (isStill) return false;
+  }
+  throw new Error(`the versions of ${key} in bucket ${bucketId} never stood still`);
+}
+
+function ownsIn(ctx: Ctx, { seen }: Ownership, { extent, owner }: FoundExtent) {
+  return async (row: ObjectRow): Promise<boolean> => {
+    const { manifest } = row;
+    if ('manifestId' in manifest) return isInSegments(ctx, manifest, { extent, part: owner.part });
+    const named = 'parts' in manifest ? manifest.parts.map((each) => each.extent) : manifest.extents;
+    let owns = false;
+    for (const each of named) {
+      if (each.id === extent.id) owns = true;
+      else if (seen.size < seenMax) seen.add(each.id);
+    }
+    return owns;
+  };
+}
+
+type Segmented = Extract<Manifest, { manifestId: string }>;
+
+/** Parts ascend by number over the segments, so the right one is found by halving. */
+async function isInSegments(
+  { metadata }: Ctx,
+  manifest: Segmented,
+  wanted: { readonly extent: Extent; readonly part: number | undefined },
+): Promise<boolean> {
+  const holds = (parts: readonly ManifestPart[]) =>
+    parts.some(({ extent }) => extent.id === wanted.extent.id);
+  let low = 0;
+  let high = Math.ceil(manifest.partCount / manifestSegmentParts) - 1;
+  while (wanted.part !== undefined && low <= high) {
+    const middle = (low + high) >> 1;
+    const { value: parts } = await manifestParts(metadata, manifest.manifestId, middle).next();
+    const [first, last] = [parts?.[0], parts?.at(-1)];
+    if (parts === undefined || first === undefined || last === undefined) break;
+    if (wanted.part < first.number) high = middle - 1;
+    else if (wanted.part > last.number) low = middle + 1;
+    else if (holds(parts)) return true;
+    else break;
+  }
+  // The number was a hint. Before the answer is "no", every part is looked at.
+  for await (const parts of manifestParts(metadata, manifest.manifestId)) if (holds(parts)) return true;
+  return false;
+}

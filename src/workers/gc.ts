@@ -1,0 +1,122 @@
+/** `gc` (spec items 12 and 13): deletes queued bytes slot by slot, each slot under a lease of its own. */
+
+import type { Context } from '../context.ts';
+import { deleteGarbage } from '../domain/garbage.ts';
+import { drawId } from '../domain/version-ids.ts';
+import { acquireLease, slotLease } from '../metadata/leases.ts';
+import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/queues.ts';
+import type { GarbageTask, QueueRow } from '../metadata/tables.ts';
+import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
+import { ShardPanic, type Unit } from './worker.ts';
+
+export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
+
+/** Settles a multipart session (`GarbageTask.uploadId`): repeatable, and throws when it is to be tried later. */
+export type SettleUpload = (uploadId: string, signal: AbortSignal) => Promise<void>;
+
+/** A task that failed this often is an operator's concern. It is still tried, ever more rarely. */
+const concerningAttempts = 8;
+
+type Said = 'busy' | 'idle';
+
+/** One unit: a batch of every slot that has something due and that no other process works on, then some compaction. */
+export const collectGarbage = (context: GcContext, settleUpload: SettleUpload): Unit => {
+  const holder = drawId(context.random);
+  return async (signal) => {
+    const said: Said[] = [];
+    let panic: ShardPanic | undefined;
+    for (let slot = 0; slot < queueSlots && !signal.aborted; slot += 1) {
+      try {
+        said.push(await collectSlot(context, { slot, holder, signal, settleUpload }));
+      } catch (cause) {
+        // The other slots are not to starve behind this one; then it is the supervisor's.
+        panic ??= new ShardPanic(String(slot), cause);
+      }
+    }
+    if (panic !== undefined) throw panic;
+    if (said.includes('busy') || signal.aborted) return 'busy';
+    return (await context.bytes.compact?.(signal)) ? 'busy' : 'idle';
+  };
+};
+
+async function collectSlot(
+  context: GcContext,
+  run: {
+    readonly slot: number;
+    readonly holder: string;
+    readonly signal: AbortSignal;
+    readonly settleUpload: SettleUpload;
+  },
+): Promise<Said> {
+  const { metadata } = context;
+  const { slot, holder, signal, settleUpload } = run;
+  const look = async (max: number) =>
+    dueRows(metadata, { queue: 'gc', slot, now: await metadata.now(), max });
+  // A look is cheaper than a lease, and mostly there is nothing to do.
+  if ((await look(1)).length === 0) return 'idle';
+  const lease = await acquireLease(metadata, { name: slotLease('gc', slot), holder, ttlMs: leaseTtlMs });
+  if (lease === undefined) return 'idle';
+  return withLease(context, { lease, signal }, async (held) => {
+    const rows = await look(queueBatchMax);
+    await workOff(context, rows, { signal: held, settleUpload });
+    return rows.length === queueBatchMax ? 'busy' : 'idle';
+  });
+}
+
+/** Works on a batch as far as the signal lets it. What failed waits, as a new row, ever longer. */
+async function workOff(
+  context: GcContext,
+  rows: readonly QueueRow[],
+  { signal, settleUpload }: { readonly signal: AbortSignal; readonly settleUpload: SettleUpload },
+): Promise<void> {
+  const { metadata } = context;
+  const done = new Set(await deleteTogether(context, rows.filter(isSimple), signal));
+  const failed = new Set<QueueRow>();
+  for (const row of rows) {
+    if (done.has(row)) continue;
+    if (signal.aborted) break;
+    const task = taskOf(row);
+    try {
+      if (task.uploadId !== undefined) await settleUpload(task.uploadId, signal);
+      await deleteGarbage(context, task, signal);
+      done.add(row);
+    } catch (cause) {
+      // Told to stop, not failed: the row stays as it is, for the next one.
+      if (signal.aborted) break;
+      report(context, row, cause);
+      failed.add(row);
+    }
+  }
+  await finishRows(metadata, [...done, ...failed], { failed, now: await metadata.now() });
+}
+
+/** Extents and nothing else, tried for the first time: what most rows are. */
+const isSimple = (row: QueueRow): boolean => {
+  const { manifestId, uploadId } = taskOf(row);
+  return row.attempts === 0 && manifestId === undefined && uploadId === undefined;
+};
+
+const taskOf = (row: QueueRow): GarbageTask => row.task as GarbageTask;
+
+/** One call for all rows, which mostly does. If not, none is done, and each is tried alone. */
+async function deleteTogether(
+  context: GcContext,
+  rows: readonly QueueRow[],
+  signal: AbortSignal,
+): Promise<readonly QueueRow[]> {
+  if (rows.length === 0 || signal.aborted) return [];
+  try {
+    await deleteGarbage(context, { extents: rows.flatMap((row) => taskOf(row).extents) }, signal);
+    return rows;
+  } catch (cause) {
+    context.telemetry.log('DEBUG', 'a batch of garbage was refused', { rows: rows.length, cause });
+    return [];
+  }
+}
+
+function report({ telemetry }: GcContext, row: QueueRow, cause: unknown): void {
+  const { manifestId, uploadId, extents } = taskOf(row);
+  const level = row.attempts >= concerningAttempts ? 'ERROR' : 'WARN';
+  const fields = { id: row.id, attempts: row.attempts + 1, extents: extents.length, manifestId, uploadId };
+  telemetry.log(level, 'garbage could not be deleted', { ...fields, request_id: row.requestId, cause });
+}

@@ -1,0 +1,59 @@
+/** The workers of this build, by name, and how they start beside the gateway (spec items 11 and 13). */
+import type { WorkerName } from '../config/workers.ts';
+import type { Context } from '../context.ts';
+import { sweep } from '../domain/sweep.ts';
+import { collectGarbage } from './gc.ts';
+import { supervise } from './supervisor.ts';
+import type { Unit, Worker } from './worker.ts';
+
+export type WorkerContext = Omit<Context, 'credentials' | 'hasher'>;
+
+interface Registered {
+  readonly leased: boolean;
+  interval(context: WorkerContext): number;
+  make(context: WorkerContext): Unit;
+}
+
+export const workers = {
+  gc: {
+    leased: false,
+    interval: ({ config }) => config.SVC_GC_INTERVAL,
+    // The settling of uploads is wired here once src/domain/complete-upload.ts has it.
+    make: (context) =>
+      collectGarbage(context, (uploadId) => Promise.reject(new Error(`upload ${uploadId}: not wired yet`))),
+  },
+} satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
+
+/** The intent sweep is not one of the named workers: it runs in every gateway (design §7.25). */
+const sweepOf = (context: WorkerContext): Worker => ({
+  name: 'sweep',
+  leased: false,
+  everyMs: Math.max(1, context.config.SVC_INTENT_TTL / 2),
+  start: () => (signal) => sweep(context, signal),
+});
+
+export interface RunningWorkers {
+  /** Stops them and resolves when the unit that each was busy with has finished. */
+  stop(): Promise<void>;
+}
+
+/** Starts the named workers, and the sweep whatever is named. They stop with the signal or by `stop`. */
+export function startWorkers(
+  context: WorkerContext,
+  names: readonly WorkerName[],
+  signal: AbortSignal,
+): RunningWorkers {
+  const stopping = new AbortController();
+  const ends = AbortSignal.any([signal, stopping.signal]);
+  const named = names.map((name): Worker => {
+    const { leased, interval, make } = workers[name];
+    return { name, leased, everyMs: interval(context), start: () => make(context) };
+  });
+  const running = [...named, sweepOf(context)].map((worker) => supervise(context, worker, ends));
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(running);
+    },
+  };
+}

@@ -1,0 +1,23 @@
+/** What a background worker is (spec items 11 and 12): something that does one bounded unit at a time. */
+
+/** Does one bounded unit and says whether there is more to do at once. Ends early when the signal aborts. */
+export type Unit = (signal: AbortSignal) => Promise<'busy' | 'idle'>;
+
+export interface Worker {
+  readonly name: string;
+  /** Leader-elected on `<name>-leader`. `gc` is not: it leases its slots itself. */
+  readonly leased: boolean;
+  /** How long it rests after an idle unit. */
+  readonly everyMs: number;
+  /** Called for every run, so that what panicked leaves nothing behind in memory. */
+  start(): Unit;
+}
+
+/** Thrown by a unit that works on several shards, so that the panic is counted for the right one. */
+export class ShardPanic extends Error {
+  readonly shard: string;
+  constructor(shard: string, cause: unknown) {
+    super(`shard ${shard} failed`, { cause });
+    this.shard = shard;
+  }
+}

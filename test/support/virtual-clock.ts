@@ -1,0 +1,73 @@
+/** A clock that moves only when a test says so, sleeper by sleeper, so that a day passes in a millisecond. */
+import type { Clock } from '../../src/ports/clock.ts';
+
+export interface VirtualClock extends Clock {
+  /** Every sleep that was asked for, in order, in ms. */
+  readonly slept: readonly number[];
+  /** Lets time pass; whoever should wake meanwhile wakes at its own moment, in order. */
+  advance(ms: number): Promise<void>;
+  /** Moves `now` alone, as a corrected wall clock does: no sleeper wakes and `elapsed` stands. */
+  jump(ms: number): void;
+  /** Lets everything that is ready run, without time passing. */
+  settle(): Promise<void>;
+}
+
+interface Sleeper {
+  readonly at: number;
+  readonly order: number;
+  wake(): void;
+}
+
+/** A turn of the event loop: promises, however deeply chained, have run when it resolves. */
+const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
+
+export function virtualClock(startMs = Date.UTC(2026, 0, 1)): VirtualClock {
+  const slept: number[] = [];
+  const sleepers = new Set<Sleeper>();
+  let elapsed = 0;
+  let offset = startMs;
+  let orders = 0;
+
+  const settle = async (): Promise<void> => {
+    for (let turns = 0; turns < 3; turns++) await turn();
+  };
+  const nextUntil = (end: number): Sleeper | undefined =>
+    [...sleepers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at || a.order - b.order)[0];
+
+  return {
+    slept,
+    settle,
+    now: () => offset + elapsed,
+    elapsed: () => elapsed,
+    jump: (ms) => {
+      offset += ms;
+    },
+    sleep(ms, signal) {
+      slept.push(ms);
+      if (signal?.aborted) return Promise.resolve();
+      return new Promise((resolve) => {
+        const sleeper: Sleeper = {
+          at: elapsed + Math.max(ms, 0),
+          order: orders++,
+          wake() {
+            sleepers.delete(sleeper);
+            signal?.removeEventListener('abort', sleeper.wake);
+            resolve();
+          },
+        };
+        sleepers.add(sleeper);
+        signal?.addEventListener('abort', sleeper.wake, { once: true });
+      });
+    },
+    async advance(ms) {
+      const end = elapsed + ms;
+      await settle();
+      for (let next = nextUntil(end); next !== undefined; next = nextUntil(end)) {
+        elapsed = Math.max(elapsed, next.at);
+        next.wake();
+        await settle();
+      }
+      elapsed = end;
+    },
+  };
+}
