@@ -5,7 +5,7 @@ import { fail } from '../errors/refusal.ts';
 import type { Gateway } from '../gateway.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { hostFault, NodeIncoming, type Peer } from './node-incoming.ts';
+import { faultOf, NodeIncoming, type Peer } from './node-incoming.ts';
 import { refusal, refuseSocket } from './node-refusal.ts';
 import { writeReply } from './node-reply.ts';
 
@@ -82,7 +82,7 @@ export class Connection implements Peer {
   }
 
   async #answer(incoming: NodeIncoming, request: IncomingMessage): Promise<Reply> {
-    const fault = hostFault(request, incoming.wire.headers);
+    const fault = faultOf(request, incoming.wire.headers);
     if (fault !== undefined) {
       this.#isLast = true;
       return refusal('BadRequest', fault);

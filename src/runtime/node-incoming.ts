@@ -67,13 +67,22 @@ function originForm(target: string): string {
 }
 
 /**
- * Why a request is refused before the gateway sees it: two opinions about its host would let it pass one
- * check under one name and the next under another (RFC 9112, 3.2).
+ * Why a request is refused before the gateway sees it, where Node is more lenient than safe: two opinions
+ * about its host would let it pass one check under one name and the next under another (RFC 9112, 3.2),
+ * and a body in a coding that we do not know has no end that both sides agree on.
  */
-export function hostFault(request: IncomingMessage, headers: WireHeaders): string | undefined {
+export function faultOf(
+  { httpVersionMajor, httpVersionMinor, url }: IncomingMessage,
+  headers: WireHeaders,
+): string | undefined {
   const host = headers.get('host');
-  if (host?.includes(',')) return 'More than one Host header.';
-  const target = request.url as string;
+  if (host === undefined && (httpVersionMajor > 1 || httpVersionMinor > 0))
+    return 'The Host header is missing.';
+  if (host?.includes(',')) return 'There is more than one Host header.';
+  const coding = headers.get('transfer-encoding');
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked')
+    return 'The only transfer coding is chunked.';
+  const target = url as string;
   if (target.startsWith('/')) return undefined;
   const named = /^https?:\/\/([^/?#]*)/i.exec(target)?.[1];
   if (named === undefined || named.toLowerCase() === host?.toLowerCase()) return undefined;

@@ -9,10 +9,7 @@ export function refusal(code: ErrorCode, message: string = errorCatalogue[code].
   const body = `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${code}</Code><Message>${message}</Message></Error>`;
   return {
     status: errorCatalogue[code].status,
-    headers: [
-      ['Content-Type', 'application/xml'],
-      ['Connection', 'close'],
-    ],
+    headers: [['Content-Type', 'application/xml']],
     body,
   };
 }
@@ -26,10 +23,9 @@ export function refuseSocket(socket: Duplex, error: Error & { readonly code?: st
     socket.destroy();
     return;
   }
-  const { status, headers, body } = refusalOf(error);
-  const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-  const length = Buffer.byteLength(body as string);
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}Content-Length: ${length}\r\n\r\n${body}`);
+  const { status, body } = refusalOf(error);
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/xml\r\nConnection: close`;
+  socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body as string)}\r\n\r\n${body}`);
   setTimeout(() => socket.destroy(), lingerMs);
 }
 

@@ -117,6 +117,8 @@ function createServer(config: ServeOptions['config'], tls: TlsFiles | undefined)
     requestTimeout: 0,
     connectionsCheckingInterval: Math.min(5000, Math.max(100, config.SVC_HEADER_TIMEOUT / 4)),
     maxHeaderSize: headBytesMax,
+    // Node's own refusal goes on with what is pipelined behind; ours closes.
+    requireHostHeader: false,
   };
   const server =
     tls === undefined

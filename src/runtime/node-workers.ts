@@ -1,0 +1,121 @@
+/** Several processes on one port: a primary that starts them, starts them again when they die, and stops them. */
+import cluster, { type Worker } from 'node:cluster';
+import { availableParallelism } from 'node:os';
+import { backendsCanShare } from '../config/checks.ts';
+import type { Config } from '../config.ts';
+import type { Log } from '../telemetry/log.ts';
+import { relayMetrics } from './node-metrics.ts';
+
+/** One per core, where the backends can be shared; otherwise one. */
+export function processCount(config: Config): number {
+  if (config.SVC_PROCESSES !== 'auto') return config.SVC_PROCESSES;
+  return backendsCanShare(config) ? availableParallelism() : 1;
+}
+
+/** A process that lived for less is restarted more slowly each time. */
+const quickDeathMs = 10_000;
+const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
+/** What a process gets beyond its own shutdown timeout. */
+const killAfterMs = 5_000;
+
+const isReady = (message: unknown): message is { readonly url: string } =>
+  (message as { type?: unknown } | null)?.type === 'sluice:ready';
+
+/** In a process: tells the primary that it serves. */
+export function reportReady(url: string): void {
+  process.send?.({ type: 'sluice:ready', url });
+}
+
+export interface ProcessesOptions {
+  readonly count: number;
+  readonly log: Log;
+  readonly shutdownTimeoutMs: number;
+  /** Called once, when all of them serve. */
+  readonly onReady: (url: string) => void;
+}
+
+/** Resolves with the exit code of the node, when its last process is gone. */
+export function superviseProcesses(options: ProcessesOptions): Promise<number> {
+  relayMetrics();
+  return new Promise((resolve) => new Processes(options, resolve).start());
+}
+
+/** A class because it has a lifetime: from the first fork to the last exit. */
+class Processes {
+  readonly #options: ProcessesOptions;
+  readonly #end: (code: number) => void;
+  readonly #ready = new Set<number>();
+  #announced = false;
+  #stopping = false;
+  #exitCode = 0;
+  #quickDeaths = 0;
+
+  constructor(options: ProcessesOptions, end: (code: number) => void) {
+    this.#options = options;
+    this.#end = end;
+  }
+
+  start(): void {
+    for (let index = 0; index < this.#options.count; index += 1) this.#fork();
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#stop());
+  }
+
+  #fork(): void {
+    const startedAt = performance.now();
+    const worker = cluster.fork();
+    worker.on('message', (message: unknown) => {
+      if (isReady(message)) this.#take(worker, message.url);
+    });
+    worker.on('exit', (code, signal) => this.#ended(worker, { code, signal, livedMs: performance.now() - startedAt }));
+  }
+
+  #take(worker: Worker, url: string): void {
+    this.#ready.add(worker.id);
+    if (this.#announced || this.#ready.size < this.#options.count) return;
+    this.#announced = true;
+    this.#options.onReady(url);
+  }
+
+  #ended(worker: Worker, end: { readonly code: number | null; readonly signal: string | null; readonly livedMs: number }): void {
+    const wasReady = this.#ready.delete(worker.id);
+    if (this.#stopping) return this.#endWhenEmpty();
+    // One that cannot even start would fail again: the address is taken, or a file is not ours.
+    if (!wasReady && !this.#announced) {
+      this.#exitCode = end.code || 1;
+      return this.#stop();
+    }
+    this.#quickDeaths = end.livedMs < quickDeathMs ? this.#quickDeaths + 1 : 0;
+    const pauseMs = restartMs[Math.min(this.#quickDeaths, restartMs.length - 1)] ?? 0;
+    this.#options.log('ERROR', 'a process died and is started again', {
+      pid: worker.process.pid,
+      code: end.code,
+      signal: end.signal,
+      pauseMs,
+    });
+    setTimeout(() => {
+      if (!this.#stopping) this.#fork();
+    }, pauseMs);
+  }
+
+  /** A second call does not wait for requests any more. */
+  #stop(): void {
+    const signal = this.#stopping ? 'SIGKILL' : 'SIGTERM';
+    if (!this.#stopping) {
+      setTimeout(() => this.#kill('SIGKILL'), this.#options.shutdownTimeoutMs + killAfterMs).unref();
+    }
+    this.#stopping = true;
+    this.#kill(signal);
+    this.#endWhenEmpty();
+  }
+
+  #kill(signal: NodeJS.Signals): void {
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal);
+  }
+
+  #endWhenEmpty(): void {
+    // The exit event comes before the worker leaves the list.
+    setImmediate(() => {
+      if (Object.keys(cluster.workers ?? {}).length === 0) this.#end(this.#exitCode);
+    });
+  }
+}
