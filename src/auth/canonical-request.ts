@@ -87,12 +87,27 @@ function canonicalPair(part: string): readonly [string, string] {
 
 function canonicalPart(part: string): string {
   for (let i = 0; i < part.length; i++) {
-    if (unreserved[part.charCodeAt(i)] !== 1) {
-      // `Query` has decoded the same text before, so this cannot fail.
-      return encode(decodeURIComponent(part.replaceAll('+', ' ')));
-    }
+    const code = part.charCodeAt(i);
+    if (unreserved[code] === 1) continue;
+    if (code === percent && isCanonicalEscape(part, i)) i += 2;
+    // `Query` has decoded the same text before, so this cannot fail.
+    else return encode(decodeURIComponent(part.replaceAll('+', ' ')));
   }
   return part;
+}
+
+const percent = 0x25;
+
+/** `%2F` is; `%2f` is not, nor is `%41`, which stands for a character that needs no escape. */
+function isCanonicalEscape(text: string, at: number): boolean {
+  const high = upperNibble(text.charCodeAt(at + 1));
+  const low = upperNibble(text.charCodeAt(at + 2));
+  return high >= 0 && low >= 0 && unreserved[(high << 4) | low] !== 1;
+}
+
+function upperNibble(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  return code >= 65 && code <= 70 ? code - 55 : -1;
 }
 
 const unreserved = new Uint8Array(128);
