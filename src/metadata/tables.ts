@@ -197,15 +197,18 @@ export interface UploadSession {
   readonly checksumType?: Checksum['type'];
   readonly owner: string;
   readonly initiator: string;
-  /** While `completing`: the op under which the object is committed, since when, and as which version. */
-  readonly completing?: { readonly op: string; readonly since: number; readonly version: string };
-  /** Once `completed`: what a retry with the same part list is answered. */
-  readonly result?: {
-    readonly digest: string;
-    readonly etag: string;
-    readonly version?: string;
-    readonly checksum?: Checksum;
-  };
+  /** While `completing`: the op under which the object is committed, and what identifies the part list. */
+  readonly completing?: { readonly op: string; readonly digest: string };
+  /** Once `completed`: the version that it became, and what a retry with the same part list is answered. */
+  readonly result?: UploadResult;
+}
+export interface UploadResult {
+  /** Identifies the part list. */
+  readonly digest: string;
+  readonly version: string;
+  readonly isNull: boolean;
+  readonly etag: string;
+  readonly checksum?: Checksum;
 }
 export interface UploadPart {
   readonly extent: Extent;
@@ -287,10 +290,14 @@ export const queues = table<QueueRow>()({
   },
 });
 
-/** What lies in the `gc` queue: extents to delete, and a manifest whose rows go with them. */
+/** What lies in the `gc` queue. */
 export interface GarbageTask {
+  /** Bytes to delete. */
   readonly extents: readonly Extent[];
+  /** A manifest to delete: its rows and the extents that they name. */
   readonly manifestId?: string;
+  /** A multipart session to settle: finish or undo a completion that was cut short, clear what is over. */
+  readonly uploadId?: string;
 }
 
 /** Stored bytes and objects of a bucket by storage class; the sum over slots is the spec's counter. */

@@ -1,0 +1,132 @@
+/** Buckets: creation, deletion that never races a write, and the versioning flip (spec "Bucket and object operations"). */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import { findBucket, insertBucket, removeBucket, replaceBucket } from '../metadata/buckets.ts';
+import { objectsOf } from '../metadata/objects.ts';
+import type { BucketRow } from '../metadata/tables.ts';
+import type { Stored } from '../ports/metadata-store.ts';
+import { abortUploadsOf } from './upload-session.ts';
+import { drawId } from './version-ids.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+
+/** A deleter that has not finished within this time has died: the bucket opens again. */
+const closedMaxMs = 30_000;
+/** How often a change to a bucket row is tried against concurrent ones. */
+const attemptsMax = 8;
+
+export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
+  const found = await findBucket(ctx.metadata, name);
+  if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+  return found.row;
+}
+
+/**
+ * The bucket as a writer may believe in it after its commit was fenced: the row as it is now, with every
+ * shard raised to its generation, so that a flip that was cut short is finished by whoever meets it.
+ */
+export async function refreshBucket(ctx: Pick<Ctx, 'metadata'>, stale: BucketRow): Promise<BucketRow> {
+  const found = await findBucket(ctx.metadata, stale.name);
+  if (found === undefined || found.row.id !== stale.id)
+    throw fail('NoSuchBucket', { elements: { BucketName: stale.name } });
+  const open = await assertOpen(ctx, found);
+  await ctx.metadata.raiseFence(objectsOf(open), open.generation);
+  return open;
+}
+
+/** Refuses while a DeleteBucket is looking; reopens what a dead deleter left closed. */
+export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<BucketRow>): Promise<BucketRow> {
+  if (found.row.closedAt === 0) return found.row;
+  if ((await ctx.metadata.now()) - found.row.closedAt < closedMaxMs) {
+    throw fail('OperationAborted', 'The bucket is being deleted by another request. Please try again.');
+  }
+  const reopened = { ...found.row, closedAt: 0, generation: found.row.generation + 1 };
+  const outcome = await replaceBucket(ctx.metadata, found, reopened);
+  if (!outcome.applied) throw fail('OperationAborted');
+  return reopened;
+}
+
+export interface NewBucket {
+  readonly name: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  readonly creator: string;
+  readonly region: string;
+  readonly objectLock: boolean;
+  readonly acl: string;
+}
+
+/** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
+export async function createBucket(ctx: Ctx, wanted: NewBucket): Promise<BucketRow> {
+  const row: BucketRow = {
+    ...wanted,
+    id: drawId(ctx.random),
+    created: ctx.clock.now(),
+    generation: 0,
+    // Object Lock works on versions, so it brings versioning with it.
+    versioning: wanted.objectLock ? 'Enabled' : '',
+    shards: ctx.config.SVC_BUCKET_SHARDS,
+    closedAt: 0,
+  };
+  const outcome = await insertBucket(ctx.metadata, row);
+  if (outcome.applied) return row;
+  const current = outcome.current?.row;
+  if (current === undefined) throw fail('OperationAborted');
+  if (current.owner !== wanted.owner)
+    throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
+  return current;
+}
+
+/**
+ * Deletes an empty bucket: closes it to writers, looks, then removes it or opens it again. Open uploads
+ * do not keep a bucket: they are aborted (design §7.5).
+ */
+export async function deleteBucket(ctx: Ctx, name: string, requestId: string): Promise<void> {
+  const closed = await closeBucket(ctx, name);
+  const at = objectsOf(closed.row);
+  await ctx.metadata.raiseFence(at, closed.row.generation);
+  const [remains] = await ctx.metadata.scan(at).next(1);
+  if (remains !== undefined) {
+    const reopened = { ...closed.row, closedAt: 0, generation: closed.row.generation + 1 };
+    await replaceBucket(ctx.metadata, closed, reopened);
+    throw fail('BucketNotEmpty', { elements: { BucketName: name } });
+  }
+  await abortUploadsOf(ctx, closed.row, requestId);
+  const outcome = await removeBucket(ctx.metadata, closed);
+  if (!outcome.applied) throw fail('OperationAborted');
+}
+
+async function closeBucket(ctx: Ctx, name: string): Promise<Stored<BucketRow>> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findBucket(ctx.metadata, name);
+    if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+    await assertOpen(ctx, found);
+    const row = { ...found.row, closedAt: await ctx.metadata.now(), generation: found.row.generation + 1 };
+    const outcome = await replaceBucket(ctx.metadata, found, row);
+    if (outcome.applied) return { row, revision: outcome.revision };
+  }
+  throw fail('OperationAborted');
+}
+
+/** Sets the versioning state; from its return on every write obeys it. */
+export async function setVersioning(
+  ctx: Ctx,
+  name: string,
+  versioning: 'Enabled' | 'Suspended',
+): Promise<void> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findBucket(ctx.metadata, name);
+    if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+    await assertOpen(ctx, found);
+    if (found.row.objectLock && versioning === 'Suspended') {
+      throw fail(
+        'InvalidBucketState',
+        'An Object Lock configuration is present on this bucket, so versioning cannot be suspended.',
+      );
+    }
+    const row = { ...found.row, versioning, generation: found.row.generation + 1 };
+    const outcome = await replaceBucket(ctx.metadata, found, row);
+    if (outcome.applied) return ctx.metadata.raiseFence(objectsOf(row), row.generation);
+  }
+  throw fail('OperationAborted');
+}

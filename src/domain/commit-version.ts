@@ -1,0 +1,92 @@
+/** Commits a decision about one key: read its head, decide, commit, and begin again when the world has moved (design §5). */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import { findHead, historyOf, objectsOf } from '../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import { usageChanges } from '../metadata/usage.ts';
+import type { Op, SideChange, Stored } from '../ports/metadata-store.ts';
+import { refreshBucket } from './buckets.ts';
+import { queueManifest } from './garbage.ts';
+import type { Plan } from './versions.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+
+/** What a decision rests on; each attempt sees it afresh. */
+export interface KeyState {
+  readonly bucket: BucketRow;
+  readonly head: Stored<ObjectRow> | undefined;
+  /** The null version that lies behind the head. */
+  readonly oldNull: Stored<ObjectRow> | undefined;
+}
+
+export interface KeyChange {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly requestId: string;
+  readonly op?: Op;
+  /** Names the side changes where there is no op. */
+  readonly id: string;
+  /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
+  decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
+  /** Called with the version that won when a commit lost: a value ends the change there. */
+  lost?(winner: ObjectRow, bucket: BucketRow): boolean;
+}
+
+export type KeyOutcome =
+  | { readonly done: 'applied'; readonly plan: Plan }
+  | { readonly done: 'nothing' }
+  | { readonly done: 'lost'; readonly winner: ObjectRow };
+
+/** More than this many writers of one key ahead of us: the client is told to slow down. */
+const attemptsMax = 32;
+
+export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome> {
+  let { bucket } = change;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const state = await readState(ctx, bucket, change.key);
+    const plan = await change.decide(state);
+    if (plan === undefined) return { done: 'nothing' };
+    const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, {
+      ...(change.op === undefined ? {} : { op: change.op }),
+      then: await sideChanges(ctx, bucket, change, plan),
+    });
+    if (outcome.applied) return { done: 'applied', plan };
+    if (outcome.because === 'abandoned')
+      throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
+    if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
+    else if (outcome.current !== undefined && change.lost?.(outcome.current.row, bucket)) {
+      return { done: 'lost', winner: outcome.current.row };
+    }
+  }
+  throw fail('SlowDown', 'Too many concurrent requests change this key.');
+}
+
+async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyState> {
+  const head = await findHead(ctx.metadata, bucket, key);
+  const nullVersion = bucket.versioning === 'Suspended' ? head?.row.nullVersion : undefined;
+  const oldNull =
+    nullVersion === undefined
+      ? undefined
+      : await ctx.metadata.get(objectsOf(bucket), historyOf(key, nullVersion));
+  return { bucket, head, oldNull };
+}
+
+/** What must happen if and only if the plan applies: usage moves, and the bytes of what is gone are queued. */
+async function sideChanges(
+  ctx: Ctx,
+  bucket: BucketRow,
+  change: KeyChange,
+  plan: Plan,
+): Promise<readonly SideChange[]> {
+  const gone = plan.gone.filter((row) => !row.marker);
+  const fresh = plan.fresh === undefined || plan.fresh.marker ? [] : [plan.fresh];
+  const deltas = [
+    ...fresh.map((row) => ({ storageClass: row.storageClass, bytes: row.size, objects: 1 })),
+    ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
+  ];
+  const { id, requestId } = change;
+  const moved = usageChanges(bucket.id, id, deltas);
+  if (gone.length === 0) return moved;
+  const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
+  return [...moved, ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due }))];
+}

@@ -1,0 +1,118 @@
+/** Completing a multipart upload: `uploading → completing → completed`, once, whatever is retried or killed (design §7.11). */
+import { findLiveHead, manifestRows } from '../metadata/objects.ts';
+import {
+  type Manifest,
+  type ManifestPart,
+  manifestSegmentParts,
+  type UploadResult,
+} from '../metadata/tables.ts';
+import { replaceSession, type StoredSession } from '../metadata/uploads.ts';
+import type { Op } from '../ports/metadata-store.ts';
+import { type Conditions, checkWrite } from './conditions.ts';
+import { queueUpload } from './garbage.ts';
+import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
+import { finishCompleting, resolveCompleting } from './settle-upload.ts';
+import { type Ctx, clusterOf, noSuchUpload, openUpload, type UploadName } from './upload-session.ts';
+import { commitObject } from './write-object.ts';
+
+export interface Completion {
+  readonly name: UploadName;
+  readonly parts: readonly ListedPart[];
+  readonly claims: ObjectClaims;
+  readonly conditions: Conditions;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** More parts than this and the manifest gets rows of its own. */
+const inlinePartsMax = 32;
+
+export async function completeUpload(ctx: Ctx, completion: Completion): Promise<UploadResult> {
+  const { name, parts, conditions, requestId } = completion;
+  const found = await openUpload(ctx, name);
+  const { session } = found.row;
+  const digest = digestOf(ctx, parts);
+  if (session.state === 'completed' && session.result?.digest === digest) return session.result;
+  if (session.state !== 'uploading') throw noSuchUpload(name.uploadId);
+
+  checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
+  const checked = await checkParts(ctx, found, completion);
+  const op = await ctx.metadata.begin({ cluster: clusterOf(session) });
+  try {
+    const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
+    const manifest = await writeManifest(ctx, op, checked.parts);
+    const { row } = await commitObject(ctx, objectOf(completion, session), {
+      op,
+      manifest,
+      size: checked.size,
+      etag: checked.etag,
+      uploadId: name.uploadId,
+      ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
+    });
+    const result = await finishCompleting(ctx, completing, row);
+    await ctx.metadata.end(op);
+    return result;
+  } catch (cause) {
+    // The object may or may not be committed: the rows tell, and the sweep asks again if we cannot.
+    await resolveCompleting(ctx, name.uploadId, op.id)
+      .then(() => ctx.metadata.end(op))
+      .catch((fault: unknown) => {
+        ctx.telemetry.log('WARN', 'a failed completion is left to the sweep', {
+          request_id: requestId,
+          cause: fault,
+        });
+      });
+    throw cause;
+  }
+}
+
+const objectOf = (
+  { name, conditions, requestId, signal }: Completion,
+  session: StoredSession['row']['session'],
+) => ({
+  bucket: name.bucket,
+  key: name.key,
+  storageClass: session.storageClass,
+  headers: session.headers,
+  owner: session.owner,
+  conditions,
+  requestId,
+  signal,
+});
+
+/** From here on no part is taken; only one of several completions gets through. */
+async function moveToCompleting(
+  ctx: Ctx,
+  found: StoredSession,
+  { op, requestId, digest }: { readonly op: Op; readonly requestId: string; readonly digest: string },
+): Promise<StoredSession> {
+  const now = await ctx.metadata.now();
+  const session = { ...found.row.session, state: 'completing' as const, completing: { op: op.id, digest } };
+  const outcome = await replaceSession(ctx.metadata, found, {
+    session,
+    then: [queueUpload(found.row.uploadId, { requestId, due: now + ctx.config.SVC_INTENT_TTL })],
+  });
+  if (!outcome.applied) throw noSuchUpload(found.row.uploadId);
+  return { row: { ...found.row, session }, revision: outcome.revision };
+}
+
+/** Rows that one `apply` writes: each is a few KiB. */
+const rowsPerApply = 4;
+
+async function writeManifest(ctx: Ctx, op: Op, parts: readonly ManifestPart[]): Promise<Manifest> {
+  if (parts.length <= inlinePartsMax) return { parts };
+  const rows = manifestRows(op.id, parts);
+  for (let first = 0; first < rows.length; first += rowsPerApply) {
+    await ctx.metadata.apply(rows.slice(first, first + rowsPerApply));
+  }
+  const offsets: number[] = [];
+  let offset = 0;
+  for (const [i, part] of parts.entries()) {
+    if (i % manifestSegmentParts === 0) offsets.push(offset);
+    offset += part.extent.size;
+  }
+  return { manifestId: op.id, partCount: parts.length, offsets };
+}
+
+const digestOf = (ctx: Ctx, parts: readonly ListedPart[]): string =>
+  ctx.hasher.sha256Hex(parts.map(({ number, etag }) => `${number}:${etag}`).join('\n'));

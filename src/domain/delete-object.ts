@@ -1,0 +1,73 @@
+/** Deleting an object, a version, or laying a delete marker on top (spec "Versioning"). */
+import { fail } from '../errors/refusal.ts';
+import { findVersion, newestInHistory } from '../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
+import { type Conditions, checkDelete } from './conditions.ts';
+import { drawVersion, isVersionId } from './version-ids.ts';
+import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
+
+export interface Deletion {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  /** One version for good; absent: the object, or a delete marker on top of it. */
+  readonly versionId?: string;
+  readonly conditions: Conditions;
+  readonly owner: string;
+  readonly requestId: string;
+}
+
+/** `version` is the marker laid or the version removed; undefined where there was nothing to do. */
+export interface Deleted {
+  readonly version: ObjectRow | undefined;
+}
+
+export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Deleted> {
+  const { bucket, key, requestId, versionId } = deletion;
+  if (versionId !== undefined && !isVersionId(versionId)) {
+    throw fail('InvalidArgument', {
+      message: 'Invalid version id specified',
+      elements: { ArgumentName: 'versionId', ArgumentValue: versionId },
+    });
+  }
+  const outcome = await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    id: `${requestId}-${drawVersion(ctx)}`,
+    decide: (state) =>
+      versionId === undefined ? decideDelete(ctx, deletion, state) : decideVersion(ctx, deletion, state),
+  });
+  if (outcome.done !== 'applied') return { version: undefined };
+  return { version: outcome.plan.fresh ?? outcome.plan.gone[0] };
+}
+
+function decideDelete(ctx: Ctx, deletion: Deletion, { bucket, head, oldNull }: KeyState): Plan | undefined {
+  checkDelete(deletion.conditions, head?.row.marker ? undefined : head?.row);
+  if (bucket.versioning === '') return head && planRemoval(head);
+  const fresh: FreshVersion = {
+    bucketId: bucket.id,
+    key: deletion.key,
+    marker: true,
+    modified: ctx.clock.now(),
+    size: 0,
+    etag: '',
+    storageClass: '',
+    manifest: { extents: [] },
+    headers: {},
+    owner: deletion.owner,
+    requestId: deletion.requestId,
+  };
+  return planNewVersion(bucket, head, oldNull, { fresh, version: drawVersion(ctx, head?.row.version) });
+}
+
+async function decideVersion(
+  ctx: Ctx,
+  deletion: Deletion,
+  { bucket, head }: KeyState,
+): Promise<Plan | undefined> {
+  const target = await findVersion(ctx.metadata, bucket, deletion.key, deletion.versionId ?? 'null');
+  checkDelete(deletion.conditions, target?.row);
+  if (head === undefined || target === undefined) return undefined;
+  return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, bucket, deletion.key));
+}

@@ -1,0 +1,77 @@
+/** Pages of a listing: prefix, delimiter and markers over any ordered cursor (spec "ListObjects", design §5). */
+import { prefixEnd } from '../metadata/prefix.ts';
+
+/** What a listing walks over: rows in key order, with a way to leap. */
+export interface Listed<Row> {
+  next(count: number): Promise<readonly Row[]>;
+  /** Continues at the first row whose key is at or behind `key`. */
+  leap(key: string): void;
+  keyOf(row: Row): string;
+}
+
+export interface Grouping {
+  readonly prefix: string;
+  /** '' for none. */
+  readonly delimiter: string;
+  readonly limit: number;
+}
+
+export type Entry<Row> = { readonly row: Row } | { readonly commonPrefix: string };
+
+export interface Page<Row> {
+  readonly entries: readonly Entry<Row>[];
+  readonly isTruncated: boolean;
+}
+
+/** Rows asked for at once after a leap: grows while rows are used up one by one, so that a page of common
+ * prefixes costs a seek each and not a page each. */
+const firstRead = 16;
+const readMax = 1000;
+
+/** One page. A common prefix counts as one entry, and what lies under it is leapt over, never read. */
+export async function readPage<Row>(
+  listed: Listed<Row>,
+  { prefix, delimiter, limit }: Grouping,
+): Promise<Page<Row>> {
+  const entries: Entry<Row>[] = [];
+  if (limit === 0) return { entries, isTruncated: false };
+  let count = delimiter === '' ? Math.min(limit + 1, readMax) : firstRead;
+  let rows = await listed.next(count);
+  while (rows.length > 0) {
+    let leapt = false;
+    for (const row of rows) {
+      if (entries.length === limit) return { entries, isTruncated: true };
+      const commonPrefix = commonPrefixOf(listed.keyOf(row), prefix, delimiter);
+      if (commonPrefix === undefined) {
+        entries.push({ row });
+        continue;
+      }
+      entries.push({ commonPrefix });
+      const beyond = prefixEnd(commonPrefix);
+      if (beyond === undefined) return { entries, isTruncated: false };
+      // The rows already read that lie under the prefix cost nothing more; the leap drops them all.
+      listed.leap(beyond);
+      leapt = true;
+      break;
+    }
+    count = leapt ? firstRead : Math.min(count * 2, readMax);
+    rows = await listed.next(count);
+  }
+  return { entries, isTruncated: false };
+}
+
+/** The key up to and including the first delimiter behind the prefix. */
+export function commonPrefixOf(key: string, prefix: string, delimiter: string): string | undefined {
+  if (delimiter === '') return undefined;
+  const at = key.indexOf(delimiter, prefix.length);
+  return at < 0 ? undefined : key.slice(0, at + delimiter.length);
+}
+
+/** Where a page begins behind a marker: a marker that is a common prefix stands for all under it. */
+export function startBehind(
+  marker: string,
+  { prefix, delimiter }: Grouping,
+): { readonly from: string } | { readonly after: string } {
+  const end = commonPrefixOf(marker, prefix, delimiter) === marker ? prefixEnd(marker) : undefined;
+  return end === undefined ? { after: marker } : { from: end };
+}

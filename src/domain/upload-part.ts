@@ -1,0 +1,75 @@
+/** Storing a part: it belongs to its session only while that takes parts (design §7.11). */
+import { fail } from '../errors/refusal.ts';
+import type { UploadPart } from '../metadata/tables.ts';
+import { findSessionPart, type StoredSession, uploadAt } from '../metadata/uploads.ts';
+import type { Op } from '../ports/metadata-store.ts';
+import { queueGarbage } from './garbage.ts';
+import { type Content, storeBytes } from './store-bytes.ts';
+import { type Ctx, clusterOf, openUploading, type UploadName } from './upload-session.ts';
+
+/** Concurrent uploads of one part number before the client is told to slow down. */
+const attemptsMax = 16;
+
+export interface PartWrite {
+  readonly name: UploadName;
+  readonly part: number;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Stores a part under its session; the same number again replaces it.
+ * @param found the session as the caller read it; it is read again when the part is committed
+ */
+export async function writePart(
+  ctx: Ctx,
+  found: StoredSession,
+  write: PartWrite,
+  content: Content,
+): Promise<UploadPart> {
+  const { session, uploadId } = found.row;
+  const { part, requestId, signal } = write;
+  const owner = { bucketId: session.bucketId, key: session.key, uploadId, part };
+  return storeBytes(
+    ctx,
+    content,
+    { cluster: clusterOf(session), bucket: write.name.bucket, owner, requestId, signal },
+    async (stored, op) => {
+      const uploaded: UploadPart = {
+        extent: stored.extent,
+        etag: stored.md5,
+        modified: ctx.clock.now(),
+        ...(stored.checksum === undefined ? {} : { checksum: stored.checksum }),
+      };
+      await commitPart(ctx, write, { uploaded, op });
+      return uploaded;
+    },
+  );
+}
+
+async function commitPart(
+  ctx: Ctx,
+  { name, part, requestId }: PartWrite,
+  { uploaded, op }: { readonly uploaded: UploadPart; readonly op: Op },
+): Promise<void> {
+  const { uploadId } = name;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const session = await openUploading(ctx, name);
+    const former = await findSessionPart(ctx.metadata, uploadId, part);
+    const garbage = former?.row.stored?.extent;
+    const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
+    const outcome = await ctx.metadata.commit(
+      uploadAt(uploadId),
+      [
+        // The session row does not change while parts arrive: any move, to completing or aborted, refuses this.
+        { check: { part: 0 }, expect: session.revision },
+        { put: { uploadId, part, stored: uploaded, requestId }, expect: former?.revision ?? 'absent' },
+      ],
+      { op, then: garbage === undefined ? [] : [queueGarbage([garbage], { id: op.id, requestId, due })] },
+    );
+    if (outcome.applied) return;
+    if (outcome.because === 'abandoned')
+      throw fail('ServiceUnavailable', 'The upload took too long and was given up. Please retry.');
+  }
+  throw fail('SlowDown', 'Too many concurrent uploads of this part.');
+}

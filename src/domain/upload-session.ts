@@ -1,0 +1,138 @@
+/** Multipart sessions: opening, finding, aborting (spec "Multipart session", design §7.5 and §7.11). */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import type { BucketRow, ObjectHeaders, UploadSession } from '../metadata/tables.ts';
+import {
+  findSession,
+  indexOf,
+  replaceSession,
+  type StoredSession,
+  unindexed,
+  uploadAt,
+  uploadsIn,
+} from '../metadata/uploads.ts';
+import { queueUpload } from './garbage.ts';
+import { placeWrite } from './placement.ts';
+import { drawVersion } from './version-ids.ts';
+
+export type Ctx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'hasher' | 'config' | 'telemetry' | 'clock' | 'random'
+>;
+
+/** How long a session that is over is remembered, so that a retry gets the same answer. */
+export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
+
+export interface NewUpload
+  extends Pick<
+    UploadSession,
+    'key' | 'storageClass' | 'owner' | 'initiator' | 'checksumAlgorithm' | 'checksumType'
+  > {
+  readonly bucket: BucketRow;
+  readonly headers: ObjectHeaders;
+  readonly requestId: string;
+}
+
+export async function createUpload(
+  ctx: Ctx,
+  wanted: NewUpload,
+): Promise<{ uploadId: string; session: UploadSession }> {
+  const { bucket, requestId, ...described } = wanted;
+  if (bucket.closedAt !== 0)
+    throw fail('OperationAborted', 'The bucket is being deleted by another request. Please try again.');
+  const uploadId = drawVersion(ctx);
+  const session: UploadSession = {
+    ...described,
+    bucketId: bucket.id,
+    bucket: bucket.name,
+    state: 'uploading',
+    backendUploadId: backendUploadId({
+      cluster: placeWrite(ctx, uploadId),
+      bucket: bucket.name,
+      key: wanted.key,
+      uploadId,
+    }),
+    initiated: ctx.clock.now(),
+  };
+  const outcome = await ctx.metadata.commit(
+    uploadAt(uploadId),
+    [{ put: { uploadId, part: 0, session, requestId }, expect: 'absent' }],
+    { then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }] },
+  );
+  if (!outcome.applied) throw new Error(`upload id ${uploadId} was drawn twice`);
+  return { uploadId, session };
+}
+
+/** The handle that binds a session to the cluster it began on (spec item 10). */
+const backendUploadId = (names: { cluster: string; bucket: string; key: string; uploadId: string }): string =>
+  [names.cluster, names.bucket, names.key, names.uploadId].join('\0');
+
+/** Parts go where the session began, whatever the picker would say now. */
+export const clusterOf = (session: UploadSession): string => session.backendUploadId.split('\0', 1)[0] ?? '';
+
+export interface UploadName {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly uploadId: string;
+}
+
+/** The session under this id, whatever its state. @throws NoSuchUpload for another key's or an unknown id */
+export async function openUpload(
+  ctx: Pick<Ctx, 'metadata'>,
+  { bucket, key, uploadId }: UploadName,
+): Promise<StoredSession> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found === undefined || found.row.session.bucketId !== bucket.id || found.row.session.key !== key)
+    throw noSuchUpload(uploadId);
+  return found;
+}
+
+/** The session, which must still take parts. */
+export async function openUploading(ctx: Pick<Ctx, 'metadata'>, name: UploadName): Promise<StoredSession> {
+  const found = await openUpload(ctx, name);
+  if (found.row.session.state !== 'uploading') throw noSuchUpload(name.uploadId);
+  return found;
+}
+
+export const noSuchUpload = (uploadId: string) => fail('NoSuchUpload', { elements: { UploadId: uploadId } });
+
+/** Aborts: idempotent, also for a session that was aborted before. The parts go to the deletion queue. */
+export async function abortUpload(ctx: Ctx, name: UploadName, requestId: string): Promise<void> {
+  const found = await openUpload(ctx, name);
+  await abortSession(ctx, found, requestId);
+}
+
+export async function abortSession(
+  ctx: Pick<Ctx, 'metadata'>,
+  found: StoredSession,
+  requestId: string,
+): Promise<void> {
+  const { uploadId, session } = found.row;
+  if (session.state === 'aborted') return;
+  if (session.state !== 'uploading') throw noSuchUpload(uploadId);
+  const now = await ctx.metadata.now();
+  const outcome = await replaceSession(ctx.metadata, found, {
+    session: { ...session, state: 'aborted' },
+    expiresAt: now + rememberedMs,
+    then: [unindexed(uploadId, session), queueUpload(uploadId, { requestId, due: now })],
+  });
+  if (outcome.applied) return;
+  // Somebody else moved the session: an abort is what we wanted, anything else is too late.
+  const latest = await findSession(ctx.metadata, uploadId);
+  if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
+}
+
+/** Aborts whatever is open in a bucket that is going away. */
+export async function abortUploadsOf(
+  ctx: Pick<Ctx, 'metadata'>,
+  bucket: BucketRow,
+  requestId: string,
+): Promise<void> {
+  const open = ctx.metadata.scan(uploadsIn(bucket.id));
+  for (let page = await open.next(100); page.length > 0; page = await open.next(100)) {
+    for (const { row } of page) {
+      const found = await findSession(ctx.metadata, row.uploadId);
+      if (found?.row.session.state === 'uploading') await abortSession(ctx, found, requestId);
+    }
+  }
+}

@@ -1,0 +1,30 @@
+/** Version ids: time-ordered text, unique, never behind the version that they succeed (design §5). */
+import type { Clock } from '../ports/clock.ts';
+import type { Random } from '../ports/random.ts';
+import { toHex } from './digests.ts';
+
+/** 12 hex digits of milliseconds, 4 of sequence, 16 of randomness. */
+const orderedDigits = 16;
+
+/**
+ * @param previous the version at the head of the key: the new one sorts behind it even when this clock
+ *   runs behind the one that drew it
+ */
+export function drawVersion(
+  ctx: { readonly clock: Clock; readonly random: Random },
+  previous?: string,
+): string {
+  const now = `${ctx.clock.now().toString(16).padStart(12, '0')}0000`;
+  const ordered =
+    previous === undefined || now > previous.slice(0, orderedDigits) ? now : successor(previous);
+  return ordered + toHex(ctx.random.bytes(8));
+}
+
+const successor = (version: string): string =>
+  (BigInt(`0x${version.slice(0, orderedDigits)}`) + 1n).toString(16).padStart(orderedDigits, '0');
+
+/** Whether a text could be a version id of ours; `null` names the null version. */
+export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a-f]{32}$/.test(text);
+
+/** A fresh identifier of 128 random bits, for buckets and requests. */
+export const drawId = (random: Random): string => toHex(random.bytes(16));

@@ -1,0 +1,109 @@
+/** Writing an object (spec item 7): place, store, commit by compare-and-set; the loser of a race is answered too. */
+import type { Context } from '../context.ts';
+import { findLiveHead } from '../metadata/objects.ts';
+import type { BucketRow, Checksum, Manifest, ObjectHeaders, ObjectRow } from '../metadata/tables.ts';
+import type { Op } from '../ports/metadata-store.ts';
+import { changeKey } from './commit-version.ts';
+import { type Conditions, checkWrite, isConditional } from './conditions.ts';
+import { placeWrite } from './placement.ts';
+import { type Content, queueUnowned, storeBytes } from './store-bytes.ts';
+import { drawVersion } from './version-ids.ts';
+import { planNewVersion } from './versions.ts';
+
+export type Ctx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'hasher' | 'config' | 'telemetry' | 'clock' | 'random'
+>;
+
+/** What a new version is, whatever way its bytes come. */
+export interface NewObject {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly storageClass: string;
+  readonly headers: ObjectHeaders;
+  readonly owner: string;
+  readonly conditions: Conditions;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** The version that stands for the write: the written one, or the one that won (design §7.1). */
+export interface WrittenObject {
+  readonly row: ObjectRow;
+  readonly won: boolean;
+}
+
+export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
+  const { bucket, key, conditions, requestId, signal } = object;
+  // A conditional write that cannot hold is refused before its body is read.
+  if (isConditional(conditions)) checkWrite(conditions, (await findLiveHead(ctx.metadata, bucket, key))?.row);
+  const cluster = placeWrite(ctx, requestId);
+  const owner = { bucketId: bucket.id, key };
+  return storeBytes(ctx, content, { cluster, bucket, owner, requestId, signal }, async (stored, op) => {
+    const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
+    const written = await commitObject(ctx, object, {
+      op,
+      size: stored.size,
+      etag: stored.md5,
+      manifest: { extents: stored.size === 0 ? [] : [stored.extent] },
+      ...(checksum === undefined ? {} : { checksum }),
+    });
+    if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
+    return written;
+  });
+}
+
+/** Content that is stored already, as a version is about to own it. */
+export interface OwnedContent {
+  readonly op: Op;
+  readonly size: number;
+  readonly etag: string;
+  readonly manifest: Manifest;
+  readonly checksum?: Checksum;
+  readonly uploadId?: string;
+  /** The version id, where it had to be fixed before. */
+  readonly version?: string;
+}
+
+/**
+ * Commits a version over stored content. Only an unconditional write to an unversioned bucket can lose and
+ * still be answered 200 with the winner; in a versioned bucket every write keeps its own version.
+ */
+export async function commitObject(
+  ctx: Ctx,
+  object: NewObject,
+  content: OwnedContent,
+): Promise<WrittenObject> {
+  const { bucket, key, storageClass, headers, owner, conditions, requestId } = object;
+  const { op, version, ...described } = content;
+  const fresh = {
+    ...described,
+    bucketId: bucket.id,
+    key,
+    marker: false,
+    modified: ctx.clock.now(),
+    storageClass,
+    headers,
+    owner,
+    requestId,
+  };
+  const outcome = await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    op,
+    id: op.id,
+    decide: ({ bucket: now, head, oldNull }) => {
+      checkWrite(conditions, head?.row.marker ? undefined : head?.row);
+      return planNewVersion(now, head, oldNull, {
+        fresh,
+        version: version ?? drawVersion(ctx, head?.row.version),
+      });
+    },
+    lost: (winner, now) => now.versioning === '' && !isConditional(conditions) && !winner.marker,
+  });
+  if (outcome.done === 'lost') return { row: outcome.winner, won: false };
+  if (outcome.done === 'nothing' || outcome.plan.fresh === undefined)
+    throw new Error('a write planned no version');
+  return { row: outcome.plan.fresh, won: true };
+}
