@@ -24,25 +24,33 @@ export function parseFlags(args: readonly string[], own: readonly string[] = [])
   const given: Partial<Record<SettingName, string>> = {};
   const seen: string[] = [];
   const faults: string[] = [];
-  for (let index = 0; index < args.length; index += 1) {
-    const arg = args[index] ?? '';
-    const at = arg.indexOf('=');
-    const flag = at < 0 ? arg : arg.slice(0, at);
-    const name = nameByFlag.get(flag);
-    if (own.includes(arg)) seen.push(arg);
-    else if (name === undefined) faults.push(unknownFlag(flag, own));
-    else if (at >= 0) given[name] = arg.slice(at + 1);
-    else {
-      const next = args[index + 1];
-      const { bareFlag }: Setting<unknown> = settings[name];
-      const takesNext =
-        next !== undefined && (bareFlag === undefined ? !next.startsWith('--') : bareTexts.includes(next));
-      if (takesNext) index += 1;
-      if (!takesNext && bareFlag === undefined) faults.push(`${flag} needs a value`);
-      else given[name] = takesNext ? next : (bareFlag ?? '');
+  const left = [...args];
+  for (let arg = left.shift(); arg !== undefined; arg = left.shift()) {
+    if (own.includes(arg)) {
+      seen.push(arg);
+      continue;
     }
+    const [flag = '', inline] = arg.split(/=(.*)/s);
+    const name = nameByFlag.get(flag);
+    if (name === undefined) {
+      faults.push(unknownFlag(flag, own));
+      // What follows an unknown flag is probably its value, and no second fault.
+      if (flag.startsWith('--') && inline === undefined && left[0]?.startsWith('--') === false) left.shift();
+      continue;
+    }
+    const text = inline ?? followingText(name, left);
+    if (text === undefined) faults.push(`${flag} needs a value`);
+    else given[name] = text;
   }
   return { given, own: seen, faults };
+}
+
+/** Takes the value that follows a flag; a switch may stand alone. */
+function followingText(name: SettingName, left: string[]): string | undefined {
+  const { bareFlag }: Setting<unknown> = settings[name];
+  const next = left[0];
+  if (next === undefined || next.startsWith('--')) return bareFlag;
+  return bareFlag === undefined || bareTexts.includes(next) ? left.shift() : bareFlag;
 }
 
 function unknownFlag(flag: string, own: readonly string[]): string {

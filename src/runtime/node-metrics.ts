@@ -19,7 +19,9 @@ type Message =
   | { readonly type: 'sluice:gathered'; readonly id: number; readonly parts: readonly ProcessMetrics[] };
 
 const isMessage = (value: unknown): value is Message =>
-  typeof value === 'object' && value !== null && String((value as { type?: unknown }).type).startsWith('sluice:');
+  typeof value === 'object' &&
+  value !== null &&
+  String((value as { type?: unknown }).type).startsWith('sluice:');
 
 /** Waits for `count` further parts, at most so long. */
 interface Waiting {
@@ -29,7 +31,9 @@ interface Waiting {
 }
 
 /** In a worker process: answers when measured, and asks the primary for the others. */
-export function gatherFromPeers(own: () => Promise<ProcessMetrics>): (mine: ProcessMetrics) => Promise<readonly ProcessMetrics[]> {
+export function gatherFromPeers(
+  own: () => Promise<ProcessMetrics>,
+): (mine: ProcessMetrics) => Promise<readonly ProcessMetrics[]> {
   const asked = new Map<number, (parts: readonly ProcessMetrics[]) => void>();
   let ids = 0;
   const send = (message: Message): void => {

@@ -34,6 +34,12 @@ export interface ProcessesOptions {
   readonly onReady: (url: string) => void;
 }
 
+interface End {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly livedMs: number;
+}
+
 /** Resolves with the exit code of the node, when its last process is gone. */
 export function superviseProcesses(options: ProcessesOptions): Promise<number> {
   relayMetrics();
@@ -66,7 +72,9 @@ class Processes {
     worker.on('message', (message: unknown) => {
       if (isReady(message)) this.#take(worker, message.url);
     });
-    worker.on('exit', (code, signal) => this.#ended(worker, { code, signal, livedMs: performance.now() - startedAt }));
+    worker.on('exit', (code, signal) =>
+      this.#ended(worker, { code, signal, livedMs: performance.now() - startedAt }),
+    );
   }
 
   #take(worker: Worker, url: string): void {
@@ -76,14 +84,20 @@ class Processes {
     this.#options.onReady(url);
   }
 
-  #ended(worker: Worker, end: { readonly code: number | null; readonly signal: string | null; readonly livedMs: number }): void {
+  #ended(worker: Worker, end: End): void {
     const wasReady = this.#ready.delete(worker.id);
-    if (this.#stopping) return this.#endWhenEmpty();
-    // One that cannot even start would fail again: the address is taken, or a file is not ours.
-    if (!wasReady && !this.#announced) {
+    if (this.#stopping) {
+      this.#endWhenEmpty();
+    } else if (wasReady || this.#announced) {
+      this.#restart(worker, end);
+    } else {
+      // One that cannot even start would fail again: the address is taken, or a file is not ours.
       this.#exitCode = end.code || 1;
-      return this.#stop();
+      this.#stop();
     }
+  }
+
+  #restart(worker: Worker, end: End): void {
     this.#quickDeaths = end.livedMs < quickDeathMs ? this.#quickDeaths + 1 : 0;
     const pauseMs = restartMs[Math.min(this.#quickDeaths, restartMs.length - 1)] ?? 0;
     this.#options.log('ERROR', 'a process died and is started again', {

@@ -1,0 +1,50 @@
+/** What a person sees once when the gateway has started: where it is, the key, and a line to paste. */
+import { resolve } from 'node:path';
+import type { Config } from '../config.ts';
+import type { Credential } from '../ports/credentials.ts';
+
+export interface Banner {
+  readonly version: string;
+  readonly url: string;
+  readonly config: Pick<
+    Config,
+    'SVC_DATA_DIR' | 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND' | 'SVC_ADMIN_LISTEN'
+  >;
+  readonly processes: number;
+  /** Set where no credentials are configured. */
+  readonly root?: {
+    readonly credential: Credential;
+    readonly minted: boolean;
+    /** Where it is kept; absent when it lives in memory. */
+    readonly file?: string;
+  };
+}
+
+export function banner({ version, url, config, processes, root }: Banner): string {
+  const keys = root?.minted === true ? root.credential : undefined;
+  const rows: (readonly [string, string])[] = [
+    ['endpoint', url],
+    ['data', dataOf(config)],
+    ['processes', String(processes)],
+  ];
+  if (keys !== undefined) {
+    rows.push(['access key', keys.accessKey], ['secret key', keys.secretKey]);
+    const kept = root?.file === undefined ? 'in memory only, gone at exit' : `kept in ${resolve(root.file)}`;
+    rows.push(['', `(minted now and shown only once; ${kept})`]);
+  } else if (root?.file !== undefined) {
+    rows.push(['access key', root.credential.accessKey], ['secret key', `in ${resolve(root.file)}`]);
+  }
+  const env =
+    keys === undefined ? '' : `AWS_ACCESS_KEY_ID=${keys.accessKey} AWS_SECRET_ACCESS_KEY=${keys.secretKey} `;
+  rows.push(['try', `${env}aws --endpoint-url ${url} s3 ls`]);
+  if (keys !== undefined) rows.push(['or', `mc alias set sluice ${url} ${keys.accessKey} ${keys.secretKey}`]);
+  const lines = rows.map(([name, text]) => `  ${name.padEnd(10)}  ${text}`);
+  return [`sluice ${version}`, ...lines, ''].join('\n');
+}
+
+function dataOf(config: Banner['config']): string {
+  const backends = `metadata ${config.SVC_META_BACKEND}, data ${config.SVC_DATA_BACKEND}`;
+  return config.SVC_DATA_DIR === undefined
+    ? `not kept (${backends})`
+    : `${resolve(config.SVC_DATA_DIR)} (${backends})`;
+}

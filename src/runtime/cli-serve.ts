@@ -1,0 +1,110 @@
+/** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
+import cluster from 'node:cluster';
+import { createGateway } from '../gateway.ts';
+import { systemRandom } from '../ports/random.ts';
+import { createLog } from '../telemetry/log.ts';
+import { startWorkers } from '../workers/registry.ts';
+import { type Banner, banner } from './cli-banner.ts';
+import { compose } from './compose.ts';
+import type { Configuration } from './configuration.ts';
+import { serve } from './node.ts';
+import { logToStandardError, nodeTelemetry } from './node-telemetry.ts';
+import { processCount, reportReady, superviseProcesses } from './node-workers.ts';
+import { keptRootCredential, mintRootCredential, rootCredentialFile } from './root-credentials.ts';
+import { packageVersion } from './version.ts';
+
+/** Resolves with the exit code when the gateway has stopped. */
+export async function serveUntilStopped(
+  configuration: Configuration,
+  warnings: readonly string[],
+): Promise<number> {
+  const { config } = configuration;
+  const root = await rootOf(configuration);
+  const credentials = root === undefined ? configuration.credentials : [root.credential];
+  const processes = processCount(config);
+  const announce = (url: string): void => {
+    const shown: Banner = {
+      version: packageVersion(),
+      url,
+      config,
+      processes,
+      ...(root === undefined ? {} : { root }),
+    };
+    process.stdout.write(banner(shown));
+  };
+  if (processes === 1) return serveHere({ ...configuration, credentials }, { warnings, onReady: announce });
+  // What concerns the whole node is said once, by the primary.
+  if (cluster.isWorker)
+    return serveHere({ ...configuration, credentials }, { warnings: [], onReady: reportReady });
+  logToStandardError(config.SVC_LOG_LEVEL);
+  const log = createLog();
+  for (const warning of warnings) log('WARN', warning);
+  return superviseProcesses({
+    count: processes,
+    log,
+    shutdownTimeoutMs: config.SVC_SHUTDOWN_TIMEOUT,
+    onReady: announce,
+  });
+}
+
+/** The root key, where nothing else is configured. Whoever mints it shows it, which the primary does before it forks. */
+async function rootOf({ config, credentials }: Configuration): Promise<Banner['root']> {
+  if (credentials.length > 0) return undefined;
+  const random = systemRandom();
+  if (config.SVC_DATA_DIR === undefined) return { credential: mintRootCredential(random), minted: true };
+  const kept = await keptRootCredential(config.SVC_DATA_DIR, random);
+  return { ...kept, file: rootCredentialFile(config.SVC_DATA_DIR) };
+}
+
+interface HereOptions {
+  readonly warnings: readonly string[];
+  readonly onReady: (url: string) => void;
+}
+
+/** Serves in this process until it is told to stop. */
+async function serveHere(
+  { config, credentials }: Configuration,
+  { warnings, onReady }: HereOptions,
+): Promise<number> {
+  const telemetry = nodeTelemetry(config);
+  for (const warning of warnings) telemetry.log('WARN', warning);
+  // A stray rejection belongs to one request; an exception that nobody caught may have left anything half done.
+  process.on('unhandledRejection', (cause) =>
+    telemetry.log('ERROR', 'a promise was rejected unseen', { cause }),
+  );
+  process.on('uncaughtException', (cause) => {
+    telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
+    process.exit(1);
+  });
+  const { context, close } = await compose(config, { credentials, telemetry });
+  const serving = await serve({ gateway: createGateway(context), config, telemetry }).catch(
+    async (error: unknown) => {
+      await close();
+      throw error;
+    },
+  );
+  const stopping = new AbortController();
+  const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal);
+  onReady(serving.url);
+  telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });
+  await toldToStop();
+  telemetry.log('INFO', 'stopping', { pid: process.pid });
+  stopping.abort();
+  await Promise.all([serving.close(), workers.stop()]);
+  await close();
+  return 0;
+}
+
+/** In a process of several the primary passes the signal on, beside the one that a terminal sends to all. */
+function toldToStop(): Promise<void> {
+  return new Promise((resolve) => {
+    let times = 0;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        times += 1;
+        if (times > 1 && !cluster.isWorker) process.exit(1);
+        resolve();
+      });
+    }
+  });
+}

@@ -1,0 +1,96 @@
+/**
+ * From settings to ports: the one place that knows which backend a setting's value names. Backends are loaded
+ * when they are asked for, so that a runtime without a disk never sees lmdb.
+ */
+import { staticCredentials } from '../auth/credentials.ts';
+import { chunked } from '../backends/data/chunked.ts';
+import type { ClusterSetting } from '../config/clusters.ts';
+import type { Config } from '../config.ts';
+import type { Context } from '../context.ts';
+import type { ChunkStore } from '../ports/chunk-store.ts';
+import { type Clock, systemClock } from '../ports/clock.ts';
+import type { Credential } from '../ports/credentials.ts';
+import type { Hasher } from '../ports/hasher.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import { type Random, systemRandom } from '../ports/random.ts';
+import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
+
+export interface ComposeOptions {
+  readonly credentials: readonly Credential[];
+  readonly telemetry?: Telemetry;
+  /** The native one when absent; runtimes without node:crypto or native modules give the portable one. */
+  readonly hasher?: Hasher;
+  readonly clock?: Clock;
+  readonly random?: Random;
+}
+
+export interface Composed {
+  readonly context: Context;
+  /** Closes the stores; call it once nothing uses the context any more. */
+  close(): Promise<void>;
+}
+
+interface Parts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly telemetry: Telemetry;
+}
+
+const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts) => Promise<MetadataStore>>> =
+  {
+    memory: async ({ clock, random }) => {
+      const { memoryStore } = await import('../backends/metadata/memory/store.ts');
+      return memoryStore({ clock, random });
+    },
+    embedded: async ({ config, clock, random }) => {
+      const { embeddedStore } = await import('../backends/metadata/embedded/store.ts');
+      return embeddedStore({
+        directory: inDataDir(config, 'metadata'),
+        clock,
+        random,
+        durable: config.SVC_FSYNC === 'always',
+        intentTtlMs: config.SVC_INTENT_TTL,
+      });
+    },
+  };
+
+type ChunkMaker = (cluster: ClusterSetting, parts: Parts) => Promise<ChunkStore>;
+const chunkMakers: Readonly<Record<Config['SVC_DATA_BACKEND'], ChunkMaker>> = {
+  memory: async () => (await import('../backends/data/memory.ts')).memoryChunks(),
+  noop: async () => (await import('../backends/data/noop.ts')).noopChunks(),
+  file: async () => {
+    throw new Error('the file backend has not landed');
+  },
+};
+
+/** The settings' cross checks see to it that a backend which needs the directory has one. */
+function inDataDir({ SVC_DATA_DIR }: Config, ...names: readonly string[]): string {
+  if (SVC_DATA_DIR === undefined) throw new Error('SVC_DATA_DIR is not set');
+  return [SVC_DATA_DIR.replace(/\/+$/, ''), ...names].join('/');
+}
+
+export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
+  const { clock = systemClock, random = systemRandom(), telemetry = silentTelemetry } = options;
+  const parts: Parts = { config, clock, random, telemetry };
+  const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
+  const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
+  const stores: Record<string, ChunkStore> = {};
+  const closeStores = async (): Promise<void> => {
+    await Promise.all([metadata.close(), ...Object.values(stores).map((store) => store.close())]);
+  };
+  try {
+    for (const cluster of config.SVC_POOL_CLUSTERS) {
+      stores[cluster.id] = await chunkMakers[config.SVC_DATA_BACKEND](cluster, parts);
+    }
+  } catch (error) {
+    await closeStores();
+    throw error;
+  }
+  const credentials = staticCredentials(options.credentials);
+  const bytes = chunked(stores);
+  return {
+    context: { config, metadata, bytes, clock, random, hasher, credentials, telemetry },
+    close: closeStores,
+  };
+}

@@ -1,0 +1,70 @@
+/** Everything that is configured, files included, so that one round shows every fault. */
+import { access, constants, mkdir } from 'node:fs/promises';
+import type { Found } from '../config/read.ts';
+import { type Config, type Environment, readConfig, type SettingName } from '../config.ts';
+import type { Credential } from '../ports/credentials.ts';
+import { type CredentialsFile, readCredentialsFile } from './credentials-file.ts';
+
+export interface Configuration {
+  readonly config: Config;
+  /** The configured credentials; empty when a root key is to be minted. */
+  readonly credentials: readonly Credential[];
+}
+
+export interface LoadedConfiguration {
+  /** Present when there is no fault. */
+  readonly configuration?: Configuration;
+  readonly faults: readonly string[];
+  readonly warnings: readonly string[];
+  readonly found: readonly Found[];
+}
+
+const noFile: CredentialsFile = { credentials: [], faults: [], warnings: [] };
+
+export interface LoadOptions {
+  readonly env: Environment;
+  readonly flags: Environment;
+  /** Makes the data directory, as a start needs it. */
+  readonly prepares: boolean;
+}
+
+/** Reads settings and the files they name. */
+export async function loadConfiguration({ env, flags, prepares }: LoadOptions): Promise<LoadedConfiguration> {
+  const reading = readConfig(env, flags);
+  const textOf = (name: SettingName): string | undefined =>
+    reading.found.find((found) => found.name === name)?.text;
+  const credentialsPath = textOf('SVC_CREDENTIALS_FILE');
+  const [file, ...fileFaults] = await Promise.all([
+    credentialsPath === undefined ? noFile : readCredentialsFile(credentialsPath),
+    unreadable('SVC_TLS_CERT_FILE', textOf('SVC_TLS_CERT_FILE')),
+    unreadable('SVC_TLS_KEY_FILE', textOf('SVC_TLS_KEY_FILE')),
+    prepares ? unwritable('SVC_DATA_DIR', textOf('SVC_DATA_DIR')) : [],
+  ]);
+  const faults = [...reading.faults, ...file.faults, ...fileFaults.flat()];
+  const warnings = [...reading.warnings, ...file.warnings];
+  const { config, found } = reading;
+  if (config === undefined || faults.length > 0) return { faults, warnings, found };
+  const credentials = config.SVC_CREDENTIALS ?? file.credentials;
+  return { configuration: { config, credentials }, faults, warnings, found };
+}
+
+const reasonOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
+
+async function unreadable(name: string, path: string | undefined): Promise<readonly string[]> {
+  if (path === undefined) return [];
+  return access(path, constants.R_OK).then(
+    () => [],
+    (error: unknown) => [`${name}=${path} cannot be read: ${reasonOf(error)}`],
+  );
+}
+
+async function unwritable(name: string, path: string | undefined): Promise<readonly string[]> {
+  if (path === undefined) return [];
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
+    return [];
+  } catch (error) {
+    return [`${name}=${path} cannot be used as a directory: ${reasonOf(error)}`];
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The root key that is minted at the first start when no credentials are configured (design §7.12): kept in
+ * the data directory where there is one, or only in memory.
+ */
+import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { readCredentials } from '../config/credentials.ts';
+import type { Credential } from '../ports/credentials.ts';
+import type { Random } from '../ports/random.ts';
+
+export interface RootCredential {
+  readonly credential: Credential;
+  /** Minted by this very call: the only time that the secret is shown. */
+  readonly minted: boolean;
+}
+
+/** 32 letters each, so that five random bits are one character, and nothing that a shell could read. */
+const accessAlphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+const secretAlphabet = 'abcdefghijklmnopqrstuvwxyz234567';
+const draw = (random: Random, alphabet: string, length: number): string =>
+  [...random.bytes(length)].map((byte) => alphabet[byte & 31]).join('');
+
+/** 200 bits of secret. */
+export const mintRootCredential = (random: Random): Credential => ({
+  accessKey: `SL${draw(random, accessAlphabet, 18)}`,
+  secretKey: draw(random, secretAlphabet, 40),
+  owner: 'root',
+  displayName: 'root',
+  root: true,
+  operator: true,
+});
+
+export const rootCredentialFile = (dataDir: string): string => join(dataDir, 'root-credentials.json');
+
+/** The root key of a data directory, minted if it is not there. Processes that start together agree on one. */
+export async function keptRootCredential(dataDir: string, random: Random): Promise<RootCredential> {
+  const path = rootCredentialFile(dataDir);
+  const kept = await readKept(path);
+  if (kept !== undefined) return { credential: kept, minted: false };
+  const credential = mintRootCredential(random);
+  if (await keep(path, credential)) return { credential, minted: true };
+  const first = await readKept(path);
+  if (first === undefined) throw new Error(`${path} vanished while it was read`);
+  return { credential: first, minted: false };
+}
+
+async function readKept(path: string): Promise<Credential | undefined> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (text === undefined) return undefined;
+  const read = readCredentials(text);
+  const faults = 'faults' in read ? read.faults : [];
+  const credential = 'value' in read ? read.value[0] : undefined;
+  if (credential === undefined) throw new Error(`${path}: ${faults.join('; ')}`);
+  return credential;
+}
+
+/** Writes the whole file under a name of its own, then links it: the first link wins, and no reader sees half of it. */
+async function keep(path: string, credential: Credential): Promise<boolean> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = `${path}.${process.pid}.${Date.now()}`;
+  const file = await open(draft, 'wx', 0o600);
+  try {
+    await file.writeFile(`${JSON.stringify([credential], undefined, 2)}\n`);
+    await file.sync();
+    await file.close();
+    await link(draft, path);
+    await syncDirectory(dirname(path));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    await file.close().catch(() => {});
+    await rm(draft, { force: true });
+  }
+}
+
+/** A name is on the disk only when its directory is. */
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
