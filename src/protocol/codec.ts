@@ -118,7 +118,7 @@ export const oneOf = <const T extends readonly string[]>(...choices: T): Xml<T[n
     const choice = choices.find((each) => each === word);
     if (choice === undefined) throw refuse(`must be one of ${choices.join(', ')}, not ${shown(word)}`);
     return choice;
-  }, escapeText);
+  }, String);
 
 /** Absent and undefined are the same; an absent element leaves no property behind. */
 export const optional = <T>(inner: Xml<T>): Optional<T> => ({

@@ -1,7 +1,7 @@
 /** Bytes to a small tree of elements; the one import of fast-xml-parser (design §4). */
 import { XMLParser } from 'fast-xml-parser';
 import { Refusal } from '../errors/refusal.ts';
-import { checkWellFormed, malformed, resolveReferences } from './xml.ts';
+import { checkWellFormed, malformed, type References, resolveReferences } from './xml.ts';
 
 export interface Node {
   /** Without its namespace prefix: clients send any or none. */
@@ -42,14 +42,15 @@ export function parseXml(bytes: Uint8Array, { maxBytes }: { readonly maxBytes: n
   }
   const source = decodeUtf8(bytes);
   const { elements, start, controls } = checkWellFormed(source);
-  const count = { elements: 0 };
+  const context = { references: { controls, refuse: malformed }, elements: 0 };
   let root: Node | undefined;
   for (const raw of parse(source.slice(start))) {
     if ('#text' in raw) continue;
-    root = toNode(raw, undefined, { controls, count });
+    root = toNode(raw, undefined, context);
   }
   // Never seen. It would mean that check and parser read two different documents.
-  if (root === undefined || count.elements !== elements) throw malformed('The body could not be understood');
+  if (root === undefined || context.elements !== elements)
+    throw malformed('The body could not be understood');
   return root;
 }
 
@@ -80,13 +81,13 @@ function parse(source: string): Raw[] {
 function toNode(
   raw: Raw,
   parent: Node | undefined,
-  context: { readonly controls: boolean; readonly count: { elements: number } },
+  context: { readonly references: References; elements: number },
 ): Node {
-  context.count.elements += 1;
+  context.elements += 1;
   let name = '';
   let attributes = noAttributes;
   for (const key of Object.keys(raw)) {
-    if (key === ':@') attributes = readAttributes(raw[key] as Raw, context.controls);
+    if (key === ':@') attributes = readAttributes(raw[key] as Raw, context.references);
     else name = key;
   }
   const children: Node[] = [];
@@ -94,18 +95,18 @@ function toNode(
   for (const part of raw[name] as Raw[]) {
     const text = part['#text'];
     const cdata = part['#cdata'];
-    if (typeof text === 'string') node.text += resolveReferences(text, context.controls);
+    if (typeof text === 'string') node.text += resolveReferences(text, context.references);
     else if (cdata !== undefined) for (const each of cdata as Raw[]) node.text += each['#text'] as string;
     else children.push(toNode(part, node, context));
   }
   return node;
 }
 
-const readAttributes = (raw: Raw, controls: boolean): ReadonlyMap<string, string> =>
+const readAttributes = (raw: Raw, references: References): ReadonlyMap<string, string> =>
   new Map(
     Object.entries(raw)
       .filter(([name]) => name !== 'xmlns')
-      .map(([name, value]) => [name, resolveReferences(String(value), controls)]),
+      .map(([name, value]) => [name, resolveReferences(String(value), references)]),
   );
 
 /** Where an element stands, such as `Delete/Object[3]/Key`, counted from 1 as in XPath. */

@@ -46,32 +46,33 @@ const predefined: ReadonlyMap<string, string> = new Map([
   ['apos', "'"],
 ]);
 
-function resolveReference(whole: string, body: string, controls: boolean): string {
-  const named = predefined.get(body);
+function resolveReference(whole: string, body: string, { controls, refuse }: References): string {
+  const named = whole.endsWith(';') ? predefined.get(body) : undefined;
   if (named !== undefined) return named;
   const digits = /^#(?:x([0-9a-fA-F]{1,8})|([0-9]{1,10}))$/.exec(body);
   if (digits === null || !whole.endsWith(';')) {
-    throw malformed(
-      `"${whole.slice(0, 40)}" is not one of the references &amp; &lt; &gt; &quot; &apos; &#…;`,
-    );
+    throw refuse(`"${whole}" is not one of the references &amp; &lt; &gt; &quot; &apos; &#…;`);
   }
   const code = digits[1] === undefined ? Number(digits[2]) : Number.parseInt(digits[1], 16);
   const isCharacter =
     code === 9 || code === 10 || code === 13 || (code < 32 ? controls && code > 0 : isPlainCodePoint(code));
-  if (!isCharacter) throw malformed(`${whole} does not name a character that XML can carry`);
+  if (!isCharacter) throw refuse(`${whole} does not name a character that XML can carry`);
   return String.fromCodePoint(code);
 }
 
 const isPlainCodePoint = (code: number): boolean =>
   code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) && code !== 0xfffe && code !== 0xffff;
 
-/**
- * Replaces references by what they stand for; any other `&` is refused.
- * @param controls whether control characters may be named, as XML 1.1 allows
- */
-export const resolveReferences = (text: string, controls: boolean): string =>
+export interface References {
+  /** Whether control characters may be named, as XML 1.1 allows. */
+  readonly controls: boolean;
+  readonly refuse: (problem: string) => Error;
+}
+
+/** Replaces references by what they stand for; any other `&` is refused. */
+export const resolveReferences = (text: string, rules: References): string =>
   text.includes('&')
-    ? text.replace(/&([^;&]{0,40});?/g, (whole, body: string) => resolveReference(whole, body, controls))
+    ? text.replace(/&([^;&]{0,40});?/g, (whole, body: string) => resolveReference(whole, body, rules))
     : text;
 
 const nameStart =
@@ -162,9 +163,15 @@ function checkText(
     return;
   }
   // Each piece by itself: `&am<!-- -->p;` must not become a reference once the comment is gone.
-  resolveReferences(text, controls);
+  checkReferences(text, { source, from, controls });
   if (text.includes(']]>')) throw at(source, from, ']]> in text must be written ]]&gt;');
 }
+
+const checkReferences = (
+  text: string,
+  { source, from, controls }: { source: string; from: number; controls: boolean },
+): unknown =>
+  text.includes('&') && resolveReferences(text, { controls, refuse: (problem) => at(source, from, problem) });
 
 /** A comment or a CDATA section; every other `<!` declares a document type or an entity. */
 function skipMarkup(source: string, here: number, inside: boolean): number {
@@ -203,7 +210,7 @@ function readOpenTag(
     const local = whole.startsWith('xmlns:') ? whole : whole.slice(whole.indexOf(':') + 1);
     if (names.has(local)) throw at(source, end, `attribute ${whole} appears more than once`);
     names.add(local);
-    resolveReferences(value, controls);
+    checkReferences(value, { source, from: end, controls });
     end = attribute.lastIndex;
   }
   endOfOpenTag.lastIndex = end;
