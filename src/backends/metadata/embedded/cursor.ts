@@ -1,0 +1,62 @@
+/** A scan of the embedded backend: each page is read at once from a fresh snapshot, so none is held. */
+import type { Clock } from '../../../ports/clock.ts';
+import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
+import type { Columns, DecodeText } from '../order.ts';
+import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
+import { type Codec, isAlive, type StoredRow } from './codec.ts';
+import type { Database } from './environment.ts';
+
+interface Scanned<T> {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly codec: Codec;
+  readonly at: At<T>;
+}
+
+const decodeText: DecodeText = (bytes, start, end) =>
+  Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
+
+export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
+  readonly #scanned: Scanned<T>;
+  readonly #partitionBytes: number;
+  /** There is one shard, number 0; the others are empty. */
+  readonly #isEmpty: boolean;
+  #span: Span;
+
+  constructor(scanned: Scanned<T>, range: Range<T>) {
+    const { codec, at } = scanned;
+    this.#scanned = scanned;
+    this.#partitionBytes = codec.order.partitionKey(at.in as Columns).length;
+    this.#isEmpty = (range.shard ?? 0) !== 0;
+    this.#span = spanOf(codec.order, at.in as Columns, range);
+  }
+
+  async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    const { database, clock, codec, at } = this.#scanned;
+    const { low, high, reverse } = this.#span;
+    const rows: Stored<RowOf<T>>[] = [];
+    if (this.#isEmpty || count <= 0 || compareBytes(low, high) >= 0) return rows;
+    const now = clock.now();
+    database.resetReadTxn();
+    const range = reverse
+      ? { start: high, exclusiveStart: true, end: low, inclusiveEnd: true, reverse }
+      : { start: low, end: high };
+    for (const { key, value } of database.getRange(range)) {
+      if (!isAlive(value as StoredRow, now)) continue;
+      const sort = codec.order.sortOf(key, this.#partitionBytes, decodeText);
+      rows.push(codec.decode(value as StoredRow, at.in as Columns, sort));
+      if (rows.length < count) continue;
+      this.#span = passed(this.#span, key);
+      return rows;
+    }
+    // The range was read to its end: nothing is left of it.
+    this.#span = { ...this.#span, low: high };
+    return rows;
+  }
+
+  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
+    const { codec, at } = this.#scanned;
+    const prefix = codec.order.prefix(at.in as Columns, key as Columns);
+    this.#span = skipTo(this.#span, prefix, options.past ?? false);
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * Opens the lmdb environment of the embedded backend, with the choices that make it durable, shared by
+ * processes and unlimited in size (facts.md, "lmdb").
+ *
+ * One unnamed database holds everything: a second one would add its own root path to every commit, and
+ * a commit writes 4 KiB pages. The first byte of a key tells what it is; `space` lists them.
+ */
+import { closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { open, type RootDatabase } from 'lmdb';
+
+export type Database = RootDatabase<unknown, Uint8Array>;
+
+/** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
+export const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
+
+/** lmdb's limit with 4 KiB pages is 1978; an expiry key is 8 bytes longer than its row's. */
+export const keyBytesMax = 1978 - 8;
+
+export function openEnvironment(directory: string, durable: boolean): Database {
+  mkdirSync(directory, { recursive: true });
+  const database: Database = open<unknown, Uint8Array>({
+    path: directory,
+    // A directory whose name has a dot in it would else be taken for a file.
+    noSubdir: false,
+    keyEncoding: 'binary',
+    encoding: 'msgpack',
+    // Rows are arrays; nothing in them may need a structure that another process has yet to learn.
+    ...({ useRecords: false, encodeUndefinedAsNil: true, permissionsMode: 0o600 } as object),
+    // On by default, it makes a commit visible and acknowledged before it is flushed.
+    overlappingSync: false,
+    noSync: !durable,
+    // No mapSize: the map then doubles as it fills, in every process.
+  });
+  if (durable) for (const path of [directory, dirname(directory)]) flushDirectory(path);
+  return database;
+}
+
+/** The files themselves are flushed by lmdb; that they are there at all is the directory's to remember. */
+function flushDirectory(path: string): void {
+  const descriptor = openSync(path, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** A key of our own: the space's byte and what follows. */
+export function keyIn(name: keyof typeof space, rest: Uint8Array): Uint8Array {
+  const key = new Uint8Array(rest.length + 1);
+  key[0] = space[name];
+  key.set(rest, 1);
+  return key;
+}
+
+const encoder = new TextEncoder();
+export const textKeyIn = (name: keyof typeof space, rest: string): Uint8Array =>
+  keyIn(name, encoder.encode(rest));

@@ -1,0 +1,224 @@
+/**
+ * The metadata port on lmdb (design §5): durable, shared by the processes of one machine, without a
+ * server. Reads are synchronous look-ups in a memory map; writes go through the journal.
+ *
+ * Every read starts from the latest commit of any process: lmdb keeps a read transaction for the rest
+ * of an event-loop turn and would show what was there when it began (facts.md). A process that is
+ * stopped inside a transaction holds the writers of all others up; one that dies there does not.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import type {
+  Abandoned,
+  AnyTable,
+  At,
+  Change,
+  CommitOptions,
+  Cursor,
+  MetadataStore,
+  Op,
+  Outcome,
+  Range,
+  RowOf,
+  SideChange,
+  SortOf,
+  Stored,
+} from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import type { Columns } from '../order.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
+import { spanOf } from '../span.ts';
+import { Codecs, isAlive, type StoredRow } from './codec.ts';
+import { EmbeddedCursor } from './cursor.ts';
+import { type Database, openEnvironment } from './environment.ts';
+import { Intents } from './intents.ts';
+import { Journal } from './journal.ts';
+import { Transactions } from './transaction.ts';
+
+export interface EmbeddedOptions {
+  readonly directory: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** False acknowledges before the disk has it: a power cut may lose the latest commits, in order. */
+  readonly durable: boolean;
+  /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
+  readonly intentTtlMs?: number;
+}
+
+export interface EmbeddedStore extends MetadataStore {
+  /** Renews intents and removes expired rows; a timer calls it three times within each intent's life. */
+  maintain(): Promise<void>;
+}
+
+const defaultIntentTtlMs = 60_000;
+/** Rows removed by one transaction, where many have to go. */
+const removalsPerTransaction = 256;
+
+class Embedded implements EmbeddedStore {
+  readonly #database: Database;
+  readonly #clock: Clock;
+  readonly #codecs: Codecs;
+  readonly #journal: Journal;
+  readonly #intents: Intents;
+  readonly #transactions: Transactions;
+  readonly #timer: NodeJS.Timeout;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: EmbeddedOptions) {
+    const { clock, random, intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
+    const database = openEnvironment(options.directory, options.durable);
+    this.#database = database;
+    this.#clock = clock;
+    this.#codecs = new Codecs(database);
+    this.#journal = new Journal(database, clock);
+    this.#intents = new Intents({ database, journal: this.#journal, clock, random, ttlMs });
+    this.#transactions = new Transactions(database, this.#codecs);
+    // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.
+    this.#timer = setInterval(() => void this.maintain().catch(() => undefined), ttlMs / 3);
+    // Deno's timers are numbers.
+    this.#timer.unref?.();
+  }
+
+  async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
+    const codec = this.#codecs.of(at.table);
+    this.#assertOpen();
+    this.#database.resetReadTxn();
+    const stored = this.#database.get(codec.key(at.in, key)) as StoredRow | undefined;
+    if (!isAlive(stored, this.#clock.now())) return undefined;
+    return codec.decode(stored, at.in as Columns, key as Columns);
+  }
+
+  scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
+    this.#assertOpen();
+    const codec = this.#codecs.of(at.table);
+    return new EmbeddedCursor<T>({ database: this.#database, clock: this.#clock, codec, at }, range);
+  }
+
+  begin(): Promise<Op> {
+    return this.#intents.begin();
+  }
+
+  async commit<T extends AnyTable>(
+    at: At<T>,
+    changes: readonly Change<T>[],
+    options: CommitOptions = {},
+  ): Promise<Outcome<T>> {
+    assertCommit(at, changes as readonly Change<AnyTable>[], options.then);
+    const prepared = this.#transactions.prepare(at, changes as readonly Change<AnyTable>[], options);
+    return this.#journal.submit((batch) => this.#transactions.commit(batch, prepared) as Outcome<T>);
+  }
+
+  async end(op: Op): Promise<void> {
+    this.#intents.end(op.id);
+  }
+
+  abort(opId: string): Promise<void> {
+    return this.#intents.abort(opId);
+  }
+
+  abandoned(): Promise<readonly Abandoned[]> {
+    return this.#intents.abandoned();
+  }
+
+  settle(intent: Abandoned): Promise<void> {
+    return this.#intents.settle(intent);
+  }
+
+  async apply(changes: readonly SideChange[]): Promise<void> {
+    assertSideChanges(changes);
+    const writes = changes.map((change) => this.#transactions.prepareSide(change));
+    await this.#journal.submit((batch) => {
+      const revision = batch.nextRevision();
+      for (const write of writes) write(batch, revision);
+    });
+  }
+
+  async update<T extends AnyTable>(
+    at: At<T>,
+    key: SortOf<T>,
+    change: (row: RowOf<T> | undefined) => RowOf<T>,
+  ): Promise<RowOf<T>> {
+    assertUpdate(at);
+    const checked = (row: RowOf<T> | undefined): RowOf<T> => {
+      const changed = change(row);
+      assertRow(at, changed as Columns);
+      return changed;
+    };
+    const wanted = { at, key: key as Columns };
+    return this.#journal.submit((batch) => this.#transactions.update(batch, wanted, checked));
+  }
+
+  async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
+    assertClear(at);
+    const { low, high } = spanOf(this.#codecs.of(at.table).order, at.in as Columns, range);
+    const limit = removalsPerTransaction;
+    // In steps, so that a long range does not hold the writers up.
+    for (let removed = limit; removed === limit; ) {
+      removed = await this.#journal.submit(() => {
+        const keys = [...this.#database.getKeys({ start: low, end: high, limit })];
+        for (const key of keys) void this.#database.remove(key);
+        return keys.length;
+      });
+    }
+  }
+
+  async fence<T extends AnyTable>(at: At<T>): Promise<number> {
+    this.#assertOpen();
+    this.#database.resetReadTxn();
+    return this.#transactions.fence(at);
+  }
+
+  async raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
+    await this.#journal.submit(() => this.#transactions.raiseFence(at, generation));
+  }
+
+  async now(): Promise<number> {
+    return this.#clock.now();
+  }
+
+  async health(): ReturnType<MetadataStore['health']> {
+    this.#assertOpen();
+    const node = {
+      name: 'embedded',
+      dataCenter: 'local',
+      rack: 'local',
+      releaseVersion: 'lmdb',
+      schemaVersion: '1',
+      state: 'UP',
+    };
+    return { nodes: [node], warnings: [] };
+  }
+
+  async maintain(): Promise<void> {
+    await this.#intents.renew();
+    await this.#sweepExpired();
+  }
+
+  async #sweepExpired(): Promise<void> {
+    const limit = removalsPerTransaction;
+    this.#database.resetReadTxn();
+    if (!this.#transactions.hasExpired(this.#clock.now())) return;
+    for (let swept = limit; swept === limit; ) {
+      swept = await this.#journal.submit((batch) => this.#transactions.sweep(batch.now, limit));
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#intents.close();
+    await this.#journal.close();
+    await this.#database.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw new Error('the metadata store is closed');
+  }
+}
+
+export function embeddedStore(options: EmbeddedOptions): EmbeddedStore {
+  return new Embedded(options);
+}

@@ -1,0 +1,209 @@
+/** What commits and side changes do inside a transaction (design §5): check everything, then write. */
+import type { AnyTable, At, Change, Outcome, Revision, SideChange } from '../../../ports/metadata-store.ts';
+import type { Columns } from '../order.ts';
+import { keyOf } from '../rules.ts';
+import { type Codec, type Codecs, isAlive, revisionOf, type StoredRow } from './codec.ts';
+import { type Database, keyIn, space } from './environment.ts';
+import { isBarred } from './intents.ts';
+import type { Batch } from './journal.ts';
+
+/** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
+export type Write = (batch: Batch, revision: number) => void;
+
+interface Check {
+  readonly key: Uint8Array;
+  readonly expect: 'absent' | Revision;
+  readonly sort: Columns;
+}
+
+export interface PreparedCommit {
+  readonly at: At<AnyTable>;
+  readonly opId: string | undefined;
+  readonly checks: readonly Check[];
+  readonly writes: readonly Write[];
+}
+
+type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
+
+const expiryDigits = 8;
+
+export class Transactions {
+  readonly #database: Database;
+  readonly #codecs: Codecs;
+
+  constructor(database: Database, codecs: Codecs) {
+    this.#database = database;
+    this.#codecs = codecs;
+  }
+
+  prepare(
+    at: At<AnyTable>,
+    changes: readonly Change<AnyTable>[],
+    options: { readonly op?: { readonly id: string }; readonly then?: readonly SideChange[] },
+  ): PreparedCommit {
+    const codec = this.#codecs.of(at.table);
+    const keys = changes.map((change) => codec.key(at.in, keyOf(change)));
+    assertDistinct(at, keys);
+    const checks: Check[] = [];
+    const writes: Write[] = [];
+    changes.forEach((change, index) => {
+      const key = keys[index] as Uint8Array;
+      if (change.expect !== 'any')
+        checks.push({ key, expect: change.expect, sort: keyOf(change) as Columns });
+      if ('put' in change) writes.push(this.#put(codec, key, change));
+      else if ('remove' in change) writes.push(this.#remove(key));
+    });
+    for (const change of options.then ?? []) writes.push(this.prepareSide(change));
+    return { at, opId: options.op?.id, checks, writes };
+  }
+
+  prepareSide(change: SideChange): Write {
+    const codec = this.#codecs.of(change.at.table);
+    const key = codec.key(change.at.in, keyOf(change));
+    if ('put' in change) return this.#put(codec, key, change);
+    return 'remove' in change ? this.#remove(key) : this.#add(codec, key, change.by);
+  }
+
+  #put(codec: Codec, key: Uint8Array, change: { readonly put: unknown; readonly expiresAt?: number }): Write {
+    const stored = codec.encode(change.put as Columns);
+    const { expiresAt } = change;
+    stored[1] = expiresAt;
+    return (_batch, revision) => {
+      this.#note(codec);
+      stored[0] = revision;
+      void this.#database.put(key, stored);
+      if (expiresAt !== undefined) void this.#database.put(expiryKey(expiresAt, key), null);
+    };
+  }
+
+  #remove(key: Uint8Array): Write {
+    return (batch) => {
+      batch.counters.delete(textOf(key));
+      void this.#database.remove(key);
+    };
+  }
+
+  #add(codec: Codec, key: Uint8Array, by: Readonly<Record<string, number>>): Write {
+    const name = textOf(key);
+    return (batch, revision) => {
+      let counter = batch.counters.get(name);
+      if (counter === undefined) {
+        this.#note(codec);
+        const stored = (this.#database.get(key) as StoredRow | undefined) ?? codec.encode({});
+        counter = { key, stored };
+        batch.counters.set(name, counter);
+      }
+      counter.stored[0] = revision;
+      codec.add(counter.stored, by);
+    };
+  }
+
+  #note(codec: Codec): void {
+    if (codec.unnoted === undefined) return;
+    void this.#database.put(codec.unnoted.key, codec.unnoted.value);
+    codec.unnoted = undefined;
+  }
+
+  commit(batch: Batch, prepared: PreparedCommit): Outcome<AnyTable> {
+    const refused = this.#refusal(batch, prepared);
+    if (refused !== undefined) return refused;
+    const revision = batch.nextRevision();
+    for (const write of prepared.writes) write(batch, revision);
+    return { applied: true, revision: String(revision) as Revision };
+  }
+
+  #refusal(batch: Batch, { at, opId, checks }: PreparedCommit): Refused | undefined {
+    if (opId !== undefined && isBarred(this.#database, batch, opId)) {
+      return { applied: false, because: 'abandoned' };
+    }
+    if (at.fence !== undefined) {
+      const fence = this.fence(at);
+      if (fence !== at.fence) return { applied: false, because: 'fenced', fence };
+    }
+    for (const { key, expect, sort } of checks) {
+      const stored = this.#alive(key, batch.now);
+      if ((stored === undefined ? 'absent' : revisionOf(stored)) === expect) continue;
+      if (stored === undefined) return { applied: false, because: 'conflict' };
+      const current = this.#codecs.of(at.table).decode<never>(stored, at.in as Columns, sort);
+      return { applied: false, because: 'conflict', current };
+    }
+    return undefined;
+  }
+
+  #alive(key: Uint8Array, now: number): StoredRow | undefined {
+    // Most rows that are expected absent are: that is known without decoding.
+    const stored = this.#database.get(key) as StoredRow | undefined;
+    return isAlive(stored, now) ? stored : undefined;
+  }
+
+  update<Row>(
+    batch: Batch,
+    wanted: { readonly at: At<AnyTable>; readonly key: Columns },
+    change: (row: Row | undefined) => Row,
+  ): Row {
+    const { at, key } = wanted;
+    const codec = this.#codecs.of(at.table);
+    const encoded = codec.key(at.in, key);
+    const stored = this.#alive(encoded, batch.now);
+    const row = change(stored && codec.decode<Row>(stored, at.in as Columns, key).row);
+    const written = codec.key(at.in, row as object);
+    if (textOf(written) !== textOf(encoded)) {
+      throw new Error(`an update of a row of ${at.table.name} changes its key`);
+    }
+    this.#put(codec, encoded, { put: row })(batch, batch.nextRevision());
+    return row;
+  }
+
+  fence(at: At<AnyTable>): number {
+    return (this.#database.get(this.#fenceKey(at)) as number | undefined) ?? 0;
+  }
+
+  raiseFence(at: At<AnyTable>, generation: number): void {
+    if (generation > this.fence(at)) void this.#database.put(this.#fenceKey(at), generation);
+  }
+
+  #fenceKey(at: At<AnyTable>): Uint8Array {
+    return keyIn('fence', this.#codecs.of(at.table).order.partitionKey(at.in as Columns));
+  }
+
+  hasExpired(now: number): boolean {
+    return this.#expired(now, 1).length > 0;
+  }
+
+  #expired(now: number, limit: number): readonly Uint8Array[] {
+    const range = { start: Uint8Array.of(space.expiry), end: expiryKey(now + 1, noKey), limit };
+    return [...this.#database.getKeys(range)];
+  }
+
+  /** Removes up to `limit` rows whose time has come; returns how many entries it looked at. */
+  sweep(now: number, limit: number): number {
+    const entries = this.#expired(now, limit);
+    for (const entry of entries) {
+      const key = entry.slice(1 + expiryDigits);
+      const stored = this.#database.get(key) as StoredRow | undefined;
+      // A row written again since then has an entry of its own, or lives on.
+      if (stored !== undefined && !isAlive(stored, now)) void this.#database.remove(key);
+      void this.#database.remove(entry);
+    }
+    return entries.length;
+  }
+}
+
+const noKey = new Uint8Array(0);
+
+/** Sorts by time; the row's key follows. */
+function expiryKey(at: number, key: Uint8Array): Uint8Array {
+  const entry = new Uint8Array(1 + expiryDigits + key.length);
+  entry[0] = space.expiry;
+  new DataView(entry.buffer).setBigUint64(1, BigInt(Math.max(0, Math.ceil(at))));
+  entry.set(key, 1 + expiryDigits);
+  return entry;
+}
+
+const textOf = (key: Uint8Array): string =>
+  Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
+
+function assertDistinct(at: At<AnyTable>, keys: readonly Uint8Array[]): void {
+  if (keys.length < 2 || new Set(keys.map(textOf)).size === keys.length) return;
+  throw new Error(`a commit changes a row of ${at.table.name} twice`);
+}
