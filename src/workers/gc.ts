@@ -2,6 +2,7 @@
 
 import type { Context } from '../context.ts';
 import { deleteGarbage } from '../domain/garbage.ts';
+import { settleUpload } from '../domain/settle-upload.ts';
 import { drawId } from '../domain/version-ids.ts';
 import { acquireLease, slotLease } from '../metadata/leases.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/queues.ts';
@@ -11,23 +12,20 @@ import { ShardPanic, type Unit } from './worker.ts';
 
 export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
 
-/** Settles a multipart session (`GarbageTask.uploadId`): repeatable, and throws when it is to be tried later. */
-export type SettleUpload = (uploadId: string, signal: AbortSignal) => Promise<void>;
-
 /** A task that failed this often is an operator's concern. It is still tried, ever more rarely. */
 const concerningAttempts = 8;
 
 type Said = 'busy' | 'idle';
 
 /** One unit: a batch of every slot that has something due and that no other process works on, then some compaction. */
-export const collectGarbage = (context: GcContext, settleUpload: SettleUpload): Unit => {
+export const collectGarbage = (context: GcContext): Unit => {
   const holder = drawId(context.random);
   return async (signal) => {
     const said: Said[] = [];
     let panic: ShardPanic | undefined;
     for (let slot = 0; slot < queueSlots && !signal.aborted; slot += 1) {
       try {
-        said.push(await collectSlot(context, { slot, holder, signal, settleUpload }));
+        said.push(await collectSlot(context, { slot, holder, signal }));
       } catch (cause) {
         // The other slots are not to starve behind this one; then it is the supervisor's.
         panic ??= new ShardPanic(String(slot), cause);
@@ -41,15 +39,10 @@ export const collectGarbage = (context: GcContext, settleUpload: SettleUpload): 
 
 async function collectSlot(
   context: GcContext,
-  run: {
-    readonly slot: number;
-    readonly holder: string;
-    readonly signal: AbortSignal;
-    readonly settleUpload: SettleUpload;
-  },
+  run: { readonly slot: number; readonly holder: string; readonly signal: AbortSignal },
 ): Promise<Said> {
   const { metadata } = context;
-  const { slot, holder, signal, settleUpload } = run;
+  const { slot, holder, signal } = run;
   const look = async (max: number) =>
     dueRows(metadata, { queue: 'gc', slot, now: await metadata.now(), max });
   // A look is cheaper than a lease, and mostly there is nothing to do.
@@ -58,17 +51,13 @@ async function collectSlot(
   if (lease === undefined) return 'idle';
   return withLease(context, { lease, signal }, async (held) => {
     const rows = await look(queueBatchMax);
-    await workOff(context, rows, { signal: held, settleUpload });
+    await workOff(context, rows, held);
     return rows.length === queueBatchMax ? 'busy' : 'idle';
   });
 }
 
 /** Works on a batch as far as the signal lets it. What failed waits, as a new row, ever longer. */
-async function workOff(
-  context: GcContext,
-  rows: readonly QueueRow[],
-  { signal, settleUpload }: { readonly signal: AbortSignal; readonly settleUpload: SettleUpload },
-): Promise<void> {
+async function workOff(context: GcContext, rows: readonly QueueRow[], signal: AbortSignal): Promise<void> {
   const { metadata } = context;
   const done = new Set(await deleteTogether(context, rows.filter(isSimple), signal));
   const failed = new Set<QueueRow>();
@@ -77,7 +66,7 @@ async function workOff(
     if (signal.aborted) break;
     const task = taskOf(row);
     try {
-      if (task.uploadId !== undefined) await settleUpload(task.uploadId, signal);
+      if (task.uploadId !== undefined) await settleUpload(context, task.uploadId);
       await deleteGarbage(context, task, signal);
       done.add(row);
     } catch (cause) {

@@ -1,4 +1,5 @@
 /** A clock that moves only when a test says so, sleeper by sleeper, so that a day passes in a millisecond. */
+import { setImmediate } from 'node:timers';
 import type { Clock } from '../../src/ports/clock.ts';
 
 export interface VirtualClock extends Clock {
@@ -19,7 +20,7 @@ interface Sleeper {
 }
 
 /** A turn of the event loop: promises, however deeply chained, have run when it resolves. */
-const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export function virtualClock(startMs = Date.UTC(2026, 0, 1)): VirtualClock {
   const slept: number[] = [];

@@ -1,0 +1,11 @@
+/** A port with some of its methods replaced: failing, slow, counting. The others go to the real backend. */
+export function faulty<Port extends object>(port: Port, replaced: Partial<Port>): Port {
+  return new Proxy(port, {
+    get(target, name) {
+      const own = Object.hasOwn(replaced, name) ? replaced : target;
+      const value: unknown = Reflect.get(own, name, own);
+      // Private fields know only the object itself as `this`.
+      return typeof value === 'function' ? value.bind(own) : value;
+    },
+  });
+}
