@@ -18,7 +18,9 @@ const needsDataDir: Check = {
       ...(config.SVC_META_BACKEND === 'embedded' ? ['SVC_META_BACKEND=embedded'] : []),
       ...(file ? ['SVC_DATA_BACKEND=file'] : []),
     ];
-    return wanting.length > 0 ? `${wanting.join(' and ')} needs SVC_DATA_DIR` : undefined;
+    return wanting.length > 0
+      ? `${wanting.join(' and ')} ${wanting.length > 1 ? 'need' : 'needs'} SVC_DATA_DIR`
+      : undefined;
   },
 };
 
