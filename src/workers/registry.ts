@@ -1,7 +1,6 @@
 /** The workers of this build, by name, and how they start beside the gateway (spec items 11 and 13). */
 import type { WorkerName } from '../config/workers.ts';
 import type { Context } from '../context.ts';
-import { settleUpload } from '../domain/settle-upload.ts';
 import { sweep } from '../domain/sweep.ts';
 import { collectGarbage } from './gc.ts';
 import { supervise } from './supervisor.ts';
@@ -19,7 +18,7 @@ export const workers = {
   gc: {
     leased: false,
     interval: ({ config }) => config.SVC_GC_INTERVAL,
-    make: (context) => collectGarbage(context, (uploadId) => settleUpload(context, uploadId)),
+    make: collectGarbage,
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 
