@@ -1,0 +1,149 @@
+/** Writes `docs/reference/*.md` from the tables (design §3); with `--check` it only says which pages are stale. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { flagOf } from '../src/config/flags.ts';
+import type { Setting } from '../src/config/setting.ts';
+import { settingNames, settings } from '../src/config.ts';
+import { tables } from '../src/metadata/tables.ts';
+import type { AnyTable } from '../src/ports/metadata-store.ts';
+import { errorCatalogue } from '../src/protocol/errors.ts';
+import { describeOperation, operationNames } from '../src/protocol/operations.ts';
+import { type Measurement, measurements } from '../src/telemetry/metrics.ts';
+
+interface Page {
+  readonly title: string;
+  readonly source: string;
+  readonly intro: string;
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+const code = (text: string): string => `\`${text}\``;
+/** A bar would end the cell. */
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
+function settingRow(name: (typeof settingNames)[number]): readonly string[] {
+  const setting: Setting<unknown> = settings[name];
+  const fallback =
+    setting.fallback === undefined ? 'unset' : setting.fallback === '' ? 'empty' : code(setting.fallback);
+  const from = setting.fallbackFrom === undefined ? '' : `; ${setting.fallbackFrom.doc}`;
+  const outside = setting.outside === 'clamped' ? ' (clamped, with a warning)' : '';
+  const secret = setting.secret === true ? ' Secret: never shown.' : '';
+  return [
+    code(name),
+    code(flagOf(name)),
+    setting.kind,
+    `${fallback}${from}`,
+    setting.range === undefined ? '' : `${setting.range}${outside}`,
+    `${setting.doc}${secret}`,
+  ];
+}
+
+const settingsPage: Page = {
+  title: 'Settings',
+  source: 'src/config.ts',
+  intro: [
+    'Every setting is an environment variable and a flag of `sluice serve`; the flag wins. An empty variable counts',
+    'as unset, except `SVC_WORKERS`, whose empty value is the empty list. Durations are Go durations (`90s`, `1h30m`),',
+    'also in days (`30d`); sizes are binary (`512MiB`). A value outside its range is refused unless the table says that',
+    'it is clamped; all faults are told at once, and the process exits with code 2.',
+  ].join('\n'),
+  columns: ['variable', 'flag', 'value', 'default', 'range', 'meaning'],
+  rows: settingNames.map(settingRow),
+};
+
+const operationsPage: Page = {
+  title: 'Operations',
+  source: 'src/protocol/operations.ts',
+  intro: [
+    'The request that asks for an operation: method, scope, query names (`?`) and dialect headers (`+`). The row with',
+    'the most marks that matches wins.',
+  ].join('\n'),
+  columns: ['operation', 'request', 'policy action', 'audited', 'body at most'],
+  rows: operationNames.map((name) => {
+    const { on, action, audited, bodyMax } = describeOperation(name);
+    const body = bodyMax === undefined ? '' : `${bodyMax / 1024} KiB`;
+    return [code(name), code(on), code(action), audited ? 'yes' : 'no', body];
+  }),
+};
+
+const errorsPage: Page = {
+  title: 'Errors',
+  source: 'src/protocol/errors.ts',
+  intro: 'What a client can be refused with. The message may say more in place.',
+  columns: ['code', 'status', 'Retry-After', 'message'],
+  rows: Object.entries(errorCatalogue).map(([name, { status, retryAfter, message }]) => [
+    code(name),
+    String(status),
+    retryAfter === undefined ? '' : `${retryAfter} s`,
+    message,
+  ]),
+};
+
+const recordsPage: Page = {
+  title: 'Records',
+  source: 'src/metadata/tables.ts',
+  intro: [
+    'The metadata tables. Rows are read and committed one partition at a time and lie there in sort order (a leading',
+    '`-` sorts descending). A `conditional` table takes only writes that state what they expect, a `plain` one only',
+    'writes that are safe to repeat, a `counter` one only additions.',
+  ].join('\n'),
+  columns: ['table', 'kind', 'partition', 'sort', 'spread by', 'columns'],
+  rows: Object.values(tables).map((declared: AnyTable) => [
+    code(declared.name),
+    declared.kind,
+    declared.partition.map(code).join(', '),
+    declared.sort.map(code).join(', '),
+    declared.spreadBy === undefined ? '' : code(String(declared.spreadBy)),
+    Object.entries(declared.columns)
+      .map(([name, type]) => `${code(name)} ${String(type)}`)
+      .join(', '),
+  ]),
+};
+
+const metricsPage: Page = {
+  title: 'Metrics',
+  source: 'src/telemetry/metrics.ts',
+  intro: [
+    'What `/metrics` shows, in the Prometheus exposition format, beside the usual `process_*` and `nodejs_*` metrics.',
+    'Whichever process of a node is asked answers for all of them: values are added up unless the table says otherwise.',
+  ].join('\n'),
+  columns: ['metric', 'type', 'labels', 'across processes', 'meaning'],
+  rows: Object.entries(measurements).map(([name, row]: [string, Measurement]) => [
+    code(name),
+    row.kind,
+    row.labels.map(code).join(', '),
+    row.across ?? 'sum',
+    row.doc,
+  ]),
+};
+
+const pages: Readonly<Record<string, Page>> = {
+  settings: settingsPage,
+  operations: operationsPage,
+  errors: errorsPage,
+  records: recordsPage,
+  metrics: metricsPage,
+};
+
+function render({ title, source, intro, columns, rows }: Page): string {
+  const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
+  const table = [line(columns), `|${columns.map(() => '---').join('|')}|`, ...rows.map(line)];
+  const note = `<!-- Generated from ${source} by \`npm run docs\`; edit that file instead. -->`;
+  return `${note}\n# ${title}\n\n${intro}\n\n${table.join('\n')}\n`;
+}
+
+const directory = new URL('reference/', import.meta.url);
+const isCheck = process.argv.includes('--check');
+const stale: string[] = [];
+await mkdir(directory, { recursive: true });
+for (const [name, page] of Object.entries(pages)) {
+  const file = new URL(`${name}.md`, directory);
+  const text = render(page);
+  if ((await readFile(file, 'utf8').catch(() => '')) === text) continue;
+  stale.push(`docs/reference/${name}.md`);
+  if (!isCheck) await writeFile(file, text);
+}
+if (isCheck && stale.length > 0) {
+  process.stderr.write(`stale, run npm run docs: ${stale.join(', ')}\n`);
+  process.exitCode = 1;
+}
