@@ -167,11 +167,14 @@ function checkText(
   if (text.includes(']]>')) throw at(source, from, ']]> in text must be written ]]&gt;');
 }
 
+// Most references are predefined, and need no replacing to be found valid.
+const unusualReference = /&(?!(?:amp|lt|gt|quot|apos);)/;
 const checkReferences = (
   text: string,
   { source, from, controls }: { source: string; from: number; controls: boolean },
 ): unknown =>
-  text.includes('&') && resolveReferences(text, { controls, refuse: (problem) => at(source, from, problem) });
+  unusualReference.test(text) &&
+  resolveReferences(text, { controls, refuse: (problem) => at(source, from, problem) });
 
 /** A comment or a CDATA section; every other `<!` declares a document type or an entity. */
 function skipMarkup(source: string, here: number, inside: boolean): number {
