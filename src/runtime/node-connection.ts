@@ -71,7 +71,7 @@ export class Connection implements Peer {
       const reply = await this.#answer(incoming, request);
       const close = this.#mustClose(incoming, request);
       if (close) this.#end(incoming, request);
-      const writing = writeReply(reply, { response, close, isLost: () => incoming.isLost });
+      const writing = writeReply(reply, { response, close, client: incoming });
       if (writing !== undefined) await writing;
       if (!close && !request.complete) drop(incoming, request);
     } catch (error) {
@@ -130,13 +130,14 @@ export class Connection implements Peer {
     this.#options.telemetry.log('ERROR', 'a reply broke off', { error });
     this.#isLast = true;
     if (response.headersSent) this.#cut();
-    else void writeReply(refusal('InternalError'), { response, close: true, isLost: () => false });
+    else void writeReply(refusal('InternalError'), { response, close: true, client: incoming });
   }
 
   /** A reset, where the transport has one: a plain end would complete a body without a length (HTTP/1.0). */
   #cut(): void {
-    if (this.secure) this.#socket.destroy();
-    else this.#socket.resetAndDestroy();
+    if (!this.secure) this.#socket.resetAndDestroy();
+    // The reset alone waits until everything written has left, which a client that does not read prevents.
+    this.#socket.destroy();
   }
 
   #proceed(): void {

@@ -16,6 +16,7 @@ export class NodeIncoming implements Incoming {
   readonly listener?: 'admin' | 'storage';
   /** Bytes of body that were announced; undefined where the length is not known. */
   readonly announcedBytes: number | undefined;
+  onLost: (() => void) | undefined;
   #abort: AbortController | undefined;
   #lost: Error | undefined;
 
@@ -54,6 +55,7 @@ export class NodeIncoming implements Incoming {
     this.#lost = reason;
     this.body?.fail(reason);
     this.#abort?.abort(reason);
+    this.onLost?.();
   }
 }
 

@@ -14,8 +14,14 @@ export interface WriteOptions {
   readonly response: ServerResponse;
   /** Whether this is the last reply of its connection. */
   readonly close: boolean;
-  /** Whether the client went away; looked at between two arrays. */
-  readonly isLost: () => boolean;
+  /** The client that may go away. */
+  readonly client: Client;
+}
+
+export interface Client {
+  readonly isLost: boolean;
+  /** Called when it goes away; the last one that was set. */
+  onLost: (() => void) | undefined;
 }
 
 function headOf({ status, headers }: Reply, close: boolean): Head {
@@ -58,47 +64,75 @@ export async function leave(iterator: AsyncIterator<Uint8Array>): Promise<void> 
 }
 
 /**
- * An array is valid until the next but one is asked for, so two may be on their way to the kernel: before
- * a further one is asked for, the older of them must have left. Before what may be the end is asked for,
- * both must have, because a stream that ends may give its buffers to the next.
+ * An array is valid until the next but one is asked for, so one may be on its way to the kernel when the
+ * next is asked for, and none when that may be the end: a stream that ends may give its buffers away.
  */
 async function writeStream(
   iterator: AsyncIterator<Uint8Array>,
   head: Head,
-  options: WriteOptions,
+  { response, client }: WriteOptions,
 ): Promise<void> {
-  const { response, isLost } = options;
+  const pipe = new Pipe(response, client);
   let sentBytes = 0;
-  let older: Promise<void> | undefined;
-  let newer: Promise<void> | undefined;
   try {
     // The head waits for the first array: they leave together, and a stream that fails at once is still a clean error.
     let next = await iterator.next();
-    response.writeHead(head.status, head.flat);
+    if (!client.isLost) response.writeHead(head.status, head.flat);
     for (; next.done !== true; next = await iterator.next()) {
-      if (isLost()) return await leave(iterator);
+      if (client.isLost) return await leave(iterator);
       sentBytes += next.value.byteLength;
       if (head.length !== undefined && sentBytes > head.length) throw new LengthFault(head.length, sentBytes);
-      if (next.value.byteLength > 0) {
-        older = newer;
-        newer = flushed(response, next.value);
-      }
-      await older;
-      if (sentBytes === head.length) await newer;
+      if (sentBytes === head.length) pipe.end(next.value);
+      else if (next.value.byteLength > 0) pipe.write(next.value);
+      await pipe.holdsAtMost(sentBytes === head.length ? 0 : 1);
     }
   } catch (error) {
     await leave(iterator).catch(() => {});
     throw error;
   }
   if (head.length !== undefined && sentBytes < head.length) throw new LengthFault(head.length, sentBytes);
-  response.end();
+  if (!response.writableEnded) response.end();
 }
 
-/** The callback also comes when the socket is gone. */
-const flushed = (response: ServerResponse, bytes: Uint8Array): Promise<void> =>
-  new Promise((resolve) => {
-    response.write(bytes, () => resolve());
-  });
+/** Knows how many arrays have not left for the kernel yet. */
+class Pipe {
+  readonly #response: ServerResponse;
+  readonly #client: Client;
+  #held = 0;
+  #wake: (() => void) | undefined;
+
+  constructor(response: ServerResponse, client: Client) {
+    this.#response = response;
+    this.#client = client;
+    // A write that the end of its socket finds under way may never call back.
+    client.onLost = () => this.#wake?.();
+  }
+
+  write(bytes: Uint8Array): void {
+    this.#held += 1;
+    this.#response.write(bytes, this.#left);
+  }
+
+  /** Together with the last bytes, which spares a small reply a second write. */
+  end(bytes: Uint8Array): void {
+    if (this.#response.writableEnded) return;
+    this.#held += 1;
+    this.#response.end(bytes, this.#left);
+  }
+
+  readonly #left = (): void => {
+    this.#held -= 1;
+    this.#wake?.();
+  };
+
+  async holdsAtMost(count: number): Promise<void> {
+    while (this.#held > count && !this.#client.isLost) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}
 
 /** A bug of the handler: written out as it stands it would shift the next reply of the connection. */
 class LengthFault extends Error {

@@ -1,0 +1,179 @@
+/** Request bodies on the Node listener: asked for before they are sent, read at the handler's pace, torn, late, unread. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Refusal } from '../../src/errors/refusal.ts';
+import type { Incoming } from '../../src/protocol/wire.ts';
+import { serveStub, Talk, text } from '../support/server-stub.ts';
+
+const put = (length: number, headers = ''): string =>
+  `PUT /k HTTP/1.1\r\nHost: h\r\nContent-Length: ${length}\r\n${headers}\r\n`;
+const get = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n';
+const expectation = 'Expect: 100-continue\r\n';
+
+async function lengthOf(body: Incoming['body']): Promise<number> {
+  let length = 0;
+  for await (const bytes of body ?? []) length += bytes.byteLength;
+  return length;
+}
+
+/** Answers with the code of what the body threw. */
+const reading = async ({ body }: Incoming) => {
+  try {
+    return text(`<${await lengthOf(body)} bytes>`);
+  } catch (error) {
+    return text(`<${error instanceof Refusal ? error.code : String(error)}>`, 400);
+  }
+};
+
+test('a client that asks is told to continue when the body is first read', async () => {
+  const { port } = await serveStub(async (incoming) => {
+    await sleep(30);
+    return reading(incoming);
+  });
+  const talk = new Talk(port).say(put(3, expectation));
+  expect(await talk.sees('\r\n\r\n')).toBe('HTTP/1.1 100 Continue\r\n\r\n');
+  await talk.say('abc').sees('<3 bytes>');
+  await talk.say(`${put(2)}ab`).sees('<2 bytes>');
+});
+
+test('a refusal before the body is read saves the upload and closes', async () => {
+  const { port } = await serveStub(async () => text('refused', 403));
+  const seen = await new Talk(port).say(put(1_000_000_000, expectation)).ends();
+  expect(seen).toMatch(/^HTTP\/1\.1 403 /);
+  expect(seen).toMatch(/connection: close/i);
+});
+
+test('a small unread body is dropped and the connection lives on', async () => {
+  const { port } = await serveStub(async ({ wire }) => text(`<${wire.method}>`));
+  const talk = new Talk(port).say(put(100_000) + 'a'.repeat(100_000) + get);
+  await talk.sees('<GET>');
+  expect(talk.seen).toMatch(/<PUT>.*<GET>/s);
+});
+
+test('a body that is left half-way is dropped as well', async () => {
+  const { port } = await serveStub(async ({ wire, body }) => {
+    for await (const _ of body ?? []) break;
+    return text(`<${wire.method}>`);
+  });
+  await new Talk(port).say(put(200_000) + 'a'.repeat(200_000) + get).sees('<GET>');
+});
+
+test('the refusal of a long upload reaches a client that is still sending', async () => {
+  const { port } = await serveStub(async () => text('refused', 403));
+  const talk = new Talk(port).say(put(8 * 1024 * 1024));
+  for (let i = 0; i < 8; i++) {
+    talk.say('a'.repeat(1024 * 1024));
+    await sleep(2);
+  }
+  const seen = await talk.ends();
+  expect(seen).toContain('refused');
+  expect(seen).toMatch(/connection: close/i);
+  expect(talk.state).toBe('ended');
+});
+
+test('an endless upload that was refused is cut', async () => {
+  const { port } = await serveStub(async () => text('refused', 403));
+  const talk = new Talk(port).say(put(1024 * 1024 * 1024));
+  const piece = 'a'.repeat(1024 * 1024);
+  let sent = 0;
+  for (; sent < 200 && !talk.socket.destroyed; sent++) {
+    await new Promise((resolve) => talk.socket.write(piece, 'latin1', resolve));
+  }
+  expect(sent).toBeLessThan(100);
+});
+
+test('a body is read at the pace of its reader', async () => {
+  let seenBytes = 0;
+  const { port } = await serveStub(async ({ body }) => {
+    for await (const bytes of body ?? []) {
+      seenBytes += bytes.byteLength;
+      if (seenBytes > 0) await sleep(200);
+      break;
+    }
+    return text('late', 400);
+  });
+  const talk = new Talk(port).say(put(64 * 1024 * 1024));
+  const piece = 'a'.repeat(1024 * 1024);
+  let takenBytes = 0;
+  for (let i = 0; i < 64; i++) {
+    talk.socket.write(piece, 'latin1', () => {
+      takenBytes += piece.length;
+    });
+  }
+  await sleep(150);
+  // What the kernel holds for both ends; it would be all of it if somebody read.
+  expect(takenBytes).toBeLessThan(32 * 1024 * 1024);
+});
+
+test('a slow client is read as it comes, over longer than the idle time', async () => {
+  const { port } = await serveStub(reading, { SVC_IDLE_TIMEOUT: 150 });
+  const talk = new Talk(port).say(put(8));
+  for (let i = 0; i < 8; i++) {
+    await sleep(60);
+    talk.say('a');
+  }
+  await talk.sees('<8 bytes>');
+});
+
+test('a client that falls silent inside a body is told RequestTimeout', async () => {
+  const { port } = await serveStub(reading, { SVC_IDLE_TIMEOUT: 100 });
+  const seen = await new Talk(port).say(`${put(8)}abc`).ends();
+  expect(seen).toContain('<RequestTimeout>');
+});
+
+test('a gateway that thinks for longer than the idle time is waited for', async () => {
+  const { port } = await serveStub(
+    async () => {
+      await sleep(300);
+      return text('thought');
+    },
+    { SVC_IDLE_TIMEOUT: 100 },
+  );
+  await new Talk(port).say(get).sees('thought');
+});
+
+test('a body that ends early is told IncompleteBody, never taken for whole', async () => {
+  const { port } = await serveStub(reading);
+  const talk = new Talk(port).say(`${put(8)}abc`);
+  talk.socket.end();
+  expect(await talk.ends()).toContain('<IncompleteBody>');
+});
+
+test('a chunked body that breaks its framing is told BadRequest', async () => {
+  const { port } = await serveStub(reading);
+  const talk = new Talk(port).say(
+    'PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n',
+  );
+  const seen = await talk.ends();
+  expect(seen).toContain('<BadRequest>');
+  expect(seen).not.toContain('bytes>');
+});
+
+test('a client that disappears inside its body fails the body and aborts the signal', async () => {
+  const outcome = Promise.withResolvers<{ error: unknown; aborted: boolean }>();
+  const { port } = await serveStub(async ({ body, signal }) => {
+    const error = await lengthOf(body).catch((thrown: unknown) => thrown);
+    await sleep(20);
+    outcome.resolve({ error, aborted: signal.aborted });
+    return text('nobody hears this');
+  });
+  const talk = new Talk(port).say(`${put(8)}abc`);
+  await sleep(30);
+  talk.socket.resetAndDestroy();
+  const { error, aborted } = await outcome.promise;
+  expect(error).toBeInstanceOf(Error);
+  expect(aborted).toBe(true);
+});
+
+test('a client that disappears while it is waited on aborts the signal', async () => {
+  const aborted = Promise.withResolvers<void>();
+  const { port } = await serveStub(async ({ signal }) => {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    aborted.resolve();
+    return text('nobody hears this');
+  });
+  const talk = new Talk(port).say(get);
+  await sleep(30);
+  talk.socket.destroy();
+  await aborted.promise;
+});
