@@ -37,7 +37,7 @@ function flatten(request: Request): string[] {
 }
 
 function hostOf(url: string): string {
-  return /^[^:]+:\/\/(?:[^/?#]*@)?([^/?#]*)/.exec(url)?.[1] ?? '';
+  return /^[^:]+:\/\/([^/?#]*)/.exec(url)?.[1] ?? '';
 }
 
 async function* readBody(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {

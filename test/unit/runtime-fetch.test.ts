@@ -1,0 +1,128 @@
+/** Between fetch and the gateway: what a Request becomes, and what a reply becomes. */
+import { expect, test } from 'vitest';
+import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
+
+const bytes = (content: string): Uint8Array => new TextEncoder().encode(content);
+
+test('the target is the path and query of the URL, without its origin and fragment', () => {
+  const target = (url: string): string => fromRequest(new Request(url)).wire.target;
+  expect(target('http://h')).toBe('/');
+  expect(target('http://h?a=/')).toBe('/?a=/');
+  expect(target('https://h:1/a%2Fb//c+d?x=1&y#z')).toBe('/a%2Fb//c+d?x=1&y');
+});
+
+test('what the runtime knows better wins', () => {
+  const { wire } = fromRequest(new Request('http://h/a/../b'), {
+    target: '/a/../b',
+    remote: '10.0.0.1',
+    secure: true,
+  });
+  expect(wire).toMatchObject({ target: '/a/../b', remote: '10.0.0.1', secure: true, method: 'GET' });
+});
+
+test('the host comes from its header, else from the URL', () => {
+  expect(fromRequest(new Request('http://a:80/')).wire.headers.get('host')).toBe('a');
+  expect(fromRequest(new Request('http://a:81/')).wire.headers.get('host')).toBe('a:81');
+  expect(fromRequest(new Request('http://a/', { headers: { host: 'b' } })).wire.headers.get('host')).toBe(
+    'b',
+  );
+});
+
+test('a body is read array by array, and leaving it cancels the stream', async () => {
+  let cancelled = false;
+  const stream = () =>
+    new ReadableStream({
+      pull: (controller) => controller.enqueue(bytes('ab')),
+      cancel: () => {
+        cancelled = true;
+      },
+    });
+  const request = new Request('http://h/', { method: 'PUT', body: stream(), duplex: 'half' } as RequestInit);
+  const seen: string[] = [];
+  for await (const array of fromRequest(request).body ?? []) {
+    seen.push(new TextDecoder().decode(array));
+    if (seen.length === 2) break;
+  }
+  expect(seen).toEqual(['ab', 'ab']);
+  await Promise.resolve();
+  expect(cancelled).toBe(true);
+  expect(fromRequest(new Request('http://h/')).body).toBeUndefined();
+});
+
+test('the signal is the request’s', () => {
+  const controller = new AbortController();
+  const { signal } = fromRequest(new Request('http://h/', { signal: controller.signal }));
+  controller.abort();
+  expect(signal.aborted).toBe(true);
+});
+
+test('a streamed reply copies buffers that are used again', async () => {
+  async function* pooled() {
+    const buffer = new Uint8Array(4);
+    for (const letter of 'abc') {
+      buffer.fill(letter.charCodeAt(0));
+      yield buffer;
+    }
+  }
+  const response = toResponse({
+    status: 200,
+    headers: [
+      ['X-A', '1'],
+      ['X-A', '2'],
+    ],
+    body: pooled(),
+  });
+  expect(response.headers.get('x-a')).toBe('1, 2');
+  expect(await response.text()).toBe('aaaabbbbcccc');
+});
+
+test('a streamed reply is pulled, passes empty arrays over, and stops when cancelled', async () => {
+  let pulled = 0;
+  let returned = false;
+  async function* endless() {
+    try {
+      for (;;) {
+        pulled += 1;
+        yield pulled % 2 === 0 ? bytes('ab') : new Uint8Array();
+      }
+    } finally {
+      returned = true;
+    }
+  }
+  const response = toResponse({ status: 200, headers: [], body: endless() });
+  await Promise.resolve();
+  expect(pulled).toBe(0);
+  const reader = response.body?.getReader();
+  expect((await reader?.read())?.value).toEqual(bytes('ab'));
+  expect(pulled).toBe(2);
+  await reader?.cancel();
+  expect(returned).toBe(true);
+});
+
+test('a stream that breaks makes the response fail', async () => {
+  async function* broken() {
+    yield bytes('a');
+    throw new Error('the disk is gone');
+  }
+  await expect(toResponse({ status: 200, headers: [], body: broken() }).text()).rejects.toThrow(
+    'the disk is gone',
+  );
+});
+
+test('a reply to HEAD keeps its length and gives its stream back', () => {
+  let returned = false;
+  const body: AsyncIterable<Uint8Array> = {
+    [Symbol.asyncIterator]: () => ({
+      next: () => Promise.reject(new Error('nobody reads this')),
+      return: async () => {
+        returned = true;
+        return { done: true, value: undefined };
+      },
+    }),
+  };
+  const response = toResponse({ status: 200, headers: [['Content-Length', '12']], body }, 'HEAD');
+  expect(response.body).toBeNull();
+  expect(response.headers.get('content-length')).toBe('12');
+  expect(returned).toBe(true);
+  for (const status of [204, 304]) expect(toResponse({ status, headers: [], body: 'x' }).body).toBeNull();
+});

@@ -1,0 +1,145 @@
+/** The Node listener from start to end: two listeners, certificates that change, a shutdown that finishes requests. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { get as httpsGet } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { TLSSocket } from 'node:tls';
+import { expect, onTestFinished, test } from 'vitest';
+import { serveStub, Talk, text } from '../support/server-stub.ts';
+import * as tls from '../support/server-tls.ts';
+
+const ask = (target = '/'): string => `GET ${target} HTTP/1.1\r\nHost: h\r\n\r\n`;
+const gate = () => Promise.withResolvers<void>();
+
+test('says which of two listeners took a request, and nothing when there is one', async () => {
+  const handle = async ({ listener }: { listener?: string }) => text(`<${listener}>`);
+  const one = await serveStub(handle);
+  await new Talk(one.port).say(ask()).sees('<undefined>');
+  expect(one.adminUrl).toBeUndefined();
+  const two = await serveStub(handle, { SVC_ADMIN_LISTEN: { host: '127.0.0.1', port: 0 } });
+  await new Talk(two.port).say(ask()).sees('<storage>');
+  await new Talk(Number(new URL(two.adminUrl ?? '').port)).say(ask()).sees('<admin>');
+});
+
+test('an address that is taken is an error at the start, and leaves no listener behind', async () => {
+  const first = await serveStub(async () => text('ok'));
+  const taken = { host: '127.0.0.1', port: first.port };
+  await expect(serveStub(async () => text('ok'), { SVC_LISTEN: taken })).rejects.toThrow('EADDRINUSE');
+  await expect(serveStub(async () => text('ok'), { SVC_ADMIN_LISTEN: taken })).rejects.toThrow('EADDRINUSE');
+});
+
+test('a shutdown finishes requests, closes their connections and the idle ones, and accepts no more', async () => {
+  const release = gate();
+  const server = await serveStub(
+    async ({ wire }) => {
+      if (wire.target === '/slow') await release.promise;
+      return text('done');
+    },
+    { SVC_SHUTDOWN_TIMEOUT: 10_000 },
+  );
+  const idle = new Talk(server.port).say(ask());
+  await idle.sees('done');
+  const busy = Array.from({ length: 20 }, () => new Talk(server.port).say(ask('/slow')));
+  await sleep(50);
+  const closed = server.close();
+  await idle.ends();
+  expect(await new Talk(server.port).ends()).toBe('');
+  release.resolve();
+  for (const talk of busy) {
+    const seen = await talk.ends();
+    expect(seen).toContain('done');
+    expect(seen).toMatch(/connection: close/i);
+    expect(talk.state).toBe('ended');
+  }
+  await closed;
+});
+
+test('a shutdown lets an upload and a download end', async () => {
+  const release = gate();
+  async function* download() {
+    yield new TextEncoder().encode('first');
+    await release.promise;
+    yield new TextEncoder().encode('last');
+  }
+  const server = await serveStub(
+    async ({ body }) => {
+      if (body === undefined) return { status: 200, headers: [['Content-Length', '9']], body: download() };
+      let length = 0;
+      for await (const bytes of body) length += bytes.byteLength;
+      return text(`${length} bytes`);
+    },
+    { SVC_SHUTDOWN_TIMEOUT: 10_000 },
+  );
+  const down = new Talk(server.port).say(ask());
+  const up = new Talk(server.port).say('PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc');
+  await down.sees('first');
+  const closed = server.close();
+  up.say('def');
+  release.resolve();
+  expect(await up.ends()).toContain('6 bytes');
+  expect(await down.ends()).toContain('firstlast');
+  await closed;
+});
+
+test('a shutdown cuts what takes longer than its time', async () => {
+  const aborted = gate();
+  const server = await serveStub(
+    async ({ signal }) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      aborted.resolve();
+      return text('too late');
+    },
+    { SVC_SHUTDOWN_TIMEOUT: 100 },
+  );
+  const talk = new Talk(server.port).say(ask());
+  await sleep(30);
+  const started = performance.now();
+  await server.close();
+  expect(performance.now() - started).toBeLessThan(2000);
+  expect(await talk.ends()).toBe('');
+  await aborted.promise;
+});
+
+/** The subject of the certificate that a new connection is shown, and the body it gets. */
+function visit(url: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    httpsGet(url, { rejectUnauthorized: false, agent: false }, (response) => {
+      const subject = (response.socket as TLSSocket).getPeerCertificate().subject.CN;
+      response.setEncoding('utf8');
+      response.on('data', (body: string) => resolve(`${subject}: ${body}`));
+    }).on('error', reject);
+  });
+}
+
+test('certificates are read again when they change, and a bad change keeps the old ones', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const files = { SVC_TLS_CERT_FILE: join(directory, 'cert'), SVC_TLS_KEY_FILE: join(directory, 'key') };
+  writeFileSync(files.SVC_TLS_CERT_FILE, tls.one.cert);
+  writeFileSync(files.SVC_TLS_KEY_FILE, tls.one.key);
+  const { url, logged } = await serveStub(async ({ wire }) => text(`secure ${wire.secure}`), {
+    ...files,
+    tlsIntervalMs: 20,
+  });
+  expect(await visit(url)).toBe('sluice test one: secure true');
+  writeFileSync(files.SVC_TLS_CERT_FILE, tls.two.cert);
+  await sleep(80);
+  expect(await visit(url)).toBe('sluice test one: secure true');
+  expect(logged.at(-1)).toContain('not usable');
+  writeFileSync(files.SVC_TLS_KEY_FILE, tls.two.key);
+  await sleep(80);
+  expect(await visit(url)).toBe('sluice test two: secure true');
+  expect(logged.at(-1)).toContain('reloaded');
+});
+
+test('a connection that speaks plain HTTP to a TLS port is closed and hurts nobody', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const files = { SVC_TLS_CERT_FILE: join(directory, 'cert'), SVC_TLS_KEY_FILE: join(directory, 'key') };
+  writeFileSync(files.SVC_TLS_CERT_FILE, tls.one.cert);
+  writeFileSync(files.SVC_TLS_KEY_FILE, tls.one.key);
+  const { url, port } = await serveStub(async () => text('ok'), files);
+  await new Talk(port).say(ask()).ends();
+  expect(await visit(url)).toContain('ok');
+});
