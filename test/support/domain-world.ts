@@ -1,0 +1,188 @@
+/**
+ * The domain over the memory backends on a virtual clock, in as many "processes" as a test wants, each of
+ * which can be killed at any call of a port; and an oracle that reads every row without the domain's help.
+ */
+import { chunked } from '../../src/backends/data/chunked.ts';
+import { memoryChunks } from '../../src/backends/data/memory.ts';
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import type { Config } from '../../src/config.ts';
+import { createBucket, openBucket, setVersioning } from '../../src/domain/buckets.ts';
+import { completeUpload } from '../../src/domain/complete-upload.ts';
+import { deleteObject } from '../../src/domain/delete-object.ts';
+import { sweep } from '../../src/domain/sweep.ts';
+import { writePart } from '../../src/domain/upload-part.ts';
+import { abortUpload, createUpload, openUploading } from '../../src/domain/upload-session.ts';
+import { writeObject } from '../../src/domain/write-object.ts';
+import { backlog } from '../../src/metadata/queues.ts';
+import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/tables.ts';
+import type { Extent } from '../../src/ports/object-bytes.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { virtualClock } from './virtual-clock.ts';
+
+export const graceMs = 10 * 60_000;
+export const intentTtlMs = 60_000;
+const forever = new Promise<never>(() => {});
+const never = new AbortController().signal;
+
+export type DomainWorld = Awaited<ReturnType<typeof domainWorld>>;
+/** `after`: the call takes effect, but its caller does not live to hear of it. */
+export interface Kill {
+  readonly call: number;
+  readonly when: 'before' | 'after';
+}
+
+export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '') {
+  const clock = virtualClock();
+  const random = systemRandom();
+  const config = {
+    SVC_GC_GRACE: graceMs,
+    SVC_INTENT_TTL: intentTtlMs,
+    SVC_GC_INTERVAL: 60_000,
+    SVC_BUCKET_SHARDS: 4,
+  } as Config;
+  const metadata = memoryStore({ clock, random, intentTtlMs });
+  const bytes = chunked({ default: memoryChunks() });
+  const common = { clock, random, config, hasher: nodeHasher(), telemetry: silentTelemetry };
+  const ctx = { ...common, metadata, bytes };
+  const named = {
+    name: 'bucket',
+    owner: 'o',
+    ownerName: 'o',
+    creator: 'o',
+    region: 'default',
+    acl: 'private',
+  };
+  await createBucket(ctx, { ...named, objectLock: false });
+  if (versioning !== '') await setVersioning(ctx, 'bucket', versioning);
+
+  return {
+    ...ctx,
+    /** A process that dies at a call: from then on nothing that it does has an effect or an end. */
+    process(kill?: Kill) {
+      let calls = 0;
+      const mortal = <Port extends object>(port: Port): Port =>
+        new Proxy(port, {
+          get(target, name) {
+            const value: unknown = Reflect.get(target, name, target);
+            if (typeof value !== 'function' || name === 'find' || name === 'scan')
+              return bindTo(value, target);
+            return (...given: unknown[]) => {
+              const call = ++calls;
+              if (kill === undefined || call < kill.call) return value.apply(target, given);
+              if (call === kill.call && kill.when === 'after') void value.apply(target, given);
+              return forever;
+            };
+          },
+        });
+      const mine = { ...common, metadata: mortal(metadata), bytes: mortal(bytes) };
+      return { ...actions(mine), ctx: mine, hasDied: () => kill !== undefined && calls >= kill.call };
+    },
+    bucket: () => openBucket(ctx, 'bucket'),
+    setVersioning: (to: 'Enabled' | 'Suspended') => setVersioning(ctx, 'bucket', to),
+    /** Lets the intents of the dead lapse, sweeps, and collects until nothing is queued. */
+    async cleanUp() {
+      await clock.advance(intentTtlMs + 1);
+      await sweep(ctx, never);
+      const unit = collectGarbage(ctx);
+      for (let round = 0; round < 50 && (await backlog(metadata, 'gc')) > 0; round += 1) {
+        await clock.advance(graceMs + 1);
+        await unit(never);
+      }
+    },
+  };
+}
+
+const bindTo = (value: unknown, target: object): unknown =>
+  typeof value === 'function' ? value.bind(target) : value;
+
+type ActionContext = Parameters<typeof writeObject>[0];
+
+/** What clients do, in few words. */
+function actions(ctx: ActionContext) {
+  const common = { owner: 'o', conditions: {}, requestId: 'request', signal: never };
+  const content = (text: string) => {
+    const body = new TextEncoder().encode(text);
+    const source = (async function* () {
+      yield body;
+    })();
+    return { source, length: body.length, claims: {} };
+  };
+  const bucket = (): Promise<BucketRow> => openBucket(ctx, 'bucket');
+  return {
+    put: async (key: string, text: string) =>
+      writeObject(
+        ctx,
+        { ...common, bucket: await bucket(), key, storageClass: 'STANDARD', headers: {} },
+        content(text),
+      ),
+    remove: async (key: string, versionId?: string) =>
+      deleteObject(ctx, {
+        ...common,
+        bucket: await bucket(),
+        key,
+        ...(versionId === undefined ? {} : { versionId }),
+      }),
+    createUpload: async (key: string) =>
+      (
+        await createUpload(ctx, {
+          key,
+          storageClass: 'STANDARD',
+          owner: 'o',
+          initiator: 'o',
+          bucket: await bucket(),
+          headers: {},
+          requestId: 'request',
+        })
+      ).uploadId,
+    async putPart(key: string, uploadId: string, given: { part: number; text: string }) {
+      const name = { bucket: await bucket(), key, uploadId };
+      const write = { name, part: given.part, requestId: 'request', signal: never };
+      return writePart(ctx, await openUploading(ctx, name), write, content(given.text));
+    },
+    complete: async (key: string, uploadId: string, parts: readonly { number: number; etag: string }[]) =>
+      completeUpload(ctx, {
+        ...common,
+        name: { bucket: await bucket(), key, uploadId },
+        parts: parts.map((part) => ({ ...part, checksums: {} })),
+        claims: {},
+      }),
+    abort: async (key: string, uploadId: string) =>
+      abortUpload(ctx, { bucket: await bucket(), key, uploadId }, 'request'),
+  };
+}
+
+/** The ids of the extents that the rows name, read row by row: heads, history, manifests, parts. */
+export async function ownedExtents(
+  { metadata, bucket }: Pick<DomainWorld, 'metadata' | 'bucket'>,
+  uploadIds: readonly string[] = [],
+): Promise<readonly string[]> {
+  const owned: Extent[] = [];
+  const rows = metadata.scan({ table: objects, in: { bucketId: (await bucket()).id } });
+  for (const { row } of await rows.next(100_000)) {
+    const { manifest } = row;
+    if ('extents' in manifest) owned.push(...manifest.extents);
+    else if ('parts' in manifest) owned.push(...manifest.parts.map((part) => part.extent));
+    else {
+      const segments = await metadata
+        .scan({ table: manifests, in: { id: manifest.manifestId } })
+        .next(100_000);
+      owned.push(...segments.flatMap((segment) => segment.row.parts.map((part) => part.extent)));
+    }
+  }
+  for (const uploadId of uploadIds) {
+    const [session, ...parts] = await metadata.scan({ table: uploads, in: { uploadId } }).next(100_000);
+    const state = session?.row.session?.state;
+    if (state !== 'uploading' && state !== 'completing') continue;
+    owned.push(...parts.flatMap(({ row }) => (row.stored ? [row.stored.extent] : [])));
+  }
+  return owned.map((extent) => extent.id).sort();
+}
+
+export async function storedExtents({ bytes }: Pick<DomainWorld, 'bytes'>): Promise<readonly string[]> {
+  const stored: string[] = [];
+  for await (const { extent } of bytes.find('default', '')) stored.push(extent.id);
+  return stored.sort();
+}

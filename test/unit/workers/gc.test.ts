@@ -1,0 +1,173 @@
+import { describe, expect, test } from 'vitest';
+import { queueGarbage, queueGarbageAll } from '../../../src/domain/garbage.ts';
+import { manifestRows } from '../../../src/metadata/objects.ts';
+import { backlog } from '../../../src/metadata/queues.ts';
+import { manifests } from '../../../src/metadata/tables.ts';
+import type { Extent } from '../../../src/ports/object-bytes.ts';
+import { collectGarbage } from '../../../src/workers/gc.ts';
+import { ShardPanic } from '../../../src/workers/worker.ts';
+import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
+import { faulty } from '../../support/faulty.ts';
+
+const never = new AbortController().signal;
+
+async function store(world: Awaited<ReturnType<typeof domainWorld>>, id: string): Promise<Extent> {
+  const source = (async function* () {
+    yield new Uint8Array(10);
+  })();
+  return world.bytes.write(source, { cluster: 'default', id, owner: { bucketId: 'b', key: id } });
+}
+
+async function queueOf(world: Awaited<ReturnType<typeof domainWorld>>, count: number): Promise<Extent[]> {
+  const extents: Extent[] = [];
+  for (let each = 0; each < count; each += 1) extents.push(await store(world, `extent${each}`));
+  const due = await world.metadata.now();
+  for (const extent of extents) {
+    await world.metadata.apply([queueGarbage([extent], { id: 'test', requestId: 'r', due })]);
+  }
+  return extents;
+}
+
+describe('gc', () => {
+  test('deletes exactly what is queued, and not before its grace is over', async () => {
+    const world = await domainWorld();
+    const client = world.process();
+    await client.put('kept', 'kept');
+    await client.put('key', 'first');
+    await client.put('key', 'second');
+    await client.put('gone', 'gone');
+    await client.remove('gone');
+    expect(await storedExtents(world)).toHaveLength(4);
+
+    const unit = collectGarbage(world);
+    await world.clock.advance(graceMs - 1);
+    expect(await unit(never)).toBe('idle');
+    expect(await storedExtents(world)).toHaveLength(4);
+    await world.clock.advance(1);
+    await unit(never);
+    expect(await storedExtents(world)).toEqual(await ownedExtents(world));
+    expect(await storedExtents(world)).toHaveLength(2);
+    expect(await backlog(world.metadata, 'gc')).toBe(0);
+  });
+
+  test('says busy until a backlog is gone', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 3_000);
+    const unit = collectGarbage(world);
+    let units = 1;
+    while ((await unit(never)) === 'busy') units += 1;
+    expect(units).toBeGreaterThan(1);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(await backlog(world.metadata, 'gc')).toBe(0);
+  });
+
+  test('deletes what a large manifest names, then its rows', async () => {
+    const world = await domainWorld();
+    const parts = [];
+    for (let number = 1; number <= 200; number += 1) {
+      parts.push({ number, extent: await store(world, `part${number}`) });
+    }
+    await world.metadata.apply(manifestRows('m', parts));
+    const options = { id: 'test', requestId: 'r', due: 0, manifestId: 'm' };
+    await world.metadata.apply(queueGarbageAll([await store(world, 'other')], options));
+    await collectGarbage(world)(never);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(await world.metadata.scan({ table: manifests, in: { id: 'm' } }).next(1)).toEqual([]);
+  });
+
+  test('tries what it cannot delete again, ever later, and deletes the rest meanwhile', async () => {
+    const world = await domainWorld();
+    const [stuck] = await queueOf(world, 20);
+    const tries: number[] = [];
+    const began = world.clock.elapsed();
+    const remove: typeof world.bytes.remove = async (extents) => {
+      if (!extents.some((extent) => extent.id === stuck?.id)) return world.bytes.remove(extents);
+      if (extents.length === 1) tries.push((world.clock.elapsed() - began) / 1000);
+      throw new Error('will not go');
+    };
+    const unit = collectGarbage({ ...world, bytes: faulty(world.bytes, { remove }) });
+    for (let second = 0; second < 130; second += 1) {
+      expect(await unit(never)).toBe('idle');
+      await world.clock.advance(1_000);
+    }
+    expect(await storedExtents(world)).toEqual([stuck?.id]);
+    expect(tries.filter((_, each) => each > 0)).toEqual([1, 3, 7, 15, 31, 63, 127]);
+    expect(await backlog(world.metadata, 'gc')).toBe(1);
+
+    // Once it can be deleted, it is.
+    await world.clock.advance(60 * 60_000);
+    await collectGarbage(world)(never);
+    expect(await storedExtents(world)).toEqual([]);
+  });
+
+  test('ends its unit and panics not when every removal fails', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 100);
+    let calls = 0;
+    const remove: typeof world.bytes.remove = async () => {
+      calls += 1;
+      throw new Error('cluster down');
+    };
+    const unit = collectGarbage({ ...world, bytes: faulty(world.bytes, { remove }) });
+    expect(await unit(never)).toBe('idle');
+    expect(calls).toBeLessThanOrEqual(16 + 101);
+    expect(await backlog(world.metadata, 'gc')).toBe(100);
+  });
+
+  test('in two processes never works on a slot twice', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 400);
+    const removals = new Map<string, number>();
+    const remove: typeof world.bytes.remove = async (extents) => {
+      for (const { id } of extents) removals.set(id, (removals.get(id) ?? 0) + 1);
+      await world.clock.sleep(1_000);
+      await world.bytes.remove(extents);
+    };
+    const process = () => collectGarbage({ ...world, bytes: faulty(world.bytes, { remove }) })(never);
+    const both = Promise.all([process(), process()]);
+    await world.clock.advance(60_000);
+    await both;
+    expect(removals.size).toBe(400);
+    expect(new Set(removals.values())).toEqual(new Set([1]));
+  });
+
+  test('gives every slot its turn before it panics over one, and names that one', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 200);
+    const get: typeof world.metadata.get = (at, key) =>
+      (at.in as { name?: string }).name === 'gc-0'
+        ? Promise.reject(new Error('broken row'))
+        : world.metadata.get(at, key);
+    const unit = collectGarbage({ ...world, metadata: faulty(world.metadata, { get }) });
+    const panic = await unit(never).catch((cause: unknown) => cause);
+    expect(panic).toBeInstanceOf(ShardPanic);
+    expect(panic).toMatchObject({ shard: '0' });
+    expect((await storedExtents(world)).length).toBeLessThan(40);
+  });
+
+  test('told to stop, leaves what it has not done as it was', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 50);
+    const stop = new AbortController();
+    const remove: typeof world.bytes.remove = async () => {
+      stop.abort();
+      throw new Error('interrupted');
+    };
+    await collectGarbage({ ...world, bytes: faulty(world.bytes, { remove }) })(stop.signal);
+    await collectGarbage(world)(never);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(await backlog(world.metadata, 'gc')).toBe(0);
+  });
+
+  test('compacts only when nothing is left to delete, and is busy while there is more to compact', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 1);
+    const units = [true, false];
+    const compact = async () => {
+      expect(await backlog(world.metadata, 'gc')).toBe(0);
+      return units.shift() ?? false;
+    };
+    const unit = collectGarbage({ ...world, bytes: faulty(world.bytes, { compact }) });
+    expect([await unit(never), await unit(never)]).toEqual(['busy', 'idle']);
+  });
+});
