@@ -75,7 +75,7 @@ async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent):
     if (before !== undefined && (await owns(before.row))) return true;
     const history = ctx.metadata.scan(at, {
       from: { space: historySpace, key },
-      before: { space: historySpace, key: `${key}\0` },
+      before: { space: historySpace, key: `${key}\u0001` },
     });
     for (let page = await history.next(pageRows); page.length > 0; page = await history.next(pageRows)) {
       for (const { row } of page) if (await owns(row)) return true;
