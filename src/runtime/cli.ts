@@ -1,83 +1,9 @@
 #!/usr/bin/env node
-/** The `sluice` command: a table of commands, whose flags are the settings. */
-import { type ParsedFlags, parseFlags } from '../config/flags.ts';
-import { nearest } from '../config/nearest.ts';
-import { showConfig } from './cli-config.ts';
-import { help } from './cli-help.ts';
-import { loadConfiguration } from './configuration.ts';
-import { packageVersion } from './version.ts';
+/** The `sluice` command: what must happen before anything else is loaded, and the exit code after it. */
+import * as module from 'node:module';
 
-/** What a wrong command line or configuration exits with; a failure while running is 1. */
-const faultCode = 2;
-
-interface Command {
-  readonly doc: string;
-  /** Flags of its own, beside the settings. */
-  readonly own?: readonly string[];
-  /** Resolves with the exit code. */
-  readonly run: (flags: ParsedFlags) => Promise<number>;
-}
-
-const commands: Readonly<Record<string, Command>> = {
-  serve: { doc: 'Runs the gateway.', run: runServe },
-  config: {
-    doc: 'Shows every setting with its value, source and default; --json for programs.',
-    own: ['--json'],
-    run: runConfig,
-  },
-};
-
-async function runServe({ given }: ParsedFlags): Promise<number> {
-  const { configuration, faults, warnings } = await loadConfiguration({
-    env: process.env,
-    flags: given,
-    prepares: true,
-  });
-  if (configuration === undefined) return refuse(faults);
-  // Loaded late: `--help` and a faulty configuration answer without the whole gateway.
-  const { serveUntilStopped } = await import('./cli-serve.ts');
-  const code = await serveUntilStopped(configuration, warnings);
-  // The channel to the primary, or a connection that was cut, would keep the process alive.
-  process.exit(code);
-}
-
-async function runConfig({ given, own }: ParsedFlags): Promise<number> {
-  const { faults, warnings, found } = await loadConfiguration({
-    env: process.env,
-    flags: given,
-    prepares: false,
-  });
-  process.stdout.write(showConfig(found, own.includes('--json')));
-  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
-  return faults.length > 0 ? refuse(faults) : 0;
-}
-
-function refuse(faults: readonly string[]): number {
-  process.stderr.write(`${faults.map((fault) => `sluice: ${fault}`).join('\n')}\n`);
-  return faultCode;
-}
-
-async function main([name, ...rest]: readonly string[]): Promise<number> {
-  const asked = name === undefined ? [] : [name, ...rest];
-  if (asked.includes('--help') || asked.includes('-h') || name === 'help') {
-    process.stdout.write(help(commands));
-    return 0;
-  }
-  if (name === '--version' || name === 'version') {
-    process.stdout.write(`${packageVersion()}\n`);
-    return 0;
-  }
-  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (command === undefined) {
-    const close = nearest(name ?? '', Object.keys(commands));
-    const hint = close === undefined ? `known are ${Object.keys(commands).join(', ')}` : `${close} is`;
-    return refuse([
-      name === undefined ? 'a command is missing; see sluice --help' : `${name} is not a command; ${hint}`,
-    ]);
-  }
-  const flags = parseFlags(rest, command.own);
-  return flags.faults.length > 0 ? refuse(flags.faults) : command.run(flags);
-}
+// Stripping types and compiling is half of a start. Beside the code, not in a temporary directory that others write to.
+module.enableCompileCache?.(new URL('../../.cache/compile', import.meta.url).pathname);
 
 /** The system's own refusals say it all in a line; anything else is a bug, and its stack is wanted. */
 function sayable(error: unknown): string {
@@ -85,13 +11,10 @@ function sayable(error: unknown): string {
   return 'syscall' in error ? error.message : (error.stack ?? error.message);
 }
 
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: unknown) => {
-    process.stderr.write(`sluice: ${sayable(error)}
-`);
-    process.exit(1);
-  },
-);
+try {
+  const { runCommand } = await import('./cli-commands.ts');
+  process.exitCode = await runCommand(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(`sluice: ${sayable(error)}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,80 @@
+/** The `sluice` command: a table of commands, whose flags are the settings. */
+import { type ParsedFlags, parseFlags } from '../config/flags.ts';
+import { nearest } from '../config/nearest.ts';
+import { showConfig } from './cli-config.ts';
+import { help } from './cli-help.ts';
+import { loadConfiguration } from './configuration.ts';
+import { packageVersion } from './version.ts';
+
+/** What a wrong command line or configuration exits with; a failure while running is 1. */
+const faultCode = 2;
+
+interface Command {
+  readonly doc: string;
+  /** Flags of its own, beside the settings. */
+  readonly own?: readonly string[];
+  /** Resolves with the exit code. */
+  readonly run: (flags: ParsedFlags) => Promise<number>;
+}
+
+const commands: Readonly<Record<string, Command>> = {
+  serve: { doc: 'Runs the gateway.', run: runServe },
+  config: {
+    doc: 'Shows every setting with its value, source and default; --json for programs.',
+    own: ['--json'],
+    run: runConfig,
+  },
+};
+
+async function runServe({ given }: ParsedFlags): Promise<number> {
+  const { configuration, faults, warnings } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: true,
+  });
+  if (configuration === undefined) return refuse(faults);
+  // Loaded late: `--help` and a faulty configuration answer without the whole gateway.
+  const { serveUntilStopped } = await import('./cli-serve.ts');
+  const code = await serveUntilStopped(configuration, warnings);
+  // The channel to the primary, or a connection that was cut, would keep the process alive.
+  process.exit(code);
+}
+
+async function runConfig({ given, own }: ParsedFlags): Promise<number> {
+  const { faults, warnings, found } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  process.stdout.write(showConfig(found, own.includes('--json')));
+  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
+  return faults.length > 0 ? refuse(faults) : 0;
+}
+
+function refuse(faults: readonly string[]): number {
+  process.stderr.write(`${faults.map((fault) => `sluice: ${fault}`).join('\n')}\n`);
+  return faultCode;
+}
+
+/** @returns the exit code */
+export async function runCommand([name, ...rest]: readonly string[]): Promise<number> {
+  const asked = name === undefined ? [] : [name, ...rest];
+  if (asked.includes('--help') || asked.includes('-h') || name === 'help') {
+    process.stdout.write(help(commands));
+    return 0;
+  }
+  if (name === '--version' || name === 'version') {
+    process.stdout.write(`${packageVersion()}\n`);
+    return 0;
+  }
+  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    const close = nearest(name ?? '', Object.keys(commands));
+    const hint = close === undefined ? `known are ${Object.keys(commands).join(', ')}` : `${close} is`;
+    return refuse([
+      name === undefined ? 'a command is missing; see sluice --help' : `${name} is not a command; ${hint}`,
+    ]);
+  }
+  const flags = parseFlags(rest, command.own);
+  return flags.faults.length > 0 ? refuse(flags.faults) : command.run(flags);
+}

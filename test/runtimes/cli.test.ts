@@ -1,0 +1,285 @@
+/** The `sluice` command as a person meets it: a child process, its output and its exit code. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const cli = new URL('../../src/runtime/cli.ts', import.meta.url).pathname;
+
+interface Run {
+  readonly child: ChildProcess;
+  readonly ended: Promise<number | null>;
+  stdout: string;
+  stderr: string;
+}
+
+let directory = '';
+let running: Run[] = [];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-cli-'));
+  running = [];
+});
+afterEach(async () => {
+  for (const { child } of running) child.kill('SIGKILL');
+  await Promise.all(running.map(({ ended }) => ended));
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** Nothing of the environment that the tests run in reaches the child. */
+function run(args: readonly string[], env: Record<string, string> = {}): Run {
+  const child = spawn(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'] ?? '', ...env } });
+  const ended = once(child, 'close').then(([code]) => code as number | null);
+  const result: Run = { child, ended, stdout: '', stderr: '' };
+  child.stdout.on('data', (text) => {
+    result.stdout += String(text);
+  });
+  child.stderr.on('data', (text) => {
+    result.stderr += String(text);
+  });
+  running.push(result);
+  return result;
+}
+
+async function finished(
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<Run & { code: number | null }> {
+  const result = run(args, env);
+  const code = await result.ended;
+  return { ...result, code };
+}
+
+const listening = ['--listen', '127.0.0.1:0'];
+/** Waits for what is printed when it serves. */
+async function serving(
+  args: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<Run & { url: string }> {
+  const result = run(['serve', ...listening, ...args], env);
+  const url = await new Promise<string>((resolve, reject) => {
+    const look = (): void => {
+      const found = /endpoint +(\S+)[\s\S]*\n {2}try .*\n/.exec(result.stdout)?.[1];
+      if (found !== undefined) resolve(found);
+    };
+    result.child.stdout?.on('data', look);
+    void result.ended.then((code) => reject(new Error(`exit ${code}: ${result.stdout}${result.stderr}`)));
+  });
+  return Object.assign(result, { url });
+}
+
+async function stopped(result: Run): Promise<number | null> {
+  result.child.kill('SIGTERM');
+  return result.ended;
+}
+
+const keysOf = ({ stdout }: Run): readonly (string | undefined)[] => [
+  /access key +(\S+)/.exec(stdout)?.[1],
+  /secret key +(\S+)\n/.exec(stdout)?.[1],
+];
+const logOf = ({ stderr }: Run): readonly Record<string, unknown>[] =>
+  stderr
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+describe('sluice', () => {
+  it('explains its commands and every flag', async () => {
+    const { code, stdout } = await finished(['--help']);
+    expect(code).toBe(0);
+    for (const word of ['serve', 'config', '--data-dir', '--workers', '--listen'])
+      expect(stdout).toContain(word);
+  });
+
+  it('tells its version', async () => {
+    const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+    expect(await finished(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
+  });
+
+  it.each([
+    [[], 'a command is missing'],
+    [['serv'], 'serv is not a command; serve is'],
+    [['serve', '--lisen', ':1'], '--lisen is not a flag; --listen is'],
+    [['serve', '--json'], '--json is not a flag'],
+    [['serve', '--region'], '--region needs a value'],
+  ])('refuses %j with code 2', async (args, told) => {
+    const { code, stderr, stdout } = await finished(args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(told);
+  });
+
+  it('tells every fault of the configuration and of its files at once, with code 2', async () => {
+    const file = join(directory, 'credentials.json');
+    await writeFile(file, '[{"accessKey":"AKIDEXAMPLE","secretKey":"hidden-secret","owner":""}]');
+    const env = { SVC_CREDENTIALS_FILE: file, SVC_LOG_LEVEL: 'LOUD', SVC_WORKERS: 'gc,sweeper' };
+    const { code, stderr, stdout } = await finished(['serve', '--gc-interval', '1ms'], env);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('SVC_LOG_LEVEL=LOUD is not one of');
+    expect(stderr).toContain('unknown worker "sweeper"');
+    expect(stderr).toContain('SVC_GC_INTERVAL=1ms is outside [10ms, 24h]');
+    expect(stderr).toContain(`SVC_CREDENTIALS_FILE=${file} entry 1: owner must be`);
+    expect(stderr).not.toContain('hidden-secret');
+  });
+
+  it('refuses files that are not there, with code 2', async () => {
+    const file = join(directory, 'file');
+    await writeFile(file, '');
+    const args = [
+      '--credentials-file',
+      '/nowhere/c.json',
+      '--tls-cert-file',
+      '/nowhere/c.pem',
+      '--tls-key-file',
+      '/nowhere/k',
+    ];
+    const { code, stderr } = await finished(['serve', ...args, '--data-dir', join(file, 'data')]);
+    expect(code).toBe(2);
+    expect(stderr.match(/ENOENT/g)).toHaveLength(3);
+    expect(stderr).toContain(`SVC_DATA_DIR=${join(file, 'data')} cannot be used as a directory: ENOTDIR`);
+  });
+});
+
+describe('sluice config', () => {
+  const secrets = {
+    SVC_CREDENTIALS: '[{"accessKey":"AKIDEXAMPLE","secretKey":"hidden-secret","owner":"alice"}]',
+    SVC_METRICS_TOKEN: 'hidden-token',
+  };
+
+  it('shows value, source and default, and never a secret', async () => {
+    const { code, stdout } = await finished(['config', '--region', 'here'], {
+      ...secrets,
+      SVC_GC_INTERVAL: '5s',
+    });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^SVC_REGION +here +flag +default$/m);
+    expect(stdout).toMatch(/^SVC_GC_INTERVAL +5s +env +1m$/m);
+    expect(stdout).toMatch(/^SVC_CREDENTIALS +\*{8} +env +\(unset\)$/m);
+    expect(stdout).toMatch(/^SVC_DATA_DIR +\(unset\) +default +\(unset\)$/m);
+    expect(stdout).not.toContain('hidden');
+  });
+
+  it('speaks JSON to programs', async () => {
+    const { stdout } = await finished(['config', '--json', '--workers='], secrets);
+    const rows = JSON.parse(stdout) as { name: string }[];
+    expect(rows.find(({ name }) => name === 'SVC_WORKERS')).toMatchObject({
+      flag: '--workers',
+      value: '',
+      source: 'flag',
+      default: 'all',
+    });
+    expect(stdout).not.toContain('hidden');
+  });
+
+  it('shows what it can and exits with code 2 when there are faults', async () => {
+    const { code, stdout, stderr } = await finished(['config', '--region', 'No Region']);
+    expect(code).toBe(2);
+    expect(stdout).toContain('SVC_LISTEN');
+    expect(stderr).toContain('SVC_REGION=No Region is not a region name');
+  });
+
+  it('makes no data directory', async () => {
+    await finished(['config', '--data-dir', join(directory, 'new')]);
+    expect(await readdir(directory)).toEqual([]);
+  });
+});
+
+describe('sluice serve', () => {
+  it('prints endpoint, key and a line to paste, logs JSON beside it, and stops when told', async () => {
+    const first = await serving();
+    expect(first.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const [accessKey, secretKey] = keysOf(first);
+    expect(accessKey).toMatch(/^SL[A-Z2-7]{18}$/);
+    expect(secretKey).toMatch(/^[a-z2-7]{40}$/);
+    expect(first.stdout).toContain(`aws --endpoint-url ${first.url} s3 ls`);
+    expect((await fetch(`${first.url}/healthz`)).status).toBe(200);
+    expect(await stopped(first)).toBe(0);
+    for (const line of logOf(first)) {
+      expect(line).toMatchObject({
+        time: expect.any(String),
+        level: expect.any(String),
+        message: expect.any(String),
+      });
+    }
+    expect(first.stderr).not.toContain(secretKey);
+  });
+
+  it('forgets the key that it minted for memory backends', async () => {
+    const [first, second] = [await serving(), await serving()];
+    expect(keysOf(first)).not.toEqual(keysOf(second));
+    expect(first.stdout).toContain('in memory only');
+  });
+
+  it('shows a minted key once, and keeps it for itself alone', async () => {
+    const first = await serving(['--data-dir', directory]);
+    const [accessKey, secretKey] = keysOf(first);
+    expect(await stopped(first)).toBe(0);
+    const file = join(directory, 'root-credentials.json');
+    expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject([
+      { accessKey, secretKey, root: true, operator: true },
+    ]);
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    const second = await serving(['--data-dir', directory]);
+    expect(second.stdout).toContain(`access key  ${accessKey}`);
+    expect(second.stdout).not.toContain(secretKey);
+  });
+
+  it('mints one key when two start together in an empty directory', async () => {
+    const both = await Promise.all([serving(['--data-dir', directory]), serving(['--data-dir', directory])]);
+    const [first, second] = both.map((each) => keysOf(each)[0]);
+    expect(first).toBe(second);
+    expect(both.filter(({ stdout }) => stdout.includes('minted now'))).toHaveLength(1);
+    expect((await readdir(directory)).filter((name) => name.startsWith('root-credentials'))).toHaveLength(1);
+  });
+
+  it('mints nothing where credentials are configured', async () => {
+    const file = join(directory, 'credentials.json');
+    await writeFile(file, '[{"accessKey":"AKIDEXAMPLE","secretKey":"correct-horse","owner":"alice"}]');
+    const { stdout } = await serving(['--data-dir', join(directory, 'data'), '--credentials-file', file]);
+    expect(stdout).not.toMatch(/minted|access key|correct-horse/);
+    expect(await readdir(join(directory, 'data'))).not.toContain('root-credentials.json');
+  });
+
+  it('counts the last of repeated flags, as npm start passes them on', async () => {
+    const last = join(directory, 'last');
+    const args = ['--data-dir', join(directory, 'first'), '--workers', 'all', '--data-dir', last];
+    expect((await serving(args)).stdout).toContain(last);
+    expect(await readdir(directory)).toEqual(['last']);
+  });
+
+  it('says in a line that the address is taken', async () => {
+    const { url } = await serving();
+    const taken = await finished(['serve', '--listen', new URL(url).host]);
+    expect(taken.code).toBe(1);
+    expect(taken.stderr).toMatch(/^sluice: .*EADDRINUSE.*\n$/);
+  });
+
+  it('serves from several processes that answer /metrics as one, and replaces one that dies', async () => {
+    const args = ['--data-dir', directory, '--processes', '3', '--metrics-token', 'let-me-read'];
+    const node = await serving(args);
+    const scrape = async (): Promise<string> => {
+      const reply = await fetch(`${node.url}/metrics`, {
+        headers: { Authorization: 'Bearer let-me-read', Connection: 'close' },
+      });
+      expect(reply.status).toBe(200);
+      return reply.text();
+    };
+    const answered = async (): Promise<number> =>
+      [...(await scrape()).matchAll(/^svc_http_requests_total\{.*\} (\d+)$/gm)].reduce(
+        (sum, [, n]) => sum + Number(n),
+        0,
+      );
+    for (let index = 0; index < 12; index += 1) {
+      await fetch(`${node.url}/missing-bucket/key`, { headers: { Connection: 'close' } });
+    }
+    for (let index = 0; index < 4; index += 1) expect(await answered()).toBeGreaterThanOrEqual(12);
+    const pids = logOf(node).flatMap(({ message, pid }) => (message === 'serving' ? [pid as number] : []));
+    expect(new Set(pids).size).toBe(3);
+    process.kill(pids[0] as number, 'SIGKILL');
+    await expect
+      .poll(() => logOf(node).filter(({ message }) => message === 'serving').length, { timeout: 10_000 })
+      .toBe(4);
+    expect((await fetch(`${node.url}/healthz`)).status).toBe(200);
+    expect(await stopped(node)).toBe(0);
+  });
+}, 30_000);
