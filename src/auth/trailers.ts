@@ -36,10 +36,10 @@ export function readTrailers(
   for (const line of lines) {
     if (line === '') continue;
     const colon = line.indexOf(':');
-    const name = line.slice(0, Math.max(colon, 0)).trim().toLowerCase();
+    const name = line.slice(0, Math.max(colon, 0)).toLowerCase();
     const value = line.slice(colon + 1).trim();
     // The signature covers what stands before it, so nothing may follow.
-    if (name === '' || signature !== undefined) throw malformedTrailer(line);
+    if (name === '' || signature !== undefined || !isText(line)) throw malformedTrailer(line);
     if (chain !== undefined && name === signatureName) {
       signature = value;
       continue;
@@ -54,6 +54,15 @@ export function readTrailers(
   if (signature === undefined)
     throw fail('MalformedTrailerError', `The trailing headers end without ${signatureName}`);
   chain.verifyTrailers(signature, signed);
+}
+
+/** Checksums and signatures are ASCII; a control character would vanish in trimming. */
+function isText(line: string): boolean {
+  for (let i = 0; i < line.length; i++) {
+    const code = line.charCodeAt(i);
+    if (code < 0x20 || code > 0x7e) return false;
+  }
+  return true;
 }
 
 const malformedTrailer = (line: string) =>

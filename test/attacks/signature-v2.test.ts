@@ -1,0 +1,127 @@
+/** Attack 4 of attacks.md for version-2 presigned queries, which sign less than version 4 (design §7.19). */
+import { describe, expect, test } from 'vitest';
+import { encodePath, type PresignSpec, type SignedRequest } from '../support/sign.ts';
+import { alice, check, now, refusal, refusalCode, signAs } from '../support/sign-check.ts';
+
+const client = signAs();
+const presigned = (spec: PresignSpec & { virtualBucket?: string } = {}) =>
+  client.presignV2({ path: '/bucket/key', ...spec });
+const withTarget = (request: SignedRequest, change: (target: string) => string): SignedRequest => ({
+  ...request,
+  target: change(request.target),
+});
+const withHeaders = (request: SignedRequest, headers: Record<string, string>): SignedRequest => ({
+  ...request,
+  headers: [...request.headers, ...Object.entries(headers)],
+});
+
+describe('a version-2 presigned query', () => {
+  test.each<[string, PresignSpec]>([
+    ['GET', {}],
+    ['PUT', { method: 'PUT', body: 'content' }],
+    ['PUT with a type', { method: 'PUT', body: 'content', headers: { 'content-type': 'text/plain' } }],
+    ['PUT with an ACL', { method: 'PUT', body: 'content', headers: { '*-meta-b': 'b', '*-acl': 'private' } }],
+    ['sub-resource', { query: { acl: '' } }],
+    ['version', { query: { versionId: 'v', 'response-content-type': 'text/html; charset=a b' } }],
+    ['part', { method: 'PUT', query: { uploadId: 'u+/=', partNumber: '1' }, body: 'part' }],
+    ['listing', { path: '/bucket', query: { prefix: 'a/', delimiter: '/', 'max-keys': '2' } }],
+    ['difficult key', { path: `/bucket${encodePath('/a b/é+(1)%')}` }],
+  ])('is let through for a %s', async (_, spec) => {
+    const { identity, dialect } = await check(presigned(spec));
+    expect(identity?.accessKey).toBe(alice.accessKey);
+    expect(dialect).toBe('amz');
+  });
+
+  test.each<[string, string, (target: string) => string]>([
+    ['another key', 'SignatureDoesNotMatch', (t) => t.replace('/key', '/other')],
+    [
+      'a later expiry',
+      'SignatureDoesNotMatch',
+      (t) => t.replace(/Expires=(\d+)/, (_, s) => `Expires=${Number(s) + 1}`),
+    ],
+    ['an added versionId', 'SignatureDoesNotMatch', (t) => `${t}&versionId=1`],
+    ['an added uploadId', 'SignatureDoesNotMatch', (t) => `${t}&uploadId=1`],
+    ['an added override', 'SignatureDoesNotMatch', (t) => `${t}&response-content-type=a`],
+    ['an added sub-resource', 'SignatureDoesNotMatch', (t) => `${t}&retention`],
+    ['an added ACL', 'SignatureDoesNotMatch', (t) => `${t}&x-amz-acl=public-read`],
+    ['an added type', 'SignatureDoesNotMatch', (t) => `${t}&content-type=text/html`],
+    ['a query that nobody knows', 'AccessDenied', (t) => `${t}&append`],
+    ['an action', 'AccessDenied', (t) => `${t}&Action=CreateUser`],
+    ['a query of the other dialect', 'AccessDenied', (t) => `${t}&x-store-acl=public-read`],
+    ['a repeated query', 'AccessDenied', (t) => `${t}&prefix=a&prefix=b`],
+    ['a second signature', 'AccessDenied', (t) => `${t}&Signature=x`],
+    ['no expiry', 'AccessDenied', (t) => t.replace(/Expires=\d+&/, '')],
+    ['no key', 'AccessDenied', (t) => t.replace(/AWSAccessKeyId=\w+&/, '')],
+    ['an expiry that is no number', 'AccessDenied', (t) => t.replace(/Expires=\d+/, 'Expires=soon')],
+    [
+      'a signature that is no base64',
+      'SignatureDoesNotMatch',
+      (t) => t.replace(/Signature=.*/, 'Signature=!'),
+    ],
+    ['an empty signature', 'SignatureDoesNotMatch', (t) => t.replace(/Signature=.*/, 'Signature=')],
+    ['an unknown access key', 'InvalidAccessKeyId', (t) => t.replace('AKIDALICE', 'AKIDBOB')],
+    ['a blank access key', 'InvalidAccessKeyId', (t) => t.replace('AKIDALICE', '')],
+    ['a session token', 'InvalidToken', (t) => `${t}&x-amz-security-token=a`],
+  ])('is refused with %s by %s', async (_, code, change) => {
+    expect(await refusalCode(withTarget(presigned(), change))).toBe(code);
+  });
+
+  test.each([
+    ['an ACL', { 'x-amz-acl': 'public-read' }, 'SignatureDoesNotMatch'],
+    ['a copy source', { 'x-amz-copy-source': '/a/b' }, 'SignatureDoesNotMatch'],
+    ['a type', { 'content-type': 'text/html' }, 'SignatureDoesNotMatch'],
+    ['the other dialect', { 'x-store-acl': 'public-read' }, 'AccessDenied'],
+    ['an Authorization', { authorization: 'AWS4-HMAC-SHA256 a' }, 'InvalidArgument'],
+  ])('is refused with an added header of %s', async (_, headers, code) => {
+    expect(await refusalCode(withHeaders(presigned({ method: 'PUT', body: 'x' }), headers))).toBe(code);
+  });
+
+  test('is not good for another method', async () => {
+    expect(await refusalCode({ ...presigned(), method: 'DELETE' })).toBe('SignatureDoesNotMatch');
+  });
+
+  test('ends when it says', async () => {
+    expect((await check(presigned({ expires: 60 }), { at: now + 60_000 })).identity).toBeDefined();
+    const refused = await refusal(presigned({ expires: 60 }), { at: now + 60_001 });
+    expect([refused.code, refused.message]).toEqual(['AccessDenied', 'Request has expired']);
+  });
+
+  test('covers the bucket of a virtual host', async () => {
+    const request = presigned({ path: '/key', virtualBucket: 'bucket' });
+    expect((await check(request, { virtualBucket: 'bucket' })).identity).toBeDefined();
+    for (const virtualBucket of ['other', undefined])
+      expect(await refusalCode(request, { virtualBucket })).toBe('SignatureDoesNotMatch');
+  });
+
+  test('is turned off by the setting, and names what is wanted', async () => {
+    const refused = await refusal(presigned(), { sigV2Presign: false });
+    expect(refused.code).toBe('InvalidRequest');
+    expect(refused.message).toContain('AWS4-HMAC-SHA256');
+  });
+
+  test('never opens a bucket with a key of its own', async () => {
+    const keyed = { secretFor: async () => 'the-bucket-key' };
+    expect(await refusalCode(presigned(), keyed)).toBe('AccessDenied');
+    const forged = signAs({ secretKey: 'the-bucket-key' }).presignV2({ path: '/bucket/key' });
+    expect(await refusalCode(forged, keyed)).toBe('AccessDenied');
+  });
+
+  test('carries headers that boto3 moved into the query', async () => {
+    const header = presigned({
+      method: 'PUT',
+      headers: { 'x-amz-acl': 'private', 'content-type': 'text/plain' },
+    });
+    const moved = {
+      ...header,
+      headers: header.headers.filter(([name]) => name === 'host'),
+      target: `${header.target}&x-amz-acl=private&content-type=text%2Fplain`,
+    };
+    expect((await check(moved)).identity).toBeDefined();
+  });
+
+  test('a mismatch shows the string to sign and not the secret', async () => {
+    const refused = await refusal({ ...presigned(), method: 'PUT' });
+    expect(refused.details.elements?.['StringToSign']).toMatch(/^PUT\n\n\n\d+\n\/bucket\/key$/);
+    expect(JSON.stringify(refused.details)).not.toContain(alice.secretKey);
+  });
+});
