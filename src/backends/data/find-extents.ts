@@ -1,6 +1,12 @@
 /** Puts listed chunks together again as the extents that they were cut from. */
 import type { ChunkStore, StoredChunk } from '../../ports/chunk-store.ts';
-import { chunkBytes, type Extent, type FoundExtent, type Owner, unknownSize } from '../../ports/object-bytes.ts';
+import {
+  chunkBytes,
+  type Extent,
+  type FoundExtent,
+  type Owner,
+  unknownSize,
+} from '../../ports/object-bytes.ts';
 
 /** The chunks of one extent as far as they were listed. */
 interface Pieces {

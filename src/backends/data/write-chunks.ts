@@ -24,7 +24,11 @@ export async function writeChunks(
       : size === undefined
         ? undefined
         : Math.min(chunkBytes, size - index * chunkBytes);
-    const options = { owner, ...(expected === undefined ? {} : { size: expected }), ...(signal && { signal }) };
+    const options = {
+      owner,
+      ...(expected === undefined ? {} : { size: expected }),
+      ...(signal && { signal }),
+    };
     try {
       written[index] = await store.write(`${id}.${index}`, input.cut(), options);
     } catch (cause) {

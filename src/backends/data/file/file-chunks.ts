@@ -1,0 +1,167 @@
+/**
+ * Chunks in a directory (design §6, docs/adr on the file chunk store): small ones in segments with group
+ * commit, large ones in files of their own. Any number of processes may share the directory.
+ */
+import fs from 'node:fs';
+import { dirname } from 'node:path';
+import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/chunk-store.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Random } from '../../../ports/random.ts';
+import { Compactor } from './compactor.ts';
+import { appendDead } from './dead.ts';
+import { type Disk, nodeDisk } from './disk.ts';
+import { HealthEstimate } from './health.ts';
+import { readLarge, removeLarge } from './large-chunks.ts';
+import { writeLarge } from './large-writer.ts';
+import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
+import { Lister } from './list-chunks.ts';
+import { SegmentReader } from './segment-reader.ts';
+import { SegmentWriter } from './segment-writer.ts';
+import { smallBytesMax, tellApart } from './small-or-large.ts';
+
+/** Segments marked, each with a flush of its own, at a time. */
+const removalsAtOnce = 8;
+
+export interface FileChunksOptions {
+  readonly directory: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** `SVC_FSYNC=always`: what is acknowledged survives a power cut. */
+  readonly durable: boolean;
+  /** Small segments let a test see several of them. */
+  readonly segmentBytesMax?: number;
+  /** The system calls; a test's that fail, by default the real ones. */
+  readonly disk?: Disk;
+}
+
+export function fileChunks(options: FileChunksOptions): ChunkStore {
+  const { clock, random } = options;
+  const disk = options.disk ?? nodeDisk(options);
+  const layout = makeLayout(options.directory);
+  if (options.durable) flushNewDirectories(layout);
+  const parts = { layout, disk, clock, random, segmentBytesMax: options.segmentBytesMax };
+  const writer = new SegmentWriter(parts);
+  const reader = new SegmentReader(parts);
+  const lister = new Lister(parts, () => writer.current);
+  const health = new HealthEstimate({ layout, clock, current: () => writer.current });
+  const compactor = new Compactor({
+    ...parts,
+    current: () => writer.current?.segment,
+    replaced: (segment) => reader.drop(segment),
+  });
+
+  return {
+    write: (id, source, { owner, size, signal }) =>
+      takeFrom(source, async (iterator) => {
+        const large = (whole: AsyncIterator<Uint8Array>): Promise<ChunkRef> => {
+          const temporary = `${layout.temporary}/${newName(parts)}`;
+          return writeLarge(parts, whole, { id, owner, size, signal, temporary });
+        };
+        signal?.throwIfAborted();
+        if (size !== undefined && size > smallBytesMax) return large(iterator);
+        return tellApart(iterator, (beginning) => {
+          if ('large' in beginning) return large(beginning.large);
+          const { small } = beginning;
+          signal?.throwIfAborted();
+          if (size === undefined || small.length === size) return writer.add(id, owner, small);
+          throw new Error(`a source of ${size} bytes gave ${small.length}`);
+        });
+      }),
+
+    read(chunk, range, { signal, buffers } = {}) {
+      const { id, size, at } = chunk;
+      if (at !== undefined) return reader.read({ id, size, at }, range, { signal, buffers });
+      return readLarge(parts, chunk, range, { signal, buffers });
+    },
+
+    async remove(chunks) {
+      const { dead, large } = await sortOut(chunks, lister);
+      let isNew = false;
+      const segments = dead.entries();
+      const work = async (): Promise<void> => {
+        for (const [segment, offsets] of segments) {
+          if (!fs.existsSync(segmentPath(layout, segment, 'seg'))) continue;
+          if (await appendDead(parts, segment, offsets)) isNew = true;
+        }
+      };
+      await Promise.all(Array.from({ length: removalsAtOnce }, work));
+      if (isNew) await disk.flushDirectory(layout.segments);
+      await removeLarge(parts, large);
+    },
+
+    list: (prefix = '') => lister.list(prefix),
+
+    async compact(signal) {
+      writer.sealIfDead();
+      reader.dropReplaced();
+      return compactor.compact(signal);
+    },
+
+    health() {
+      reader.dropReplaced();
+      return health.get();
+    },
+
+    async close() {
+      await writer.close();
+      reader.close();
+    },
+  };
+}
+
+/** The directories' own names must last, too, before anything in them is called durable. */
+function flushNewDirectories(layout: Layout): void {
+  for (const path of [dirname(layout.segments), dirname(dirname(layout.segments))]) {
+    const fd = fs.openSync(path, 'r');
+    try {
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+  }
+}
+
+/** Tells a source whose bytes are no longer wanted that it may stop. */
+async function takeFrom<T>(
+  source: AsyncIterable<Uint8Array>,
+  take: (iterator: AsyncIterator<Uint8Array>) => Promise<T>,
+): Promise<T> {
+  const iterator = source[Symbol.asyncIterator]();
+  try {
+    return await take(iterator);
+  } catch (error) {
+    await iterator.return?.().catch(() => {
+      // The first error is the one to report.
+    });
+    throw error;
+  }
+}
+
+interface ToRemove {
+  /** Segments and the offsets in them. */
+  readonly dead: Map<string, number[]>;
+  readonly large: string[];
+}
+
+async function sortOut(chunks: readonly ChunkRef[], lister: Lister): Promise<ToRemove> {
+  const result: ToRemove = { dead: new Map(), large: [] };
+  const add = ({ id, at }: ChunkRef | StoredChunk): void => {
+    if (at === undefined) {
+      result.large.push(id);
+      return;
+    }
+    const { segment, offset } = parsePlace(at);
+    const offsets = result.dead.get(segment);
+    if (offsets) offsets.push(offset);
+    else result.dead.set(segment, [offset]);
+  };
+  for (const chunk of chunks) {
+    if (chunk.at !== undefined || chunk.size > smallBytesMax) {
+      add(chunk);
+      continue;
+    }
+    // A small chunk whose place is not known: it must be looked for.
+    for await (const found of lister.list(chunk.id)) if (found.id === chunk.id) add(found);
+  }
+  return result;
+}

@@ -1,0 +1,120 @@
+/** Writes one large chunk as its bytes come, in pieces of 256 KiB, checksumming each 64 KiB on the way. */
+import { type FileHandle, open, unlink } from 'node:fs/promises';
+import type { ChunkRef } from '../../../ports/chunk-store.ts';
+import type { Owner } from '../../../ports/object-bytes.ts';
+import { crc32c } from '../../hashing/node.ts';
+import { encodeTail, type LargeParts, publish } from './large-chunks.ts';
+import { blockBytes, describe, encodeHeader, sealHeader, seedOf } from './record.ts';
+
+export const pieceBytes = 256 * 1024;
+const spareMax = 16;
+const spare: Buffer[] = [];
+
+/** Pieces never leave the writers that borrow them, so they can be lent again. */
+export const borrowPiece = (): Buffer => spare.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
+export function returnPiece(piece: Buffer): void {
+  if (spare.length < spareMax) spare.push(piece);
+}
+
+export interface LargeWrite {
+  readonly id: string;
+  readonly owner: Owner;
+  readonly size: number | undefined;
+  readonly signal: AbortSignal | undefined;
+  /** Where the file is written before it gets its name. */
+  readonly temporary: string;
+}
+
+export async function writeLarge(
+  parts: LargeParts,
+  source: AsyncIterator<Uint8Array>,
+  { id, owner, size, signal, temporary }: LargeWrite,
+): Promise<ChunkRef> {
+  const file = await open(temporary, 'wx');
+  const content = new Content(file, parts, size);
+  try {
+    for (let step = await source.next(); !step.done; step = await source.next()) {
+      signal?.throwIfAborted();
+      await content.add(step.value);
+    }
+    signal?.throwIfAborted();
+    await content.finish(id, owner);
+    await parts.disk.flush(file.fd);
+    await file.close();
+    await publish(parts, id, temporary);
+    return { id, size: content.written };
+  } catch (error) {
+    await file.close().catch(() => {});
+    await unlink(temporary).catch(() => {});
+    throw error;
+  } finally {
+    returnPiece(content.piece);
+  }
+}
+
+/** What has come so far: on disk in whole pieces, the rest in one borrowed piece. */
+class Content {
+  readonly piece = borrowPiece();
+  written = 0;
+  readonly #file: FileHandle;
+  readonly #parts: LargeParts;
+  readonly #size: number | undefined;
+  readonly #crcs: number[] = [];
+  #filled = 0;
+
+  constructor(file: FileHandle, parts: LargeParts, size: number | undefined) {
+    this.#file = file;
+    this.#parts = parts;
+    this.#size = size;
+  }
+
+  async add(arrived: Uint8Array): Promise<void> {
+    if (this.#size !== undefined && this.written + this.#filled + arrived.length > this.#size) {
+      throw new Error(`a source of ${this.#size} bytes gave more`);
+    }
+    let bytes = arrived;
+    while (bytes.length > 0) {
+      if (this.#filled === 0 && bytes.length >= pieceBytes) {
+        // A whole piece needs no copy.
+        await this.#store(bytes.subarray(0, pieceBytes));
+        bytes = bytes.subarray(pieceBytes);
+      } else {
+        const count = Math.min(bytes.length, pieceBytes - this.#filled);
+        this.piece.set(bytes.subarray(0, count), this.#filled);
+        this.#filled += count;
+        bytes = bytes.subarray(count);
+        if (this.#filled === pieceBytes) await this.#storePiece();
+      }
+    }
+  }
+
+  async finish(id: string, owner: Owner): Promise<void> {
+    if (this.#filled > 0) await this.#storePiece();
+    if (this.#size !== undefined && this.written !== this.#size) {
+      throw new Error(`a source of ${this.#size} bytes gave ${this.written}`);
+    }
+    const record = describe(id, { owner, size: this.written });
+    const { headerBytes } = record;
+    const header = Buffer.alloc(headerBytes);
+    encodeHeader(header, 0, { ...record, size: this.written, crcs: this.#crcs });
+    sealHeader(header, { at: 0, headerBytes, seed: seedOf(id) });
+    await this.#parts.disk.write(
+      this.#file.fd,
+      Buffer.concat([header, encodeTail(headerBytes)]),
+      this.written,
+    );
+  }
+
+  async #storePiece(): Promise<void> {
+    await this.#store(this.piece.subarray(0, this.#filled));
+    this.#filled = 0;
+  }
+
+  async #store(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length; at += blockBytes) {
+      this.#crcs.push(crc32c(bytes.subarray(at, at + blockBytes)));
+    }
+    await this.#parts.disk.write(this.#file.fd, bytes, this.written);
+    this.written += bytes.length;
+  }
+}

@@ -1,0 +1,116 @@
+/** Lists chunks from disk alone, skipping segments and directories that cannot hold the prefix. */
+import fs from 'node:fs';
+import type { StoredChunk } from '../../../ports/chunk-store.ts';
+import type { Owner } from '../../../ports/object-bytes.ts';
+import { readDead } from './dead.ts';
+import { type LargeParts, listLarge } from './large-chunks.ts';
+import { formatPlace, type Layout, segmentNames, segmentPath } from './layout.ts';
+import { openSegment } from './open-segment.ts';
+import { locate } from './packed.ts';
+import { decodeHeader, type Header, headerBytesMax, seedOf } from './record.ts';
+import { type IndexedRecord, SegmentIndex } from './segment-index.ts';
+import { readSegment } from './segment-scan.ts';
+import type { Current } from './segment-writer.ts';
+import { mayHold, readSummary, type Summary } from './summary.ts';
+
+/** With more matches than this a scan of the segment is cheaper than to look each of them up. */
+const lookupsMax = 64;
+
+export class Lister {
+  readonly #parts: LargeParts;
+  readonly #index: SegmentIndex;
+  /** The segment that this process appends to, and how far it is acknowledged. */
+  readonly #current: () => Current | undefined;
+  /** Of sealed segments: packing only takes records away, so what was once read stays true enough. */
+  readonly #summaries = new Map<string, Summary>();
+
+  constructor(parts: LargeParts, current: () => Current | undefined) {
+    this.#parts = parts;
+    this.#index = new SegmentIndex(parts.layout);
+    this.#current = current;
+  }
+
+  async *list(prefix: string): AsyncGenerator<StoredChunk> {
+    const segments = segmentNames(this.#parts.layout);
+    this.#forgetGone(segments);
+    for (const segment of segments) {
+      if (prefix === '') yield* this.#listSegment(segment, prefix);
+      else if (this.#mayHold(segment, prefix)) yield* this.#findInSegment(segment, prefix);
+    }
+    yield* listLarge(this.#parts, prefix);
+  }
+
+  #mayHold(segment: string, prefix: string): boolean {
+    let summary = this.#summaries.get(segment);
+    if (!summary) {
+      summary = readSummary(this.#parts.layout, segment);
+      if (!summary || fs.existsSync(segmentPath(this.#parts.layout, segment, 'open'))) return true;
+      this.#summaries.set(segment, summary);
+    }
+    return mayHold(summary, prefix);
+  }
+
+  #forgetGone(segments: readonly string[]): void {
+    if (this.#summaries.size <= segments.length) return;
+    const present = new Set(segments);
+    for (const segment of this.#summaries.keys()) if (!present.has(segment)) this.#summaries.delete(segment);
+  }
+
+  /** Ends at what was acknowledged when the list came to the segment, if the segment is our own. */
+  #endOf(segment: string): number {
+    const current = this.#current();
+    return current?.segment === segment ? current.end : Number.POSITIVE_INFINITY;
+  }
+
+  async *#listSegment(segment: string, prefix: string): AsyncGenerator<StoredChunk> {
+    const end = this.#endOf(segment);
+    const { layout } = this.#parts;
+    for await (const found of readSegment(layout, segment).batches()) {
+      // Read late: what was removed meanwhile is not shown.
+      const dead = readDead(layout, segment).offsets;
+      for (const { header, offset } of found) {
+        if (offset >= end || dead.has(offset) || !header.id.startsWith(prefix)) continue;
+        yield stored(segment, offset, header);
+      }
+    }
+  }
+
+  async *#findInSegment(segment: string, prefix: string): AsyncGenerator<StoredChunk> {
+    const end = this.#endOf(segment);
+    const { layout } = this.#parts;
+    const indexed = await this.#index.find(segment, prefix);
+    if (indexed.length === 0) return;
+    if (indexed.length > lookupsMax) return yield* this.#listSegment(segment, prefix);
+    const dead = readDead(layout, segment).offsets;
+    const live = indexed.filter(({ offset }) => offset < end && !dead.has(offset));
+    for (const { offset, header } of readHeaders(layout, segment, live))
+      yield stored(segment, offset, header);
+  }
+}
+
+function* readHeaders(
+  layout: Layout,
+  segment: string,
+  records: readonly IndexedRecord[],
+): Generator<{ readonly offset: number; readonly header: Header }> {
+  const open = records.length > 0 ? openSegment(layout, segment) : undefined;
+  if (!open) return;
+  try {
+    const bytes = Buffer.alloc(headerBytesMax);
+    for (const { offset } of records) {
+      const position = open.table ? locate(open.table, offset) : offset;
+      if (position === undefined) continue;
+      const count = fs.readSync(open.fd, bytes, 0, bytes.length, position);
+      const header = decodeHeader(bytes.subarray(0, count), { at: 0, seed: seedOf(segment) });
+      if (header) yield { offset, header };
+    }
+  } finally {
+    fs.closeSync(open.fd);
+  }
+}
+
+function stored(segment: string, offset: number, header: Header): StoredChunk {
+  const { id, size, headerBytes, ownerJson } = header;
+  const at = formatPlace({ segment, offset, headerBytes });
+  return { id, size, at, owner: JSON.parse(ownerJson) as Owner };
+}
