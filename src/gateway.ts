@@ -1,7 +1,31 @@
-/** The pipeline (design §1): one request in, one reply out. */
+/**
+ * The pipeline (design §1, spec "What the service does" 6): one request in, one reply out.
+ *
+ *     authenticate → address → select → authorize → handle → render
+ *
+ * The signature is verified over what arrived, before any address is rewritten. The facts that each step
+ * establishes stand in one `Call`, assigned once.
+ */
+import { authenticate } from './auth/authenticate.ts';
+import { authorize } from './auth/authorize.ts';
+import type { Authenticated, Identity } from './auth/identity.ts';
 import type { Context } from './context.ts';
+import { openBucket } from './domain/buckets.ts';
+import { drawRequestId } from './domain/version-ids.ts';
+import { fail, Refusal } from './errors/refusal.ts';
+import { type Areas, areaOf, openAreas } from './handlers/areas.ts';
+import { readBody } from './handlers/body.ts';
+import { type BucketCall, type Call, header, needsBucket } from './handlers/call.ts';
+import { assertKey } from './handlers/key.ts';
+import { handlers } from './handlers/table.ts';
+import { type AddressRules, localPath, splitAddress, virtualBucket } from './protocol/address.ts';
+import { amz, type Dialect, store } from './protocol/dialect.ts';
+import { fromRequest, toResponse } from './protocol/fetch.ts';
+import { describeOperation, type OperationName } from './protocol/operations.ts';
+import { renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { Reply } from './protocol/reply.ts';
-import type { Incoming } from './protocol/wire.ts';
+import { select } from './protocol/select.ts';
+import { type Incoming, Query, splitTarget } from './protocol/wire.ts';
 
 export interface GatewayOptions {
   /** The path under which the gateway is mounted, for example `/s3`; signatures cover it, addresses do not. */
@@ -15,4 +39,180 @@ export interface Gateway {
   fetch(request: Request): Promise<Response>;
 }
 
-export declare function createGateway(context: Context, options?: GatewayOptions): Gateway;
+/** What is known of a request as soon as it arrives, and what the steps learn for the log and the error. */
+interface Trace {
+  readonly requestId: string;
+  readonly path: string;
+  dialect: Dialect | undefined;
+  operation: string;
+  format: 'xml' | 'json';
+}
+
+interface Pipeline {
+  readonly ctx: Context;
+  readonly rules: AddressRules;
+  readonly areas: Areas;
+}
+
+export function createGateway(ctx: Context, options: GatewayOptions = {}): Gateway {
+  const rules = { domains: ctx.config.SVC_DOMAIN, basePath: options.basePath ?? '' };
+  const pipeline = { ctx, rules, areas: openAreas(ctx) };
+  const handle = (incoming: Incoming): Promise<Reply> => answer(pipeline, incoming);
+  return {
+    handle,
+    fetch: async (request) => toResponse(await handle(fromRequest(request)), request.method),
+  };
+}
+
+/** Runs the steps and renders whatever comes of them; the one place where a request's errors are caught. */
+async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
+  const { ctx } = pipeline;
+  const { wire } = incoming;
+  const startedAt = ctx.clock.elapsed();
+  const { path, query } = splitTarget(wire.target);
+  const trace: Trace = {
+    requestId: drawRequestId(ctx.random),
+    path,
+    dialect: undefined,
+    operation: 'Unknown',
+    format: 'xml',
+  };
+  let reply: Reply;
+  let code: string | undefined;
+  try {
+    reply = await run(pipeline, { incoming, query, trace });
+  } catch (cause) {
+    const refusal = refusalOf(ctx, cause, { incoming, trace });
+    code = refusal.code;
+    const { requestId, format } = trace;
+    reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });
+  }
+  const { operation } = trace;
+  const durationMs = ctx.clock.elapsed() - startedAt;
+  ctx.telemetry.request({ operation, method: wire.method, status: reply.status, code, durationMs });
+  const headers = renderHeaders(
+    [['*-request-id', trace.requestId], ['*-id-2', trace.requestId], ...reply.headers],
+    trace.dialect,
+  );
+  return { ...reply, headers };
+}
+
+async function run(
+  { ctx, rules, areas }: Pipeline,
+  {
+    incoming,
+    query: rawQuery,
+    trace,
+  }: { readonly incoming: Incoming; readonly query: string; readonly trace: Trace },
+): Promise<Reply> {
+  const { wire, signal } = incoming;
+  const query = new Query(rawQuery);
+  const virtual = virtualBucket(wire.headers.get('host'), rules);
+  const local = localPath(trace.path, rules);
+  if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
+  const area = virtual === undefined ? areaOf(local) : undefined;
+  if (area !== undefined) trace.format = 'json';
+
+  const { identity, dialect, payload } = await identify(ctx, incoming, {
+    path: trace.path,
+    query,
+    virtual,
+    area,
+  });
+  trace.dialect = dialect === undefined ? undefined : dialect === 'amz' ? amz : store;
+  if (area !== undefined) {
+    trace.operation = `area:${area}`;
+    return areas(local, { wire, identity });
+  }
+
+  const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
+  const named = { wire, dialect: trace.dialect };
+  const operation = select(wire.method, scope, query, (name) => header(named, name) !== undefined);
+  trace.operation = operation;
+  if (scope === 'object') assertKey(key);
+  const row = describeOperation(operation);
+  const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
+  authorize(identity, { action: row.action, bucket, expectedOwner: header(named, 'expected-bucket-owner') });
+
+  const facts = {
+    ...named,
+    requestId: trace.requestId,
+    operation,
+    query,
+    identity,
+    bucketName,
+    key,
+    payload,
+    signal,
+  };
+  const body = await readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
+  return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket }) });
+}
+
+/** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */
+function dispatch(ctx: Context, operation: OperationName, call: Call & Partial<BucketCall>): Promise<Reply> {
+  const handle = handlers[operation] as (ctx: Context, call: Call) => Promise<Reply>;
+  return handle(ctx, call);
+}
+
+interface Arrival {
+  readonly path: string;
+  readonly query: Query;
+  readonly virtual: string | undefined;
+  readonly area: string | undefined;
+}
+
+/** Who calls. A bearer token, which only areas understand, is no signature. */
+async function identify(
+  ctx: Context,
+  incoming: Incoming,
+  { path, query, virtual, area }: Arrival,
+): Promise<Authenticated> {
+  const authorization = incoming.wire.headers.get('authorization');
+  if (area !== undefined && authorization?.toLowerCase().startsWith('bearer ')) {
+    const nobody: Identity = undefined;
+    const payload = {
+      length: undefined,
+      content: empty(),
+      trailers: new Map(),
+      announced: [],
+      sha256: undefined,
+    };
+    return { identity: nobody, dialect: undefined, payload };
+  }
+  const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = ctx.config;
+  const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
+  const { credentials, clock, hasher } = ctx;
+  return authenticate(
+    { credentials, clock, hasher, settings },
+    incoming,
+    { path, query },
+    { virtualBucket: virtual },
+  );
+}
+
+async function* empty(): AsyncGenerator<Uint8Array> {}
+
+/** What a client is told: refusals as they are, a client that left nothing, everything else as an internal error. */
+function refusalOf(
+  ctx: Context,
+  cause: unknown,
+  { incoming, trace }: { readonly incoming: Incoming; readonly trace: Trace },
+): Refusal {
+  const fields = {
+    request_id: trace.requestId,
+    operation: trace.operation,
+    method: incoming.wire.method,
+    path: trace.path,
+  };
+  if (cause instanceof Refusal) {
+    ctx.telemetry.log('DEBUG', 'request refused', { ...fields, code: cause.code });
+    return cause;
+  }
+  if (incoming.signal.aborted) {
+    ctx.telemetry.log('DEBUG', 'client went away', { ...fields, cause });
+    return fail('RequestTimeout', { cause });
+  }
+  ctx.telemetry.log('ERROR', 'request failed', { ...fields, cause });
+  return fail('InternalError', { cause });
+}

@@ -28,3 +28,6 @@ export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a
 
 /** A fresh identifier of 128 random bits, for buckets and requests. */
 export const drawId = (random: Random): string => toHex(random.bytes(16));
+
+/** As the public service writes them: 16 upper-case hex digits. */
+export const drawRequestId = (random: Random): string => toHex(random.bytes(8)).toUpperCase();

@@ -105,6 +105,8 @@ export interface ObjectHeaders {
   readonly user?: Readonly<Record<string, string>>;
   readonly system?: Readonly<Record<string, string>>;
   readonly tags?: readonly (readonly [string, string])[];
+  /** The canned ACL, kept for the access rules. */
+  readonly acl?: string;
 }
 
 /** Live heads sort apart from marker heads and history, so that a listing reads live heads only. */

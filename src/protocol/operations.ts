@@ -16,10 +16,9 @@ export interface Operation {
   readonly action?: `s3:${string}`;
   /** Audited or not, where the method does not tell. */
   readonly audited?: boolean;
-  /**
-   * How its XML or JSON body is bounded, in bytes: read whole and verified before the handler runs.
-   * Absent: the handler reads `payload.content` itself, as a stream.
-   */
+  /** The handler reads `payload.content` itself, as a stream. All other bodies are read whole and verified first. */
+  readonly streams?: true;
+  /** The largest body in bytes of an operation that does not stream; 64 KiB unless it says more. */
   readonly bodyMax?: number;
   /** Sub-resource names that may accompany the request without choosing another row. */
   readonly with?: readonly string[];
@@ -27,31 +26,33 @@ export interface Operation {
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
+/** Nothing that a client sends whole and small needs more. */
+export const bodyMaxDefault = 64 * KiB;
 
 export const operations = {
   ListBuckets: { on: 'GET service', action: 's3:ListAllMyBuckets' },
 
-  CreateBucket: { on: 'PUT bucket', bodyMax: 64 * KiB },
+  CreateBucket: { on: 'PUT bucket' },
   DeleteBucket: { on: 'DELETE bucket' },
   HeadBucket: { on: 'HEAD bucket', action: 's3:ListBucket' },
   GetBucketLocation: { on: 'GET bucket ?location' },
   GetBucketVersioning: { on: 'GET bucket ?versioning' },
-  PutBucketVersioning: { on: 'PUT bucket ?versioning', bodyMax: 64 * KiB },
+  PutBucketVersioning: { on: 'PUT bucket ?versioning' },
   ListObjects: { on: 'GET bucket', action: 's3:ListBucket' },
   ListObjectsV2: { on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
   ListObjectVersions: { on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
   ListMultipartUploads: { on: 'GET bucket ?uploads', action: 's3:ListBucketMultipartUploads' },
   DeleteObjects: { on: 'POST bucket ?delete', action: 's3:DeleteObject', bodyMax: 4 * MiB },
 
-  PutObject: { on: 'PUT object' },
+  PutObject: { on: 'PUT object', streams: true },
   CopyObject: { on: 'PUT object +copy-source', action: 's3:PutObject' },
   GetObject: { on: 'GET object', with: ['partNumber'] },
   HeadObject: { on: 'HEAD object', action: 's3:GetObject', with: ['partNumber'] },
   DeleteObject: { on: 'DELETE object' },
   GetObjectAttributes: { on: 'GET object ?attributes' },
 
-  CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', bodyMax: 64 * KiB },
-  UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject' },
+  CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject' },
+  UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },
   UploadPartCopy: { on: 'PUT object ?uploadId ?partNumber +copy-source', action: 's3:PutObject' },
   CompleteMultipartUpload: { on: 'POST object ?uploadId', action: 's3:PutObject', bodyMax: 4 * MiB },
   AbortMultipartUpload: { on: 'DELETE object ?uploadId' },

@@ -1,0 +1,74 @@
+/** What is not the storage protocol: health and metrics, routed by path (design §7.16). */
+import { IttyRouter } from 'itty-router';
+import type { Identity } from '../auth/identity.ts';
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Wire } from '../protocol/wire.ts';
+
+export interface AreaCall {
+  readonly wire: Wire;
+  readonly identity: Identity;
+}
+
+const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
+
+/** The area that a local path lies in, or undefined for the storage protocol. */
+export const areaOf = (path: string): string | undefined => first.exec(path)?.[1];
+
+export type Areas = (path: string, call: AreaCall) => Promise<Reply>;
+
+const plain = (status: number, body: string): Reply => ({
+  status,
+  headers: [
+    ['Content-Type', 'text/plain; charset=utf-8'],
+    ['Cache-Control', 'no-store'],
+  ],
+  body,
+});
+
+export function openAreas(ctx: Context): Areas {
+  const router = IttyRouter<{ method: string; url: string } & AreaCall>();
+  router
+    .get('/healthz', () => plain(200, 'ok\n'))
+    .get('/readyz', () => ready(ctx))
+    .get('/metrics', (call) => metrics(ctx, call));
+  return async (path, call) => {
+    const { method } = call.wire;
+    const reply: Reply | undefined = await router.fetch({
+      ...call,
+      method: method === 'HEAD' ? 'GET' : method,
+      url: `http://area${path}`,
+    });
+    if (reply === undefined) throw fail('NotFound', `There is nothing at ${path}.`);
+    return reply;
+  };
+}
+
+/** Ready when metadata answers and every data cluster can be asked. */
+async function ready({ metadata, bytes, telemetry }: Context): Promise<Reply> {
+  try {
+    await metadata.now();
+    await bytes.health();
+    return plain(200, 'ready\n');
+  } catch (cause) {
+    telemetry.log('WARN', 'not ready', { cause });
+    return plain(503, 'not ready\n');
+  }
+}
+
+/** For operators, or whoever holds the token. */
+async function metrics({ telemetry, config, hasher }: Context, { wire, identity }: AreaCall): Promise<Reply> {
+  const token = config.SVC_METRICS_TOKEN;
+  const bearer = /^Bearer (.+)$/i.exec(wire.headers.get('authorization') ?? '')?.[1];
+  // Compared by digest, so that neither length nor content shows in the time it takes.
+  const isTokenRight =
+    token !== undefined && bearer !== undefined && hasher.sha256Hex(bearer) === hasher.sha256Hex(token);
+  if (!isTokenRight && !identity?.operator)
+    throw fail('AccessDenied', 'Metrics are for operators, or with SVC_METRICS_TOKEN as a bearer token.');
+  return {
+    status: 200,
+    headers: [['Content-Type', 'text/plain; version=0.0.4; charset=utf-8']],
+    body: await telemetry.metrics(),
+  };
+}

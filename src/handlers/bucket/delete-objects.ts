@@ -1,0 +1,80 @@
+/** DeleteObjects (spec "DeleteObjects"): each key on its own, partial success preserved. */
+
+import type { Context } from '../../context.ts';
+import { deleteObject } from '../../domain/delete-object.ts';
+import { inParallel } from '../../domain/in-parallel.ts';
+import { shownVersion } from '../../domain/read-object.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
+import { readXml } from '../../protocol/codec.ts';
+import { errorCatalogue } from '../../protocol/errors.ts';
+import {
+  type DeletedObject,
+  type DeleteError,
+  deleteRequest,
+  deleteResult,
+  type ObjectToDelete,
+} from '../../protocol/schemas/delete.ts';
+import type { BucketCall, HandlerOf } from '../call.ts';
+import { assertKey } from '../key.ts';
+import { defined } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+
+/** Keys worked on at once. */
+const parallel = 16;
+
+export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, call) => {
+  if (call.body.length === 0) throw fail('MissingRequestBodyError');
+  const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', call.body, {
+    maxBytes: 4 * 1024 * 1024,
+  });
+  const outcomes = await inParallel(parallel, objects, (object, i) => deleteOne(ctx, call, { object, i }));
+  return xmlReply(deleteResult, 'DeleteResult', {
+    Deleted:
+      Quiet === true ? [] : outcomes.flatMap((outcome) => ('deleted' in outcome ? [outcome.deleted] : [])),
+    Error: outcomes.flatMap((outcome) => ('error' in outcome ? [outcome.error] : [])),
+  });
+};
+
+type One = { readonly deleted: DeletedObject } | { readonly error: DeleteError };
+
+async function deleteOne(
+  ctx: Context,
+  call: BucketCall,
+  { object, i }: { readonly object: ObjectToDelete; readonly i: number },
+): Promise<One> {
+  const { Key, VersionId } = object;
+  try {
+    assertKey(Key);
+    const { version } = await deleteObject(ctx, {
+      bucket: call.bucket,
+      key: Key,
+      ...defined({ versionId: VersionId }),
+      conditions: defined({
+        ifMatch: object.ETag,
+        ifUnmodifiedSince:
+          object.LastModifiedTime === undefined ? undefined : Date.parse(object.LastModifiedTime),
+        ifSize: object.Size,
+      }),
+      owner: call.identity?.owner ?? call.bucket.owner,
+      requestId: call.requestId,
+    });
+    const marker = version?.marker
+      ? { DeleteMarker: true, DeleteMarkerVersionId: shownVersion(version) }
+      : {};
+    return { deleted: { Key, ...defined({ VersionId }), ...(call.bucket.versioning === '' ? {} : marker) } };
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) {
+      ctx.telemetry.log('ERROR', 'a key of DeleteObjects failed', {
+        request_id: call.requestId,
+        index: i,
+        cause,
+      });
+    }
+    const Code = cause instanceof Refusal ? cause.code : 'InternalError';
+    const Message =
+      cause instanceof Refusal && cause.details.message !== undefined
+        ? cause.details.message
+        : errorCatalogue[Code].message;
+    return { error: { Key, ...defined({ VersionId }), Code, Message } };
+  }
+}

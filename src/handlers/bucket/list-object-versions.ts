@@ -1,0 +1,82 @@
+/** ListObjectVersions (spec "ListObjectVersions"): versions and delete markers interleaved, newest first. */
+
+import type { Context } from '../../context.ts';
+import { everyVersion, type VersionStart } from '../../domain/listed-objects.ts';
+import { type Grouping, readPage, startBehind } from '../../domain/listing.ts';
+import { shownVersion } from '../../domain/read-object.ts';
+import { isVersionId } from '../../domain/version-ids.ts';
+import { fail } from '../../errors/refusal.ts';
+import { findVersion } from '../../metadata/objects.ts';
+import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
+import { listVersionsResult } from '../../protocol/schemas/listing.ts';
+import type { BucketCall, HandlerOf } from '../call.ts';
+import { xmlReply } from '../xml-reply.ts';
+import { commonFields, describeListed, encoderOf, groupingOf, ownerOf, prefixesOf } from './list-objects.ts';
+
+export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, call) => {
+  const { query, bucket } = call;
+  const grouping = groupingOf(call, 'max-keys');
+  const encode = encoderOf(call);
+  const KeyMarker = query.get('key-marker') ?? '';
+  const VersionIdMarker = query.get('version-id-marker') ?? '';
+  const start = await startOf(ctx, call, { grouping, KeyMarker, VersionIdMarker });
+  const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);
+  const last = page.isTruncated ? page.entries.at(-1) : undefined;
+  const next =
+    last === undefined
+      ? {}
+      : 'row' in last
+        ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: shownVersion(last.row) }
+        : { NextKeyMarker: encode(last.commonPrefix) };
+  return xmlReply(listVersionsResult, 'ListVersionsResult', {
+    Name: bucket.name,
+    Prefix: encode(grouping.prefix),
+    KeyMarker: encode(KeyMarker),
+    VersionIdMarker,
+    ...next,
+    ...commonFields(call, grouping, encode),
+    IsTruncated: page.isTruncated,
+    entries: page.entries.flatMap((entry) => ('row' in entry ? [versionEntry(call, entry.row, encode)] : [])),
+    CommonPrefixes: prefixesOf(page.entries, encode),
+  });
+};
+
+async function startOf(
+  ctx: Context,
+  { bucket }: BucketCall,
+  {
+    grouping,
+    KeyMarker,
+    VersionIdMarker,
+  }: { readonly grouping: Grouping; readonly KeyMarker: string; readonly VersionIdMarker: string },
+): Promise<VersionStart> {
+  if (VersionIdMarker === '') return KeyMarker === '' ? undefined : startBehind(KeyMarker, grouping);
+  if (KeyMarker === '') {
+    throw fail('InvalidArgument', {
+      message: 'A version-id marker cannot be specified without a key marker.',
+      elements: { ArgumentName: 'version-id-marker', ArgumentValue: VersionIdMarker },
+    });
+  }
+  if (!isVersionId(VersionIdMarker)) {
+    throw fail('InvalidArgument', {
+      message: 'Invalid version id specified',
+      elements: { ArgumentName: 'version-id-marker', ArgumentValue: VersionIdMarker },
+    });
+  }
+  if (VersionIdMarker !== 'null') return { key: KeyMarker, version: VersionIdMarker };
+  // Where the null version has gone meanwhile, the rest of the key is passed over.
+  const found = await findVersion(ctx.metadata, bucket, KeyMarker, 'null');
+  return found === undefined ? { after: KeyMarker } : { key: KeyMarker, version: found.row.version };
+}
+
+function versionEntry({ bucket }: BucketCall, row: ObjectRow, encode: (text: string) => string) {
+  const shared = {
+    Key: encode(row.key),
+    VersionId: shownVersion(row),
+    IsLatest: row.slot === headSlot,
+    Owner: ownerOf(bucket, row),
+  };
+  return row.marker
+    ? { DeleteMarker: { ...shared, LastModified: new Date(row.modified).toISOString() } }
+    : { Version: { ...shared, ...describeListed(row) } };
+}

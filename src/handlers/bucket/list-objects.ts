@@ -1,0 +1,128 @@
+/** ListObjects and ListObjectsV2 (spec "ListObjects", "ListObjectsV2"). */
+
+import type { Context } from '../../context.ts';
+import { liveObjects } from '../../domain/listed-objects.ts';
+import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listing.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { ObjectRow } from '../../metadata/tables.ts';
+import { type ListedObject, listObjectsResult, listObjectsV2Result } from '../../protocol/schemas/listing.ts';
+import type { BucketCall, HandlerOf } from '../call.ts';
+import { readToken, writeToken } from '../continuation-token.ts';
+import { quoted } from '../object/object-headers.ts';
+import { countOf, isUrlEncoded, urlEncode } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+
+/** Entries on one page (public API). */
+export const pageMax = 1000;
+
+export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
+  const { query, bucket } = call;
+  const marker = query.get('marker') ?? '';
+  const { grouping, encode, page } = await list(ctx, call, marker);
+  const last = page.entries.at(-1);
+  // The marker is the literal last entry of the page; without a delimiter clients take the last key.
+  const next =
+    page.isTruncated && grouping.delimiter !== '' && last !== undefined
+      ? { NextMarker: encode(nameOf(last)) }
+      : {};
+  return xmlReply(listObjectsResult, 'ListBucketResult', {
+    Name: bucket.name,
+    Prefix: encode(grouping.prefix),
+    Marker: encode(marker),
+    ...next,
+    ...commonFields(call, grouping, encode),
+    IsTruncated: page.isTruncated,
+    Contents: contentsOf(call, page.entries, { encode, owner: true }),
+    CommonPrefixes: prefixesOf(page.entries, encode),
+  });
+};
+
+export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
+  const { query, bucket } = call;
+  const rawToken = query.get('continuation-token');
+  const startAfter = query.get('start-after') ?? '';
+  const { grouping, encode, page } = await list(ctx, call, readToken(rawToken)?.after ?? startAfter);
+  const last = page.entries.at(-1);
+  const owner = query.get('fetch-owner') === 'true';
+  return xmlReply(listObjectsV2Result, 'ListBucketResult', {
+    Name: bucket.name,
+    Prefix: encode(grouping.prefix),
+    ...(startAfter === '' ? {} : { StartAfter: encode(startAfter) }),
+    ...(rawToken === undefined ? {} : { ContinuationToken: rawToken }),
+    ...(page.isTruncated && last !== undefined
+      ? { NextContinuationToken: writeToken({ after: nameOf(last) }) }
+      : {}),
+    KeyCount: page.entries.length,
+    ...commonFields(call, grouping, encode),
+    IsTruncated: page.isTruncated,
+    Contents: contentsOf(call, page.entries, { encode, owner }),
+    CommonPrefixes: prefixesOf(page.entries, encode),
+  });
+};
+
+async function list(ctx: Context, call: BucketCall, marker: string) {
+  const grouping = groupingOf(call, 'max-keys');
+  const encode = encoderOf(call);
+  const start = marker === '' ? undefined : startBehind(marker, grouping);
+  const page = await readPage(liveObjects(ctx, call.bucket, { prefix: grouping.prefix, start }), grouping);
+  return { grouping, encode, page };
+}
+
+export const encoderOf = (call: BucketCall): ((text: string) => string) =>
+  isUrlEncoded(call.query) ? urlEncode : (text) => text;
+
+/** Prefix, delimiter and page size of any listing. */
+export function groupingOf({ query }: BucketCall, limitName: string): Grouping {
+  const prefix = query.get('prefix') ?? '';
+  const delimiter = query.get('delimiter') ?? '';
+  if (prefix.includes('\0') || delimiter.includes('\0'))
+    throw fail('InvalidArgument', 'A key never holds NUL.');
+  return { prefix, delimiter, limit: countOf(query, limitName, { fallback: pageMax, max: pageMax }) };
+}
+
+export function commonFields({ query }: BucketCall, grouping: Grouping, encode: (text: string) => string) {
+  return {
+    MaxKeys: grouping.limit,
+    ...(grouping.delimiter === '' ? {} : { Delimiter: encode(grouping.delimiter) }),
+    ...(isUrlEncoded(query) ? { EncodingType: 'url' as const } : {}),
+  };
+}
+
+const nameOf = (entry: Entry<ObjectRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
+
+function contentsOf(
+  { bucket }: BucketCall,
+  entries: readonly Entry<ObjectRow>[],
+  { encode, owner }: { readonly encode: (text: string) => string; readonly owner: boolean },
+): ListedObject[] {
+  return entries.flatMap((entry) =>
+    'row' in entry
+      ? [
+          {
+            Key: encode(entry.row.key),
+            ...describeListed(entry.row),
+            ...(owner ? { Owner: { ID: entry.row.owner, DisplayName: ownerName(bucket, entry.row) } } : {}),
+          },
+        ]
+      : [],
+  );
+}
+
+const ownerName = (bucket: BucketCall['bucket'], row: ObjectRow): string =>
+  row.owner === bucket.owner ? bucket.ownerName : row.owner;
+export const ownerOf = (bucket: BucketCall['bucket'], row: ObjectRow) => ({
+  ID: row.owner,
+  DisplayName: ownerName(bucket, row),
+});
+
+export const describeListed = (row: ObjectRow) => ({
+  LastModified: new Date(row.modified).toISOString(),
+  ETag: quoted(row.etag),
+  ChecksumAlgorithm: row.checksum === undefined ? [] : [row.checksum.algorithm],
+  ...(row.checksum === undefined ? {} : { ChecksumType: row.checksum.type }),
+  Size: row.size,
+  StorageClass: row.storageClass,
+});
+
+export const prefixesOf = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>
+  entries.flatMap((entry) => ('row' in entry ? [] : [{ Prefix: encode(entry.commonPrefix) }]));

@@ -1,0 +1,96 @@
+/** What a request says about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
+import { type ChecksumAlgorithm, type Claims, checksumAlgorithms, digestBytes } from '../domain/digests.ts';
+import { fail } from '../errors/refusal.ts';
+import { dialects } from '../protocol/dialect.ts';
+import { type Call, header } from './call.ts';
+import { defined } from './parameters.ts';
+
+type Request = Pick<Call, 'wire' | 'dialect' | 'payload'>;
+
+/** @param fallback the algorithm to compute when the request names none */
+export function claimsOf(call: Request, fallback?: ChecksumAlgorithm): Claims {
+  const md5 = call.wire.headers.get('content-md5');
+  if (md5 !== undefined && !isDigest(md5, 16)) {
+    throw fail('InvalidDigest', {
+      message: 'The Content-MD5 you specified is not the base64 of 16 bytes.',
+      elements: { 'Content-MD5': md5 },
+    });
+  }
+  const checksum = checksumOf(call) ?? (fallback && { algorithm: fallback, value: () => undefined });
+  return defined({ md5, checksum });
+}
+
+function checksumOf(call: Request): Claims['checksum'] {
+  const given = claimedChecksum(call);
+  const trailed = call.payload.announced.flatMap((name) => {
+    const algorithm = algorithmOfTrailer(name);
+    return algorithm === undefined ? [] : [{ algorithm, name }];
+  });
+  if ((given === undefined ? 0 : 1) + trailed.length > 1) {
+    throw fail(
+      'InvalidRequest',
+      'Expecting a single checksum header or trailer. Multiple checksum types are not allowed.',
+    );
+  }
+  const declared = header(call, 'sdk-checksum-algorithm')?.toUpperCase();
+  if (declared !== undefined && given === undefined && trailed.length === 0) {
+    throw fail(
+      'InvalidRequest',
+      `The sdk-checksum-algorithm header names ${declared}, but no corresponding checksum header or trailer was found.`,
+    );
+  }
+  const [trailer] = trailed;
+  if (trailer !== undefined) {
+    return {
+      algorithm: trailer.algorithm,
+      value: () => valid(call.payload.trailers.get(trailer.name), trailer.algorithm),
+    };
+  }
+  return given && { algorithm: given.algorithm, value: () => given.value };
+}
+
+/** The checksum given in a header, if any. @throws InvalidRequest when malformed or more than one */
+export function claimedChecksum(
+  call: Pick<Call, 'wire' | 'dialect'>,
+): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
+  const found = checksumAlgorithms.flatMap((algorithm) => {
+    const value = valid(header(call, `checksum-${algorithm.toLowerCase()}`), algorithm);
+    return value === undefined ? [] : [{ algorithm, value }];
+  });
+  if (found.length > 1) {
+    throw fail(
+      'InvalidRequest',
+      'Expecting a single checksum header. Multiple checksum types are not allowed.',
+    );
+  }
+  return found[0];
+}
+
+function valid(value: string | undefined, algorithm: ChecksumAlgorithm): string | undefined {
+  // A completed composite checksum may carry `-<parts>`.
+  if (value === undefined || isDigest(value.replace(/-\d{1,5}$/, ''), digestBytes[algorithm])) return value;
+  throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
+}
+
+function algorithmOfTrailer(name: string): ChecksumAlgorithm | undefined {
+  return checksumAlgorithms.find((algorithm) =>
+    dialects.some(({ headerPrefix }) => name === `${headerPrefix}checksum-${algorithm.toLowerCase()}`),
+  );
+}
+
+/** Whether a text is the base64 of exactly so many bytes. */
+const isDigest = (text: string, bytes: number): boolean =>
+  text.length === Math.ceil(bytes / 3) * 4 &&
+  /^[A-Za-z0-9+/]+={0,2}$/.test(text) &&
+  atobLength(text) === bytes;
+const atobLength = (text: string): number =>
+  (text.length / 4) * 3 - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
+
+/** The algorithm named by a header such as `checksum-algorithm`. */
+export function algorithmOf(raw: string | undefined, name: string): ChecksumAlgorithm | undefined {
+  if (raw === undefined) return undefined;
+  const found = checksumAlgorithms.find((algorithm) => algorithm === raw.toUpperCase());
+  if (found === undefined)
+    throw fail('InvalidRequest', `${name} must be one of ${checksumAlgorithms.join(', ')}, not "${raw}"`);
+  return found;
+}

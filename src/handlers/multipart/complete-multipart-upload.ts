@@ -1,0 +1,90 @@
+/** CompleteMultipartUpload (spec "CompleteMultipartUpload", design §7.11). */
+import { completeUpload } from '../../domain/complete-upload.ts';
+import { checksumAlgorithms } from '../../domain/digests.ts';
+import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/part-list.ts';
+import { fail } from '../../errors/refusal.ts';
+import { readXml } from '../../protocol/codec.ts';
+import {
+  type CompletedPart,
+  completeMultipartUpload,
+  completeMultipartUploadResult,
+} from '../../protocol/schemas/multipart.ts';
+import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
+import { claimedChecksum } from '../claims.ts';
+import { checksumFieldsOf } from '../object/checksum-fields.ts';
+import { writeConditions } from '../object/conditions.ts';
+import { quoted } from '../object/object-headers.ts';
+import { defined } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+import { uploadNameOf } from './upload-name.ts';
+
+export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, call) => {
+  const { bucket, key, requestId, signal } = call;
+  const result = await completeUpload(ctx, {
+    name: uploadNameOf(call),
+    parts: partsOf(call),
+    claims: claimsOf(call),
+    conditions: writeConditions(call),
+    requestId,
+    signal,
+  });
+  const headers: HeaderPair[] =
+    bucket.versioning === '' ? [] : [['*-version-id', result.isNull ? 'null' : result.version]];
+  return xmlReply(
+    completeMultipartUploadResult,
+    'CompleteMultipartUploadResult',
+    {
+      Location: locationOf(call),
+      Bucket: bucket.name,
+      Key: key,
+      ETag: quoted(result.etag),
+      ...checksumFieldsOf(result.checksum),
+    },
+    headers,
+  );
+};
+
+const locationOf = ({ wire, bucketName, key }: BucketCall): string =>
+  `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}/${bucketName}/${encodeURI(key)}`;
+
+function partsOf({ body }: BucketCall): ListedPart[] {
+  if (body.length === 0) throw fail('MissingRequestBodyError');
+  const { Part } = readXml(completeMultipartUpload, 'CompleteMultipartUpload', body, {
+    maxBytes: 4 * 1024 * 1024,
+  });
+  return Part.map((part) => {
+    if (part.PartNumber < 1 || part.PartNumber > partNumberMax) {
+      throw fail('InvalidPart', { elements: { PartNumber: part.PartNumber, ETag: part.ETag } });
+    }
+    return {
+      number: part.PartNumber,
+      etag: part.ETag.replace(/^"(.*)"$/, '$1').toLowerCase(),
+      checksums: checksumsOf(part),
+    };
+  });
+}
+
+const checksumsOf = (part: CompletedPart): ListedPart['checksums'] =>
+  Object.fromEntries(
+    checksumAlgorithms.flatMap((algorithm) => {
+      const value = part[`Checksum${algorithm}`];
+      return value === undefined ? [] : [[algorithm, value] as const];
+    }),
+  );
+
+function claimsOf(call: BucketCall): ObjectClaims {
+  const rawSize = header(call, 'mp-object-size');
+  if (rawSize !== undefined && !/^\d{1,15}$/.test(rawSize)) {
+    throw fail('InvalidArgument', {
+      message: 'mp-object-size must be a number of bytes',
+      elements: { ArgumentName: 'mp-object-size', ArgumentValue: rawSize },
+    });
+  }
+  const rawType = header(call, 'checksum-type')?.toUpperCase();
+  const checksumType = rawType === 'FULL_OBJECT' || rawType === 'COMPOSITE' ? rawType : undefined;
+  return defined({
+    size: rawSize === undefined ? undefined : Number(rawSize),
+    checksum: claimedChecksum(call),
+    checksumType,
+  });
+}

@@ -1,0 +1,67 @@
+/** CreateMultipartUpload (spec "CreateMultipartUpload"): opens a session bound to its cluster. */
+
+import type { ChecksumAlgorithm } from '../../domain/digests.ts';
+import { defaultChecksumType } from '../../domain/part-list.ts';
+import { createUpload } from '../../domain/upload-session.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Checksum } from '../../metadata/tables.ts';
+import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
+import { type Call, type HandlerOf, type HeaderPair, header } from '../call.ts';
+import { algorithmOf } from '../claims.ts';
+import { objectHeadersOf } from '../object/object-headers.ts';
+import { storageClassOf } from '../object/storage-class.ts';
+import { defined } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+
+export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, call) => {
+  const { bucket, key, requestId, identity } = call;
+  const checksumAlgorithm = algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm');
+  const checksumType = checksumTypeOf(call, checksumAlgorithm);
+  const { uploadId } = await createUpload(ctx, {
+    bucket,
+    key,
+    requestId,
+    storageClass: storageClassOf(call),
+    headers: objectHeadersOf(call),
+    owner: identity?.owner ?? bucket.owner,
+    initiator: identity?.owner ?? bucket.owner,
+    ...defined({ checksumAlgorithm, checksumType }),
+  });
+  const headers: HeaderPair[] = [];
+  if (checksumAlgorithm !== undefined) headers.push(['*-checksum-algorithm', checksumAlgorithm]);
+  if (checksumType !== undefined) headers.push(['*-checksum-type', checksumType]);
+  return xmlReply(
+    initiateMultipartUploadResult,
+    'InitiateMultipartUploadResult',
+    { Bucket: bucket.name, Key: key, UploadId: uploadId },
+    headers,
+  );
+};
+
+/** CRCs can cover the whole object, hashes only be composed; CRC64NVME always covers the whole (public API). */
+export function checksumTypeOf(
+  call: Call,
+  algorithm: ChecksumAlgorithm | undefined,
+): Checksum['type'] | undefined {
+  const raw = header(call, 'checksum-type')?.toUpperCase();
+  if (raw === undefined) return algorithm && defaultChecksumType(algorithm);
+  if (raw !== 'FULL_OBJECT' && raw !== 'COMPOSITE') {
+    throw fail(
+      'InvalidRequest',
+      `Value for the checksum-type header is invalid: "${raw}" is neither COMPOSITE nor FULL_OBJECT.`,
+    );
+  }
+  if (algorithm === undefined)
+    throw fail(
+      'InvalidRequest',
+      'The checksum-type header can only be used with the checksum-algorithm header.',
+    );
+  const isHash = algorithm === 'SHA1' || algorithm === 'SHA256';
+  if ((isHash && raw === 'FULL_OBJECT') || (algorithm === 'CRC64NVME' && raw === 'COMPOSITE')) {
+    throw fail(
+      'InvalidRequest',
+      `The ${raw} checksum type cannot be used with the ${algorithm} checksum algorithm.`,
+    );
+  }
+  return raw;
+}

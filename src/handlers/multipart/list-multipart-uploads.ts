@@ -1,0 +1,79 @@
+/** ListMultipartUploads (spec "ListMultipartUploads"): the open sessions by key, then by age. */
+
+import type { Context } from '../../context.ts';
+import { type Grouping, type Listed, readPage, startBehind } from '../../domain/listing.ts';
+import { prefixRange } from '../../metadata/prefix.ts';
+import type { UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
+import { uploadsIn } from '../../metadata/uploads.ts';
+import type { Cursor } from '../../ports/metadata-store.ts';
+import type { Infer } from '../../protocol/codec.ts';
+import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/common.ts';
+import { listMultipartUploadsResult } from '../../protocol/schemas/multipart.ts';
+import { encoderOf, groupingOf, prefixesOf } from '../bucket/list-objects.ts';
+import type { BucketCall, HandlerOf } from '../call.ts';
+import { isUrlEncoded } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+
+export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ctx, call) => {
+  const { query, bucket } = call;
+  const grouping = groupingOf(call, 'max-uploads');
+  const encode = encoderOf(call);
+  const KeyMarker = query.get('key-marker') ?? '';
+  // Without a key marker the upload-id marker is ignored (public API).
+  const UploadIdMarker = KeyMarker === '' ? '' : (query.get('upload-id-marker') ?? '');
+  const page = await readPage(openUploads(ctx, call, { grouping, KeyMarker, UploadIdMarker }), grouping);
+  const last = page.isTruncated ? page.entries.at(-1) : undefined;
+  return xmlReply(listMultipartUploadsResult, 'ListMultipartUploadsResult', {
+    Bucket: bucket.name,
+    KeyMarker: encode(KeyMarker),
+    UploadIdMarker,
+    ...(last === undefined
+      ? {}
+      : 'row' in last
+        ? { NextKeyMarker: encode(last.row.key), NextUploadIdMarker: last.row.uploadId }
+        : { NextKeyMarker: encode(last.commonPrefix) }),
+    Prefix: encode(grouping.prefix),
+    ...(grouping.delimiter === '' ? {} : { Delimiter: encode(grouping.delimiter) }),
+    ...(isUrlEncoded(query) ? { EncodingType: 'url' as const } : {}),
+    MaxUploads: grouping.limit,
+    IsTruncated: page.isTruncated,
+    Upload: page.entries.flatMap((entry) => ('row' in entry ? [describe(entry.row, encode)] : [])),
+    CommonPrefixes: prefixesOf(page.entries, encode),
+  });
+};
+
+interface Marker {
+  readonly grouping: Grouping;
+  readonly KeyMarker: string;
+  readonly UploadIdMarker: string;
+}
+
+function openUploads({ metadata }: Context, { bucket }: BucketCall, at: Marker): Listed<UploadIndexRow> {
+  const cursor = metadata.scan(uploadsIn(bucket.id), prefixRange('key', at.grouping.prefix));
+  if (at.KeyMarker !== '') begin(cursor, at);
+  return {
+    next: async (count) => (await cursor.next(count)).map(({ row }) => row),
+    leap: (key) => cursor.seek({ key }),
+    keyOf: (row) => row.key,
+  };
+}
+
+function begin(cursor: Cursor<typeof uploadIndex>, { grouping, KeyMarker, UploadIdMarker }: Marker): void {
+  const start = UploadIdMarker === '' ? startBehind(KeyMarker, grouping) : undefined;
+  if (start === undefined) cursor.seek({ key: KeyMarker, uploadId: UploadIdMarker }, { past: true });
+  else if ('from' in start) cursor.seek({ key: start.from });
+  else cursor.seek({ key: start.after }, { past: true });
+}
+
+const describe = (row: UploadIndexRow, encode: (text: string) => string) => ({
+  Key: encode(row.key),
+  UploadId: row.uploadId,
+  Initiator: { ID: row.initiator, DisplayName: row.initiator },
+  Owner: { ID: row.owner, DisplayName: row.owner },
+  StorageClass: row.storageClass,
+  Initiated: new Date(row.initiated).toISOString(),
+  ...(row.checksumAlgorithm === undefined
+    ? {}
+    : { ChecksumAlgorithm: row.checksumAlgorithm as Infer<typeof checksumAlgorithm> }),
+  ...(row.checksumType === undefined ? {} : { ChecksumType: row.checksumType as Infer<typeof checksumType> }),
+});

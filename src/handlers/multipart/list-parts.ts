@@ -1,0 +1,49 @@
+/** ListParts (spec "ListParts"). */
+import { openUploading } from '../../domain/upload-session.ts';
+import { partsOf } from '../../metadata/uploads.ts';
+import { listPartsResult } from '../../protocol/schemas/multipart.ts';
+import type { HandlerOf } from '../call.ts';
+import { partChecksumFields } from '../object/checksum-fields.ts';
+import { quoted } from '../object/object-headers.ts';
+import { countOf, defined } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+import { uploadNameOf } from './upload-name.ts';
+
+const partsMax = 1000;
+
+export const ListParts: HandlerOf<'ListParts'> = async (ctx, call) => {
+  const name = uploadNameOf(call);
+  const { session } = (await openUploading(ctx, name)).row;
+  const MaxParts = countOf(call.query, 'max-parts', { fallback: partsMax, max: partsMax });
+  const PartNumberMarker = countOf(call.query, 'part-number-marker', { fallback: 0, max: 2 ** 31 - 1 });
+  const found =
+    MaxParts === 0 ? [] : await partsOf(ctx.metadata, name.uploadId, PartNumberMarker).next(MaxParts + 1);
+  const page = found.slice(0, MaxParts);
+  const last = page.at(-1)?.row.part;
+  return xmlReply(listPartsResult, 'ListPartsResult', {
+    Bucket: call.bucket.name,
+    Key: call.key,
+    UploadId: name.uploadId,
+    Initiator: { ID: session.initiator, DisplayName: session.initiator },
+    Owner: { ID: session.owner, DisplayName: session.owner },
+    StorageClass: session.storageClass,
+    ...defined({ ChecksumAlgorithm: session.checksumAlgorithm, ChecksumType: session.checksumType }),
+    PartNumberMarker,
+    ...defined({ NextPartNumberMarker: last }),
+    MaxParts,
+    IsTruncated: found.length > page.length,
+    Part: page.flatMap(({ row: { part, stored } }) =>
+      stored === undefined
+        ? []
+        : [
+            {
+              PartNumber: part,
+              LastModified: new Date(stored.modified).toISOString(),
+              ETag: quoted(stored.etag),
+              Size: stored.extent.size,
+              ...partChecksumFields(stored.checksum?.algorithm, stored.checksum?.value),
+            },
+          ],
+    ),
+  });
+};

@@ -1,0 +1,22 @@
+/** Which upload and part a request names. */
+import { partNumberMax } from '../../domain/part-list.ts';
+import type { UploadName } from '../../domain/upload-session.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { BucketCall } from '../call.ts';
+
+export const uploadNameOf = ({ bucket, key, query }: BucketCall): UploadName => ({
+  bucket,
+  key,
+  uploadId: query.get('uploadId') ?? '',
+});
+
+/** @throws InvalidArgument outside 1…10000 */
+export function partNumberOf({ query }: BucketCall): number {
+  const raw = query.get('partNumber') ?? '';
+  const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
+  if (number >= 1 && number <= partNumberMax) return number;
+  throw fail('InvalidArgument', {
+    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
+    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
+  });
+}

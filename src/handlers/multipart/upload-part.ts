@@ -1,0 +1,87 @@
+/** UploadPart and UploadPartCopy (spec "UploadPart", "UploadPartCopy"). */
+import { readObject, type Slice, shownVersion } from '../../domain/read-object.ts';
+import type { Content } from '../../domain/store-bytes.ts';
+import { contentMax } from '../../domain/store-bytes.ts';
+import { writePart } from '../../domain/upload-part.ts';
+import { openUploading } from '../../domain/upload-session.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
+import { copyPartResult } from '../../protocol/schemas/copy.ts';
+import { type HandlerOf, type HeaderPair, header } from '../call.ts';
+import { partChecksumFields } from '../object/checksum-fields.ts';
+import { openCopySource } from '../object/copy-source.ts';
+import { quoted, refuseUnbuilt } from '../object/object-headers.ts';
+import { contentOf } from '../object/write-content.ts';
+import { defined } from '../parameters.ts';
+import { emptyReply, xmlReply } from '../xml-reply.ts';
+import { partNumberOf, uploadNameOf } from './upload-name.ts';
+
+export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, call) => {
+  const { requestId, signal } = call;
+  const name = uploadNameOf(call);
+  const part = partNumberOf(call);
+  refuseUnbuilt(call);
+  const found = await openUploading(ctx, name);
+  const { session } = found.row;
+  const content = contentOf(call, session.checksumAlgorithm);
+  refuseOtherAlgorithm(session, content);
+  const stored = await writePart(ctx, found, { name, part, requestId, signal }, content);
+  const headers: HeaderPair[] = [['ETag', quoted(stored.etag)]];
+  if (stored.checksum !== undefined)
+    headers.push([`*-checksum-${stored.checksum.algorithm.toLowerCase()}`, stored.checksum.value]);
+  return emptyReply(200, headers);
+};
+
+/** A session that names an algorithm takes no other (public API). */
+function refuseOtherAlgorithm({ checksumAlgorithm }: UploadSession, { claims }: Content): void {
+  const actual = claims.checksum?.algorithm;
+  if (checksumAlgorithm === undefined || actual === undefined || actual === checksumAlgorithm) return;
+  throw fail(
+    'InvalidRequest',
+    `Checksum Type mismatch occurred, expected checksum Type: ${checksumAlgorithm.toLowerCase()}, actual checksum Type: ${actual.toLowerCase()}`,
+  );
+}
+
+export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, call) => {
+  const { requestId, signal } = call;
+  const name = uploadNameOf(call);
+  const part = partNumberOf(call);
+  const found = await openUploading(ctx, name);
+  const { bucket, row } = await openCopySource(ctx, call);
+  const slice = copyRange(header(call, 'copy-source-range'), row.size);
+  const length = slice.end - slice.start + 1;
+  if (length > contentMax)
+    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
+  const algorithm = found.row.session.checksumAlgorithm;
+  const stored = await writePart(
+    ctx,
+    found,
+    { name, part, requestId, signal },
+    {
+      source: readObject(ctx, row, slice, signal),
+      length,
+      claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
+    },
+  );
+  const headers: HeaderPair[] =
+    bucket.versioning === '' ? [] : [['*-copy-source-version-id', shownVersion(row)]];
+  return xmlReply(copyPartResult, 'CopyPartResult', partResult(stored), headers);
+};
+
+const partResult = (stored: StoredPart) => ({
+  LastModified: new Date(stored.modified).toISOString(),
+  ETag: quoted(stored.etag),
+  ...partChecksumFields(stored.checksum?.algorithm, stored.checksum?.value),
+});
+
+/** `bytes=lo-hi` with lo <= hi < size, parsed strictly (spec "UploadPartCopy"). */
+export function copyRange(raw: string | undefined, size: number): Slice {
+  if (raw === undefined) return { start: 0, end: size - 1 };
+  const [, low = '', high = ''] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(raw) ?? [];
+  if (low !== '' && Number(low) <= Number(high) && Number(high) < size)
+    return { start: Number(low), end: Number(high) };
+  throw fail('InvalidArgument', {
+    message: `The copy-source-range value must be of the form bytes=first-last where first <= last < ${size}, the size of the source`,
+    elements: { ArgumentName: 'copy-source-range', ArgumentValue: raw },
+  });
+}

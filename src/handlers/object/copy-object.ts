@@ -1,0 +1,108 @@
+/** CopyObject (spec "CopyObject"): a new object from the bytes of another; chunks are never shared. */
+import { readObject, shownVersion } from '../../domain/read-object.ts';
+import { contentMax } from '../../domain/store-bytes.ts';
+import { writeObject } from '../../domain/write-object.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
+import { copyObjectResult } from '../../protocol/schemas/copy.ts';
+import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
+import { algorithmOf } from '../claims.ts';
+import { defined } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+import { checksumFieldsOf } from './checksum-fields.ts';
+import { writeConditions } from './conditions.ts';
+import { openCopySource } from './copy-source.ts';
+import { objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
+import { storageClassOf } from './storage-class.ts';
+
+export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
+  const { bucket, key, requestId, signal } = call;
+  const source = await openCopySource(ctx, call);
+  const { row } = source;
+  if (row.size > contentMax) {
+    throw fail(
+      'InvalidRequest',
+      'The specified copy source is larger than the maximum allowable size for a copy source: 5368709120',
+    );
+  }
+  const directives = {
+    metadata: directive(call, 'metadata-directive'),
+    tagging: directive(call, 'tagging-directive'),
+  };
+  refuseNoChange(call, source.bucket.id, row, directives.metadata);
+  const algorithm =
+    algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
+  const written = await writeObject(
+    ctx,
+    {
+      bucket,
+      key,
+      storageClass: storageClassOf(call),
+      headers: copiedHeaders(objectHeadersOf(call), row.headers, directives),
+      owner: call.identity?.owner ?? bucket.owner,
+      conditions: writeConditions(call),
+      requestId,
+      signal,
+    },
+    {
+      source: row.size === 0 ? empty() : readObject(ctx, row, { start: 0, end: row.size - 1 }, signal),
+      length: row.size,
+      claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
+    },
+  );
+  const headers: HeaderPair[] = [...versionHeader(call, written.row)];
+  if (source.bucket.versioning !== '') headers.push(['*-copy-source-version-id', shownVersion(row)]);
+  const { etag, modified, checksum } = written.row;
+  const result = {
+    LastModified: new Date(modified).toISOString(),
+    ETag: quoted(etag),
+    ...checksumFieldsOf(checksum),
+  };
+  return xmlReply(copyObjectResult, 'CopyObjectResult', result, headers);
+};
+
+async function* empty(): AsyncGenerator<Uint8Array> {}
+
+type Directive = 'COPY' | 'REPLACE';
+
+function directive(call: BucketCall, name: string): Directive {
+  const raw = header(call, name);
+  if (raw === undefined || raw === 'COPY') return 'COPY';
+  if (raw === 'REPLACE') return raw;
+  throw fail('InvalidArgument', {
+    message: `Unknown ${name}: it is COPY or REPLACE`,
+    elements: { ArgumentName: name, ArgumentValue: raw },
+  });
+}
+
+function copiedHeaders(
+  given: ObjectHeaders,
+  source: ObjectHeaders,
+  directives: { readonly metadata: Directive; readonly tagging: Directive },
+): ObjectHeaders {
+  const described = directives.metadata === 'REPLACE' ? given : source;
+  // A redirect is never copied: it is the new object's own (public API).
+  const { 'website-redirect-location': _, ...kept } = described.system ?? {};
+  const redirect = given.system?.['website-redirect-location'];
+  const system = redirect === undefined ? kept : { ...kept, 'website-redirect-location': redirect };
+  const tags = directives.tagging === 'REPLACE' ? given.tags : source.tags;
+  return defined({
+    system: Object.keys(system).length > 0 ? system : undefined,
+    user: described.user,
+    tags,
+    acl: given.acl,
+  });
+}
+
+/** A copy onto itself must change something (public API). */
+function refuseNoChange(call: BucketCall, sourceBucketId: string, row: ObjectRow, metadata: Directive): void {
+  const isSelf = sourceBucketId === call.bucket.id && row.key === call.key;
+  if (!isSelf || metadata === 'REPLACE') return;
+  const isCurrent = row.slot === '~';
+  const changes = ['storage-class', 'website-redirect-location', 'tagging-directive'];
+  if (!isCurrent || changes.some((name) => header(call, name) !== undefined)) return;
+  throw fail(
+    'InvalidRequest',
+    "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.",
+  );
+}

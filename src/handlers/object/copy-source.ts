@@ -1,0 +1,60 @@
+/** The `copy-source` header: which version of which object, and that the caller may read it (public API "CopyObject"). */
+
+import { authorize } from '../../auth/authorize.ts';
+import type { Context } from '../../context.ts';
+import { openBucket } from '../../domain/buckets.ts';
+import { checkCopySource } from '../../domain/conditions.ts';
+import { findObject } from '../../domain/read-object.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { percentDecode } from '../../protocol/wire.ts';
+import { type Call, header } from '../call.ts';
+import { sourceConditions } from './conditions.ts';
+
+export interface CopySource {
+  readonly bucket: BucketRow;
+  readonly row: ObjectRow;
+}
+
+/** `/bucket/key?versionId=id`, percent-encoded; the leading slash may be missing. */
+export function parseCopySource(raw: string): {
+  readonly bucket: string;
+  readonly key: string;
+  readonly versionId?: string;
+} {
+  const at = raw.indexOf('?versionId=');
+  const path = percentDecode(at < 0 ? raw : raw.slice(0, at)).replace(/^\//, '');
+  const slash = path.indexOf('/');
+  if (slash <= 0 || slash === path.length - 1) {
+    throw fail('InvalidArgument', {
+      message: 'Copy Source must mention the source bucket and key: sourcebucket/sourcekey',
+      elements: { ArgumentName: 'copy-source', ArgumentValue: raw },
+    });
+  }
+  const source = { bucket: path.slice(0, slash), key: path.slice(slash + 1) };
+  return at < 0 ? source : { ...source, versionId: percentDecode(raw.slice(at + '?versionId='.length)) };
+}
+
+/** Finds the source and checks the caller's right to it and the conditions on it. */
+export async function openCopySource(ctx: Context, call: Call): Promise<CopySource> {
+  const source = parseCopySource(header(call, 'copy-source') ?? '');
+  const bucket = await openBucket(ctx, source.bucket);
+  authorize(call.identity, {
+    action: 's3:GetObject',
+    bucket,
+    expectedOwner: header(call, 'source-expected-bucket-owner'),
+  });
+  const row = await findObject(ctx, bucket, source).catch((cause: unknown) => {
+    throw isMarkerRefusal(cause)
+      ? fail(
+          'InvalidRequest',
+          'The source of a copy request may not specifically refer to a delete marker by version id.',
+        )
+      : cause;
+  });
+  checkCopySource(sourceConditions(call), row);
+  return { bucket, row };
+}
+
+const isMarkerRefusal = (cause: unknown): boolean =>
+  typeof cause === 'object' && cause !== null && 'code' in cause && cause.code === 'MethodNotAllowed';

@@ -1,0 +1,26 @@
+/** DeleteObject (spec "DeleteObject", "Versioning"). */
+import { deleteObject } from '../../domain/delete-object.ts';
+import { shownVersion } from '../../domain/read-object.ts';
+import type { HandlerOf, HeaderPair } from '../call.ts';
+import { defined } from '../parameters.ts';
+import { emptyReply } from '../xml-reply.ts';
+import { deleteConditions } from './conditions.ts';
+
+export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
+  const { bucket, key, requestId } = call;
+  const versionId = call.query.get('versionId');
+  const { version } = await deleteObject(ctx, {
+    bucket,
+    key,
+    ...defined({ versionId }),
+    conditions: deleteConditions(call),
+    owner: call.identity?.owner ?? bucket.owner,
+    requestId,
+  });
+  const headers: HeaderPair[] = [];
+  if (version?.marker) headers.push(['*-delete-marker', 'true']);
+  if (version !== undefined && bucket.versioning !== '')
+    headers.push(['*-version-id', shownVersion(version)]);
+  else if (versionId !== undefined) headers.push(['*-version-id', versionId]);
+  return emptyReply(204, headers);
+};

@@ -1,0 +1,123 @@
+/** GetObject and HeadObject: one path, with and without a body (spec "GetObject", "HeadObject"). */
+
+import type { Context } from '../../context.ts';
+import { checkRead } from '../../domain/conditions.ts';
+import { findObject, findPart, readObject, type Slice } from '../../domain/read-object.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { ObjectRow } from '../../metadata/tables.ts';
+import type { Reply, ReplyBody } from '../../protocol/reply.ts';
+import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
+import { dateOf } from '../parameters.ts';
+import { emptyReply } from '../xml-reply.ts';
+import { readConditions } from './conditions.ts';
+import { checksumHeaders, describeObject, quoted, versionHeader } from './object-headers.ts';
+import { parseRange } from './range.ts';
+
+/** Contents up to this size are read before the reply begins: one write, and an error can still be told. */
+const eagerMax = 64 * 1024;
+
+export const GetObject: HandlerOf<'GetObject'> = (ctx, call) => answer(ctx, call, true);
+export const HeadObject: HandlerOf<'HeadObject'> = (ctx, call) => answer(ctx, call, false);
+
+async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promise<Reply> {
+  const { bucket, key, query } = call;
+  const row = await findObject(ctx, bucket, { key, versionId: query.get('versionId') });
+  if (checkRead(readConditions(call), row) === 'not-modified') {
+    const headers: HeaderPair[] = [
+      ['ETag', quoted(row.etag)],
+      ['Last-Modified', new Date(row.modified).toUTCString()],
+    ];
+    return emptyReply(304, [...headers, ...versionHeader(call, row)]);
+  }
+  const { slice, headers } = await choose(ctx, call, row);
+  const whole = { start: 0, end: row.size - 1 };
+  const { start, end } = slice ?? whole;
+  const describing: HeaderPair[] = [
+    ...describeObject(call, row),
+    ...headers,
+    ['Content-Length', String(end - start + 1)],
+  ];
+  if (slice !== undefined) describing.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
+  const reply = { status: slice === undefined ? 200 : 206, headers: describing };
+  if (!withBody || end < start) return reply;
+  return { ...reply, body: await bodyOf(ctx, row, { start, end }, call.signal) };
+}
+
+interface Chosen {
+  /** Undefined for the whole content. */
+  readonly slice: Slice | undefined;
+  readonly headers: readonly HeaderPair[];
+}
+
+/** The part, the range or all of it. A range shows no checksum: that one is of the whole (spec "GetObject"). */
+async function choose(ctx: Context, call: BucketCall, row: ObjectRow): Promise<Chosen> {
+  const range = call.wire.headers.get('range');
+  const partNumber = call.query.get('partNumber');
+  if (partNumber !== undefined) {
+    if (range !== undefined) {
+      throw fail('InvalidRequest', 'Cannot specify both Range header and partNumber query parameter');
+    }
+    return choosePart(ctx, call, row, partNumberOf(partNumber));
+  }
+  const slice = isRangeValid(call, row) ? parseRange(range, row.size) : undefined;
+  return { slice, headers: slice === undefined ? wholeChecksum(call, row) : [] };
+}
+
+/** If-Range: the range counts only while the object is the one that the client has a piece of. */
+function isRangeValid({ wire }: BucketCall, row: ObjectRow): boolean {
+  const condition = wire.headers.get('if-range');
+  if (condition === undefined) return true;
+  if (condition.includes('"')) return condition.trim() === quoted(row.etag);
+  const date = dateOf(condition);
+  return date === undefined
+    ? condition.trim() === row.etag
+    : Math.floor(row.modified / 1000) <= Math.floor(date / 1000);
+}
+
+export const partNumberMax = 10_000;
+
+function partNumberOf(raw: string): number {
+  const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
+  if (number >= 1 && number <= partNumberMax) return number;
+  throw fail('InvalidArgument', {
+    message: `partNumber must be an integer between 1 and ${partNumberMax}`,
+    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
+  });
+}
+
+async function choosePart(ctx: Context, call: BucketCall, row: ObjectRow, number: number): Promise<Chosen> {
+  const found = await findPart(ctx, row, number);
+  if (found === undefined) {
+    if (number !== 1)
+      throw fail('InvalidPart', `Part ${number} does not exist: the object was not uploaded in parts.`);
+    return {
+      slice: row.size === 0 ? undefined : { start: 0, end: row.size - 1 },
+      headers: wholeChecksum(call, row),
+    };
+  }
+  const { part, partCount, start, end } = found;
+  const headers: HeaderPair[] = [['*-mp-parts-count', String(partCount)]];
+  if (wantsChecksum(call) && row.checksum !== undefined && part.checksum !== undefined) {
+    headers.push([`*-checksum-${row.checksum.algorithm.toLowerCase()}`, part.checksum]);
+  }
+  return { slice: end < start ? undefined : { start, end }, headers };
+}
+
+const wantsChecksum = (call: BucketCall): boolean =>
+  header(call, 'checksum-mode')?.toUpperCase() === 'ENABLED';
+const wholeChecksum = (call: BucketCall, row: ObjectRow): HeaderPair[] =>
+  wantsChecksum(call) ? checksumHeaders(row.checksum) : [];
+
+async function bodyOf(ctx: Context, row: ObjectRow, slice: Slice, signal: AbortSignal): Promise<ReplyBody> {
+  const size = slice.end - slice.start + 1;
+  const content = readObject(ctx, row, slice, signal);
+  if (size > eagerMax) return content;
+  const body = new Uint8Array(size);
+  let at = 0;
+  for await (const piece of content) {
+    body.set(piece, at);
+    at += piece.length;
+  }
+  if (at !== size) throw new Error(`object ${row.key} gave ${at} of ${size} bytes`);
+  return body;
+}

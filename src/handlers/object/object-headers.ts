@@ -1,0 +1,190 @@
+/** Headers that describe an object: read from a write, shown by a read (public API "Object metadata"). */
+import { shownVersion } from '../../domain/read-object.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
+import { type Call, type HeaderPair, header, headersUnder } from '../call.ts';
+import { defined, utf8Length } from '../parameters.ts';
+import { tagsOf } from './tagging-header.ts';
+
+/** Stored as they came, returned under the same names. */
+const systemHeaders = [
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'expires',
+] as const;
+const shownAs: Readonly<Record<string, string>> = {
+  'cache-control': 'Cache-Control',
+  'content-disposition': 'Content-Disposition',
+  'content-encoding': 'Content-Encoding',
+  'content-language': 'Content-Language',
+  'content-type': 'Content-Type',
+  expires: 'Expires',
+  'website-redirect-location': '*-website-redirect-location',
+};
+/** What the public service says of an object that was stored without a type. */
+const defaultContentType = 'binary/octet-stream';
+
+/** Names and values of user metadata together (public API). */
+const userMetadataMax = 2048;
+
+const cannedAcls = new Set([
+  'private',
+  'public-read',
+  'public-read-write',
+  'authenticated-read',
+  'aws-exec-read',
+  'bucket-owner-read',
+  'bucket-owner-full-control',
+  'log-delivery-write',
+]);
+
+/** The `acl` header. @throws InvalidArgument for one that the public API does not know */
+export function cannedAclOf(call: Call): string | undefined {
+  const acl = header(call, 'acl');
+  if (acl === undefined || cannedAcls.has(acl)) return acl;
+  throw fail('InvalidArgument', {
+    message: `"${acl}" is not a canned ACL`,
+    elements: { ArgumentName: 'acl', ArgumentValue: acl },
+  });
+}
+
+/** Asking for what is not built must not be answered as if it had been done. */
+const refusedHeaders = [
+  'server-side-encryption',
+  'server-side-encryption-customer-algorithm',
+  'server-side-encryption-customer-key',
+  'server-side-encryption-customer-key-md5',
+  'server-side-encryption-aws-kms-key-id',
+  'server-side-encryption-context',
+  'object-lock-mode',
+  'object-lock-retain-until-date',
+  'object-lock-legal-hold',
+  'grant-read',
+  'grant-read-acp',
+  'grant-write-acp',
+  'grant-full-control',
+  'write-offset-bytes',
+] as const;
+
+export function refuseUnbuilt(call: Call): void {
+  for (const name of refusedHeaders) {
+    if (header(call, name) !== undefined)
+      throw fail('NotImplemented', `The ${name} header is not implemented.`);
+  }
+}
+
+/** What a write stores beside the content. */
+export function objectHeadersOf(call: Call): ObjectHeaders {
+  refuseUnbuilt(call);
+  const system: Record<string, string> = {};
+  for (const name of systemHeaders) {
+    const value = name === 'content-encoding' ? contentEncodingOf(call) : call.wire.headers.get(name);
+    if (value !== undefined && value !== '') system[name] = value;
+  }
+  const redirect = header(call, 'website-redirect-location');
+  if (redirect !== undefined) system['website-redirect-location'] = redirect;
+  const user = userMetadataOf(call);
+  const tags = tagsOf(header(call, 'tagging'));
+  return defined({
+    system: Object.keys(system).length > 0 ? system : undefined,
+    user: Object.keys(user).length > 0 ? user : undefined,
+    tags: tags.length > 0 ? tags : undefined,
+    acl: cannedAclOf(call),
+  });
+}
+
+/** `aws-chunked` is the framing of the request, not an encoding of the object. */
+function contentEncodingOf({ wire }: Call): string | undefined {
+  const value = wire.headers.get('content-encoding');
+  if (value === undefined) return undefined;
+  return value
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '' && each.toLowerCase() !== 'aws-chunked')
+    .join(',');
+}
+
+function userMetadataOf(call: Call): Record<string, string> {
+  const user = Object.fromEntries(headersUnder(call, 'meta-'));
+  const size = Object.entries(user).reduce(
+    (sum, [name, value]) => sum + utf8Length(name) + utf8Length(value),
+    0,
+  );
+  if (size > userMetadataMax) {
+    throw fail('MetadataTooLarge', { elements: { Size: size, MaxSizeAllowed: userMetadataMax } });
+  }
+  return user;
+}
+
+export const quoted = (etag: string): string => `"${etag}"`;
+
+/** Query parameters that replace a header of the reply (public API "GetObject"), for signed requests only. */
+const overrides: readonly (readonly [string, string])[] = systemHeaders.map((name) => [
+  `response-${name}`,
+  name,
+]);
+
+/** The headers of a GET or HEAD, without those of the content's extent. */
+export function describeObject(call: Call, row: ObjectRow): HeaderPair[] {
+  const { system, user, tags } = row.headers;
+  const values: Record<string, string> = {
+    'content-type': defaultContentType,
+    ...system,
+    ...overridesOf(call),
+  };
+  const headers: HeaderPair[] = [
+    ['ETag', quoted(row.etag)],
+    ['Last-Modified', new Date(row.modified).toUTCString()],
+    ['Accept-Ranges', 'bytes'],
+  ];
+  for (const [name, value] of Object.entries(values)) headers.push([shownAs[name] ?? name, value]);
+  for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
+  if (tags !== undefined) headers.push(['*-tagging-count', String(tags.length)]);
+  if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
+  headers.push(...versionHeader(call, row));
+  return headers;
+}
+
+function overridesOf(call: Call): Record<string, string> {
+  const values: Record<string, string> = {};
+  for (const [parameter, name] of overrides) {
+    const value = call.query.get(parameter);
+    if (value === undefined) continue;
+    if (call.identity === undefined) {
+      throw fail(
+        'InvalidRequest',
+        'Request specific response headers cannot be used for anonymous GET requests.',
+      );
+    }
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+    if (/[\0-\x08\x0a-\x1f\x7f]/.test(value)) {
+      throw fail('InvalidArgument', {
+        message: `${parameter} holds a control character`,
+        elements: { ArgumentName: parameter },
+      });
+    }
+    values[name] = value;
+  }
+  return values;
+}
+
+/** A version id is shown wherever a version exists; an unversioned bucket has none (design §7.18). */
+export function versionHeader(
+  call: { readonly bucket?: { readonly versioning: string } } | object,
+  row: ObjectRow,
+): HeaderPair[] {
+  const versioning = 'bucket' in call ? call.bucket?.versioning : undefined;
+  return versioning === '' || versioning === undefined ? [] : [['*-version-id', shownVersion(row)]];
+}
+
+/** The checksum of the whole content, where it was asked for. */
+export function checksumHeaders(checksum: ObjectRow['checksum']): HeaderPair[] {
+  if (checksum === undefined) return [];
+  return [
+    [`*-checksum-${checksum.algorithm.toLowerCase()}`, checksum.value],
+    ['*-checksum-type', checksum.type],
+  ];
+}

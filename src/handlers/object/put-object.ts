@@ -1,0 +1,28 @@
+/** PutObject (spec item 7): headers and body to a write, its outcome to a reply. */
+import { writeObject } from '../../domain/write-object.ts';
+import type { HandlerOf } from '../call.ts';
+import { emptyReply } from '../xml-reply.ts';
+import { writeConditions } from './conditions.ts';
+import { checksumHeaders, objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
+import { storageClassOf } from './storage-class.ts';
+import { contentOf } from './write-content.ts';
+
+export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
+  const { bucket, key, requestId, signal } = call;
+  const object = {
+    bucket,
+    key,
+    storageClass: storageClassOf(call),
+    headers: objectHeadersOf(call),
+    owner: call.identity?.owner ?? bucket.owner,
+    conditions: writeConditions(call),
+    requestId,
+    signal,
+  };
+  const { row } = await writeObject(ctx, object, contentOf(call));
+  return emptyReply(200, [
+    ['ETag', quoted(row.etag)],
+    ...checksumHeaders(row.checksum),
+    ...versionHeader(call, row),
+  ]);
+};

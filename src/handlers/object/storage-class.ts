@@ -1,0 +1,30 @@
+/** Storage classes on the wire and in the specification's own words (design §7.6). */
+import { fail } from '../../errors/refusal.ts';
+import { type Call, header } from '../call.ts';
+
+/** The public API's classes; every one of them is kept and shown. */
+const wireClasses = new Set([
+  'STANDARD',
+  'REDUCED_REDUNDANCY',
+  'STANDARD_IA',
+  'ONEZONE_IA',
+  'INTELLIGENT_TIERING',
+  'GLACIER',
+  'GLACIER_IR',
+  'DEEP_ARCHIVE',
+]);
+const specified: Readonly<Record<string, string>> = {
+  default: 'STANDARD',
+  'standard-ia': 'STANDARD_IA',
+  archive: 'GLACIER',
+};
+
+export function storageClassOf(call: Call): string {
+  const raw = header(call, 'storage-class');
+  if (raw === undefined || raw === '') return 'STANDARD';
+  const name = specified[raw] ?? raw;
+  if (!wireClasses.has(name)) {
+    throw fail('InvalidStorageClass', { elements: { StorageClassRequested: raw } });
+  }
+  return name;
+}

@@ -1,0 +1,49 @@
+/** The `tagging` header: a query string of tags, as the public API bounds them. */
+import { fail } from '../../errors/refusal.ts';
+import { Query } from '../../protocol/wire.ts';
+
+export type Tags = readonly (readonly [string, string])[];
+
+const tagsMax = 10;
+const keyMax = 128;
+const valueMax = 256;
+const allowed = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
+
+/** The tags of a header value. @throws InvalidArgument, InvalidTag or BadRequest naming the tag */
+export function tagsOf(raw: string | undefined): Tags {
+  if (raw === undefined || raw === '') return [];
+  const tags = new Query(raw).pairs;
+  if (new Set(tags.map(([key]) => key)).size !== tags.length) {
+    throw fail('InvalidArgument', {
+      message:
+        'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
+      elements: { ArgumentName: 'tagging', ArgumentValue: raw },
+    });
+  }
+  return checkTags(tags);
+}
+
+/** Bounds that hold for tags however they arrive. */
+export function checkTags(tags: Tags): Tags {
+  if (tags.length > tagsMax) throw fail('BadRequest', `Object tags cannot be greater than ${tagsMax}`);
+  for (const [key, value] of tags) {
+    if (
+      key === '' ||
+      Array.from(key).length > keyMax ||
+      !allowed.test(key) ||
+      key.toLowerCase().startsWith('aws:')
+    ) {
+      throw fail('InvalidTag', {
+        message: 'The TagKey you have provided is invalid',
+        elements: { TagKey: key },
+      });
+    }
+    if (Array.from(value).length > valueMax || !allowed.test(value)) {
+      throw fail('InvalidTag', {
+        message: 'The TagValue you have provided is invalid',
+        elements: { TagKey: key },
+      });
+    }
+  }
+  return tags;
+}

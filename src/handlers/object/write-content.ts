@@ -1,0 +1,21 @@
+/** What every upload checks before its body is read: the key, the length, the claims. */
+
+import type { ChecksumAlgorithm } from '../../domain/digests.ts';
+import { type Content, contentMax } from '../../domain/store-bytes.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Call } from '../call.ts';
+import { claimsOf } from '../claims.ts';
+
+/**
+ * The content of an upload.
+ * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
+ */
+export function contentOf(call: Call, fallback?: ChecksumAlgorithm): Content {
+  const { length } = call.payload;
+  const isChunked = call.wire.headers.get('transfer-encoding') !== undefined;
+  if (length === undefined && !isChunked) throw fail('MissingContentLength');
+  if (length !== undefined && length > contentMax) {
+    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
+  }
+  return { source: call.payload.content, length, claims: claimsOf(call, fallback) };
+}

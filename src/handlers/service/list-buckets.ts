@@ -1,0 +1,45 @@
+/** ListBuckets (spec "ListBuckets"): the caller's own, in pages on request; empty for anonymous. */
+
+import { fail } from '../../errors/refusal.ts';
+import { bucketsOf } from '../../metadata/buckets.ts';
+import { listAllMyBucketsResult } from '../../protocol/schemas/service.ts';
+import type { HandlerOf } from '../call.ts';
+import { readToken, writeToken } from '../continuation-token.ts';
+import { countOf } from '../parameters.ts';
+import { xmlReply } from '../xml-reply.ts';
+
+const bucketsMax = 10_000;
+
+export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, query }) => {
+  if (identity === undefined)
+    return xmlReply(listAllMyBucketsResult, 'ListAllMyBucketsResult', { Buckets: [] });
+  const limit = countOf(query, 'max-buckets', { fallback: bucketsMax, max: bucketsMax });
+  if (limit === 0)
+    throw fail('InvalidArgument', {
+      message: 'max-buckets must be at least 1',
+      elements: { ArgumentName: 'max-buckets' },
+    });
+  const prefix = query.get('prefix') ?? '';
+  const region = query.get('bucket-region');
+  const found = await bucketsOf(ctx.metadata, identity.owner, {
+    prefix,
+    after: readToken(query.get('continuation-token'))?.after,
+    limit: limit + 1,
+  });
+  const page = found.slice(0, limit);
+  const last = page.at(-1);
+  return xmlReply(listAllMyBucketsResult, 'ListAllMyBucketsResult', {
+    Owner: { ID: identity.owner, DisplayName: identity.displayName },
+    Buckets: page
+      .filter((row) => region === undefined || row.region === region)
+      .map((row) => ({
+        Name: row.name,
+        CreationDate: new Date(row.created).toISOString(),
+        BucketRegion: row.region,
+      })),
+    ...(found.length > limit && last !== undefined
+      ? { ContinuationToken: writeToken({ after: last.name }) }
+      : {}),
+    ...(prefix === '' ? {} : { Prefix: prefix }),
+  });
+};

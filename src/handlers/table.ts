@@ -1,0 +1,46 @@
+/** Every operation and the handler that answers it: a missing one does not compile. */
+import { CreateBucket, DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
+import { DeleteObjects } from './bucket/delete-objects.ts';
+import { ListObjectVersions } from './bucket/list-object-versions.ts';
+import { ListObjects, ListObjectsV2 } from './bucket/list-objects.ts';
+import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
+import type { Handlers } from './call.ts';
+import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
+import { CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
+import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
+import { ListMultipartUploads } from './multipart/list-multipart-uploads.ts';
+import { ListParts } from './multipart/list-parts.ts';
+import { UploadPart, UploadPartCopy } from './multipart/upload-part.ts';
+import { CopyObject } from './object/copy-object.ts';
+import { DeleteObject } from './object/delete-object.ts';
+import { GetObject, HeadObject } from './object/get-object.ts';
+import { GetObjectAttributes } from './object/get-object-attributes.ts';
+import { PutObject } from './object/put-object.ts';
+import { ListBuckets } from './service/list-buckets.ts';
+
+export const handlers: Handlers = {
+  ListBuckets,
+  CreateBucket,
+  DeleteBucket,
+  HeadBucket,
+  GetBucketLocation,
+  GetBucketVersioning,
+  PutBucketVersioning,
+  ListObjects,
+  ListObjectsV2,
+  ListObjectVersions,
+  ListMultipartUploads,
+  DeleteObjects,
+  PutObject,
+  CopyObject,
+  GetObject,
+  HeadObject,
+  DeleteObject,
+  GetObjectAttributes,
+  CreateMultipartUpload,
+  UploadPart,
+  UploadPartCopy,
+  CompleteMultipartUpload,
+  AbortMultipartUpload,
+  ListParts,
+};

@@ -1,0 +1,23 @@
+/** Replies with an XML body. */
+import { writeXml, type Xml } from '../protocol/codec.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { HeaderPair } from './call.ts';
+
+/** Encodes `value` under the root element `root`, in the public API's namespace. */
+export function xmlReply<T>(
+  schema: Xml<T>,
+  root: string,
+  value: T,
+  headers: readonly HeaderPair[] = [],
+): Reply {
+  return {
+    status: 200,
+    headers: [['Content-Type', 'application/xml'], ...headers],
+    body: writeXml(schema, root, value),
+  };
+}
+
+export const emptyReply = (status: number, headers: readonly HeaderPair[] = []): Reply => ({
+  status,
+  headers,
+});

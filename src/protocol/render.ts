@@ -1,0 +1,61 @@
+/** The last step of every request: bare header names take their prefix, refusals become XML or JSON (spec "Errors"). */
+import type { Refusal } from '../errors/refusal.ts';
+import { writeXml } from './codec.ts';
+import { amz, type Dialect, store } from './dialect.ts';
+import { errorCatalogue } from './errors.ts';
+import type { Reply } from './reply.ts';
+import { errorBody } from './schemas/error.ts';
+
+type HeaderPair = readonly [string, string];
+
+/** `*-version-id` becomes the dialect's; a request that showed no dialect gets both (design §4). */
+export function renderHeaders(headers: readonly HeaderPair[], dialect: Dialect | undefined): HeaderPair[] {
+  const rendered: HeaderPair[] = [];
+  for (const pair of headers) {
+    const [name, value] = pair;
+    if (!name.startsWith('*-')) rendered.push(pair);
+    else if (dialect !== undefined) rendered.push([dialect.headerPrefix + name.slice(2), value]);
+    else
+      rendered.push([amz.headerPrefix + name.slice(2), value], [store.headerPrefix + name.slice(2), value]);
+  }
+  return rendered;
+}
+
+export interface Failed {
+  readonly requestId: string;
+  /** The path that was asked for. */
+  readonly resource: string;
+  readonly isHead: boolean;
+  /** How errors are written here: the storage protocol speaks XML, the operator API JSON. */
+  readonly format: 'xml' | 'json';
+}
+
+export function renderRefusal(
+  { code, details }: Refusal,
+  { requestId, resource, isHead, format }: Failed,
+): Reply {
+  const { status, message, retryAfter = undefined } = errorCatalogue[code];
+  const wait = details.retryAfter ?? retryAfter;
+  const headers: HeaderPair[] = Object.entries(details.headers ?? {});
+  if (wait !== undefined) headers.push(['Retry-After', String(wait)]);
+  if (isHead || status === 304) return { status, headers };
+  const text = details.message ?? message;
+  if (format === 'json') {
+    const body = JSON.stringify({ code, message: text, requestId });
+    return { status, headers: [['Content-Type', 'application/json'], ...headers], body };
+  }
+  const body = writeXml(
+    errorBody,
+    'Error',
+    {
+      Code: code,
+      Message: text,
+      elements: details.elements ?? {},
+      Resource: resource,
+      RequestId: requestId,
+      HostId: requestId,
+    },
+    { namespace: '' },
+  );
+  return { status, headers: [['Content-Type', 'application/xml'], ...headers], body };
+}
