@@ -1,5 +1,7 @@
-/** What fsck can find, and how it is counted. */
+/** What fsck can find, how it is counted, and the walk that its checks share. */
 import type { Context } from '../context.ts';
+import { objectsOf } from '../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 
 export type FsckContext = Pick<Context, 'metadata' | 'bytes'>;
 
@@ -71,4 +73,17 @@ export function openRun(context: FsckContext, report: FsckReport, signal: AbortS
       found: Object.values(findings).reduce((sum, each) => sum + each, 0),
     }),
   };
+}
+
+const pageRows = 200;
+
+/** Every version of a bucket that is not a delete marker. */
+export async function* versionsIn(run: FsckRun, bucket: BucketRow): AsyncGenerator<ObjectRow> {
+  const rows = run.metadata.scan(objectsOf(bucket));
+  for (let page = await rows.next(pageRows); page.length > 0; page = await rows.next(pageRows)) {
+    for (const { row } of page) {
+      run.signal.throwIfAborted();
+      if (!row.marker) yield row;
+    }
+  }
 }

@@ -1,55 +1,23 @@
-/** fsck from the rows to the bytes: whatever a row names is stored, whole, and the counters add up. */
+/** fsck from the rows to the bytes: whatever a row names is stored, and whole. */
 import { manifestParts, objectsOf } from '../metadata/objects.ts';
 import { type BucketRow, manifestSegmentParts, type ObjectRow, uploads } from '../metadata/tables.ts';
 import { everyPart, findSession, uploadsIn } from '../metadata/uploads.ts';
-import { readUsage } from '../metadata/usage.ts';
 import { ChunkDamaged, ChunkMissing, chunkBytes, type Extent } from '../ports/object-bytes.ts';
-import type { FsckFinding, FsckRun } from './fsck-findings.ts';
+import { type FsckFinding, type FsckRun, versionsIn } from './fsck-findings.ts';
 import { inlineExtents } from './garbage.ts';
 
 const pageRows = 200;
-/** How often the usage of a bucket is summed again because writes moved it meanwhile. */
-const usageAttemptsMax = 3;
 
 type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
-type Usage = ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>;
 
-/** Checks one bucket: its versions, its open uploads, its counters. */
-export async function checkBucket(run: FsckRun, bucket: BucketRow): Promise<void> {
-  run.count('buckets');
-  const before = await readUsage(run.metadata, bucket.id);
-  const sums = await checkVersions(run, bucket);
-  await checkUsage(run, bucket, { before, sums });
-  await checkUploads(run, bucket);
-}
-
-/** Walks every version of a bucket; answers what they add up to. */
-async function checkVersions(run: FsckRun, bucket: BucketRow): Promise<Usage> {
-  const sums = new Map<string, { bytes: number; objects: number }>();
+export async function checkVersions(run: FsckRun, bucket: BucketRow): Promise<void> {
   for await (const row of versionsIn(run, bucket)) {
     run.count('versions');
-    addTo(sums, row);
     const fault = await faultOf(run, row);
     // Bytes go once their row is gone: what is read late may rightly be missing.
     if (fault === undefined || !(await isStillThere(run, bucket, row))) continue;
     await run.find({ ...fault, bucket: bucket.name, key: row.key, version: row.version });
   }
-  return sums;
-}
-
-async function* versionsIn(run: FsckRun, bucket: BucketRow): AsyncGenerator<ObjectRow> {
-  const rows = run.metadata.scan(objectsOf(bucket));
-  for (let page = await rows.next(pageRows); page.length > 0; page = await rows.next(pageRows)) {
-    for (const { row } of page) {
-      run.signal.throwIfAborted();
-      if (!row.marker) yield row;
-    }
-  }
-}
-
-function addTo(sums: Map<string, { bytes: number; objects: number }>, row: ObjectRow): void {
-  const sum = sums.get(row.storageClass) ?? { bytes: 0, objects: 0 };
-  sums.set(row.storageClass, { bytes: sum.bytes + row.size, objects: sum.objects + 1 });
 }
 
 /** The same version under the same place; one that moved is met again there, or was met already. */
@@ -107,48 +75,8 @@ function faultFrom(cause: unknown): Pick<Fault, 'kind' | 'detail'> {
   return { kind: cause instanceof ChunkDamaged ? 'damaged' : 'unreadable', detail };
 }
 
-/** Counters are compared only while they stand still: a write moves them together with its rows. */
-async function checkUsage(
-  run: FsckRun,
-  bucket: BucketRow,
-  first: { readonly before: Usage; readonly sums: Usage },
-): Promise<void> {
-  let { before, sums } = first;
-  for (let attempt = 1; ; attempt += 1) {
-    const after = await readUsage(run.metadata, bucket.id);
-    if (isEqual(before, after)) return reportUsage(run, bucket, { counted: after, sums });
-    if (attempt === usageAttemptsMax) return;
-    before = after;
-    const again = new Map<string, { bytes: number; objects: number }>();
-    for await (const row of versionsIn(run, bucket)) addTo(again, row);
-    sums = again;
-  }
-}
-
-const isEqual = (one: Usage, other: Usage): boolean =>
-  [...new Set([...one.keys(), ...other.keys()])].every((each) => {
-    const [a, b] = [one.get(each), other.get(each)];
-    return (a?.bytes ?? 0) === (b?.bytes ?? 0) && (a?.objects ?? 0) === (b?.objects ?? 0);
-  });
-
-async function reportUsage(
-  run: FsckRun,
-  bucket: BucketRow,
-  { counted, sums }: { readonly counted: Usage; readonly sums: Usage },
-): Promise<void> {
-  for (const storageClass of new Set([...counted.keys(), ...sums.keys()])) {
-    const said = counted.get(storageClass) ?? { bytes: 0, objects: 0 };
-    const is = sums.get(storageClass) ?? { bytes: 0, objects: 0 };
-    if (said.bytes === is.bytes && said.objects === is.objects) continue;
-    const detail =
-      `${storageClass} is counted as ${said.bytes} bytes in ${said.objects} objects, ` +
-      `and is ${is.bytes} bytes in ${is.objects} objects`;
-    await run.find({ kind: 'usage', bucket: bucket.name, detail });
-  }
-}
-
 /** The parts of open uploads. Those of finished ones belong to an object, or are on their way out. */
-async function checkUploads(run: FsckRun, bucket: BucketRow): Promise<void> {
+export async function checkUploads(run: FsckRun, bucket: BucketRow): Promise<void> {
   const open = run.metadata.scan(uploadsIn(bucket.id));
   for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
     for (const { row } of page) await checkUpload(run, bucket, row);

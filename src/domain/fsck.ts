@@ -2,7 +2,8 @@
 import { everyBucket, findBucket } from '../metadata/buckets.ts';
 import { checkStored } from './fsck-bytes.ts';
 import { type FsckContext, type FsckReport, type FsckSummary, openRun } from './fsck-findings.ts';
-import { checkBucket } from './fsck-rows.ts';
+import { checkUploads, checkVersions } from './fsck-rows.ts';
+import { checkUsage } from './fsck-usage.ts';
 
 export type { FsckContext, FsckFinding, FsckReport, FsckSummary } from './fsck-findings.ts';
 
@@ -19,7 +20,11 @@ export async function runFsck(
   const run = openRun(context, report, signal);
   for await (const name of everyBucket(context.metadata)) {
     const found = await findBucket(context.metadata, name);
-    if (found !== undefined) await checkBucket(run, found.row);
+    if (found === undefined) continue;
+    run.count('buckets');
+    await checkVersions(run, found.row);
+    await checkUploads(run, found.row);
+    await checkUsage(run, found.row);
   }
   for (const cluster of context.bytes.clusters) await checkStored(run, cluster);
   return run.summary();

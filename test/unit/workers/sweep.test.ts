@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { runFsck } from '../../../src/domain/fsck.ts';
 import { isOwned, openOwnership } from '../../../src/domain/ownership.ts';
 import { sweep } from '../../../src/domain/sweep.ts';
 import { backlog } from '../../../src/metadata/queues.ts';
@@ -315,6 +316,9 @@ describe('ownership', () => {
         await Promise.all(running);
         await world.cleanUp();
         expect(await storedExtents(world)).toEqual(await ownedExtents(world, all));
+        const findings: unknown[] = [];
+        await runFsck(world, (finding) => void findings.push(finding));
+        expect(findings).toEqual([]);
       }),
       { numRuns: 60 },
     );
