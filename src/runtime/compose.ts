@@ -14,6 +14,7 @@ import type { Hasher } from '../ports/hasher.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../ports/random.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
+import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
 
 export interface ComposeOptions {
   readonly credentials: readonly Credential[];
@@ -59,8 +60,10 @@ type ChunkMaker = (cluster: ClusterSetting, parts: Parts) => Promise<ChunkStore>
 const chunkMakers: Readonly<Record<Config['SVC_DATA_BACKEND'], ChunkMaker>> = {
   memory: async () => (await import('../backends/data/memory.ts')).memoryChunks(),
   noop: async () => (await import('../backends/data/noop.ts')).noopChunks(),
-  file: async () => {
-    throw new Error('the file backend has not landed');
+  file: async ({ id, dir }, { config, clock, random }) => {
+    const { fileChunks } = await import('../backends/data/file/file-chunks.ts');
+    const directory = dir ?? inDataDir(config, 'chunks', id);
+    return fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
   },
 };
 
@@ -87,10 +90,16 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     await closeStores();
     throw error;
   }
-  const credentials = staticCredentials(options.credentials);
-  const bytes = chunked(stores);
-  return {
-    context: { config, metadata, bytes, clock, random, hasher, credentials, telemetry },
-    close: closeStores,
+  const measure = { telemetry, clock };
+  const context: Context = {
+    config,
+    metadata: timedMetadata(metadata, measure),
+    bytes: timedBytes(chunked(stores), measure),
+    clock,
+    random,
+    hasher,
+    credentials: staticCredentials(options.credentials),
+    telemetry,
   };
+  return { context, close: closeStores };
 }

@@ -52,23 +52,27 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
   const made = new Map(
     Object.entries(measurements).map(([name, row]) => [name, makeMetric(name, row, register)]),
   );
-  const metric = <T extends Metric>(name: string): T => made.get(name) as T;
+  /** Children by metric and label values: finding one again costs less than making it. */
+  const children = new Map(
+    [...made.keys()].map((name) => [name, new Map<string, ReturnType<Metric['labels']>>()]),
+  );
+  const child = <T extends Metric>(name: string, labels: readonly string[]): ReturnType<T['labels']> => {
+    const known = children.get(name) as Map<string, ReturnType<Metric['labels']>>;
+    const id = labels.length === 1 ? (labels[0] as string) : JSON.stringify(labels);
+    let found = known.get(id);
+    if (found === undefined) {
+      found = (made.get(name) as Metric).labels(...labels);
+      known.set(id, found);
+    }
+    return found as ReturnType<T['labels']>;
+  };
   if (process) collectDefaultMetrics({ register });
   const own = async (): Promise<ProcessMetrics> =>
     (await register.getMetricsAsJSON()) as unknown as ProcessMetrics;
   const metrics: PromMetrics = {
-    add: (name, labels) =>
-      metric<Counter>(name)
-        .labels(...labels)
-        .inc(),
-    set: (name, labels, value) =>
-      metric<Gauge>(name)
-        .labels(...labels)
-        .set(value),
-    observe: (name, labels, seconds) =>
-      metric<Histogram>(name)
-        .labels(...labels)
-        .observe(seconds),
+    add: (name, labels) => child<Counter>(name, labels).inc(),
+    set: (name, labels, value) => child<Gauge>(name, labels).set(value),
+    observe: (name, labels, seconds) => child<Histogram>(name, labels).observe(seconds),
     own,
     async text() {
       if (gather === undefined) return register.metrics();

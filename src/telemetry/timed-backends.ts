@@ -1,0 +1,79 @@
+/** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`. */
+import type { Clock } from '../ports/clock.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { ObjectBytes } from '../ports/object-bytes.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+
+interface Measure {
+  readonly telemetry: Pick<Telemetry, 'backend'>;
+  readonly clock: Pick<Clock, 'elapsed'>;
+}
+
+/** Measures until a promise settles, whichever way: slow failures are what one looks for. */
+function timer({ telemetry, clock }: Measure): <T>(call: string, run: () => Promise<T>) => Promise<T> {
+  return async (call, run) => {
+    const startedAt = clock.elapsed();
+    try {
+      return await run();
+    } finally {
+      telemetry.backend(call, clock.elapsed() - startedAt);
+    }
+  };
+}
+
+export function timedMetadata(store: MetadataStore, measure: Measure): MetadataStore {
+  const timed = timer(measure);
+  return {
+    get: (at, key) => timed('metadata.get', () => store.get(at, key)),
+    scan(at, range) {
+      const cursor = store.scan(at, range);
+      return {
+        next: (count) => timed('metadata.scan', () => cursor.next(count)),
+        seek: (key, options) => cursor.seek(key, options),
+      };
+    },
+    begin: (intent) => timed('metadata.begin', () => store.begin(intent)),
+    commit: (at, changes, options) => timed('metadata.commit', () => store.commit(at, changes, options)),
+    end: (op) => timed('metadata.end', () => store.end(op)),
+    abort: (opId) => timed('metadata.abort', () => store.abort(opId)),
+    abandoned: () => timed('metadata.abandoned', () => store.abandoned()),
+    settle: (intent) => timed('metadata.settle', () => store.settle(intent)),
+    apply: (changes) => timed('metadata.apply', () => store.apply(changes)),
+    update: (at, key, change) => timed('metadata.update', () => store.update(at, key, change)),
+    clear: (at, range) => timed('metadata.clear', () => store.clear(at, range)),
+    fence: (at) => timed('metadata.fence', () => store.fence(at)),
+    raiseFence: (at, generation) => timed('metadata.raiseFence', () => store.raiseFence(at, generation)),
+    now: () => store.now(),
+    health: () => timed('metadata.health', () => store.health()),
+    close: () => store.close(),
+  };
+}
+
+/** A write is measured whole, the pace of its source included; a read until its first bytes. */
+export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
+  const timed = timer(measure);
+  const compact = bytes.compact?.bind(bytes);
+  return {
+    clusters: bytes.clusters,
+    write: (source, options) => timed('data.write', () => bytes.write(source, options)),
+    read: (extent, range, signal) => ({
+      [Symbol.asyncIterator]() {
+        const iterator = bytes.read(extent, range, signal)[Symbol.asyncIterator]();
+        let isFirst = true;
+        return {
+          next() {
+            if (!isFirst) return iterator.next();
+            isFirst = false;
+            return timed('data.read', () => iterator.next());
+          },
+          return: async (value) => (await iterator.return?.(value)) ?? { value, done: true },
+        };
+      },
+    }),
+    remove: (extents) => timed('data.remove', () => bytes.remove(extents)),
+    find: (cluster, prefix) => bytes.find(cluster, prefix),
+    ...(compact === undefined ? {} : { compact: (signal) => timed('data.compact', () => compact(signal)) }),
+    health: () => timed('data.health', () => bytes.health()),
+    close: () => bytes.close(),
+  };
+}
