@@ -175,41 +175,41 @@ function invert(bytes: Uint8Array, from: number, to: number): void {
 }
 
 interface Reading {
-  key: Uint8Array;
+  readonly key: Uint8Array;
   offset: number;
   readonly decodeText: DecodeText;
 }
 
 function readColumns(columns: readonly KeyColumn[], reading: Reading): Record<string, unknown> {
   const row: Record<string, unknown> = {};
-  for (const column of columns) {
-    if (column.descending) {
-      reading.key = reading.key.slice();
-      invert(reading.key, reading.offset, reading.key.length);
-    }
-    if (column.type === 'text') row[column.name] = readText(reading);
-    else if (column.type === 'int') row[column.name] = readInt(reading);
-    else row[column.name] = reading.key[reading.offset++] === 1;
-    if (column.descending) invert(reading.key, reading.offset, reading.key.length);
+  for (const { name, type, descending } of columns) {
+    const mask = descending ? 0xff : 0;
+    if (type === 'text') row[name] = readText(reading, mask);
+    else if (type === 'int') row[name] = readInt(reading, mask);
+    else row[name] = ((reading.key[reading.offset++] as number) ^ mask) === 1;
   }
   return row;
 }
 
-function readText(reading: Reading): string {
-  const from = reading.offset;
-  const end = reading.key.indexOf(0, from);
+function readText(reading: Reading, mask: number): string {
+  const { key, offset, decodeText } = reading;
+  const end = key.indexOf(mask, offset);
   reading.offset = end + 1;
-  return reading.decodeText(reading.key, from, end);
+  if (mask === 0) return decodeText(key, offset, end);
+  // Not slice(): the slice of a Buffer shares its memory.
+  const text = new Uint8Array(key.subarray(offset, end));
+  invert(text, 0, text.length);
+  return decodeText(text, 0, text.length);
 }
 
-function readInt(reading: Reading): number {
-  const head = reading.key[reading.offset++] as number;
+function readInt(reading: Reading, mask: number): number {
+  const head = (reading.key[reading.offset++] as number) ^ mask;
   const negative = head < 0x80;
   const length = negative ? 0x80 - head : head - 0x80;
+  const inner = negative ? mask ^ 0xff : mask;
   let value = 0;
   for (let place = 0; place < length; place++) {
-    const byte = reading.key[reading.offset++] as number;
-    value = value * 256 + (negative ? byte ^ 0xff : byte);
+    value = value * 256 + ((reading.key[reading.offset++] as number) ^ inner);
   }
   return negative ? -value : value;
 }

@@ -20,7 +20,7 @@ export function beyond(prefix: Uint8Array): Uint8Array {
   let length = prefix.length;
   while (length > 0 && prefix[length - 1] === 0xff) length--;
   if (length === 0) throw new Error('nothing sorts beyond an endless prefix');
-  const next = prefix.slice(0, length);
+  const next = new Uint8Array(prefix.subarray(0, length));
   next[length - 1] = (next[length - 1] as number) + 1;
   return next;
 }

@@ -1,7 +1,6 @@
 /**
  * How the embedded backend keeps the rows of a table: key columns in the key alone, the others as one
- * msgpack array behind revision and expiry. JSON columns are JSON text, which keeps keys such as
- * `__proto__` that msgpack decoders rename; what is absent is nil, which no column's value is.
+ * msgpack array behind revision and expiry. What is absent is nil; see `packable` for JSON.
  */
 import type { AnyTable, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
 import { type Columns, orderOf, type TableOrder } from '../order.ts';
@@ -66,7 +65,7 @@ export class Codec {
     let place = leading;
     for (const { name, type } of this.#columns) {
       const value = row[name];
-      stored[place++] = type === 'json' && value !== undefined ? JSON.stringify(value) : value;
+      stored[place++] = type === 'json' && value !== undefined ? encodeJson(value) : value;
     }
     return stored;
   }
@@ -96,8 +95,28 @@ export class Codec {
   }
 }
 
+/**
+ * JSON is kept as msgpack where that is exact, because it decodes in half the time, and as JSON text
+ * where it is not: so a stored text is always JSON.
+ */
+const encodeJson = (value: unknown): unknown =>
+  typeof value === 'object' && value !== null && packable(value) ? value : JSON.stringify(value);
+
+/** Not so: undefined (it would become null), what has a toJSON, `__proto__` (decoders rename it). */
+function packable(value: unknown): boolean {
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object') return false;
+  if (Array.isArray(value)) return value.every(packable);
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
+  for (const name of Object.keys(value)) {
+    if (name === '__proto__' || !packable((value as Columns)[name])) return false;
+  }
+  return true;
+}
+
 function decodeValue(type: ColumnType, value: unknown): unknown {
-  if (type === 'json') return JSON.parse(value as string);
+  if (type === 'json') return typeof value === 'string' ? JSON.parse(value) : value;
   if (type !== 'blob') return value;
   // A Buffer's slice() shares memory, a plain array's copies: callers are given what the port says.
   const { buffer, byteOffset, byteLength } = value as Uint8Array;

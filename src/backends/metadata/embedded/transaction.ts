@@ -179,7 +179,7 @@ export class Transactions {
   sweep(now: number, limit: number): number {
     const entries = this.#expired(now, limit);
     for (const entry of entries) {
-      const key = entry.slice(1 + expiryDigits);
+      const key = new Uint8Array(entry.subarray(1 + expiryDigits));
       const stored = this.#database.get(key) as StoredRow | undefined;
       // A row written again since then has an entry of its own, or lives on.
       if (stored !== undefined && !isAlive(stored, now)) void this.#database.remove(key);

@@ -1,0 +1,84 @@
+/**
+ * The contract of the metadata port: each promise written in `src/ports/metadata-store.ts` is a law
+ * here, and a backend is one that keeps them all. A law gets a fresh store and knows nothing of it but
+ * the port.
+ */
+import { describe, it } from 'vitest';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { commitLaws } from './metadata-store/commits.ts';
+import { fenceLaws } from './metadata-store/fences.ts';
+import { intentLaws } from './metadata-store/intents.ts';
+import { modelLaws } from './metadata-store/model.ts';
+import { orderLaws } from './metadata-store/order.ts';
+import { rowLaws } from './metadata-store/rows.ts';
+import { scanLaws } from './metadata-store/scans.ts';
+import { sideChangeLaws } from './metadata-store/side-changes.ts';
+
+/** A store under test, and the hands that move the world around it. */
+export interface Opened {
+  readonly store: MetadataStore;
+  /** How long an intent outlives the last sign of its process. */
+  readonly intentTtlMs: number;
+  /** Lets store time pass, by a clock of the test's or by waiting; meanwhile intents are renewed. */
+  pass(ms: number): Promise<void>;
+  /** From here on the process looks dead: nothing renews its intents. Commits may still be sent. */
+  pause(): void;
+  resume(): void;
+  /** Ends the store and what was set up for it. */
+  close(): Promise<void>;
+}
+
+export interface Options {
+  /** The name of a law that this backend is excused from, and why. */
+  readonly skips?: Readonly<Record<string, string>>;
+  /** How many random cases a property gets. Default 40. */
+  readonly runs?: number;
+}
+
+export interface Laws {
+  law(name: string, body: (opened: Opened) => Promise<void>, timeoutMs?: number): void;
+  readonly runs: number;
+}
+
+const groups: Readonly<Record<string, (laws: Laws) => void>> = {
+  rows: rowLaws,
+  order: orderLaws,
+  scans: scanLaws,
+  commits: commitLaws,
+  'side changes': sideChangeLaws,
+  fences: fenceLaws,
+  intents: intentLaws,
+  'any history': modelLaws,
+};
+
+export function metadataStoreContract(
+  name: string,
+  open: () => Promise<Opened>,
+  options: Options = {},
+): void {
+  const { skips = {}, runs = 40 } = options;
+  const law: Laws['law'] = (title, body, timeoutMs = 20_000) => {
+    const reason = skips[title];
+    if (reason !== undefined) {
+      it.skip(`${title} (not here: ${reason})`);
+      return;
+    }
+    it(
+      title,
+      async () => {
+        const opened = await open();
+        try {
+          await body(opened);
+        } finally {
+          await opened.close();
+        }
+      },
+      timeoutMs,
+    );
+  };
+  describe(`metadata store: ${name}`, () => {
+    for (const [group, laws] of Object.entries(groups)) {
+      describe(group, () => laws({ law, runs }));
+    }
+  });
+}

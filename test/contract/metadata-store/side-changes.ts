@@ -1,0 +1,121 @@
+/** Side changes: they happen if and only if their commit applied, and before it returns. */
+import { expect } from 'vitest';
+import type { MetadataStore, SideChange } from '../../../src/ports/metadata-store.ts';
+import type { Laws } from '../metadata-store.ts';
+import { all, fresh, head, headsOf, putRanks, ranksOf, talliesOf } from './tables.ts';
+
+const add = (bucket: string, by: Record<string, number>, className = 'c'): SideChange => ({
+  at: talliesOf(bucket),
+  add: { className },
+  by,
+});
+
+const tally = async (store: MetadataStore, bucket: string, className = 'c') =>
+  (await store.get(talliesOf(bucket), { className }))?.row;
+
+export function sideChangeLaws({ law }: Laws): void {
+  law('puts, removes and adds when the commit applies', async ({ store }) => {
+    const bucket = fresh();
+    await putRanks(store, bucket, [[1, 'old']]);
+    const then: SideChange[] = [
+      { at: ranksOf(bucket), put: { board: bucket, score: 2, name: 'new' } },
+      { at: ranksOf(bucket), remove: { score: 1, name: 'old' } },
+      add(bucket, { bytes: 10, objects: 1 }),
+    ];
+    const put = await store.commit(headsOf(bucket), [{ put: head(bucket, 'k'), expect: 'absent' }], { then });
+    expect(put).toMatchObject({ applied: true });
+    expect(await all(store.scan(ranksOf(bucket)))).toEqual([{ board: bucket, score: 2, name: 'new' }]);
+    expect(await tally(store, bucket)).toEqual({ bucket, part: 0, className: 'c', bytes: 10, objects: 1 });
+  });
+
+  law('does nothing when the commit is refused', async ({ store }) => {
+    const bucket = fresh();
+    const row = head(bucket, 'k');
+    await putRanks(store, bucket, [[1, 'old']]);
+    await store.commit(headsOf(bucket), [{ put: row, expect: 'absent' }]);
+    await store.raiseFence(headsOf(bucket), 3);
+    const then: SideChange[] = [
+      { at: ranksOf(bucket), put: { board: bucket, score: 2, name: 'new' } },
+      { at: ranksOf(bucket), remove: { score: 1, name: 'old' } },
+      add(bucket, { bytes: 10 }),
+    ];
+    const op = await store.begin({ cluster: 'c' });
+    await store.abort(op.id);
+    const other = { put: head(bucket, 'l'), expect: 'absent' as const };
+    const refusals = [
+      await store.commit(headsOf(bucket), [{ put: row, expect: 'absent' }], { then }),
+      await store.commit(headsOf(bucket, 2), [other], { then }),
+      await store.commit(headsOf(bucket), [other], { then, op }),
+    ];
+    expect(refusals.map((each) => !each.applied && each.because)).toEqual([
+      'conflict',
+      'fenced',
+      'abandoned',
+    ]);
+    expect(await all(store.scan(ranksOf(bucket)))).toEqual([{ board: bucket, score: 1, name: 'old' }]);
+    expect(await tally(store, bucket)).toBeUndefined();
+  });
+
+  law('starts a counter at 0 in every column and adds either sign', async ({ store }) => {
+    const bucket = fresh();
+    await store.apply([add(bucket, { bytes: 5 })]);
+    expect(await tally(store, bucket)).toEqual({ bucket, part: 0, className: 'c', bytes: 5, objects: 0 });
+    await store.apply([add(bucket, { bytes: -7, objects: 2 }), add(bucket, { objects: 1 }, 'd')]);
+    expect(await all(store.scan(talliesOf(bucket)))).toEqual([
+      { bucket, part: 0, className: 'c', bytes: -2, objects: 2 },
+      { bucket, part: 0, className: 'd', bytes: 0, objects: 1 },
+    ]);
+    expect(await all(store.scan(talliesOf(bucket, 1)))).toEqual([]);
+  });
+
+  law('adds twice to a counter that one commit names twice', async ({ store }) => {
+    const bucket = fresh();
+    await store.apply([add(bucket, { bytes: 1 }), add(bucket, { bytes: 2 })]);
+    expect((await tally(store, bucket))?.bytes).toBe(3);
+  });
+
+  law('adds exactly once for each commit that applied, however many race', async ({ store }) => {
+    const bucket = fresh();
+    const outcomes = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        store.commit(headsOf(bucket), [{ put: head(bucket, `k${index % 20}`), expect: 'absent' }], {
+          then: [add(bucket, { bytes: 3, objects: 1 })],
+        }),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome.applied)).toHaveLength(20);
+    expect(await tally(store, bucket)).toMatchObject({ bytes: 60, objects: 20 });
+  });
+
+  law('applies side changes of their own accord', async ({ store, pass }) => {
+    const board = fresh();
+    const expiresAt = (await store.now()) + 2000;
+    await store.apply([
+      { at: ranksOf(board), put: { board, score: 1, name: 'stays' } },
+      { at: ranksOf(board), put: { board, score: 2, name: 'goes' }, expiresAt },
+    ]);
+    expect(await all(store.scan(ranksOf(board)))).toHaveLength(2);
+    await pass(2001);
+    expect(await all(store.scan(ranksOf(board)))).toEqual([{ board, score: 1, name: 'stays' }]);
+    await store.apply([{ at: ranksOf(board), remove: { score: 1, name: 'stays' } }]);
+    expect(await all(store.scan(ranksOf(board)))).toEqual([]);
+  });
+
+  law('refuses side changes that do not suit the kind of their table', async ({ store }) => {
+    const bucket = fresh();
+    const unsuited: SideChange[] = [
+      { at: headsOf(bucket), put: head(bucket, 'k') },
+      { at: headsOf(bucket), remove: { key: 'k', slot: '~' } },
+      { at: ranksOf(bucket), add: { score: 1, name: 'n' }, by: { score: 1 } },
+      { at: talliesOf(bucket), put: { bucket, part: 0, className: 'c', bytes: 1, objects: 1 } },
+      add(bucket, { className: 1 }),
+      add(bucket, { bytes: 0.5 }),
+    ];
+    const changes = [{ put: head(bucket, 'k'), expect: 'absent' as const }];
+    for (const change of unsuited) {
+      await expect(store.apply([change])).rejects.toThrow();
+      await expect(store.commit(headsOf(bucket), changes, { then: [change] })).rejects.toThrow();
+    }
+    expect(await all(store.scan(headsOf(bucket)))).toEqual([]);
+  });
+}

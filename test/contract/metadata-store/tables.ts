@@ -1,0 +1,127 @@
+/** The tables that the laws are told about: one of each kind, with every type of column and key. */
+import { type At, type MetadataStore, table } from '../../../src/ports/metadata-store.ts';
+
+export interface Head {
+  readonly bucket: string;
+  readonly key: string;
+  readonly slot: string;
+  readonly etag: string;
+  readonly size?: number;
+  readonly marker?: boolean;
+  readonly headers?: unknown;
+  readonly manifest?: Uint8Array;
+}
+export const heads = table<Head>()({
+  name: 'heads',
+  kind: 'conditional',
+  partition: ['bucket'],
+  sort: ['key', '-slot'],
+  spreadBy: 'key',
+  columns: {
+    bucket: 'text',
+    key: 'text',
+    slot: 'text',
+    etag: 'text',
+    size: 'int',
+    marker: 'bool',
+    headers: 'json',
+    manifest: 'blob',
+  },
+});
+
+export interface Ranked {
+  readonly board: string;
+  readonly score: number;
+  readonly name: string;
+  readonly note?: string;
+}
+export const ranks = table<Ranked>()({
+  name: 'ranks',
+  kind: 'plain',
+  partition: ['board'],
+  sort: ['-score', 'name'],
+  columns: { board: 'text', score: 'int', name: 'text', note: 'text' },
+});
+
+export const scores = table<Ranked>()({
+  name: 'scores',
+  kind: 'plain',
+  partition: ['board'],
+  sort: ['score', '-name'],
+  columns: { board: 'text', score: 'int', name: 'text', note: 'text' },
+});
+
+export interface Tally {
+  readonly bucket: string;
+  readonly part: number;
+  readonly className: string;
+  readonly bytes: number;
+  readonly objects: number;
+}
+export const tallies = table<Tally>()({
+  name: 'tallies',
+  kind: 'counter',
+  partition: ['bucket', 'part'],
+  sort: ['className'],
+  columns: { bucket: 'text', part: 'int', className: 'text', bytes: 'int', objects: 'int' },
+});
+
+/** A table whose partitions are single rows. */
+export interface Lease {
+  readonly name: string;
+  readonly holder: string;
+}
+export const leases = table<Lease>()({
+  name: 'leases',
+  kind: 'conditional',
+  partition: ['name'],
+  sort: [],
+  columns: { name: 'text', holder: 'text' },
+});
+
+let partitions = 0;
+/** A partition that no other case has seen, so that random cases may share a store. */
+export const fresh = (): string => `p${++partitions}`;
+
+export const headsOf = (bucket: string, fence?: number): At<typeof heads> => ({
+  table: heads,
+  in: { bucket },
+  ...(fence === undefined ? {} : { fence }),
+});
+export const ranksOf = (board: string): At<typeof ranks> => ({ table: ranks, in: { board } });
+export const scoresOf = (board: string): At<typeof scores> => ({ table: scores, in: { board } });
+export const talliesOf = (bucket: string, part = 0): At<typeof tallies> => ({
+  table: tallies,
+  in: { bucket, part },
+});
+
+export const head = (bucket: string, key: string, more: Partial<Head> = {}): Head => ({
+  bucket,
+  key,
+  slot: '~',
+  etag: 'e',
+  ...more,
+});
+
+/** Stores rows that nobody expects. */
+export async function putHeads(store: MetadataStore, rows: readonly Head[]): Promise<void> {
+  for (const row of rows) await store.commit(headsOf(row.bucket), [{ put: row, expect: 'absent' }]);
+}
+
+export async function putRanks(store: MetadataStore, board: string, ranked: readonly [number, string][]) {
+  for (const [score, name] of ranked) {
+    await store.commit(ranksOf(board), [{ put: { board, score, name }, expect: 'any' }]);
+  }
+}
+
+/** Every row of a cursor, `page` at a time. */
+export async function all<Row>(
+  cursor: { next(count: number): Promise<readonly { readonly row: Row }[]> },
+  page = 7,
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (let read = await cursor.next(page); read.length > 0; read = await cursor.next(page)) {
+    rows.push(...read.map((stored) => stored.row));
+  }
+  return rows;
+}
