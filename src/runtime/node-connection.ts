@@ -160,7 +160,7 @@ export class Connection implements Peer {
   /** Nothing came and nothing went for the idle time. */
   timeOut(): void {
     const current = this.#current;
-    if (current === undefined || this.#socket.writableLength > 0) {
+    if (current === undefined || current.incoming.isBehind) {
       this.#cut();
       return;
     }

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Incoming, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { NodeBody } from './node-body.ts';
+import type { Client } from './node-reply.ts';
 
 /** What all requests of a connection have in common. */
 export interface Peer {
@@ -10,13 +11,14 @@ export interface Peer {
   readonly listener: 'admin' | 'storage' | undefined;
 }
 
-export class NodeIncoming implements Incoming {
+export class NodeIncoming implements Incoming, Client {
   readonly wire: Wire;
   readonly body: NodeBody | undefined;
   readonly listener?: 'admin' | 'storage';
   /** Bytes of body that were announced; undefined where the length is not known. */
   readonly announcedBytes: number | undefined;
   onLost: (() => void) | undefined;
+  isBehind = false;
   #abort: AbortController | undefined;
   #lost: Error | undefined;
 

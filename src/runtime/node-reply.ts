@@ -20,6 +20,8 @@ export interface WriteOptions {
 
 export interface Client {
   readonly isLost: boolean;
+  /** Whether it is what a reply waits for. */
+  isBehind: boolean;
   /** Called when it goes away; the last one that was set. */
   onLost: (() => void) | undefined;
 }
@@ -127,10 +129,12 @@ class Pipe {
 
   async holdsAtMost(count: number): Promise<void> {
     while (this.#held > count && !this.#client.isLost) {
+      this.#client.isBehind = true;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
+    this.#client.isBehind = false;
   }
 }
 

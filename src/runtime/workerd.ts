@@ -1,0 +1,53 @@
+/**
+ * The gateway on workerd, for trying out: everything is in the memory of one isolate and gone with it. The
+ * runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be reached here.
+ */
+import { staticCredentials } from '../auth/credentials.ts';
+import { chunked } from '../backends/data/chunked.ts';
+import { memoryChunks } from '../backends/data/memory.ts';
+import { portableHasher } from '../backends/hashing/portable.ts';
+import { memoryStore } from '../backends/metadata/memory/store.ts';
+import { type Environment, parseConfig } from '../config.ts';
+import { createGateway, type Gateway } from '../gateway.ts';
+import { systemClock } from '../ports/clock.ts';
+import { systemRandom } from '../ports/random.ts';
+import { silentTelemetry } from '../ports/telemetry.ts';
+import { fromRequest, toResponse } from '../protocol/fetch.ts';
+import { configureLog, createLog } from '../telemetry/log.ts';
+
+/** Not `compose`: a bundle made from it would hold the backends that need a disk. */
+function gatewayFrom(env: Environment): Gateway {
+  const config = parseConfig(env);
+  if ('faults' in config) throw new Error(config.faults.join('\n'));
+  // An isolate comes and goes: a key that it mints would be known to nobody.
+  if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
+  configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
+  const random = systemRandom();
+  return createGateway({
+    config,
+    metadata: memoryStore({ clock: systemClock, random }),
+    bytes: chunked({ default: memoryChunks() }),
+    clock: systemClock,
+    random,
+    hasher: portableHasher(),
+    credentials: staticCredentials(config.SVC_CREDENTIALS),
+    telemetry: { ...silentTelemetry, log: createLog() },
+  });
+}
+
+/** Made by the first request: random bytes may not be drawn before there is one. */
+let gateway: Gateway | undefined;
+
+export default {
+  async fetch(request: Request, env: Environment): Promise<Response> {
+    try {
+      gateway ??= gatewayFrom(env);
+    } catch (error) {
+      console.error(`sluice: ${String(error)}`);
+      return new Response('the gateway is not configured; its log says why\n', { status: 500 });
+    }
+    const remote = request.headers.get('cf-connecting-ip') ?? '';
+    const reply = await gateway.handle(fromRequest(request, { remote }));
+    return toResponse(reply, request.method);
+  },
+};

@@ -1,0 +1,169 @@
+/**
+ * The real command in a child process, on a free port, over a data directory of its own: for suites that
+ * treat the gateway as a black box, kill it, or run it on another runtime.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '../..');
+const startMs = 30_000;
+const stopMs = 30_000;
+/** The end of the log is kept, to show beside a failure. */
+const logCharsMax = 256 * 1024;
+
+export interface TestCredential {
+  readonly accessKey: string;
+  readonly secretKey: string;
+  readonly owner: string;
+  readonly displayName: string;
+  readonly root?: boolean;
+  readonly operator?: boolean;
+}
+
+/** The operator, and a user of another account. */
+export const testCredentials = {
+  root: {
+    accessKey: 'SLUICETESTROOT000001',
+    secretKey: 'root-secret-key-of-the-test-suite-000001',
+    owner: 'root-account',
+    displayName: 'root',
+    root: true,
+    operator: true,
+  },
+  alice: {
+    accessKey: 'SLUICETESTALICE00001',
+    secretKey: 'alice-secret-key-of-the-test-suite-00001',
+    owner: 'alice-account',
+    displayName: 'alice',
+  },
+} satisfies Record<string, TestCredential>;
+
+export interface StartOptions {
+  /** `SVC_*` settings beside those that this file sets; they win over them. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Further arguments of `sluice serve`. */
+  readonly args?: readonly string[];
+  /** What runs the command; the node that runs the test unless given. */
+  readonly runtime?: readonly string[];
+  /** A directory of an earlier server, which is then not removed; `'memory'` keeps nothing. */
+  readonly dataDir?: string | 'memory';
+}
+
+export interface TestServer {
+  readonly url: string;
+  readonly port: number;
+  readonly credentials: typeof testCredentials;
+  /** '' when everything is in memory. */
+  readonly dataDir: string;
+  readonly process: ChildProcess;
+  /** The end of what it logged. */
+  log(): string;
+  /** As an operator stops it: resolves with its exit code, and removes a data directory that was made here. */
+  stop(): Promise<number | null>;
+  /** As a power cut would, but for the disk: every process of it at once. The data directory stays. */
+  kill9(): Promise<void>;
+}
+
+export async function startServer(options: StartOptions = {}): Promise<TestServer> {
+  const own = mkdtempSync(join(tmpdir(), 'sluice-test-'));
+  const dataDir = options.dataDir === 'memory' ? '' : (options.dataDir ?? join(own, 'data'));
+  const child = spawnServer(options, { own, dataDir });
+  const log = logOf(child);
+  const exit = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
+  const kill = (signal: NodeJS.Signals): void => killGroup(child, signal);
+  const onExit = (): void => kill('SIGKILL');
+  process.on('exit', onExit);
+  void exit.then(() => process.off('exit', onExit));
+  const url = await endpointOf(child, log).catch(async (error: unknown) => {
+    kill('SIGKILL');
+    rmSync(own, { recursive: true, force: true });
+    throw error;
+  });
+  return {
+    url,
+    port: Number(new URL(url).port),
+    credentials: testCredentials,
+    dataDir,
+    process: child,
+    log,
+    stop: async () => {
+      child.kill('SIGTERM');
+      const late = setTimeout(() => kill('SIGKILL'), stopMs);
+      const code = await exit;
+      clearTimeout(late);
+      rmSync(own, { recursive: true, force: true });
+      return code;
+    },
+    kill9: async () => {
+      kill('SIGKILL');
+      await exit;
+    },
+  };
+}
+
+function spawnServer(
+  options: StartOptions,
+  { own, dataDir }: { own: string; dataDir: string },
+): ChildProcess {
+  const credentialsFile = join(own, 'credentials.json');
+  writeFileSync(credentialsFile, JSON.stringify(Object.values(testCredentials)), { mode: 0o600 });
+  const [command = process.execPath, ...before] = options.runtime ?? [];
+  const { PATH = '', HOME = own } = process.env;
+  return spawn(command, [...before, join(root, 'src/runtime/cli.ts'), 'serve', ...(options.args ?? [])], {
+    cwd: root,
+    // A group of its own, so that `kill9` reaches every process of the server and nothing else.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      PATH,
+      HOME,
+      SVC_LISTEN: '127.0.0.1:0',
+      SVC_CREDENTIALS_FILE: credentialsFile,
+      SVC_PROCESSES: '1',
+      ...(dataDir === '' ? {} : { SVC_DATA_DIR: dataDir }),
+      ...options.env,
+    },
+  });
+}
+
+function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+function logOf(child: ChildProcess): () => string {
+  let log = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8');
+    stream?.on('data', (text: string) => {
+      log = (log + text).slice(-logCharsMax);
+    });
+  }
+  return () => log;
+}
+
+/** Waits for the banner, which comes when the server accepts requests. */
+function endpointOf(child: ChildProcess, log: () => string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`the server did not start: ${log()}`)), startMs);
+    const look = (): void => {
+      const url = /^\s*endpoint\s+(https?:\/\/\S+)\s/m.exec(log())?.[1];
+      if (url === undefined) return;
+      clearTimeout(timer);
+      child.stdout?.off('data', look);
+      resolve(url);
+    };
+    child.stdout?.on('data', look);
+    child.on('error', reject);
+    child.on('exit', (code, signal) => {
+      clearTimeout(timer);
+      reject(new Error(`the server ended with ${code ?? signal} before it served: ${log()}`));
+    });
+  });
+}
