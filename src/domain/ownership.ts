@@ -1,7 +1,7 @@
 /** Who owns stored bytes: the question that the sweep and fsck ask before they call anything garbage (design §5). */
 import type { Context } from '../context.ts';
 import { everyBucket, findBucket } from '../metadata/buckets.ts';
-import { liveHeadOf, manifestParts, markerHeadOf, objectsOf } from '../metadata/objects.ts';
+import { behind, liveHeadOf, manifestParts, markerHeadOf, objectsOf } from '../metadata/objects.ts';
 import {
   historySpace,
   type Manifest,

@@ -1,5 +1,5 @@
 /** What is not the storage protocol: health and metrics, routed by path (design §7.16). */
-import { IttyRouter } from 'itty-router';
+import { type IRequestStrict, IttyRouter } from 'itty-router';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
@@ -28,18 +28,15 @@ const plain = (status: number, body: string): Reply => ({
 });
 
 export function openAreas(ctx: Context): Areas {
-  const router = IttyRouter<{ method: string; url: string } & AreaCall>();
+  const router = IttyRouter<IRequestStrict, [AreaCall]>();
   router
     .get('/healthz', () => plain(200, 'ok\n'))
     .get('/readyz', () => ready(ctx))
-    .get('/metrics', (call) => metrics(ctx, call));
+    .get('/metrics', (_request, call) => metrics(ctx, call));
   return async (path, call) => {
     const { method } = call.wire;
-    const reply: Reply | undefined = await router.fetch({
-      ...call,
-      method: method === 'HEAD' ? 'GET' : method,
-      url: `http://area${path}`,
-    });
+    const asked = { method: method === 'HEAD' ? 'GET' : method, url: `http://area${path}` };
+    const reply: Reply | undefined = await router.fetch(asked, call);
     if (reply === undefined) throw fail('NotFound', `There is nothing at ${path}.`);
     return reply;
   };

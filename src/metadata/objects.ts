@@ -77,6 +77,9 @@ export async function findVersion(
   return found?.row.isNull ? undefined : found;
 }
 
+/** The text right behind a key: keys never hold NUL, so nothing lies between. */
+export const behind = (key: string): string => `${key}\u0001`;
+
 /** The newest version behind the head. */
 export async function newestInHistory(
   metadata: Metadata,
@@ -84,7 +87,7 @@ export async function newestInHistory(
   key: string,
 ): Promise<Stored<ObjectRow> | undefined> {
   const [newest] = await metadata
-    .scan(objectsOf(bucket), { after: markerHeadOf(key), before: { space: historySpace, key: `${key}\0` } })
+    .scan(objectsOf(bucket), { after: markerHeadOf(key), before: { space: historySpace, key: behind(key) } })
     .next(1);
   return newest;
 }
@@ -93,7 +96,7 @@ export async function newestInHistory(
 export const versionsOf = (metadata: Metadata, bucket: BucketRow, key: string): Cursor<typeof objects> =>
   metadata.scan(objectsOf(bucket), {
     from: { space: historySpace, key },
-    before: { space: historySpace, key: `${key}\0` },
+    before: { space: historySpace, key: behind(key) },
   });
 
 const manifestAt = (id: string): At<typeof manifests> => ({ table: manifests, in: { id } });
