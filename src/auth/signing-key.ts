@@ -12,24 +12,22 @@ const keysMax = 4096;
 export class SigningKeys {
   readonly #keys = new Map<string, Uint8Array>();
 
-  find(hasher: Hasher, secret: string, claim: Claim): Uint8Array {
-    return this.#keys.get(nameOf(secret, claim)) ?? derive(hasher, secret, claim);
+  get(name: string): Uint8Array | undefined {
+    return this.#keys.get(name);
   }
 
-  remember(secret: string, claim: Claim, key: Uint8Array): void {
-    const name = nameOf(secret, claim);
-    if (this.#keys.has(name)) return;
+  remember(name: string, key: Uint8Array): void {
     if (this.#keys.size >= keysMax) this.#keys.delete(this.#keys.keys().next().value as string);
     this.#keys.set(name, key);
   }
 }
 
 /** The scope ends with the dialect's terminator, so the name tells dialects apart. */
-const nameOf = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
+export const signingKeyName = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
 
 const utf8 = new TextEncoder();
 
-function derive(hasher: Hasher, secret: string, claim: Claim): Uint8Array {
+export function deriveSigningKey(hasher: Hasher, secret: string, claim: Claim): Uint8Array {
   let key: Uint8Array = utf8.encode(claim.dialect.secretPrefix + secret);
   for (const part of claim.scope.split('/')) key = hasher.hmacSha256(key, part);
   return key;

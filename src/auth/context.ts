@@ -1,0 +1,34 @@
+/** What authentication needs, and what it is told about one request (spec "Authentication"). */
+import type { Clock } from '../ports/clock.ts';
+import type { Credential, Credentials } from '../ports/credentials.ts';
+import type { Hasher } from '../ports/hasher.ts';
+import type { Query } from '../protocol/wire.ts';
+
+export interface AuthenticationContext {
+  readonly credentials: Credentials;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly hasher: Hasher;
+  readonly settings: {
+    readonly region: string;
+    /** Refuses signatures for any other region. */
+    readonly regionStrict: boolean;
+    /** Accepts version-2 presigned queries. */
+    readonly sigV2Presign: boolean;
+  };
+}
+
+export interface ParsedTarget {
+  /** The raw path of the request line. */
+  readonly path: string;
+  readonly query: Query;
+}
+
+export interface AuthenticationOptions {
+  /**
+   * The secret that this request must be signed with, where it is not the access key's own: a bucket with a
+   * key of its own (spec "Authentication" 6). Whatever it throws refuses the request: there is no fall-back.
+   */
+  readonly secretFor?: ((credential: Credential) => Promise<string>) | undefined;
+  /** The bucket that a virtual host names; version-2 signatures cover it in front of the path. */
+  readonly virtualBucket?: string | undefined;
+}

@@ -1,0 +1,73 @@
+/** Signing keys and the comparison of signatures (spec "Authentication" 2.4). */
+import { createHmac } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { areEqual, isSignature, SigningKeys, toHex } from '../../../src/auth/signing-key.ts';
+import { parseTimestamp, timestampOf } from '../../../src/auth/timestamp.ts';
+import { nodeHasher } from '../../../src/backends/hashing/node.ts';
+
+const bytes = Uint8Array.from({ length: 32 }, (_, i) => i * 8);
+const hex = Buffer.from(bytes).toString('hex');
+
+test('a signature is its lower-case hexadecimal digits and nothing else', () => {
+  expect(toHex(bytes)).toBe(hex);
+  expect(isSignature(bytes, hex)).toBe(true);
+  for (const wrong of [
+    '',
+    hex.slice(2),
+    `${hex}00`,
+    hex.toUpperCase(),
+    `${hex.slice(0, -1)}g`,
+    hex.replace('8', '9'),
+  ])
+    expect(isSignature(bytes, wrong), wrong).toBe(false);
+});
+
+test('byte arrays are equal when length and content are', () => {
+  expect(areEqual(bytes, Uint8Array.from(bytes))).toBe(true);
+  expect(areEqual(bytes, bytes.subarray(1))).toBe(false);
+  expect(areEqual(bytes, bytes.toReversed())).toBe(false);
+});
+
+test('remembered keys stay within their bound, the oldest going first', () => {
+  const keys = new SigningKeys();
+  for (let i = 0; i < 5000; i++) keys.remember(`name ${i}`, bytes);
+  expect(keys.get('name 0')).toBeUndefined();
+  expect(keys.get('name 903')).toBeUndefined();
+  expect(keys.get('name 904')).toBe(bytes);
+  expect(keys.get('name 4999')).toBe(bytes);
+});
+
+describe('timestamps', () => {
+  test.each(['20261121T120000Z', '19700101T000000Z'])('%s is one', (text) => {
+    expect(timestampOf(text)).toBe(text);
+  });
+  test.each([
+    '20261121T120000',
+    '20261121 120000Z',
+    '20261321T120000Z',
+    '20261100T120000Z',
+    '20261121T240000Z',
+    '20261121T126000Z',
+    '20261121T120060Z',
+    '2026112aT120000Z',
+    '+0261121T120000Z',
+    '20261121T120000Z,20261121T120000Z',
+    '',
+  ])('"%s" is none', (text) => {
+    expect(parseTimestamp(text)).toBeUndefined();
+  });
+  test('an HTTP date becomes one', () => {
+    expect(timestampOf('Fri, 24 May 2013 00:00:00 GMT')).toBe('20130524T000000Z');
+  });
+});
+
+test('the native HMAC is that of node:crypto, for keys and texts of every length class', () => {
+  const hasher = nodeHasher();
+  for (const name of ['sha1', 'sha256'] as const)
+    for (const keyLength of [0, 1, 20, 32, 63, 64, 65, 200])
+      for (const data of ['', 'a', 'é'.repeat(99), 'x'.repeat(5000), new Uint8Array(4000).fill(3)]) {
+        const key = new Uint8Array(keyLength).fill(200);
+        const made = name === 'sha1' ? hasher.hmacSha1(key, data) : hasher.hmacSha256(key, data);
+        expect(toHex(made)).toBe(createHmac(name, key).update(data).digest('hex'));
+      }
+});
