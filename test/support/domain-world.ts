@@ -79,7 +79,10 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
           },
         });
       const mine = { ...common, metadata: mortal(metadata), bytes: mortal(bytes) };
-      return { ...actions(mine), ctx: mine, hasDied: () => kill !== undefined && calls >= kill.call };
+      return Object.assign(actions(mine), {
+        ctx: mine,
+        hasDied: () => kill !== undefined && calls >= kill.call,
+      });
     },
     bucket: () => openBucket(ctx, 'bucket'),
     setVersioning: (to: 'Enabled' | 'Suspended') => setVersioning(ctx, 'bucket', to),
