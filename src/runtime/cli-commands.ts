@@ -24,6 +24,11 @@ const commands: Readonly<Record<string, Command>> = {
     own: ['--json'],
     run: runConfig,
   },
+  fsck: {
+    doc: 'Compares metadata and data, and reports what does not match; --json for programs.',
+    own: ['--json'],
+    run: runFsck,
+  },
 };
 
 async function runServe({ given }: ParsedFlags): Promise<number> {
@@ -49,6 +54,18 @@ async function runConfig({ given, own }: ParsedFlags): Promise<number> {
   process.stdout.write(showConfig(found, own.includes('--json')));
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
   return faults.length > 0 ? refuse(faults) : 0;
+}
+
+async function runFsck({ given, own }: ParsedFlags): Promise<number> {
+  const { configuration, faults } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  if (configuration === undefined) return refuse(faults);
+  const { checkData, fsckFault } = await import('./cli-fsck.ts');
+  const fault = fsckFault(configuration);
+  return fault === undefined ? checkData(configuration, own.includes('--json')) : refuse([fault]);
 }
 
 function refuse(faults: readonly string[]): number {

@@ -29,7 +29,7 @@ export const measurements = {
   svc_http_request_duration_seconds: {
     kind: 'histogram',
     labels: ['operation'],
-    doc: 'From the head of a request to the end of its reply, by operation.',
+    doc: 'From the head of a request to the head of its reply, by operation.',
     buckets: requestSeconds,
   },
   svc_backend_duration_seconds: {

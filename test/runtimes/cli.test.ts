@@ -283,3 +283,24 @@ describe('sluice serve', () => {
     expect(await stopped(node)).toBe(0);
   });
 }, 30_000);
+
+describe('sluice fsck', () => {
+  it('finds nothing wrong with an empty directory that was served', async () => {
+    expect(await stopped(await serving(['--data-dir', directory]))).toBe(0);
+    const plain = await finished(['fsck', '--data-dir', directory]);
+    expect(plain).toMatchObject({ code: 0, stderr: '' });
+    expect(plain.stdout).toContain('0 buckets, 0 versions');
+    expect(plain.stdout).toContain('all is well');
+    const { stdout } = await finished(['fsck', '--json', '--data-dir', directory]);
+    expect(JSON.parse(stdout)).toMatchObject({ summary: { found: 0, buckets: 0 } });
+  }, 30_000);
+
+  it('refuses with code 2 where there is nothing to compare, and makes nothing', async () => {
+    expect(await finished(['fsck'])).toMatchObject({ code: 2, stdout: '' });
+    const missing = join(directory, 'missing');
+    const { code, stderr } = await finished(['fsck', '--data-dir', missing]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`there is no directory ${missing}`);
+    expect(await readdir(directory)).toEqual([]);
+  });
+});
