@@ -1,9 +1,8 @@
 /** Who owns stored bytes: the question that the sweep and fsck ask before they call anything garbage (design §5). */
 import type { Context } from '../context.ts';
 import { everyBucket, findBucket } from '../metadata/buckets.ts';
-import { behind, liveHeadOf, manifestParts, markerHeadOf, objectsOf } from '../metadata/objects.ts';
+import { liveHeadOf, manifestParts, markerHeadOf, objectsOf, versionsOf } from '../metadata/objects.ts';
 import {
-  historySpace,
   type Manifest,
   type ManifestPart,
   manifestSegmentParts,
@@ -66,17 +65,15 @@ async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent):
   const { bucketId, key } = found.owner;
   const shards = ownership.shards.get(bucketId);
   if (shards === undefined) return false;
-  const at = objectsOf({ id: bucketId, shards, generation: 0 });
+  const bucket = { id: bucketId, shards, generation: 0 };
+  const at = objectsOf(bucket);
   const owns = ownsIn(ctx, ownership, found);
 
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const before = await ctx.metadata.get(at, liveHeadOf(key));
     const markerBefore = await ctx.metadata.get(at, markerHeadOf(key));
     if (before !== undefined && (await owns(before.row))) return true;
-    const history = ctx.metadata.scan(at, {
-      from: { space: historySpace, key },
-      before: { space: historySpace, key: `${key}\u0001` },
-    });
+    const history = versionsOf(ctx.metadata, bucket, key);
     for (let page = await history.next(pageRows); page.length > 0; page = await history.next(pageRows)) {
       for (const { row } of page) if (await owns(row)) return true;
     }

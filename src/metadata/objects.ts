@@ -93,7 +93,11 @@ export async function newestInHistory(
 }
 
 /** Every version of a key, marker heads included, newest first. */
-export const versionsOf = (metadata: Metadata, bucket: BucketRow, key: string): Cursor<typeof objects> =>
+export const versionsOf = (
+  metadata: Metadata,
+  bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>,
+  key: string,
+): Cursor<typeof objects> =>
   metadata.scan(objectsOf(bucket), {
     from: { space: historySpace, key },
     before: { space: historySpace, key: behind(key) },
