@@ -17,10 +17,12 @@ export const owner: Owner = { bucketId: 'b1', key: 'a/key' };
 /** Bytes that differ from block to block and from id to id. */
 export function contentOf(id: string, size: number): Uint8Array {
   let state = [...id].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) >>> 0, 7);
-  return Uint8Array.from({ length: size }, () => {
+  const words = new Uint32Array(Math.ceil(size / 4));
+  for (let at = 0; at < words.length; at++) {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state >>> 24;
-  });
+    words[at] = state;
+  }
+  return new Uint8Array(words.buffer, 0, size);
 }
 
 /** Deals bytes out in pieces, from two buffers in turn, as the stingiest source that the port allows. */
@@ -44,7 +46,9 @@ export async function readWhole(source: AsyncIterable<Uint8Array>): Promise<Uint
 export const whole = ({ size }: { readonly size: number }): ByteRange => ({ start: 0, end: size - 1 });
 
 export async function listAll(store: ChunkStore, prefix?: string): Promise<StoredChunk[]> {
-  return (await Array.fromAsync(store.list(prefix))).sort((a, b) => (a.id < b.id ? -1 : 1));
+  const found: StoredChunk[] = [];
+  for await (const chunk of store.list(prefix)) found.push(chunk);
+  return found.sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
 export const idsOf = (chunks: readonly { readonly id: string }[]): string[] => chunks.map(({ id }) => id);
@@ -107,7 +111,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
             }
           },
         ),
-        { numRuns: 60 },
+        { numRuns: 40 },
       );
     });
 

@@ -57,7 +57,7 @@ export function twoBuffers(): BufferRing {
       turn = 1 - turn;
       let buffer = buffers[turn];
       if (!buffer || buffer.length < length) {
-        buffer = Buffer.allocUnsafeSlow(length);
+        buffer = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
         buffers[turn] = buffer;
       }
       return buffer.length === length ? buffer : buffer.subarray(0, length);

@@ -89,7 +89,9 @@ export class SegmentReader {
     if (chunk.size > 0 && crc32c(content) !== blockCrc(bytes, 0, 0)) {
       throw new ChunkDamaged(`chunk ${chunk.id} does not match its checksum`);
     }
-    return content.subarray(range.start, range.end + 1);
+    // A plain Uint8Array: a Buffer's `slice` does not copy, and a consumer may count on that it does.
+    const length = Math.min(range.end + 1, chunk.size) - range.start;
+    return new Uint8Array(bytes.buffer, bytes.byteOffset + headerBytes + range.start, length);
   }
 
   async *#readParts(
