@@ -1,0 +1,81 @@
+/** Imports point one way (design §2): runtime → gateway, workers, backends → … → ports. */
+import { readFileSync } from 'node:fs';
+import { posix } from 'node:path';
+import { expect, test } from 'vitest';
+import { sourceFiles } from './source-files.ts';
+
+/** What each layer may import beside itself; `errors` is a leaf that all may. Files of src itself count as layers. */
+const layers: Readonly<Record<string, readonly string[]>> = {
+  errors: [],
+  ports: [],
+  protocol: [],
+  metadata: ['ports'],
+  backends: ['ports'],
+  config: ['ports'],
+  context: ['ports', 'config'],
+  telemetry: ['ports'],
+  domain: ['metadata', 'ports', 'context', 'config'],
+  auth: ['domain', 'metadata', 'protocol', 'ports'],
+  handlers: ['domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],
+  workers: ['domain', 'metadata', 'ports', 'context', 'config'],
+  gateway: ['auth', 'handlers', 'protocol', 'domain', 'context', 'config', 'ports'],
+  runtime: [
+    'gateway',
+    'workers',
+    'backends',
+    'auth',
+    'domain',
+    'protocol',
+    'config',
+    'context',
+    'telemetry',
+    'ports',
+    'mod',
+    'metadata',
+  ],
+  mod: ['gateway', 'workers', 'backends', 'auth', 'config', 'context', 'ports'],
+};
+
+const layerOf = (path: string): string => (path.split('/')[1] ?? '').replace(/\.ts$/, '');
+
+function crossings(path: string, source: string): string[] {
+  const layer = layerOf(path);
+  const allowed = layers[layer];
+  if (allowed === undefined) return [`${path}: ${layer} is no layer`];
+  return [...source.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)]
+    .map(([, to = '']) => layerOf(posix.normalize(posix.join(posix.dirname(path), to))))
+    .filter((target) => target !== layer && target !== 'errors' && !allowed.includes(target))
+    .map((target) => `${path} imports ${target}`);
+}
+
+test('a crossing is told', () => {
+  expect(crossings('src/domain/quota.ts', `import { a } from '../handlers/x.ts';`)).toEqual([
+    'src/domain/quota.ts imports handlers',
+  ]);
+  expect(crossings('src/metadata/objects.ts', `import type { a } from '../ports/clock.ts'`)).toEqual([]);
+});
+
+test('layers point one way', () => {
+  expect(sourceFiles().flatMap((path) => crossings(path, readFileSync(path, 'utf8')))).toEqual([]);
+});
+
+test('handlers never call handlers', () => {
+  const operationFile = /^src\/handlers\/(service|bucket|object|multipart)\//;
+  const hits = sourceFiles()
+    .filter((path) => operationFile.test(path))
+    .flatMap((path) => {
+      const source = readFileSync(path, 'utf8');
+      return [...source.matchAll(/import \{([^}]*)\} from '([^']+)'/g)]
+        .filter(
+          ([, names = '', from = '']) =>
+            from.startsWith('.') &&
+            names
+              .split(',')
+              .some((name) =>
+                /^\s*(Get|Put|Delete|Head|List|Create|Copy|Upload|Complete|Abort)[A-Z]\w+\s*$/.test(name),
+              ),
+        )
+        .map(([line]) => `${path}: ${line}`);
+    });
+  expect(hits).toEqual([]);
+});

@@ -1,0 +1,32 @@
+/** The tables agree with themselves and with what stands beside them. */
+import { expect, test } from 'vitest';
+import { errorCodes } from '../../src/errors/codes.ts';
+import { tables } from '../../src/metadata/tables.ts';
+import { errorCatalogue } from '../../src/protocol/errors.ts';
+import { operationNames, operations } from '../../src/protocol/operations.ts';
+import { ties } from '../../src/protocol/select.ts';
+
+test('no two rows of the operation table answer one request', () => {
+  expect(ties()).toEqual([]);
+});
+
+test('request lines are well-formed', () => {
+  const line = /^(GET|HEAD|PUT|POST|DELETE|OPTIONS) (service|bucket|object)( [?+][\w-]+(=[\w-]+)?)*$/;
+  expect(operationNames.filter((name) => !line.test(operations[name].on))).toEqual([]);
+});
+
+test('error codes are listed once and have a sensible status', () => {
+  expect(new Set(errorCodes).size).toBe(errorCodes.length);
+  expect(
+    errorCodes.filter((code) => errorCatalogue[code].status < 300 || errorCatalogue[code].status > 599),
+  ).toEqual([]);
+});
+
+test('key columns exist and table names are unique', () => {
+  const all = Object.values(tables);
+  expect(new Set(all.map((table) => table.name)).size).toBe(all.length);
+  for (const table of all) {
+    const keys = [...table.partition, ...table.sort.map((column) => column.replace(/^-/, ''))];
+    expect(Object.keys(table.columns)).toEqual(expect.arrayContaining(keys));
+  }
+});

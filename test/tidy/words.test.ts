@@ -1,0 +1,55 @@
+/** Words that stay out of the source, each with what to use instead; and the shape of files. */
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { sourceFiles } from './source-files.ts';
+
+interface Banned {
+  readonly word: RegExp;
+  readonly instead: string;
+  /** Where it is right. */
+  readonly except?: RegExp;
+}
+
+const banned: readonly Banned[] = [
+  { word: /\bDate\.now\(/, instead: 'ctx.clock.now()', except: /^src\/(ports\/clock|runtime\/|telemetry\/)/ },
+  { word: /\bMath\.random\(/, instead: 'ctx.random' },
+  { word: /['"`]x-(amz|store)-/i, instead: 'protocol/dialect.ts', except: /^src\/protocol\/dialect\.ts$/ },
+  { word: /\bas any\b|: any\b/, instead: 'a real type', except: /^src\/ports\/metadata-store\.ts$/ },
+  { word: /process\.env/, instead: 'config.ts', except: /^src\/runtime\// },
+  {
+    word: /from 'fast-xml-parser'/,
+    instead: 'protocol/xml-parse.ts',
+    except: /^src\/protocol\/xml-parse\.ts$/,
+  },
+  { word: /from 'prom-client'/, instead: 'telemetry/', except: /^src\/telemetry\// },
+  { word: /transactionSync\(/, instead: 'transaction(): the synchronous one hangs at close' },
+  { word: /\bconsole\.(log|error|warn)\(/, instead: 'telemetry.log', except: /^src\/(runtime|telemetry)\// },
+  { word: /\b(TODO|FIXME|XXX)\b/, instead: 'an issue' },
+];
+
+test('banned words stay out', () => {
+  const hits = sourceFiles().flatMap((path) => {
+    const source = readFileSync(path, 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+    return banned
+      .filter(({ word, except }) => word.test(source) && !except?.test(path))
+      .map(({ word, instead }) => `${path}: ${word.source} → use ${instead}`);
+  });
+  expect(hits).toEqual([]);
+});
+
+test('every file opens by saying what it is for', () => {
+  const silent = sourceFiles().filter((path) => !/^(#!.*\n)?\/\*\*/.test(readFileSync(path, 'utf8')));
+  expect(silent).toEqual([]);
+});
+
+test('files are kebab-case and small', () => {
+  const wrong = sourceFiles().filter(
+    (path) => /[A-Z_]/.test(path) || readFileSync(path, 'utf8').split('\n').length > 400,
+  );
+  expect(wrong).toEqual([]);
+});
+
+test('nothing names the host of a package registry', () => {
+  const lock = readFileSync('package-lock.json', 'utf8');
+  expect(lock).not.toMatch(/"resolved":/);
+});
