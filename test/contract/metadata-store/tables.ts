@@ -120,8 +120,11 @@ export async function all<Row>(
   page = 7,
 ): Promise<Row[]> {
   const rows: Row[] = [];
+  // Law by law a few hundred rows: a cursor that never ends must fail, not hang.
+  const rowsMax = 10_000;
   for (let read = await cursor.next(page); read.length > 0; read = await cursor.next(page)) {
     rows.push(...read.map((stored) => stored.row));
+    if (rows.length > rowsMax) throw new Error(`a scan yielded more than ${rowsMax} rows`);
   }
   return rows;
 }

@@ -1,0 +1,79 @@
+/**
+ * A process of its own over an embedded store, for the tests that need two of them: it does what its
+ * parent asks by message and answers with what the store said.
+ */
+import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { head, headsOf, talliesOf } from './metadata-store/tables.ts';
+
+const [directory = '', name = '', intentTtlMs = '60000', durable = 'true'] = process.argv.slice(2);
+
+const store = embeddedStore({
+  directory,
+  clock: systemClock,
+  random: systemRandom(),
+  durable: durable === 'true',
+  intentTtlMs: Number(intentTtlMs),
+});
+
+const put = (bucket: string, key: string, opId?: string) =>
+  store.commit(headsOf(bucket), [{ put: head(bucket, key, { etag: name }), expect: 'absent' }], {
+    ...(opId === undefined ? {} : { op: { id: opId } }),
+    then: [{ at: talliesOf(bucket), add: { className: 'c' }, by: { objects: 1 } }],
+  });
+
+/** Puts key after key, several at once, and tells of each when it was acknowledged. Never ends. */
+async function load(bucket: string): Promise<never> {
+  let next = 0;
+  const writer = async (): Promise<never> => {
+    for (;;) {
+      const key = `${name}-${next++}`;
+      const op = await store.begin({ cluster: 'c' });
+      const outcome = await put(bucket, key, op.id);
+      if (outcome.applied) process.send?.({ acknowledged: key });
+    }
+  };
+  return Promise.race(Array.from({ length: 8 }, writer));
+}
+
+export const actions = {
+  put,
+  load,
+  begin: async () => (await store.begin({ cluster: 'c' })).id,
+  get: async (bucket: string, key: string) => (await store.get(headsOf(bucket), { key, slot: '~' }))?.row,
+  abandoned: async () => store.abandoned(),
+  raise: (bucket: string, generation: number) => store.raiseFence(headsOf(bucket), generation),
+  /** Tries to be the first to put each of `count` keys; returns those that it won. */
+  async race(bucket: string, count: number) {
+    const keys = Array.from({ length: count }, (_, index) => `k${index}`);
+    const outcomes = await Promise.all(keys.map((key) => put(bucket, key)));
+    return keys.filter((_, index) => outcomes[index]?.applied);
+  },
+  async increment(bucket: string, key: string, times: number) {
+    for (let turn = 0; turn < times; turn++) {
+      await store.update(headsOf(bucket), { key, slot: '~' }, (row) => ({
+        ...head(bucket, key),
+        size: (row?.size ?? 0) + 1,
+      }));
+    }
+  },
+  close: () => store.close(),
+};
+
+export interface Call {
+  readonly id: number;
+  readonly action: keyof typeof actions;
+  readonly args: readonly unknown[];
+}
+
+process.on('message', async (call: Call) => {
+  const action = actions[call.action] as (...args: readonly unknown[]) => Promise<unknown>;
+  try {
+    process.send?.({ id: call.id, result: await action(...call.args) });
+  } catch (error) {
+    process.send?.({ id: call.id, error: String(error) });
+  }
+});
+process.on('disconnect', () => process.exit());
+process.send?.({ ready: true });
