@@ -48,6 +48,20 @@ export default {
     }
     const remote = request.headers.get('cf-connecting-ip') ?? '';
     const reply = await gateway.handle(fromRequest(request, { remote }));
-    return toResponse(reply, request.method);
+    return withLength(toResponse(reply, request.method));
   },
 };
+
+declare const FixedLengthStream: {
+  new (length: number): TransformStream<Uint8Array, Uint8Array>;
+};
+
+/** The runtime drops the Content-Length of a stream, unless the stream itself knows it. */
+function withLength(response: Response): Response {
+  const length = response.headers.get('content-length');
+  if (length === null || response.body === null) return response;
+  const { readable, writable } = new FixedLengthStream(Number(length));
+  // What breaks on one side breaks on the other; the runtime reports it.
+  response.body.pipeTo(writable).catch(() => {});
+  return new Response(readable, response);
+}

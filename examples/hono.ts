@@ -1,0 +1,66 @@
+/**
+ * The gateway inside a Hono application, under a path and under a host of its own. Run it with any server for
+ * Hono; what this file needs is the library, not a runtime.
+ *
+ * ```sh
+ * aws --endpoint-url http://localhost:3000/s3 s3 mb s3://photos      # under the path
+ * curl http://photos.s3.example.com/cat.jpg                          # under the host, if it is public
+ * ```
+ */
+import { Hono } from 'hono';
+import {
+  type Context,
+  chunked,
+  createGateway,
+  memoryChunks,
+  memoryStore,
+  parseConfig,
+  portableHasher,
+  silentTelemetry,
+  staticCredentials,
+  systemClock,
+  systemRandom,
+} from '../src/mod.ts';
+
+export interface Settings {
+  /** A JSON array of `{ accessKey, secretKey, owner }`. */
+  readonly credentials: string;
+  /** The host under which the gateway answers alone, with `<bucket>.<host>` beside it. */
+  readonly host: string;
+}
+
+/** Everything in memory; give `metadata` and `bytes` backends that last. */
+function contextFrom({ credentials, host }: Settings): Context {
+  const config = parseConfig({ SVC_CREDENTIALS: credentials, SVC_DOMAIN: host });
+  if ('faults' in config) throw new Error(config.faults.join('\n'));
+  const random = systemRandom();
+  return {
+    config,
+    metadata: memoryStore({ clock: systemClock, random }),
+    bytes: chunked({ default: memoryChunks() }),
+    clock: systemClock,
+    random,
+    hasher: portableHasher(),
+    credentials: staticCredentials(config.SVC_CREDENTIALS ?? []),
+    telemetry: silentTelemetry,
+  };
+}
+
+export function application(settings: Settings): Hono {
+  const context = contextFrom(settings);
+  const underHost = createGateway(context);
+  // Signatures cover the whole path, so the gateway must know what its addresses begin with.
+  const underPath = createGateway(context, { basePath: '/s3' });
+
+  const app = new Hono();
+  // First, because on this host every path is a bucket or a key. The raw request goes on: its body is a stream.
+  app.use(async ({ req }, next) => {
+    const name = (req.header('host') ?? new URL(req.url).host).replace(/:\d+$/, '').toLowerCase();
+    const isOurs = name === settings.host || name.endsWith(`.${settings.host}`);
+    return isOurs ? underHost.fetch(req.raw) : next();
+  });
+  app.get('/', ({ text }) => text('the application’s own page'));
+  app.all('/s3', ({ req }) => underPath.fetch(req.raw));
+  app.all('/s3/*', ({ req }) => underPath.fetch(req.raw));
+  return app;
+}

@@ -1,0 +1,23 @@
+/** Where the runtimes are; installs them when they are missing, because they weigh more than the project. */
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+const modules = join(import.meta.dirname, 'node_modules');
+const node = (major: number): string => join(modules, `node${major}/bin/node`);
+const command = (name: string): string => join(modules, '.bin', name);
+
+export const runtimes = {
+  'Node 22': [node(22)],
+  'Node 24': [node(24)],
+  'Node 26': [node(26)],
+  Bun: [command('bun')],
+  Deno: [command('deno'), 'run', '--allow-all'],
+} as const;
+
+export function install(): void {
+  if (Object.values(runtimes).every(([path]) => existsSync(path))) return;
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--prefix', import.meta.dirname], {
+    stdio: 'inherit',
+  });
+}

@@ -1,0 +1,33 @@
+/** The workerd entry, bundled as wrangler would and run under miniflare. */
+import { join } from 'node:path';
+import { Miniflare } from 'miniflare';
+import { rolldown } from 'rolldown';
+import { testCredentials } from '../support/server.ts';
+import type { Started } from './smoke.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+async function bundle(): Promise<string> {
+  const build = await rolldown({
+    input: join(root, 'src/runtime/workerd.ts'),
+    platform: 'neutral',
+    resolve: { mainFields: ['module', 'main'], conditionNames: ['workerd', 'worker', 'browser', 'import'] },
+    external: [/^node:/],
+    logLevel: 'silent',
+  });
+  const { output } = await build.generate({ format: 'esm' });
+  await build.close();
+  if (output.length !== 1) throw new Error(`the bundle has ${output.length} files`);
+  return output[0].code;
+}
+
+export async function startWorkerd(): Promise<Started> {
+  const worker = new Miniflare({
+    modules: [{ type: 'ESModule', path: 'sluice.js', contents: await bundle() }],
+    compatibilityDate: '2026-04-01',
+    compatibilityFlags: ['nodejs_compat'],
+    bindings: { SVC_CREDENTIALS: JSON.stringify(Object.values(testCredentials)), SVC_WORKERS: '' },
+  });
+  const url = await worker.ready;
+  return { url: url.origin, ...testCredentials.root, stop: () => worker.dispose() };
+}
