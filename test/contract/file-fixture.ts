@@ -2,11 +2,14 @@
 import fs from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
 import { type FileChunksOptions, fileChunks } from '../../src/backends/data/file/file-chunks.ts';
-import type { ChunkStore } from '../../src/ports/chunk-store.ts';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
+import { ChunkDamaged, ChunkMissing } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import type { ChunkStoreFixture } from './chunk-store.ts';
+import { type ChunkStoreFixture, contentOf, whole } from './chunk-store.ts';
 
 export interface FileFixture extends ChunkStoreFixture {
   readonly directory: string;
@@ -40,4 +43,39 @@ export const laterBy = (ms: number): Clock => ({ ...systemClock, now: () => syst
 export async function filesIn(directory: string): Promise<string[]> {
   const entries = await fs.readdir(directory, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+export const bytesIn = async (directory: string): Promise<number> => {
+  let sum = 0;
+  for (const path of await filesIn(directory)) sum += (await fs.stat(path)).size;
+  return sum;
+};
+
+export async function compactAll(store: ChunkStore): Promise<void> {
+  while (await store.compact?.(new AbortController().signal));
+}
+
+/** The script that works as another process; its first argument is the directory. */
+export const processScript: string = fileURLToPath(new URL('file-chunks-process.ts', import.meta.url));
+export const runScript: readonly string[] =
+  'Deno' in globalThis ? ['run', '-A', processScript] : [processScript];
+
+/** Reads all; every chunk is as it was, or refused with a reason. Returns the ids of the refused. */
+export async function refusedBy(reader: ChunkStore, chunks: readonly ChunkRef[]): Promise<string[]> {
+  const refused: string[] = [];
+  for (const chunk of chunks) {
+    const pieces: Uint8Array[] = [];
+    try {
+      for await (const piece of reader.read(chunk, whole(chunk))) pieces.push(piece.slice());
+    } catch (error) {
+      if (!(error instanceof ChunkDamaged || error instanceof ChunkMissing)) throw error;
+      refused.push(chunk.id);
+    }
+    const bytes = Buffer.concat(pieces);
+    const expected = contentOf(chunk.id, chunk.size);
+    // Also what was yielded before the refusal was right.
+    expect(Buffer.compare(bytes, expected.subarray(0, bytes.length))).toBe(0);
+    if (!refused.includes(chunk.id)) expect(bytes.length).toBe(chunk.size);
+  }
+  return refused;
 }

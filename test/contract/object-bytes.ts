@@ -61,7 +61,7 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
 
     test('an extent is small, plain JSON', async () => {
       for (const size of sizes) {
-        const extent = await put('0123456789abcdefghij', size);
+        const extent = await put(`0123456789abcdefghij-${size}`, size);
         expect(JSON.parse(JSON.stringify(extent))).toEqual(extent);
         expect(extent.at ?? '').toMatch(/^[ -~]{0,40}$/);
       }

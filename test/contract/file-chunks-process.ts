@@ -1,0 +1,34 @@
+/** A process of its own over a shared directory: writes chunks and says which were acknowledged, or `compact`s. */
+import fs from 'node:fs';
+import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { listAll, put } from './chunk-store.ts';
+
+const [directory = '', task = '', name = '', count = '0'] = process.argv.slice(2);
+const store = fileChunks({ directory, clock: systemClock, random: systemRandom(), durable: true });
+
+/** Synchronous, so that what is said is said before anything else happens. */
+const say = (value: unknown): number => fs.writeSync(1, `${JSON.stringify(value)}\n`);
+
+const sizes = [100, 4096, 70_000, 200_000, 300_000, 1_000_000];
+
+if (task === 'write') {
+  let next = 0;
+  const worker = async () => {
+    while (next < Number(count)) {
+      const number = next++;
+      say(await put(store, `${name}-${number}.0`, sizes[number % sizes.length] ?? 1));
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+} else if (task === 'small') {
+  say(await put(store, `${name}.0`, 100));
+} else if (task === 'large') {
+  say(await put(store, `${name}.0`, 1_000_000));
+} else if (task === 'list') {
+  for (const chunk of await listAll(store)) say(chunk);
+} else if (task === 'compact') {
+  while (await store.compact?.(new AbortController().signal));
+}
+await store.close();

@@ -1,0 +1,151 @@
+/** What the file store promises about its disk: nothing is answered before it is flushed, nothing half done. */
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type Disk, nodeDisk } from '../../src/backends/data/file/disk.ts';
+import type { ChunkStore } from '../../src/ports/chunk-store.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { expectIntact, idsOf, listAll, put } from './chunk-store.ts';
+import { type FileFixture, fileFixture, runScript } from './file-fixture.ts';
+
+let fixture: FileFixture;
+beforeEach(async () => {
+  fixture = await fileFixture();
+});
+afterEach(() => fixture.dispose());
+
+describe('a failing disk', () => {
+  /** The real disk, failing where `fails` says so. */
+  function failing(fails: (call: string, count: number) => boolean): Disk {
+    const disk = nodeDisk({ clock: systemClock, durable: true });
+    const counts = new Map<string, number>();
+    const check = (call: string): void => {
+      const count = (counts.get(call) ?? 0) + 1;
+      counts.set(call, count);
+      if (fails(call, count)) throw Object.assign(new Error(`EIO: ${call}`), { code: 'EIO' });
+    };
+    return {
+      read: disk.read,
+      async write(fd, bytes, position) {
+        try {
+          check('write');
+        } catch (error) {
+          // A full disk takes a part of it.
+          await disk.write(fd, bytes.subarray(0, bytes.length / 2), position);
+          throw error;
+        }
+        await disk.write(fd, bytes, position);
+      },
+      async flush(fd) {
+        check('flush');
+        await disk.flush(fd);
+      },
+      async flushDirectory(path) {
+        check('flushDirectory');
+        await disk.flushDirectory(path);
+      },
+    };
+  }
+
+  test.each(['write', 'flush', 'flushDirectory'])(
+    'fails the writes that a failed %s was for, and no others',
+    async (call) => {
+      for (const size of [100, 200_000, 700_000]) {
+        let isFailing = false;
+        const faulty = fixture.reopen({ disk: failing((each) => isFailing && each === call) });
+        const before = await put(faulty, `before${size}.0`, size);
+        isFailing = true;
+        const results = await Promise.allSettled(
+          Array.from({ length: 5 }, (_, n) => put(faulty, `failed${size}-${n}.0`, size)),
+        );
+        isFailing = false;
+        const after = await put(faulty, `after${size}.0`, size);
+        const failed = results.filter((result) => result.status === 'rejected');
+        // The segment that a small chunk goes to is there already: it needs no directory flushed.
+        expect(failed).toHaveLength(call === 'flushDirectory' && size <= 262_144 ? 0 : 5);
+        for (const { reason } of failed) expect(String(reason)).toContain('EIO');
+        const stored = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+        const listed = (await listAll(fixture.reopen())).filter(({ id }) => id.includes(`${size}`));
+        expect(idsOf(listed)).toEqual(idsOf([after, before, ...stored]));
+        for (const chunk of [before, after, ...stored]) await expectIntact(faulty, chunk);
+      }
+      expect(fs.readdirSync(join(fixture.directory, 'temporary'))).toEqual([]);
+    },
+  );
+
+  test('answers only after the flush', async () => {
+    const disk = nodeDisk({ clock: systemClock, durable: true });
+    const events: string[] = [];
+    const logged =
+      <A extends unknown[]>(name: string, call: (...args: A) => Promise<void>) =>
+      async (...args: A) => {
+        await call(...args);
+        events.push(name);
+      };
+    const watching = fixture.reopen({
+      disk: {
+        read: disk.read,
+        write: logged('write', disk.write),
+        flush: logged('flush', disk.flush),
+        flushDirectory: logged('directory', disk.flushDirectory),
+      },
+    });
+    const during = async (id: string, size: number): Promise<string[]> => {
+      events.length = 0;
+      await put(watching, id, size);
+      return [...events];
+    };
+    expect(await during('first.0', 100)).toEqual(['directory', 'write', 'flush']);
+    expect(await during('second.0', 100)).toEqual(['write', 'flush']);
+    // Two pieces and the header; then the new group's name, then the file's.
+    expect(await during('large.0', 500_000)).toEqual([
+      'write',
+      'write',
+      'write',
+      'flush',
+      'directory',
+      'directory',
+    ]);
+    expect(await during('large.1', 300_000)).toEqual(['write', 'write', 'write', 'flush', 'directory']);
+    const chunk = await put(watching, 'gone.0', 100);
+    events.length = 0;
+    await watching.remove([chunk]);
+    expect(events).toEqual(['flush', 'directory']);
+  });
+
+  test.each(['small', 'large'])('the kernel sees the flush of a %s chunk before the answer', (task) => {
+    const calls = 'trace=fdatasync,fsync,msync,write,pwrite64,rename,renameat,renameat2';
+    const trace = join(fixture.directory, '..', `${task}-${process.pid}.strace`);
+    const command = [
+      '-f',
+      '-o',
+      trace,
+      '-e',
+      calls,
+      process.execPath,
+      ...runScript,
+      fixture.directory,
+      task,
+      'x',
+    ];
+    const run = spawnSync('strace', command, { encoding: 'utf8' });
+    if (run.error && process.env['CI'] !== 'true') return;
+    expect(run.error ?? run.stderr).toBe('');
+    const lines = fs.readFileSync(trace, 'utf8').split('\n');
+    fs.rmSync(trace);
+    const at = (what: RegExp, from = 0) => lines.findIndex((line, index) => index >= from && what.test(line));
+    const answer = at(/write\(1, "\{\\"id/);
+    expect(answer).toBeGreaterThan(0);
+    const content = at(task === 'small' ? /p?write(64)?\(\d+, "SLC1/ : /p?write(64)?\(\d+, .*, 262144, 0\)/);
+    expect(content).toBeGreaterThan(0);
+    const flush = at(/fdatasync\(|fdatasync resumed/, content);
+    expect(flush).toBeGreaterThan(content);
+    expect(flush).toBeLessThan(answer);
+    if (task === 'large') {
+      const renamed = at(/rename/, flush);
+      const directory = at(/fsync\(|fsync resumed/, renamed);
+      expect([renamed, directory].every((index) => index > flush && index < answer)).toBe(true);
+    }
+  });
+});

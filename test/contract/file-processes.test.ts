@@ -1,0 +1,99 @@
+/** What the file store promises to several processes, killed ones among them. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
+import { expectIntact, idsOf, listAll, put } from './chunk-store.ts';
+import {
+  bytesIn,
+  compactAll,
+  type FileFixture,
+  fileFixture,
+  filesIn,
+  laterBy,
+  refusedBy,
+  runScript,
+} from './file-fixture.ts';
+
+const hour = 60 * 60_000;
+
+let fixture: FileFixture;
+let store: ChunkStore;
+beforeEach(async () => {
+  fixture = await fileFixture();
+  store = fixture.store;
+});
+afterEach(() => fixture.dispose());
+
+describe('several processes', () => {
+  const spawned: ChildProcess[] = [];
+  afterEach(() => {
+    for (const child of spawned.splice(0)) child.kill('SIGKILL');
+  });
+
+  /** Starts the script; `said` collects the lines that it prints, whole ones only. */
+  function start(...args: string[]): { child: ChildProcess; said: ChunkRef[]; ended: Promise<void> } {
+    const child = spawn(process.execPath, [...runScript, fixture.directory, ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    spawned.push(child);
+    const said: ChunkRef[] = [];
+    let rest = '';
+    child.stdout.on('data', (data: Buffer) => {
+      const lines = (rest + data).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) said.push(JSON.parse(line) as ChunkRef);
+    });
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    child.on('close', () => resolve());
+    return { child, said, ended };
+  }
+
+  test('read, list and remove what each other wrote', { timeout: 30_000 }, async () => {
+    const others = [start('write', 'p1', '60'), start('write', 'p2', '60')];
+    const own = await Promise.all(Array.from({ length: 60 }, (_, n) => put(store, `p3-${n}.0`, 5000)));
+    await Promise.all(others.map(({ ended }) => ended));
+    const theirs = others.flatMap(({ said }) => said);
+    expect(theirs).toHaveLength(120);
+    for (const chunk of theirs) await expectIntact(store, chunk);
+    await store.remove(theirs.filter((_, n) => n % 2 === 0));
+    const left = [...own, ...theirs.filter((_, n) => n % 2 === 1)];
+    const lister = start('list');
+    await lister.ended;
+    expect(idsOf(lister.said).sort()).toEqual(idsOf(left).sort());
+    const compactors = [start('compact'), start('compact')];
+    await Promise.all([...compactors.map(({ ended }) => ended), compactAll(store)]);
+    for (const chunk of left) await expectIntact(store, chunk);
+    expect(idsOf(await listAll(store))).toEqual(idsOf(left).sort());
+  });
+
+  test('a killed one loses nothing that it acknowledged, and its leavings are cleared away', {
+    timeout: 60_000,
+  }, async () => {
+    const acknowledged: ChunkRef[] = [];
+    for (const round of ['k1', 'k2', 'k3']) {
+      const writer = start('write', round, '1000000');
+      while (writer.said.length < 40) await new Promise((resolve) => setTimeout(resolve, 5));
+      writer.child.kill('SIGKILL');
+      await writer.ended;
+      acknowledged.push(...writer.said);
+    }
+    for (const chunk of acknowledged) await expectIntact(store, chunk);
+    const listed = await listAll(store);
+    const ids = new Set(idsOf(listed));
+    expect(acknowledged.filter(({ id }) => !ids.has(id))).toEqual([]);
+    // Written but not acknowledged: whole, and listed so that the sweep finds them.
+    expect(await refusedBy(store, listed)).toEqual([]);
+
+    const later = fixture.reopen({ clock: laterBy(2 * hour) });
+    await compactAll(later);
+    expect(fs.readdirSync(join(fixture.directory, 'temporary'))).toEqual([]);
+    expect((await filesIn(fixture.directory)).filter((path) => path.endsWith('.open'))).toEqual([]);
+    for (const chunk of acknowledged) await expectIntact(later, chunk);
+    await later.remove(await listAll(later));
+    await compactAll(later);
+    expect(await listAll(later)).toEqual([]);
+    expect(await bytesIn(fixture.directory)).toBe(0);
+  });
+});

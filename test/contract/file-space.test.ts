@@ -1,0 +1,150 @@
+/** What the file store promises about space: it comes back, and nothing else goes. */
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { ChunkMissing } from '../../src/ports/object-bytes.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import {
+  contentOf,
+  expectIntact,
+  idsOf,
+  inPieces,
+  listAll,
+  owner,
+  put,
+  readWhole,
+  whole,
+} from './chunk-store.ts';
+import { bytesIn, compactAll, type FileFixture, fileFixture, filesIn, laterBy } from './file-fixture.ts';
+
+const hour = 60 * 60_000;
+
+let fixture: FileFixture;
+let store: ChunkStore;
+beforeEach(async () => {
+  fixture = await fileFixture();
+  store = fixture.store;
+});
+afterEach(() => fixture.dispose());
+
+describe('space', () => {
+  test('comes back when chunks are removed, and locators stay right', async () => {
+    const chunks = await Promise.all(Array.from({ length: 500 }, (_, n) => put(store, `c${n}.0`, 4096)));
+    const before = await bytesIn(fixture.directory);
+    await store.remove(chunks.filter((_, n) => n % 5 !== 0));
+    const kept = chunks.filter((_, n) => n % 5 === 0);
+    await compactAll(store);
+    expect(await bytesIn(fixture.directory)).toBeLessThan(before * 0.25);
+    for (const chunk of kept) await expectIntact(store, chunk);
+    expect(idsOf(await listAll(store))).toEqual(idsOf(kept).sort());
+    expect(await listAll(store, 'c10.')).toEqual([{ ...chunks[10], owner }]);
+
+    // Packed once more, and then gone.
+    await store.remove(kept.slice(10));
+    await compactAll(store);
+    expect(await bytesIn(fixture.directory)).toBeLessThan(before * 0.05);
+    for (const chunk of kept.slice(0, 10)) await expectIntact(store, chunk);
+    await store.remove(kept);
+    await compactAll(store);
+    expect(await bytesIn(fixture.directory)).toBe(0);
+    await expectIntact(store, await put(store, 'new.0', 100));
+  });
+
+  test('a reader in the middle of a chunk reads on while its segment is packed or its file removed', async () => {
+    for (const size of [250_000, 1_000_000]) {
+      const chunk = await put(store, `r${size}.0`, size);
+      const reading = store.read(chunk, whole(chunk))[Symbol.asyncIterator]();
+      const first = await reading.next();
+      const pieces = [Buffer.from(first.value as Uint8Array)];
+      await store.remove([chunk]);
+      await compactAll(store);
+      for (let step = await reading.next(); !step.done; step = await reading.next()) {
+        pieces.push(Buffer.from(step.value));
+      }
+      expect(Buffer.compare(Buffer.concat(pieces), contentOf(chunk.id, size))).toBe(0);
+    }
+  });
+
+  test('another process that has the segment open lets go of it in time', async () => {
+    let now = 0;
+    const reader = fixture.reopen({ clock: { ...systemClock, elapsed: () => now } });
+    const chunk = await put(store, 'a.0', 100);
+    await expectIntact(reader, chunk);
+    await store.remove([chunk]);
+    await compactAll(store);
+    await expectIntact(reader, chunk);
+    now += 60_000;
+    await expect(readWhole(reader.read(chunk, whole(chunk)))).rejects.toThrow(ChunkMissing);
+  });
+
+  test('a segment sealed under its maker, who was taken for dead, loses nothing', async () => {
+    const before = await put(store, 'before.0', 100);
+    const other = fixture.reopen({ clock: laterBy(2 * hour) });
+    await other.remove([before]);
+    await compactAll(other);
+    const after = await Promise.all([put(store, 'after.0', 100), put(store, 'after.1', 4096)]);
+    for (const chunk of after) await expectIntact(store, chunk);
+    await compactAll(store);
+    await compactAll(other);
+    for (const chunk of after) await expectIntact(fixture.reopen(), chunk);
+    expect(idsOf(await listAll(other))).toEqual(['after.0', 'after.1']);
+  });
+
+  test('an idle segment is sealed by its maker before anyone else does it', async () => {
+    let ahead = 0;
+    const idle = fixture.reopen({ clock: { ...systemClock, now: () => systemClock.now() + ahead } });
+    const first = await put(idle, 'first.0', 100);
+    ahead = hour / 2;
+    const second = await put(idle, 'second.0', 100);
+    expect(first.at?.split('.')[0]).not.toBe(second.at?.split('.')[0]);
+    expect(idsOf(await listAll(idle))).toEqual(['first.0', 'second.0']);
+  });
+
+  test('only old temporary files are taken for leavings', async () => {
+    const temporary = join(fixture.directory, 'temporary');
+    fs.writeFileSync(join(temporary, 'young'), 'x');
+    await compactAll(store);
+    expect(fs.readdirSync(temporary)).toEqual(['young']);
+    await compactAll(fixture.reopen({ clock: laterBy(2 * hour) }));
+    expect(fs.readdirSync(temporary)).toEqual([]);
+  });
+
+  test('a packing that was killed leaves a lock that gives way in time', async () => {
+    const chunks = await Promise.all(Array.from({ length: 10 }, (_, n) => put(store, `c${n}.0`, 4096)));
+    await store.remove(chunks.slice(1));
+    await store.close();
+    const segment = chunks[0]?.at?.split('.')[0];
+    fs.writeFileSync(join(fixture.directory, 'segments', `${segment}.lock`), 'somebody');
+    const before = await bytesIn(fixture.directory);
+    await compactAll(fixture.reopen());
+    expect(await bytesIn(fixture.directory)).toBe(before);
+    await compactAll(fixture.reopen({ clock: laterBy(hour / 2) }));
+    expect(await bytesIn(fixture.directory)).toBeLessThan(before / 2);
+    await expectIntact(fixture.reopen(), chunks[0] as ChunkRef);
+  });
+
+  test('a torn entry among the removed does not shift those behind it', async () => {
+    const chunks = await Promise.all(Array.from({ length: 4 }, (_, n) => put(store, `c${n}.0`, 100)));
+    await store.remove(chunks.slice(0, 1));
+    const [path = ''] = (await filesIn(fixture.directory)).filter((each) => each.endsWith('.dead'));
+    fs.appendFileSync(path, Buffer.from([1, 2, 3]));
+    await store.remove(chunks.slice(1, 2));
+    expect(idsOf(await listAll(store))).toEqual(['c2.0', 'c3.0']);
+  });
+});
+
+test('writing goes on in new segments when one is full', async () => {
+  const directory = join(fixture.directory, 'small');
+  const parts = { directory, clock: systemClock, random: systemRandom(), durable: false };
+  const small = fileChunks({ ...parts, segmentBytesMax: 20_000 });
+  const chunks: ChunkRef[] = [];
+  for (let n = 0; n < 20; n++) chunks.push(await put(small, `c${n}.0`, 4096));
+  expect(new Set(chunks.map(({ at }) => at?.split('.')[0])).size).toBe(5);
+  for (const chunk of chunks) await expectIntact(small, chunk);
+  for (const id of ['c0.0', 'c19.0']) expect(idsOf(await listAll(small, id))).toEqual([id]);
+  await small.close();
+  expect(await readWhole(inPieces(new Uint8Array(3), 2))).toHaveLength(3);
+});
