@@ -50,6 +50,14 @@ export const actions = {
     const outcomes = await Promise.all(keys.map((key) => put(bucket, key)));
     return keys.filter((_, index) => outcomes[index]?.applied);
   },
+  /** Puts large rows one after the other and tells of each that was acknowledged. */
+  async fill(bucket: string, count: number) {
+    for (let index = 0; index < count; index++) {
+      const row = head(bucket, `fill-${index}`, { manifest: new Uint8Array(8000) });
+      await store.commit(headsOf(bucket), [{ put: row, expect: 'absent' }]);
+      process.send?.({ acknowledged: row.key });
+    }
+  },
   async increment(bucket: string, key: string, times: number) {
     for (let turn = 0; turn < times; turn++) {
       await store.update(headsOf(bucket), { key, slot: '~' }, (row) => ({
@@ -67,12 +75,15 @@ export interface Call {
   readonly args: readonly unknown[];
 }
 
+// A file that may not grow is an error to handle, as a full disk is.
+process.on('SIGXFSZ', () => {});
 process.on('message', async (call: Call) => {
   const action = actions[call.action] as (...args: readonly unknown[]) => Promise<unknown>;
   try {
     process.send?.({ id: call.id, result: await action(...call.args) });
   } catch (error) {
-    process.send?.({ id: call.id, error: String(error) });
+    const { message, cause } = error as Error;
+    process.send?.({ id: call.id, error: `${message}: ${cause}` });
   }
 });
 process.on('disconnect', () => process.exit());

@@ -1,5 +1,5 @@
 /** What several processes over one data directory may rely on, also when one of them dies or stops. */
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,8 +21,14 @@ class Other {
   readonly #waiting = new Map<number, (answer: { result?: unknown; error?: string }) => void>();
   #calls = 0;
 
-  constructor(directory: string, name: string, intentTtlMs: number) {
-    this.child = fork(script, [directory, name, String(intentTtlMs), 'true']);
+  /** @param fileBlocksMax how large a file the child may write, in KiB */
+  constructor(name: string, options: { intentTtlMs: number; fileBlocksMax?: number }) {
+    const { intentTtlMs, fileBlocksMax = 'unlimited' } = options;
+    const command = [process.execPath, script, directory, name, String(intentTtlMs), 'true'];
+    this.child = spawn('bash', ['-c', `ulimit -f ${fileBlocksMax}; exec "$0" "$@"`, ...command], {
+      // lmdb prints what it met before it says so.
+      stdio: ['ignore', 'inherit', 'ignore', 'ipc'],
+    });
     this.ready = new Promise((resolve, reject) => {
       this.child.once('message', resolve);
       this.child.once('exit', reject);
@@ -74,8 +80,8 @@ const here = (intentTtlMs = 60_000): EmbeddedStore => {
   return store;
 };
 
-const elsewhere = async (name: string, intentTtlMs = 60_000): Promise<Other> => {
-  const other = new Other(directory, name, intentTtlMs);
+const elsewhere = async (name: string, intentTtlMs = 60_000, fileBlocksMax?: number): Promise<Other> => {
+  const other = new Other(name, { intentTtlMs, ...(fileBlocksMax === undefined ? {} : { fileBlocksMax }) });
   others.push(other);
   await other.ready;
   return other;
@@ -223,6 +229,22 @@ describe('several processes over one embedded store', () => {
         await new Promise((resolve) => setTimeout(resolve, 25));
       }
       expect(await other.ask('put', 'b', 'k', opId)).toMatchObject({ applied: true });
+    },
+    slow,
+  );
+
+  it(
+    'say so when the disk is full, keep what was acknowledged, and close',
+    async () => {
+      const other = await elsewhere('other', 60_000, 4096);
+      await expect(other.ask('fill', 'b', 1000)).rejects.toThrow(
+        /could not commit: Error: (File too large|Input)/,
+      );
+      const told = other.acknowledged.length;
+      expect(told).toBeGreaterThan(100);
+      expect((await other.ask('get', 'b', 'fill-0'))?.key).toBe('fill-0');
+      await other.ask('close');
+      expect(await all(here().scan(headsOf('b')), 200)).toHaveLength(told);
     },
     slow,
   );

@@ -176,6 +176,21 @@ export function commitLaws({ law }: Laws): void {
     expect((await store.get(at, key))?.row.size).toBe(concurrent * 4);
   });
 
+  law('refuses a revision that an update has replaced, however close the two were', async ({ store }) => {
+    for (let turn = 0; turn < 10; turn++) {
+      const at = headsOf(fresh());
+      const row = head(at.in.bucket, 'k');
+      const [put] = await Promise.all([
+        store.commit(at, [{ put: row, expect: 'absent' }]),
+        store.update(at, row, (found) => ({ ...row, ...found, etag: 'updated' })),
+      ]);
+      const stored = await store.get(at, row);
+      if (!put.applied || stored?.row.etag !== 'updated') continue;
+      const late = await store.commit(at, [{ put: row, expect: put.revision }]);
+      expect(late).toEqual({ applied: false, because: 'conflict', current: stored });
+    }
+  });
+
   law('leaves a row as it was when its update throws', async ({ store }) => {
     const at = headsOf(fresh());
     const row = head(at.in.bucket, 'k');

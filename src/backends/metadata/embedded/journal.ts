@@ -95,7 +95,7 @@ export class Journal {
     } catch (error) {
       // Nothing of it was written. If it failed before it began, its works are still waiting.
       if (taken.length === 0) taken = this.#take();
-      const failure = new Error('the metadata store could not commit', { cause: error });
+      const failure = new Error('the metadata store could not commit', { cause: await reasonOf(error) });
       for (const entry of taken) entry.reject(failure);
     }
   }
@@ -124,4 +124,12 @@ export class Journal {
     }
     for (const { key, stored } of batch.counters.values()) void this.#database.put(key, stored);
   }
+}
+
+/** lmdb says why a commit failed (a full disk, say) by another promise, a moment later. */
+async function reasonOf(error: unknown): Promise<unknown> {
+  const later = (error as { readonly commitError?: Promise<never> }).commitError;
+  if (later === undefined) return error;
+  const moment = new Promise((resolve) => setTimeout(resolve, 20, error));
+  return Promise.race([later.catch((reason: unknown) => reason), moment]);
 }
