@@ -69,7 +69,7 @@ export class Connection implements Peer {
     this.#current = { exchange, incoming };
     try {
       const reply = await this.#answer(incoming, request);
-      const close = this.#mustClose(incoming, request);
+      const close = !response.shouldKeepAlive || this.#mustClose(incoming, request);
       if (close) this.#end(incoming, request);
       const writing = writeReply(reply, { response, close, client: incoming });
       if (writing !== undefined) await writing;

@@ -58,18 +58,21 @@ test('a body that is left half-way is dropped as well', async () => {
   await new Talk(port).say(put(200_000) + 'a'.repeat(200_000) + get).sees('<GET>');
 });
 
-test('the refusal of a long upload reaches a client that is still sending', async () => {
-  const { port } = await serveStub(async () => text('refused', 403));
-  const talk = new Talk(port).say(put(8 * 1024 * 1024));
-  for (let i = 0; i < 8; i++) {
-    talk.say('a'.repeat(1024 * 1024));
-    await sleep(2);
-  }
-  const seen = await talk.ends();
-  expect(seen).toContain('refused');
-  expect(seen).toMatch(/connection: close/i);
-  expect(talk.state).toBe('ended');
-});
+test.each(['', 'Connection: close\r\n'])(
+  'the refusal of a long upload reaches a client that is still sending (%j)',
+  async (headers) => {
+    const { port } = await serveStub(async () => text('refused', 403));
+    const talk = new Talk(port).say(put(8 * 1024 * 1024, headers));
+    for (let i = 0; i < 8; i++) {
+      talk.say('a'.repeat(1024 * 1024));
+      await sleep(2);
+    }
+    const seen = await talk.ends();
+    expect(seen).toContain('refused');
+    expect(seen).toMatch(/connection: close/i);
+    expect(talk.state).toBe('ended');
+  },
+);
 
 test('an endless upload that was refused is cut', async () => {
   const { port } = await serveStub(async () => text('refused', 403));
