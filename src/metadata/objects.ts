@@ -45,7 +45,13 @@ export const findLiveHead = (
   key: string,
 ): Promise<Stored<ObjectRow> | undefined> => metadata.get(objectsOf(bucket), liveHeadOf(key));
 
-/** The head of a key, whether it is live or a delete marker. Without versioning there are no markers. */
+/** How often a key that moves under our eyes is looked at again. */
+const looksMax = 16;
+
+/**
+ * The head of a key, whether it is live or a delete marker. Without versioning there are no markers.
+ * A head that changes its space between the two reads was missed by both: then we look again.
+ */
 export async function findHead(
   metadata: Metadata,
   bucket: BucketRow,
@@ -53,7 +59,8 @@ export async function findHead(
 ): Promise<Stored<ObjectRow> | undefined> {
   const live = await findLiveHead(metadata, bucket, key);
   if (live !== undefined || bucket.versioning === '') return live;
-  return metadata.get(objectsOf(bucket), markerHeadOf(key));
+  const marker = await metadata.get(objectsOf(bucket), markerHeadOf(key));
+  return marker ?? findLiveHead(metadata, bucket, key);
 }
 
 /** The version of a key by its id; `null` finds the null version wherever it lies. */
@@ -63,18 +70,31 @@ export async function findVersion(
   key: string,
   versionId: string,
 ): Promise<Stored<ObjectRow> | undefined> {
-  const head = await findHead(metadata, bucket, key);
-  if (head === undefined) return undefined;
-  if (versionId === 'null') {
-    if (head.row.isNull) return head;
-    const { nullVersion } = head.row;
-    return nullVersion === undefined
-      ? undefined
-      : metadata.get(objectsOf(bucket), historyOf(key, nullVersion));
+  let head = await findHead(metadata, bucket, key);
+  for (let look = 0; look < looksMax; look += 1) {
+    const found = await versionBehind(metadata, bucket, { key, versionId, head });
+    if (found !== undefined) return found;
+    // Versions move between head and history, and every move changes the head: "no" counts if it stood still.
+    const now = await findHead(metadata, bucket, key);
+    if (now?.revision === head?.revision) return undefined;
+    head = now;
   }
-  if (head.row.version === versionId) return head.row.isNull ? undefined : head;
-  const found = await metadata.get(objectsOf(bucket), historyOf(key, versionId));
-  return found?.row.isNull ? undefined : found;
+  throw new Error(`the versions of ${key} in bucket ${bucket.id} never stood still`);
+}
+
+async function versionBehind(
+  metadata: Metadata,
+  bucket: BucketRow,
+  at: { readonly key: string; readonly versionId: string; readonly head: Stored<ObjectRow> | undefined },
+): Promise<Stored<ObjectRow> | undefined> {
+  const { key, versionId, head } = at;
+  if (head === undefined) return undefined;
+  const wantsNull = versionId === 'null';
+  if (wantsNull ? head.row.isNull : head.row.version === versionId && !head.row.isNull) return head;
+  const version = wantsNull ? head.row.nullVersion : versionId;
+  if (version === undefined) return undefined;
+  const found = await metadata.get(objectsOf(bucket), historyOf(key, version));
+  return found?.row.isNull === wantsNull ? found : undefined;
 }
 
 /** The text right behind a key: keys never hold NUL, so nothing lies between. */
