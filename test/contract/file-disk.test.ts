@@ -4,7 +4,6 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Disk, nodeDisk } from '../../src/backends/data/file/disk.ts';
-import type { ChunkStore } from '../../src/ports/chunk-store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { expectIntact, idsOf, listAll, put } from './chunk-store.ts';
 import { type FileFixture, fileFixture, runScript } from './file-fixture.ts';

@@ -93,6 +93,15 @@ describe('space', () => {
     expect(idsOf(await listAll(other))).toEqual(['after.0', 'after.1']);
   });
 
+  test('what was written to a segment sealed meanwhile is written again, and is there once', async () => {
+    const before = await put(store, 'before.0', 100);
+    for (const path of await filesIn(fixture.directory)) if (path.endsWith('.open')) fs.rmSync(path);
+    const after = await put(store, 'after.0', 100);
+    expect(after.at?.split('.')[0]).not.toBe(before.at?.split('.')[0]);
+    expect(idsOf(await listAll(store))).toEqual(['after.0', 'before.0']);
+    expect(idsOf(await listAll(store, 'after'))).toEqual(['after.0']);
+  });
+
   test('an idle segment is sealed by its maker before anyone else does it', async () => {
     let ahead = 0;
     const idle = fixture.reopen({ clock: { ...systemClock, now: () => systemClock.now() + ahead } });

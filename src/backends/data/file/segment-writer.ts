@@ -29,7 +29,8 @@ export interface Current {
   readonly records: number;
 }
 
-const batchBytes = 1024 * 1024;
+/** Four of the largest small chunks, or about 250 of 4 KiB. */
+const batchBytes = 1024 * 1024 + 64 * 1024;
 /** Buffers kept for the next batches; more are made when more is waiting, and dropped afterwards. */
 const spareBatchesMax = 2;
 const segmentBytesMaxDefault = 64 * 1024 * 1024;
