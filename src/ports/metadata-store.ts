@@ -183,7 +183,10 @@ export interface MetadataStore {
   ): Promise<Outcome<T>>;
   /** Ends an op: whatever was stored under it is owned by a row or queued for deletion. Idempotent. */
   end(op: Op): Promise<void>;
-  /** On return no commit under this op can apply any more. What applied before stands: the rows tell. */
+  /**
+   * On return no commit under this op can apply any more. What applied before stands: the rows tell. The
+   * intent lives on until `end`, so that a process which dies before it has queued the bytes leaves it behind.
+   */
   abort(opId: string): Promise<void>;
   /** Takes the intents whose process has died: on return nothing can be committed under any of them. */
   abandoned(): Promise<readonly Abandoned[]>;

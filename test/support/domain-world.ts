@@ -5,7 +5,7 @@
 import { chunked } from '../../src/backends/data/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { type MemoryStore, memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import type { Config } from '../../src/config.ts';
 import { createBucket, openBucket, setVersioning } from '../../src/domain/buckets.ts';
 import { completeUpload } from '../../src/domain/complete-upload.ts';
@@ -20,7 +20,6 @@ import type { Extent } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
-import { faulty } from './faulty.ts';
 import { virtualClock } from './virtual-clock.ts';
 
 export const graceMs = 10 * 60_000;
@@ -44,7 +43,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
     SVC_GC_INTERVAL: 60_000,
     SVC_BUCKET_SHARDS: 4,
   } as Config;
-  const metadata = barring(memoryStore({ clock, random, intentTtlMs }));
+  const metadata = memoryStore({ clock, random, intentTtlMs });
   const bytes = chunked({ default: memoryChunks() });
   const common = { clock, random, config, hasher: nodeHasher(), telemetry: silentTelemetry };
   const ctx = { ...common, metadata, bytes };
@@ -97,19 +96,6 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
       }
     },
   };
-}
-
-/**
- * An aborted op keeps its intent until it is ended, as the durable backends have it: a process may die
- * after it barred its own op and before it queued the bytes. The memory store forgets it at once.
- */
-function barring(metadata: MemoryStore): MemoryStore {
-  const barred = new Set<string>();
-  const commit: MemoryStore['commit'] = (at, changes, options) =>
-    options?.op !== undefined && barred.has(options.op.id)
-      ? Promise.resolve({ applied: false, because: 'abandoned' })
-      : metadata.commit(at, changes, options);
-  return faulty(metadata, { commit, abort: async (opId) => void barred.add(opId) });
 }
 
 const bindTo = (value: unknown, target: object): unknown =>

@@ -146,6 +146,21 @@ export function intentLaws({ law }: Laws): void {
     await opened.store.end(other);
   });
 
+  law('abort, stop, sweep: an aborted op that was never ended is found', async (opened) => {
+    const { store } = opened;
+    const op = await store.begin({ cluster: 'c' });
+    await store.abort(op.id);
+    await opened.pass(opened.intentTtlMs * 2);
+    expect(covers(await store.abandoned(), op)).toBe(false);
+    await lapse(opened);
+    const swept = await store.abandoned();
+    expect(covers(swept, op)).toBe(true);
+    await store.end(op);
+    for (const intent of swept) await store.settle(intent);
+    expect(covers(await store.abandoned(), op)).toBe(false);
+    expect(await put(opened, fresh(), 'k', op)).toEqual(refused);
+  });
+
   law('bars an op that it never heard of', async (opened) => {
     const op = await opened.store.begin({ cluster: 'c' });
     const unknown = { id: op.id.replaceAll(/[0-9a-z]/g, '0') };

@@ -6,7 +6,8 @@ import { stamp } from '../op-id.ts';
 
 interface Intent {
   readonly cluster: string;
-  state: 'open' | 'swept';
+  /** A barred one can commit nothing more, but its bytes are still its process's to end. */
+  state: 'open' | 'barred' | 'swept';
 }
 
 export class MemoryIntents {
@@ -31,8 +32,14 @@ export class MemoryIntents {
     return this.#intents.get(id)?.state === 'open';
   }
 
+  bar(id: string): void {
+    const intent = this.#intents.get(id);
+    if (intent?.state === 'open') intent.state = 'barred';
+  }
+
+  /** What a sweep has taken is the sweep's to forget. */
   forget(id: string): void {
-    if (this.isOpen(id)) this.#intents.delete(id);
+    if (this.#intents.get(id)?.state !== 'swept') this.#intents.delete(id);
   }
 
   abandoned(): readonly Abandoned[] {
@@ -52,6 +59,6 @@ export class MemoryIntents {
 
   renew(): void {
     const lapsesAt = this.#ports.clock.now() + this.#ttlMs;
-    for (const intent of this.#intents.values()) if (intent.state === 'open') intent.lapsesAt = lapsesAt;
+    for (const intent of this.#intents.values()) if (intent.state !== 'swept') intent.lapsesAt = lapsesAt;
   }
 }

@@ -121,7 +121,7 @@ class Memory implements MemoryStore {
   }
 
   async abort(opId: string): Promise<void> {
-    this.#intents.forget(opId);
+    this.#intents.bar(opId);
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {
