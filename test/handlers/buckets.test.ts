@@ -1,0 +1,143 @@
+/** CreateBucket, HeadBucket, GetBucketLocation, ListBuckets (spec "Bucket and object operations"). */
+import { describe, expect, test } from 'vitest';
+import { type buckets, tables } from '../../src/metadata/tables.ts';
+import type { At } from '../../src/ports/metadata-store.ts';
+import { backends, openGateway } from '../support/gateway.ts';
+import { versioning } from '../support/gateway-bodies.ts';
+
+const bucketAt = (name: string): At<typeof buckets> => ({ table: tables.buckets, in: { name } });
+
+const location = (region: string) =>
+  `<CreateBucketConfiguration><LocationConstraint>${region}</LocationConstraint></CreateBucketConfiguration>`;
+
+describe.each(backends)('CreateBucket on %s', (backend) => {
+  test('creates a bucket of the default region, which is told as an empty location', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    const created = await client.put('/bucket');
+    expect([created.status, created.header('location')]).toEqual([200, '/bucket']);
+    const head = await client.head('/bucket');
+    expect([head.status, head.header('*-bucket-region')]).toEqual([200, 'default']);
+    const where = await client.get('/bucket?location');
+    expect(where.text).toMatch(/<LocationConstraint xmlns="[^"]+"><\/LocationConstraint>$/);
+  });
+
+  test('is idempotent for the same owner and refused to another', async () => {
+    await using world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'x' });
+    const again = await world.client.put('/bucket');
+    expect([again.status, again.header('location')]).toEqual([200, '/bucket']);
+    expect((await world.client.get('/bucket/key')).text).toBe('x');
+    const other = await world.bob.put('/bucket');
+    expect([other.status, other.code]).toEqual([409, 'BucketAlreadyExists']);
+  });
+});
+
+describe('CreateBucket', () => {
+  test('keeps the region of the body and shows it', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    expect((await client.put('/bucket', { body: location('eu-west-3') })).status).toBe(200);
+    expect((await client.head('/bucket')).header('*-bucket-region')).toBe('eu-west-3');
+    expect((await client.get('/bucket?location')).one('LocationConstraint')).toBe('eu-west-3');
+    const wrong = await client.put('/other', { body: location('not a region') });
+    expect([wrong.status, wrong.code]).toEqual([400, 'InvalidLocationConstraint']);
+    expect((await client.head('/other')).status).toBe(404);
+  });
+
+  test('stores the shard count of the setting and the canned ACL', async () => {
+    await using world = await openGateway({ settings: { SVC_BUCKET_SHARDS: '8' } });
+    await world.client.put('/bucket', { headers: { '*-acl': 'public-read' } });
+    const found = await world.context.metadata.get(bucketAt('bucket'), {});
+    expect([found?.row.shards, found?.row.acl]).toEqual([8, 'public-read']);
+    const wrong = await world.client.put('/other', { headers: { '*-acl': 'everybody' } });
+    expect([wrong.status, wrong.code]).toEqual([400, 'InvalidArgument']);
+  });
+
+  test('with the object-lock flag brings versioning, which then cannot be suspended', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
+    expect((await client.get('/bucket?versioning')).one('Status')).toBe('Enabled');
+    const suspend = await client.put('/bucket?versioning', { body: versioning('Suspended') });
+    expect([suspend.status, suspend.code]).toEqual([409, 'InvalidBucketState']);
+    await client.put('/plain', { headers: { '*-bucket-object-lock-enabled': 'false' } });
+    expect((await client.get('/plain?versioning')).one('Status')).toBeUndefined();
+  });
+
+  test.each([
+    ...['abc', 'a1b', 'a.b.c', 'my-bucket', '0ab', 'a'.repeat(63)].map((name) => [name, 200] as const),
+    ...['ab', 'a'.repeat(64), 'Abc', 'a_b', '-abc', 'abc-', 'a..b', 'a.-b', 'a-.b', '192.168.1.1'].map(
+      (name) => [name, 400] as const,
+    ),
+    ...['xn--abc', 'sthree-x', 'abc-s3alias', 'abc--ol-s3'].map((name) => [name, 400] as const),
+  ])('answers the name %s with %i', async (name, status) => {
+    await using world = await openGateway();
+    const created = await world.client.put(`/${name}`);
+    expect(created.status).toBe(status);
+    if (status === 400) expect(created.code).toBe('InvalidBucketName');
+  });
+
+  test('is refused to nobody, and for malformed bodies', async () => {
+    await using world = await openGateway();
+    expect((await world.anonymous.put('/bucket')).code).toBe('AccessDenied');
+    const doctype = `<!DOCTYPE x [<!ENTITY a "b">]>${location('&a;')}`;
+    for (const body of ['<CreateBucketConfiguration>', '<Other/>', 'text', doctype]) {
+      const refused = await world.client.put('/bucket', { body });
+      expect([refused.status, refused.code]).toEqual([400, 'MalformedXML']);
+    }
+    expect((await world.client.head('/bucket')).status).toBe(404);
+  });
+});
+
+describe('HeadBucket', () => {
+  test('tells what is missing and what is forbidden by status alone', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const missing = await world.client.head('/nothing');
+    expect([missing.status, missing.bytes.length]).toEqual([404, 0]);
+    const foreign = await world.bob.head('/bucket');
+    expect([foreign.status, foreign.bytes.length]).toEqual([403, 0]);
+    const foreignName = await world.client.get('/nothing?location');
+    expect([foreignName.status, foreignName.code]).toEqual([404, 'NoSuchBucket']);
+  });
+});
+
+describe.each(backends)('ListBuckets on %s', (backend) => {
+  test("shows the caller's own in order, and nobody an empty list", async () => {
+    await using world = await openGateway({ backend });
+    for (const name of ['bbb', 'aaa', 'ccc']) await world.client.put(`/${name}`);
+    await world.bob.put('/bobs');
+    const mine = await world.client.get('/');
+    expect(mine.all('Name')).toEqual(['aaa', 'bbb', 'ccc']);
+    expect([mine.one('ID'), mine.one('DisplayName')]).toEqual(['alice-account', 'alice']);
+    expect((await world.bob.get('/')).all('Name')).toEqual(['bobs']);
+    const nobody = await world.anonymous.get('/');
+    expect([nobody.status, nobody.all('Name')]).toEqual([200, []]);
+    expect(nobody.text).toContain('<Buckets></Buckets>');
+    await world.client.delete('/bbb');
+    expect((await world.client.get('/')).all('Name')).toEqual(['aaa', 'ccc']);
+  });
+
+  test('gives pages and prefixes on request', async () => {
+    await using world = await openGateway({ backend });
+    for (const name of ['aaa', 'log-1', 'log-2', 'log-3', 'zzz']) await world.client.put(`/${name}`);
+    const seen: string[] = [];
+    let token: string | undefined;
+    do {
+      const query = { 'max-buckets': '2', ...(token === undefined ? {} : { 'continuation-token': token }) };
+      const page = await world.client.get('/', { query });
+      expect(page.all('Name').length).toBeLessThanOrEqual(2);
+      seen.push(...page.all('Name'));
+      token = page.one('ContinuationToken');
+    } while (token !== undefined);
+    expect(seen).toEqual(['aaa', 'log-1', 'log-2', 'log-3', 'zzz']);
+    expect((await world.client.get('/?prefix=log-')).all('Name')).toEqual(['log-1', 'log-2', 'log-3']);
+    expect((await world.client.get('/?max-buckets=0')).code).toBe('InvalidArgument');
+    for (const prefix of ['x\0y', 'p'.repeat(5000)]) {
+      const odd = await world.client.get('/', { query: { prefix } });
+      expect(odd.status).toBeLessThan(500);
+    }
+  });
+});

@@ -1,0 +1,162 @@
+/**
+ * The whole gateway in a test: settings to ports as a start composes them, clients that sign every request,
+ * and a way to run the background and to look at what is stored. Enter by the front door (style 29).
+ *
+ * ```ts
+ * await using world = await openGateway();
+ * await world.client.put('/bucket');
+ * expect((await world.client.put('/bucket/key', { body: 'hello' })).status).toBe(200);
+ * ```
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { configWith, type SettingName } from '../../src/config.ts';
+import type { Context } from '../../src/context.ts';
+import { openBucket } from '../../src/domain/buckets.ts';
+import { sweep } from '../../src/domain/sweep.ts';
+import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway.ts';
+import { dueRows, queueSlots } from '../../src/metadata/queues.ts';
+import { uploadIndex } from '../../src/metadata/tables.ts';
+import { readUsage } from '../../src/metadata/usage.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
+import type { Telemetry } from '../../src/ports/telemetry.ts';
+import { compose } from '../../src/runtime/compose.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { ownedExtents, storedExtents } from './domain-world.ts';
+import { type Client, type ClientOptions, openClient } from './gateway-client.ts';
+
+export type Backend = 'memory' | 'embedded+file';
+/** For `describe.each`: the core of every law holds on both. */
+export const backends: readonly Backend[] = ['memory', 'embedded+file'];
+
+export interface GatewayWorldOptions extends GatewayOptions {
+  readonly clock?: Clock;
+  readonly settings?: Partial<Readonly<Record<SettingName, string>>>;
+  readonly backend?: Backend;
+  readonly telemetry?: Telemetry;
+  /** Replaces ports, for example with counting or slow ones. */
+  readonly wrap?: (context: Context) => Context;
+}
+
+const never = new AbortController().signal;
+
+const person = (name: string, more: Partial<Credential> = {}): Credential => ({
+  accessKey: `KEY-${name}`,
+  secretKey: `secret-of-${name}`,
+  owner: `${name}-account`,
+  displayName: name,
+  root: true,
+  operator: false,
+  ...more,
+});
+export const alice = person('alice');
+export const bob = person('bob');
+export const operator = person('operator', { operator: true });
+
+export interface GatewayWorld extends AsyncDisposable {
+  readonly gateway: Gateway;
+  readonly context: Context;
+  /** Alice in the public dialect. */
+  readonly client: Client;
+  /** Alice in the specification's own dialect. */
+  readonly neutral: Client;
+  readonly bob: Client;
+  /** Nobody, showing no dialect. */
+  readonly anonymous: Client;
+  as(options?: ClientOptions): Client;
+  /** Runs gc until nothing is due. */
+  gc(): Promise<void>;
+  sweep(): Promise<void>;
+  /** Bytes and objects of a bucket over all its storage classes. */
+  usage(bucket: string): Promise<{ readonly bytes: number; readonly objects: number }>;
+  /** Ids of the extents that are stored. */
+  stored(): Promise<readonly string[]>;
+  /** Ids of the extents that the rows of a bucket name: versions, and parts of open uploads. */
+  owned(bucket: string): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+export async function openGateway(options: GatewayWorldOptions = {}): Promise<GatewayWorld> {
+  const { clock = systemClock, backend = 'memory', wrap = (context: Context) => context } = options;
+  const directory = backend === 'memory' ? undefined : await mkdtemp(join(tmpdir(), 'sluice-'));
+  const config = configWith({
+    SVC_BUCKET_SHARDS: '4',
+    SVC_GC_GRACE: '0s',
+    SVC_FSYNC: 'never',
+    ...(directory === undefined ? {} : { SVC_DATA_DIR: directory }),
+    ...options.settings,
+  });
+  const { telemetry } = options;
+  const composed = await compose(config, {
+    credentials: [alice, bob, operator],
+    clock,
+    ...(telemetry === undefined ? {} : { telemetry }),
+  });
+  const context = wrap(composed.context);
+  const gateway = createGateway(context, { basePath: options.basePath ?? '' });
+  const as = (given: ClientOptions = {}): Client =>
+    openClient(gateway, clock, { credential: alice, ...given });
+  const close = async (): Promise<void> => {
+    await composed.close();
+    if (directory !== undefined) await rm(directory, { recursive: true, force: true });
+  };
+  return {
+    gateway,
+    context,
+    client: as(),
+    neutral: as({ dialect: 'store' }),
+    bob: as({ credential: bob }),
+    anonymous: as({ anonymous: true }),
+    as,
+    ...background(context),
+    ...stock(context),
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function background(context: Context): Pick<GatewayWorld, 'gc' | 'sweep'> {
+  const unit = collectGarbage(context);
+  const isDue = async (): Promise<boolean> => {
+    const now = await context.metadata.now();
+    for (let slot = 0; slot < queueSlots; slot += 1) {
+      if ((await dueRows(context.metadata, { queue: 'gc', slot, now, max: 1 })).length > 0) return true;
+    }
+    return false;
+  };
+  return {
+    async gc() {
+      for (let round = 0; round < 200 && (await isDue()); round += 1) await unit(never);
+      if (await isDue()) throw new Error('gc does not come to an end');
+    },
+    async sweep() {
+      await sweep(context, never);
+    },
+  };
+}
+
+function stock({ metadata, bytes }: Context): Pick<GatewayWorld, 'usage' | 'stored' | 'owned'> {
+  return {
+    async usage(name) {
+      const { id } = await openBucket({ metadata }, name);
+      const sum = { bytes: 0, objects: 0 };
+      for (const each of (await readUsage(metadata, id)).values()) {
+        sum.bytes += each.bytes;
+        sum.objects += each.objects;
+      }
+      return sum;
+    },
+    stored: () => storedExtents({ bytes }),
+    async owned(name) {
+      const bucket = await openBucket({ metadata }, name);
+      const open = await metadata.scan({ table: uploadIndex, in: { bucketId: bucket.id } }).next(10_000);
+      const world = { metadata: metadata as never, bucket: async () => bucket };
+      return ownedExtents(
+        world,
+        open.map(({ row }) => row.uploadId),
+      );
+    },
+  };
+}
