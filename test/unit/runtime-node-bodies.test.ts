@@ -154,14 +154,16 @@ test('a chunked body that breaks its framing is told BadRequest', async () => {
 
 test('a client that disappears inside its body fails the body and aborts the signal', async () => {
   const outcome = Promise.withResolvers<{ error: unknown; aborted: boolean }>();
+  const entered = Promise.withResolvers<void>();
   const { port } = await serveStub(async ({ body, signal }) => {
+    entered.resolve();
     const error = await lengthOf(body).catch((thrown: unknown) => thrown);
     await sleep(20);
     outcome.resolve({ error, aborted: signal.aborted });
     return text('nobody hears this');
   });
   const talk = new Talk(port).say(`${put(8)}abc`);
-  await sleep(30);
+  await entered.promise;
   talk.socket.resetAndDestroy();
   const { error, aborted } = await outcome.promise;
   expect(error).toBeInstanceOf(Error);
@@ -169,14 +171,15 @@ test('a client that disappears inside its body fails the body and aborts the sig
 });
 
 test('a client that disappears while it is waited on aborts the signal', async () => {
-  const aborted = Promise.withResolvers<void>();
+  const [aborted, entered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const { port } = await serveStub(async ({ signal }) => {
+    entered.resolve();
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
     aborted.resolve();
     return text('nobody hears this');
   });
   const talk = new Talk(port).say(get);
-  await sleep(30);
+  await entered.promise;
   talk.socket.destroy();
   await aborted.promise;
 });

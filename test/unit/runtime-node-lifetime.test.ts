@@ -30,10 +30,15 @@ test('an address that is taken is an error at the start, and leaves no listener 
 });
 
 test('a shutdown finishes requests, closes their connections and the idle ones, and accepts no more', async () => {
-  const release = gate();
+  const [release, entered] = [gate(), gate()];
+  let slow = 0;
   const server = await serveStub(
     async ({ wire }) => {
-      if (wire.target === '/slow') await release.promise;
+      if (wire.target === '/slow') {
+        slow += 1;
+        if (slow === 20) entered.resolve();
+        await release.promise;
+      }
       return text('done');
     },
     { SVC_SHUTDOWN_TIMEOUT: 10_000 },
@@ -41,7 +46,7 @@ test('a shutdown finishes requests, closes their connections and the idle ones, 
   const idle = new Talk(server.port).say(ask());
   await idle.sees('done');
   const busy = Array.from({ length: 20 }, () => new Talk(server.port).say(ask('/slow')));
-  await sleep(50);
+  await entered.promise;
   const closed = server.close();
   await idle.ends();
   expect(await new Talk(server.port).ends()).toBe('');
@@ -56,7 +61,7 @@ test('a shutdown finishes requests, closes their connections and the idle ones, 
 });
 
 test('a shutdown lets an upload and a download end', async () => {
-  const release = gate();
+  const [release, entered] = [gate(), gate()];
   async function* download() {
     yield new TextEncoder().encode('first');
     await release.promise;
@@ -65,6 +70,7 @@ test('a shutdown lets an upload and a download end', async () => {
   const server = await serveStub(
     async ({ body }) => {
       if (body === undefined) return { status: 200, headers: [['Content-Length', '9']], body: download() };
+      entered.resolve();
       let length = 0;
       for await (const bytes of body) length += bytes.byteLength;
       return text(`${length} bytes`);
@@ -74,6 +80,7 @@ test('a shutdown lets an upload and a download end', async () => {
   const down = new Talk(server.port).say(ask());
   const up = new Talk(server.port).say('PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc');
   await down.sees('first');
+  await entered.promise;
   const closed = server.close();
   up.say('def');
   release.resolve();
@@ -83,9 +90,10 @@ test('a shutdown lets an upload and a download end', async () => {
 });
 
 test('a shutdown cuts what takes longer than its time', async () => {
-  const aborted = gate();
+  const [aborted, entered] = [gate(), gate()];
   const server = await serveStub(
     async ({ signal }) => {
+      entered.resolve();
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
       aborted.resolve();
       return text('too late');
@@ -93,7 +101,7 @@ test('a shutdown cuts what takes longer than its time', async () => {
     { SVC_SHUTDOWN_TIMEOUT: 100 },
   );
   const talk = new Talk(server.port).say(ask());
-  await sleep(30);
+  await entered.promise;
   const started = performance.now();
   await server.close();
   expect(performance.now() - started).toBeLessThan(2000);

@@ -146,7 +146,7 @@ test('a client that goes away stops the stream', async () => {
 });
 
 test('a reply to a client that went away before is given back unread', async () => {
-  const returned = Promise.withResolvers<void>();
+  const [returned, entered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const stream = {
     [Symbol.asyncIterator]: () => ({
       next: () => Promise.reject(new Error('nobody reads this')),
@@ -157,11 +157,12 @@ test('a reply to a client that went away before is given back unread', async () 
     }),
   };
   const { port } = await serveStub(async ({ signal }) => {
+    entered.resolve();
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
     return streamed(stream);
   });
   const talk = new Talk(port).say(ask());
-  await sleep(30);
+  await entered.promise;
   talk.socket.destroy();
   await returned.promise;
 });
