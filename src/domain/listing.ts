@@ -4,7 +4,7 @@ import { prefixEnd } from '../metadata/prefix.ts';
 /** What a listing walks over: rows in key order, with a way to leap. */
 export interface Listed<Row> {
   next(count: number): Promise<readonly Row[]>;
-  /** Continues at the first row whose key is at or behind `key`. */
+  /** Continues at the first row whose key is at or behind `key`. What `next` gave already does not come again. */
   leap(key: string): void;
   keyOf(row: Row): string;
 }
@@ -23,12 +23,18 @@ export interface Page<Row> {
   readonly isTruncated: boolean;
 }
 
-/** Rows asked for at once after a leap: grows while rows are used up one by one, so that a page of common
- * prefixes costs a seek each and not a page each. */
+/**
+ * Rows asked for at once after a leap: grows while rows are used up one by one, so that a page of common
+ * prefixes costs a seek each and not a page each.
+ */
 const firstRead = 16;
 const readMax = 1000;
 
-/** One page. A common prefix counts as one entry, and what lies under it is leapt over, never read. */
+/**
+ * One page. A common prefix counts as one entry. The rows under it that were read along with it are passed
+ * over, the others are leapt over and never read: the leap stands at the end of a batch, because what the
+ * batch holds behind the prefix is still to be shown.
+ */
 export async function readPage<Row>(
   listed: Listed<Row>,
   { prefix, delimiter, limit }: Grouping,
@@ -36,26 +42,23 @@ export async function readPage<Row>(
   const entries: Entry<Row>[] = [];
   if (limit === 0) return { entries, isTruncated: false };
   let count = delimiter === '' ? Math.min(limit + 1, readMax) : firstRead;
-  let rows = await listed.next(count);
-  while (rows.length > 0) {
-    let leapt = false;
+  for (let rows = await listed.next(count); rows.length > 0; rows = await listed.next(count)) {
+    let under: string | undefined;
     for (const row of rows) {
+      const key = listed.keyOf(row);
+      if (under !== undefined && key.startsWith(under)) continue;
       if (entries.length === limit) return { entries, isTruncated: true };
-      const commonPrefix = commonPrefixOf(listed.keyOf(row), prefix, delimiter);
-      if (commonPrefix === undefined) {
-        entries.push({ row });
-        continue;
-      }
-      entries.push({ commonPrefix });
-      const beyond = prefixEnd(commonPrefix);
-      if (beyond === undefined) return { entries, isTruncated: false };
-      // The rows already read that lie under the prefix cost nothing more; the leap drops them all.
-      listed.leap(beyond);
-      leapt = true;
-      break;
+      under = commonPrefixOf(key, prefix, delimiter);
+      entries.push(under === undefined ? { row } : { commonPrefix: under });
     }
-    count = leapt ? firstRead : Math.min(count * 2, readMax);
-    rows = await listed.next(count);
+    if (under === undefined) {
+      count = Math.min(count * 2, readMax);
+      continue;
+    }
+    const beyond = prefixEnd(under);
+    if (beyond === undefined) break;
+    listed.leap(beyond);
+    count = firstRead;
   }
   return { entries, isTruncated: false };
 }
