@@ -6,13 +6,13 @@
  * The signature is verified over what arrived, before any address is rewritten. The facts that each step
  * establishes stand in one `Call`, assigned once.
  */
-import { authenticate } from './auth/authenticate.ts';
 import { authorize } from './auth/authorize.ts';
-import type { Authenticated, Identity } from './auth/identity.ts';
 import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
-import { fail, Refusal } from './errors/refusal.ts';
+import { fail } from './errors/refusal.ts';
+import { identify } from './gateway/identify.ts';
+import { refusalOf } from './gateway/refusal-of.ts';
 import { type Areas, areaOf, openAreas } from './handlers/areas.ts';
 import { readBody } from './handlers/body.ts';
 import { type BucketCall, type Call, header, needsBucket } from './handlers/call.ts';
@@ -22,6 +22,7 @@ import { type AddressRules, localPath, splitAddress, virtualBucket } from './pro
 import { amz, type Dialect, store } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { describeOperation, type OperationName } from './protocol/operations.ts';
+import { behindProxies } from './protocol/peer.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { Reply } from './protocol/reply.ts';
 import { select } from './protocol/select.ts';
@@ -105,12 +106,15 @@ async function run(
     trace,
   }: { readonly incoming: Incoming; readonly query: string; readonly trace: Trace },
 ): Promise<Reply> {
-  const { wire, signal } = incoming;
+  const { signal, listener } = incoming;
+  const wire = behindProxies(incoming.wire, ctx.config.SVC_TRUSTED_PROXIES);
   const query = new Query(rawQuery);
-  const virtual = virtualBucket(wire.headers.get('host'), rules);
+  const virtual = listener === 'admin' ? undefined : virtualBucket(wire.headers.get('host'), rules);
   const local = localPath(trace.path, rules);
   if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
-  const area = virtual === undefined ? areaOf(local) : undefined;
+  const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
+  if (area === undefined && listener === 'admin')
+    throw fail('NotFound', 'This address serves operators only.');
   if (area !== undefined) trace.format = 'json';
 
   const { identity, dialect, payload } = await identify(ctx, incoming, {
@@ -153,66 +157,4 @@ async function run(
 function dispatch(ctx: Context, operation: OperationName, call: Call & Partial<BucketCall>): Promise<Reply> {
   const handle = handlers[operation] as (ctx: Context, call: Call) => Promise<Reply>;
   return handle(ctx, call);
-}
-
-interface Arrival {
-  readonly path: string;
-  readonly query: Query;
-  readonly virtual: string | undefined;
-  readonly area: string | undefined;
-}
-
-/** Who calls. A bearer token, which only areas understand, is no signature. */
-async function identify(
-  ctx: Context,
-  incoming: Incoming,
-  { path, query, virtual, area }: Arrival,
-): Promise<Authenticated> {
-  const authorization = incoming.wire.headers.get('authorization');
-  if (area !== undefined && authorization?.toLowerCase().startsWith('bearer ')) {
-    const nobody: Identity = undefined;
-    const payload = {
-      length: undefined,
-      content: empty(),
-      trailers: new Map(),
-      announced: [],
-      sha256: undefined,
-    };
-    return { identity: nobody, dialect: undefined, payload };
-  }
-  const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = ctx.config;
-  const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
-  const { credentials, clock, hasher } = ctx;
-  return authenticate(
-    { credentials, clock, hasher, settings },
-    incoming,
-    { path, query },
-    { virtualBucket: virtual },
-  );
-}
-
-async function* empty(): AsyncGenerator<Uint8Array> {}
-
-/** What a client is told: refusals as they are, a client that left nothing, everything else as an internal error. */
-function refusalOf(
-  ctx: Context,
-  cause: unknown,
-  { incoming, trace }: { readonly incoming: Incoming; readonly trace: Trace },
-): Refusal {
-  const fields = {
-    request_id: trace.requestId,
-    operation: trace.operation,
-    method: incoming.wire.method,
-    path: trace.path,
-  };
-  if (cause instanceof Refusal) {
-    ctx.telemetry.log('DEBUG', 'request refused', { ...fields, code: cause.code });
-    return cause;
-  }
-  if (incoming.signal.aborted) {
-    ctx.telemetry.log('DEBUG', 'client went away', { ...fields, cause });
-    return fail('RequestTimeout', { cause });
-  }
-  ctx.telemetry.log('ERROR', 'request failed', { ...fields, cause });
-  return fail('InternalError', { cause });
 }

@@ -1,0 +1,42 @@
+/** The first step: who calls, established over what arrived (spec "Authentication" 1). */
+import { authenticate } from '../auth/authenticate.ts';
+import type { Authenticated } from '../auth/identity.ts';
+import type { Context } from '../context.ts';
+import type { Incoming, Query } from '../protocol/wire.ts';
+
+export interface Arrival {
+  readonly path: string;
+  readonly query: Query;
+  readonly virtual: string | undefined;
+  readonly area: string | undefined;
+}
+
+/** Who calls. A bearer token, which only areas understand, is no signature. */
+export async function identify(
+  ctx: Context,
+  incoming: Incoming,
+  { path, query, virtual, area }: Arrival,
+): Promise<Authenticated> {
+  const authorization = incoming.wire.headers.get('authorization');
+  if (area !== undefined && authorization?.toLowerCase().startsWith('bearer ')) {
+    const payload = {
+      length: undefined,
+      content: empty(),
+      trailers: new Map(),
+      announced: [],
+      sha256: undefined,
+    };
+    return { identity: undefined, dialect: undefined, payload };
+  }
+  const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = ctx.config;
+  const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
+  const { credentials, clock, hasher } = ctx;
+  return authenticate(
+    { credentials, clock, hasher, settings },
+    incoming,
+    { path, query },
+    { virtualBucket: virtual },
+  );
+}
+
+async function* empty(): AsyncGenerator<Uint8Array> {}

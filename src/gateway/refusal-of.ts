@@ -1,0 +1,34 @@
+/** The one place where what went wrong becomes what a client is told (style 22). */
+import type { Context } from '../context.ts';
+import { fail, Refusal } from '../errors/refusal.ts';
+import type { Incoming } from '../protocol/wire.ts';
+
+/** What is known of a request when it fails. */
+export interface FailedRequest {
+  readonly incoming: Incoming;
+  readonly trace: { readonly requestId: string; readonly operation: string; readonly path: string };
+}
+
+/** What a client is told: refusals as they are, a client that left nothing, everything else as an internal error. */
+export function refusalOf(
+  ctx: Pick<Context, 'telemetry'>,
+  cause: unknown,
+  { incoming, trace }: FailedRequest,
+): Refusal {
+  const fields = {
+    request_id: trace.requestId,
+    operation: trace.operation,
+    method: incoming.wire.method,
+    path: trace.path,
+  };
+  if (cause instanceof Refusal) {
+    ctx.telemetry.log('DEBUG', 'request refused', { ...fields, code: cause.code });
+    return cause;
+  }
+  if (incoming.signal.aborted) {
+    ctx.telemetry.log('DEBUG', 'client went away', { ...fields, cause });
+    return fail('RequestTimeout', { cause });
+  }
+  ctx.telemetry.log('ERROR', 'request failed', { ...fields, cause });
+  return fail('InternalError', { cause });
+}
