@@ -26,6 +26,8 @@ export interface KeyChange {
   readonly op?: Op;
   /** Names the side changes where there is no op. */
   readonly id: string;
+  /** Side changes beside those that the plan asks for. */
+  readonly then?: readonly SideChange[];
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
   /** Called with the version that won when a commit lost: a value ends the change there. */
@@ -85,7 +87,7 @@ async function sideChanges(
     ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
   ];
   const { id, requestId } = change;
-  const moved = usageChanges(bucket.id, id, deltas);
+  const moved = [...usageChanges(bucket.id, id, deltas), ...(change.then ?? [])];
   if (gone.length === 0) return moved;
   const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
   return [...moved, ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due }))];

@@ -6,12 +6,12 @@ import {
   manifestSegmentParts,
   type UploadResult,
 } from '../metadata/tables.ts';
-import { replaceSession, type StoredSession } from '../metadata/uploads.ts';
+import { replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
 import { queueUpload } from './garbage.ts';
 import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
-import { finishCompleting, resolveCompleting } from './settle-upload.ts';
+import { finishCompleting, resolveCompleting, resultOf } from './settle-upload.ts';
 import { type Ctx, clusterOf, noSuchUpload, openUpload, type UploadName } from './upload-session.ts';
 import { commitObject } from './write-object.ts';
 
@@ -47,9 +47,12 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       size: checked.size,
       etag: checked.etag,
       uploadId: name.uploadId,
+      // What tells for good that the object was committed.
+      then: [unindexed(name.uploadId, session)],
       ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
     });
-    const result = await finishCompleting(ctx, completing, row);
+    const result = resultOf(completing, row);
+    await finishCompleting(ctx, completing, result);
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {

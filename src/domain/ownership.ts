@@ -1,7 +1,7 @@
 /** Who owns stored bytes: the question that the sweep and fsck ask before they call anything garbage (design §5). */
 import type { Context } from '../context.ts';
 import { everyBucket, findBucket } from '../metadata/buckets.ts';
-import { liveHeadOf, manifestParts, markerHeadOf, objectsOf, versionsOf } from '../metadata/objects.ts';
+import { manifestParts } from '../metadata/objects.ts';
 import {
   type Manifest,
   type ManifestPart,
@@ -10,14 +10,12 @@ import {
   uploads,
 } from '../metadata/tables.ts';
 import type { Extent, FoundExtent, Owner } from '../ports/object-bytes.ts';
+import { findAmongVersions } from './among-versions.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
-/** How often the versions of a key are read again because they moved meanwhile. */
-const attemptsMax = 16;
 /** Extents that were seen to be owned while another was looked for. */
 const seenMax = 20_000;
-const pageRows = 200;
 
 /** Answers for one run over many extents; `shards` is what `bucketShards` found. */
 export interface Ownership {
@@ -57,32 +55,12 @@ async function isPartOf({ metadata }: Ctx, owner: Owner, extent: Extent): Promis
   return found?.row.stored?.extent.id === extent.id;
 }
 
-/**
- * Versions move between head and history, both ways, while we look. Every such move changes the head, so
- * an answer of "no" counts only if the head stood still from before the first read to after the last.
- */
 async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
   const { bucketId, key } = found.owner;
   const shards = ownership.shards.get(bucketId);
   if (shards === undefined) return false;
   const bucket = { id: bucketId, shards, generation: 0 };
-  const at = objectsOf(bucket);
-  const owns = ownsIn(ctx, ownership, found);
-
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const before = await ctx.metadata.get(at, liveHeadOf(key));
-    const markerBefore = await ctx.metadata.get(at, markerHeadOf(key));
-    if (before !== undefined && (await owns(before.row))) return true;
-    const history = versionsOf(ctx.metadata, bucket, key);
-    for (let page = await history.next(pageRows); page.length > 0; page = await history.next(pageRows)) {
-      for (const { row } of page) if (await owns(row)) return true;
-    }
-    const after = await ctx.metadata.get(at, liveHeadOf(key));
-    const markerAfter = await ctx.metadata.get(at, markerHeadOf(key));
-    const isStill = before?.revision === after?.revision && markerBefore?.revision === markerAfter?.revision;
-    if (isStill) return false;
-  }
-  throw new Error(`the versions of ${key} in bucket ${bucketId} never stood still`);
+  return (await findAmongVersions(ctx, bucket, key, ownsIn(ctx, ownership, found))) !== undefined;
 }
 
 function ownsIn(ctx: Ctx, { seen }: Ownership, { extent, owner }: FoundExtent) {

@@ -1,15 +1,17 @@
 /** Finishing or undoing a completion that was cut short, and clearing sessions that are over (design §7.11). */
 import { findBucket } from '../metadata/buckets.ts';
-import { clearManifest, findLiveHead, versionsOf } from '../metadata/objects.ts';
-import type { BucketRow, ObjectRow, UploadResult } from '../metadata/tables.ts';
+import { clearManifest } from '../metadata/objects.ts';
+import type { ObjectRow, UploadResult } from '../metadata/tables.ts';
 import {
   findSession,
+  isIndexed,
   partsOf,
   replaceSession,
   type StoredSession,
   unindexed,
   uploadAt,
 } from '../metadata/uploads.ts';
+import { findAmongVersions } from './among-versions.ts';
 import { queueGarbageAll, queueUpload } from './garbage.ts';
 import { isOwned } from './ownership.ts';
 import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';
@@ -28,6 +30,9 @@ export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
 /**
  * Ends a completion under `op` whose outcome nobody reports: bars the op, then looks whether the object was
  * committed. If it was, the session is completed; if not, it takes parts again; without its bucket it is aborted.
+ *
+ * The object itself is no proof: it may have been overwritten since, and its bytes, which the parts name too,
+ * are on their way out. Its commit takes the session out of the index, and that stays.
  */
 export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
@@ -39,7 +44,6 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
     const now = await ctx.metadata.now();
     await replaceSession(ctx.metadata, found, {
       session: { ...session, state: 'aborted' },
-      expiresAt: now + rememberedMs,
       then: [
         unindexed(uploadId, session),
         queueUpload(uploadId, { requestId: found.row.requestId, due: now }),
@@ -47,71 +51,60 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
     });
     return;
   }
-  const committed = await findByUpload(ctx, bucket.row, { key: session.key, uploadId });
-  if (committed !== undefined) await finishCompleting(ctx, found, committed);
+  const committed = await findAmongVersions(ctx, bucket.row, session.key, (row) => row.uploadId === uploadId);
+  if (committed !== undefined || !(await isIndexed(ctx.metadata, uploadId, session)))
+    await finishCompleting(ctx, found, committed && resultOf(found, committed));
   else {
     await clearManifest(ctx.metadata, op);
     await replaceSession(ctx.metadata, found, { session: { ...session, state: 'uploading' } });
   }
 }
 
-/** The version that came from this session, wherever it stands among the versions of its key. */
-async function findByUpload(
-  { metadata }: Ctx,
-  bucket: BucketRow,
-  { key, uploadId }: { readonly key: string; readonly uploadId: string },
-): Promise<ObjectRow | undefined> {
-  const live = await findLiveHead(metadata, bucket, key);
-  if (live?.row.uploadId === uploadId) return live.row;
-  const history = versionsOf(metadata, bucket, key);
-  for (let page = await history.next(100); page.length > 0; page = await history.next(100)) {
-    const found = page.find(({ row }) => row.uploadId === uploadId);
-    if (found !== undefined) return found.row;
-  }
-  // It may have moved from the history to the head while we looked.
-  const again = await findLiveHead(metadata, bucket, key);
-  return again?.row.uploadId === uploadId ? again.row : undefined;
-}
+/** What a retry of a completion is answered. */
+export const resultOf = ({ row: { session } }: StoredSession, row: ObjectRow): UploadResult => ({
+  digest: session.completing?.digest ?? '',
+  version: row.version,
+  isNull: row.isNull,
+  etag: row.etag,
+  ...(row.checksum === undefined ? {} : { checksum: row.checksum }),
+});
 
-/** The session is over: remembered for a while, its part rows are cleared in the background. */
+/**
+ * The session is over: remembered for a while, its part rows are cleared in the background.
+ * @param result undefined where the object is gone already: then a retry has nothing to be answered
+ */
 export async function finishCompleting(
   ctx: Ctx,
-  completing: StoredSession,
-  row: ObjectRow,
-): Promise<UploadResult> {
-  const { uploadId, requestId } = completing.row;
-  const { completing: done, ...session } = completing.row.session;
-  const result: UploadResult = {
-    digest: done?.digest ?? '',
-    version: row.version,
-    isNull: row.isNull,
-    etag: row.etag,
-    ...(row.checksum === undefined ? {} : { checksum: row.checksum }),
-  };
+  found: StoredSession,
+  result: UploadResult | undefined,
+): Promise<void> {
+  const { uploadId, requestId } = found.row;
+  const { completing: _, ...session } = found.row.session;
   const now = await ctx.metadata.now();
   // Refused only when somebody else settled it meanwhile, and they saw the same object.
-  await replaceSession(ctx.metadata, completing, {
-    session: { ...session, state: 'completed', result },
-    expiresAt: now + rememberedMs,
+  await replaceSession(ctx.metadata, found, {
+    session: { ...session, state: 'completed', ...(result === undefined ? {} : { result }) },
     then: [unindexed(uploadId, session), queueUpload(uploadId, { requestId, due: now })],
   });
-  return result;
 }
 
 /** Rows that one commit removes, below the commit limit. */
 const partsPerCommit = 48;
+/** Collectors that got to a page of parts before us. */
+const refusalsMax = 16;
 
-/** Removes the part rows of a session that is over; bytes that no object took over are queued. */
+/**
+ * Removes the part rows of a session that is over; bytes that no object took over are queued. Only then
+ * does the session begin to expire: with it, the way to its parts would be lost.
+ */
 async function clearParts(ctx: Ctx, { row: { uploadId, session, requestId } }: StoredSession): Promise<void> {
   const bucket = await findBucket(ctx.metadata, session.bucket);
   const shards = bucket?.row.id === session.bucketId ? [[session.bucketId, bucket.row.shards] as const] : [];
   const ownership = { shards: new Map(shards), seen: new Set<string>() };
-  const parts = partsOf(ctx.metadata, uploadId);
-  for (
-    let page = await parts.next(partsPerCommit);
-    page.length > 0;
-    page = await parts.next(partsPerCommit)
-  ) {
+  let cleared = 0;
+  for (let refusals = 0; refusals < refusalsMax; ) {
+    const page = await partsOf(ctx.metadata, uploadId, cleared).next(partsPerCommit);
+    if (page.length === 0) return forget(ctx, uploadId);
     const orphans = [];
     for (const { row } of page) {
       const { stored, part } = row;
@@ -125,7 +118,16 @@ async function clearParts(ctx: Ctx, { row: { uploadId, session, requestId } }: S
       page.map(({ row, revision }) => ({ remove: { part: row.part }, expect: revision })),
       { then: queueGarbageAll(orphans, { id: uploadId, requestId, due: await ctx.metadata.now() }) },
     );
-    // Another process clears the same session: let it.
-    if (!outcome.applied) return;
+    // Another process clears the same session, but may not live to end it.
+    if (outcome.applied) cleared = page.at(-1)?.row.part ?? cleared;
+    else refusals += 1;
   }
+  throw new Error(`the parts of upload ${uploadId} are being cleared by others`);
+}
+
+async function forget(ctx: Ctx, uploadId: string): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found === undefined) return;
+  const expiresAt = (await ctx.metadata.now()) + rememberedMs;
+  await replaceSession(ctx.metadata, found, { session: found.row.session, expiresAt });
 }

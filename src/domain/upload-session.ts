@@ -1,6 +1,7 @@
 /** Multipart sessions: opening, finding, aborting (spec "Multipart session", design §7.5 and §7.11). */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
+import { findBucket } from '../metadata/buckets.ts';
 import type { BucketRow, ObjectHeaders, UploadSession } from '../metadata/tables.ts';
 import {
   findSession,
@@ -20,7 +21,7 @@ export type Ctx = Pick<
   'metadata' | 'bytes' | 'hasher' | 'config' | 'telemetry' | 'clock' | 'random'
 >;
 
-/** How long a session that is over is remembered, so that a retry gets the same answer. */
+/** How long a session is remembered once it is over and cleared, so that a retry gets the same answer. */
 export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
 
 export interface NewUpload
@@ -60,7 +61,16 @@ export async function createUpload(
     { then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }] },
   );
   if (!outcome.applied) throw new Error(`upload id ${uploadId} was drawn twice`);
-  return { uploadId, session };
+  // A DeleteBucket that listed the uploads before this one was there had closed the bucket before that.
+  const now = await findBucket(ctx.metadata, bucket.name);
+  if (now?.row.id === bucket.id && now.row.closedAt === 0) return { uploadId, session };
+  await abortSession(
+    ctx,
+    { row: { uploadId, part: 0, session, requestId }, revision: outcome.revision },
+    requestId,
+  );
+  if (now?.row.id === bucket.id) throw fail('OperationAborted');
+  throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
 }
 
 /** The handle that binds a session to the cluster it began on (spec item 10). */
@@ -113,7 +123,6 @@ export async function abortSession(
   const now = await ctx.metadata.now();
   const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'aborted' },
-    expiresAt: now + rememberedMs,
     then: [unindexed(uploadId, session), queueUpload(uploadId, { requestId, due: now })],
   });
   if (outcome.applied) return;

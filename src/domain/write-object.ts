@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { findLiveHead } from '../metadata/objects.ts';
 import type { BucketRow, Checksum, Manifest, ObjectHeaders, ObjectRow } from '../metadata/tables.ts';
-import type { Op } from '../ports/metadata-store.ts';
+import type { Op, SideChange } from '../ports/metadata-store.ts';
 import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
 import { placeWrite } from './placement.ts';
@@ -63,6 +63,8 @@ export interface OwnedContent {
   readonly uploadId?: string;
   /** The version id, where it had to be fixed before. */
   readonly version?: string;
+  /** What else happens if and only if the version is committed. */
+  readonly then?: readonly SideChange[];
 }
 
 /**
@@ -75,7 +77,7 @@ export async function commitObject(
   content: OwnedContent,
 ): Promise<WrittenObject> {
   const { bucket, key, storageClass, headers, owner, conditions, requestId } = object;
-  const { op, version, ...described } = content;
+  const { op, version, then, ...described } = content;
   const fresh = {
     ...described,
     bucketId: bucket.id,
@@ -93,6 +95,7 @@ export async function commitObject(
     requestId,
     op,
     id: op.id,
+    ...(then === undefined ? {} : { then }),
     decide: ({ bucket: now, head, oldNull }) => {
       checkWrite(conditions, head?.row.marker ? undefined : head?.row);
       return planNewVersion(now, head, oldNull, {

@@ -63,6 +63,13 @@ export const indexOf = (uploadId: string, session: UploadSession): UploadIndexRo
   ...(session.checksumType === undefined ? {} : { checksumType: session.checksumType }),
 });
 
+/** Whether a session is in the list of open ones. */
+export const isIndexed = async (
+  metadata: Metadata,
+  uploadId: string,
+  { bucketId, key }: UploadSession,
+): Promise<boolean> => (await metadata.get(uploadsIn(bucketId), { key, uploadId })) !== undefined;
+
 /** Takes a session out of the list of open ones. */
 export const unindexed = (uploadId: string, session: UploadSession): SideChange => ({
   at: uploadsIn(session.bucketId),

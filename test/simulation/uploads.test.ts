@@ -1,0 +1,180 @@
+/** Multipart sessions that were cut short, met again late, or raced by DeleteBucket, leak nothing and never lie. */
+import { expect, test } from 'vitest';
+import { deleteBucket } from '../../src/domain/buckets.ts';
+import { runFsck } from '../../src/domain/fsck.ts';
+import { readObject } from '../../src/domain/read-object.ts';
+import { findLiveHead } from '../../src/metadata/objects.ts';
+import { uploads } from '../../src/metadata/tables.ts';
+import { findSession, uploadsIn } from '../../src/metadata/uploads.ts';
+import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../support/domain-world.ts';
+import { faulty } from '../support/faulty.ts';
+import { untilDeath } from './death.ts';
+
+const dayMs = 24 * 60 * 60_000;
+type Process = ReturnType<DomainWorld['process']>;
+
+async function openUpload(client: Process, parts = 1) {
+  const uploadId = await client.createUpload('key');
+  const etags: string[] = [];
+  for (let part = 1; part <= parts; part += 1) {
+    etags.push((await client.putPart('key', uploadId, { part, text: `part ${part}` })).etag);
+  }
+  return { uploadId, listed: [{ number: parts, etag: etags.at(-1) ?? '' }] };
+}
+
+const rowsOf = (world: DomainWorld, uploadId: string) =>
+  world.metadata.scan({ table: uploads, in: { uploadId } }).next(1000);
+
+async function findings(world: DomainWorld): Promise<unknown[]> {
+  const found: unknown[] = [];
+  await runFsck(world, (finding) => void found.push(finding));
+  return found;
+}
+
+async function contentOf(world: DomainWorld, key: string): Promise<string | undefined> {
+  const head = await findLiveHead(world.metadata, await world.bucket(), key);
+  if (head === undefined) return undefined;
+  let text = '';
+  const slice = { start: 0, end: head.row.size - 1 };
+  for await (const piece of readObject(world, head.row, slice)) text += new TextDecoder().decode(piece);
+  return text;
+}
+
+for (const how of ['aborted', 'completed'] as const) {
+  test(`the parts of an ${how} session are cleared although gc slept longer than sessions are remembered`, async () => {
+    const world = await domainWorld();
+    const client = world.process();
+    const { uploadId, listed } = await openUpload(client, 60);
+    if (how === 'aborted') await client.abort('key', uploadId);
+    else await client.complete('key', uploadId, listed);
+    await world.clock.advance(8 * dayMs);
+    await world.metadata.maintain();
+    await world.cleanUp();
+    expect((await rowsOf(world, uploadId)).map(({ row }) => row.part)).toEqual([0]);
+    expect(await storedExtents(world)).toEqual(await ownedExtents(world));
+
+    // Only now the memory of it begins to fade.
+    await world.clock.advance(6 * dayMs);
+    expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe(how);
+    await world.clock.advance(2 * dayMs);
+    await world.metadata.maintain();
+    expect(await rowsOf(world, uploadId)).toEqual([]);
+  });
+}
+
+test('a session is cleared to its end although another collector clears it too and dies', async () => {
+  for (let call = 1; call < 40; call += 1) {
+    const world = await domainWorld();
+    const { uploadId } = await openUpload(world.process(), 60);
+    await world.process().abort('key', uploadId);
+    const { settleUpload } = await import('../../src/domain/settle-upload.ts');
+    const mortal = world.process({ call, when: 'after' });
+    const dying = untilDeath(mortal, settleUpload(mortal.ctx, uploadId));
+    await settleUpload(world, uploadId);
+    await dying;
+    expect(
+      (await rowsOf(world, uploadId)).map(({ row }) => row.part),
+      `call ${call}`,
+    ).toEqual([0]);
+    await world.cleanUp();
+    expect(await storedExtents(world), `call ${call}`).toEqual([]);
+    if (!mortal.hasDied()) return;
+  }
+});
+
+test('a retry never commits parts whose bytes went with an object that was overwritten meanwhile', async () => {
+  for (const when of ['before', 'after'] as const) {
+    for (let call = 1, alive = true; alive; call += 1) {
+      const world = await domainWorld();
+      const living = world.process();
+      const { uploadId, listed } = await openUpload(living);
+      const mortal = world.process({ call, when });
+      await untilDeath(mortal, mortal.complete('key', uploadId, listed));
+      await living.put('key', 'later');
+      await world.cleanUp();
+      const at = `${when} call ${call}`;
+      const retried = await living.complete('key', uploadId, listed).then(
+        () => true,
+        () => false,
+      );
+      const session = await findSession(world.metadata, uploadId);
+      // Both are right when the session was completed before: the stored answer, or a refusal.
+      const content = await contentOf(world, 'key');
+      if (session?.row.session.state === 'completed' && retried) {
+        expect(['later', 'part 1'], at).toContain(content);
+      } else expect(content, at).toBe('later');
+      await world.cleanUp();
+      expect(await findings(world), at).toEqual([]);
+      expect(await storedExtents(world), at).toEqual(await ownedExtents(world, [uploadId]));
+      alive = mortal.hasDied();
+    }
+  }
+});
+
+test('DeleteBucket takes an upload along whose completion was cut short', async () => {
+  for (const when of ['before', 'after'] as const) {
+    for (let call = 1, alive = true; alive; call += 1) {
+      const world = await domainWorld();
+      const { uploadId, listed } = await openUpload(world.process(), 2);
+      const mortal = world.process({ call, when });
+      await untilDeath(mortal, mortal.complete('key', uploadId, listed));
+      const bucket = await world.bucket();
+      const isDeleted = await deleteBucket(world, 'bucket', 'request').then(
+        () => true,
+        () => false,
+      );
+      await world.cleanUp();
+      const at = `${when} call ${call}`;
+      expect(await findings(world), at).toEqual([]);
+      if (isDeleted) {
+        expect(await storedExtents(world), at).toEqual([]);
+        expect((await findSession(world.metadata, uploadId))?.row.session.state, at).toBe('aborted');
+        expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10), at).toEqual([]);
+      } else expect(await storedExtents(world), at).toEqual(await ownedExtents(world, [uploadId]));
+      alive = mortal.hasDied();
+    }
+  }
+});
+
+test('a completion that DeleteBucket overtakes is refused and leaves nothing', async () => {
+  const world = await domainWorld();
+  const { uploadId, listed } = await openUpload(world.process(), 2);
+  const client = world.process();
+  const commit: typeof world.metadata.commit = async (at, changes, options) => {
+    if (at.table.name === 'objects') await deleteBucket(world, 'bucket', 'request');
+    return world.metadata.commit(at, changes, options);
+  };
+  const { completeUpload } = await import('../../src/domain/complete-upload.ts');
+  const overtaken = completeUpload(
+    { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
+    {
+      name: { bucket: await world.bucket(), key: 'key', uploadId },
+      parts: listed.map((part) => ({ ...part, checksums: {} })),
+      claims: {},
+      conditions: {},
+      requestId: 'request',
+      signal: new AbortController().signal,
+    },
+  );
+  await expect(overtaken).rejects.toMatchObject({ code: 'NoSuchBucket' });
+  await world.cleanUp();
+  expect(await storedExtents(world)).toEqual([]);
+  expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
+});
+
+test('an upload is never opened in a bucket that is deleted meanwhile', async () => {
+  const world = await domainWorld();
+  const bucket = await world.bucket();
+  const client = world.process();
+  const commit: typeof world.metadata.commit = async (at, changes, options) => {
+    if (at.table.name === 'uploads') await deleteBucket(world, 'bucket', 'request').catch(() => {});
+    return world.metadata.commit(at, changes, options);
+  };
+  const { createUpload } = await import('../../src/domain/upload-session.ts');
+  const late = createUpload(
+    { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
+    { bucket, key: 'key', storageClass: 'STANDARD', owner: 'o', initiator: 'o', headers: {}, requestId: 'r' },
+  );
+  await expect(late).rejects.toMatchObject({ code: 'NoSuchBucket' });
+  expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10)).toEqual([]);
+});
