@@ -14,6 +14,8 @@ export interface Call {
   readonly query: Query;
   /** The request's own dialect; undefined when it showed none. */
   readonly dialect: Dialect | undefined;
+  /** Dialect headers that a presigned URL carries in its query, by lower-case name. */
+  readonly hoisted: ReadonlyMap<string, string>;
   readonly identity: Identity;
   /** The bucket's name; '' at service scope. */
   readonly bucketName: string;
@@ -45,27 +47,43 @@ export type Handlers = { readonly [N in OperationName]: HandlerOf<N> };
 export const needsBucket = (operation: Operation): boolean =>
   !/^(\w+ service|PUT bucket$)/.test(operation.on);
 
+export type Named = Pick<Call, 'wire' | 'dialect' | 'hoisted'>;
+
 /** A header of the request's dialect by its bare name: `storage-class` is `x-amz-storage-class` or its neutral twin. */
-export function header(
-  { wire, dialect }: Pick<Call, 'wire' | 'dialect'>,
-  bareName: string,
-): string | undefined {
-  if (dialect !== undefined) return wire.headers.get(dialect.headerPrefix + bareName);
-  return wire.headers.get(amz.headerPrefix + bareName) ?? wire.headers.get(store.headerPrefix + bareName);
+export function header(call: Named, bareName: string): string | undefined {
+  if (call.dialect !== undefined) return valueOf(call, call.dialect.headerPrefix + bareName);
+  return valueOf(call, amz.headerPrefix + bareName) ?? valueOf(call, store.headerPrefix + bareName);
 }
+const valueOf = ({ wire, hoisted }: Named, name: string): string | undefined =>
+  wire.headers.get(name) ?? (hoisted.size === 0 ? undefined : hoisted.get(name));
 
 /** The headers of the request's dialect whose bare names start with `prefix`, as `[rest of the name, value]`. */
-export function headersUnder(
-  { wire, dialect }: Pick<Call, 'wire' | 'dialect'>,
-  prefix: string,
-): [string, string][] {
+export function headersUnder(call: Named, prefix: string): [string, string][] {
+  const { wire, dialect, hoisted } = call;
   const wanted = (dialect === undefined ? [amz, store] : [dialect]).map((each) => each.headerPrefix + prefix);
   const found: [string, string][] = [];
-  for (const name of wire.headers.names()) {
+  for (const name of new Set([...wire.headers.names(), ...hoisted.keys()])) {
     const start = wanted.find((each) => name.startsWith(each));
-    if (start !== undefined) found.push([name.slice(start.length), wire.headers.get(name) ?? '']);
+    if (start !== undefined) found.push([name.slice(start.length), valueOf(call, name) ?? '']);
   }
   return found;
+}
+
+const none: ReadonlyMap<string, string> = new Map();
+/** Of the signature itself, or about a body that nobody knew when the URL was signed. */
+const notHoisted =
+  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-.*)$/;
+
+/** Presigners move headers into the query, where the signature covers them: they count as headers (public API). */
+export function hoistedHeaders(query: Query, dialect: Dialect | undefined): ReadonlyMap<string, string> {
+  if (dialect === undefined) return none;
+  const found = query.pairs.flatMap(([name, value]) => {
+    const lower = name.toLowerCase();
+    const isHeader =
+      lower.startsWith(dialect.headerPrefix) && !notHoisted.test(lower.slice(dialect.headerPrefix.length));
+    return isHeader ? [[lower, value] as const] : [];
+  });
+  return found.length === 0 ? none : new Map(found);
 }
 
 export type HeaderPair = readonly [string, string];

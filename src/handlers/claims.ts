@@ -2,10 +2,10 @@
 import { type ChecksumAlgorithm, type Claims, checksumAlgorithms, digestBytes } from '../domain/digests.ts';
 import { fail } from '../errors/refusal.ts';
 import { dialects } from '../protocol/dialect.ts';
-import { type Call, header } from './call.ts';
+import { type Call, header, type Named } from './call.ts';
 import { defined } from './parameters.ts';
 
-type Request = Pick<Call, 'wire' | 'dialect' | 'payload'>;
+type Request = Pick<Call, 'wire' | 'dialect' | 'hoisted' | 'payload'>;
 
 /** @param fallback the algorithm to compute when the request names none */
 export function claimsOf(call: Request, fallback?: ChecksumAlgorithm): Claims {
@@ -51,7 +51,7 @@ function checksumOf(call: Request): Claims['checksum'] {
 
 /** The checksum given in a header, if any. @throws InvalidRequest when malformed or more than one */
 export function claimedChecksum(
-  call: Pick<Call, 'wire' | 'dialect'>,
+  call: Named,
 ): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
   const found = checksumAlgorithms.flatMap((algorithm) => {
     const value = valid(header(call, `checksum-${algorithm.toLowerCase()}`), algorithm);
