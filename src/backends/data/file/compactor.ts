@@ -16,6 +16,8 @@ import { readSummary, type Summary, summarize, writeSummary } from './summary.ts
 /** Nobody writes on after such a pause: a maker seals its own segment after ten idle minutes. */
 const abandonedMs = 60 * 60_000;
 const lockMs = 10 * 60_000;
+/** Tidying looks at every directory, so it is not for every call. */
+const tidyMs = 10 * 60_000;
 /** Files looked at before the event loop gets its turn. */
 const looksAtOnce = 64;
 
@@ -33,6 +35,7 @@ export interface CompactorParts {
 export class Compactor {
   readonly #parts: CompactorParts;
   #todo: string[] = [];
+  #tidiedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: CompactorParts) {
     this.#parts = parts;
@@ -40,7 +43,11 @@ export class Compactor {
 
   async compact(signal: AbortSignal): Promise<boolean> {
     if (this.#todo.length === 0) {
-      await this.#tidy();
+      const now = this.#parts.clock.elapsed();
+      if (now - this.#tidiedAt > tidyMs) {
+        this.#tidiedAt = now;
+        await this.#tidy();
+      }
       this.#todo = await this.#candidates();
     }
     const segment = this.#todo.shift();
@@ -151,8 +158,10 @@ export class Compactor {
     }
     for (const group of fs.readdirSync(layout.large)) {
       if (++looks % looksAtOnce === 0) await turn();
-      await rmdir(`${layout.large}/${group}`).catch(() => {
-        // In use. A writer whose directory goes away under it makes it anew.
+      const path = `${layout.large}/${group}`;
+      if (!this.#isOlder(path, abandonedMs)) continue;
+      await rmdir(path).catch(() => {
+        // Not empty. A writer whose directory goes away under it makes it anew.
       });
     }
   }

@@ -11,7 +11,7 @@ import { Compactor } from './compactor.ts';
 import { appendDead } from './dead.ts';
 import { type Disk, nodeDisk } from './disk.ts';
 import { HealthEstimate } from './health.ts';
-import { readLarge, removeLarge } from './large-chunks.ts';
+import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
 import { writeLarge } from './large-writer.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
 import { Lister } from './list-chunks.ts';
@@ -39,7 +39,8 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
   const disk = options.disk ?? nodeDisk(options);
   const layout = makeLayout(options.directory);
   if (options.durable) flushNewDirectories(layout);
-  const parts = { layout, disk, clock, random, segmentBytesMax: options.segmentBytesMax };
+  const { segmentBytesMax } = options;
+  const parts = { layout, disk, clock, random, segmentBytesMax, durableGroups: new Set<string>() };
   const writer = new SegmentWriter(parts);
   const reader = new SegmentReader(parts);
   const lister = new Lister(parts, () => writer.current);
@@ -74,20 +75,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
       return readLarge(parts, chunk, range, { signal, buffers });
     },
 
-    async remove(chunks) {
-      const { dead, large } = await sortOut(chunks, lister);
-      let isNew = false;
-      const segments = dead.entries();
-      const work = async (): Promise<void> => {
-        for (const [segment, offsets] of segments) {
-          if (!fs.existsSync(segmentPath(layout, segment, 'seg'))) continue;
-          if (await appendDead(parts, segment, offsets)) isNew = true;
-        }
-      };
-      await Promise.all(Array.from({ length: removalsAtOnce }, work));
-      if (isNew) await disk.flushDirectory(layout.segments);
-      await removeLarge(parts, large);
-    },
+    remove: async (chunks) => removeAll(parts, await sortOut(chunks, lister)),
 
     list: (prefix = '') => lister.list(prefix),
 
@@ -141,6 +129,21 @@ interface ToRemove {
   /** Segments and the offsets in them. */
   readonly dead: Map<string, number[]>;
   readonly large: string[];
+}
+
+async function removeAll(parts: LargeParts, { dead, large }: ToRemove): Promise<void> {
+  const { layout, disk } = parts;
+  let isNew = false;
+  const segments = dead.entries();
+  const work = async (): Promise<void> => {
+    for (const [segment, offsets] of segments) {
+      if (!fs.existsSync(segmentPath(layout, segment, 'seg'))) continue;
+      if (await appendDead(parts, segment, offsets)) isNew = true;
+    }
+  };
+  await Promise.all(Array.from({ length: removalsAtOnce }, work));
+  if (isNew) await disk.flushDirectory(layout.segments);
+  await removeLarge(parts, large);
 }
 
 async function sortOut(chunks: readonly ChunkRef[], lister: Lister): Promise<ToRemove> {

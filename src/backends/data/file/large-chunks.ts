@@ -19,7 +19,14 @@ const renameTriesMax = 5;
 export interface LargeParts {
   readonly layout: Layout;
   readonly disk: Disk;
+  /**
+   * Groups whose own names this process has made durable: another process that made a group may not have
+   * come to that yet. Kept short; a group is in use for minutes.
+   */
+  readonly durableGroups: Set<string>;
 }
+
+const durableGroupsMax = 64;
 
 export function encodeTail(headerBytes: number): Buffer {
   const tail = Buffer.alloc(tailBytes);
@@ -29,29 +36,36 @@ export function encodeTail(headerBytes: number): Buffer {
 }
 
 /** Gives a finished, flushed temporary file its name, durably. */
-export async function publish({ layout, disk }: LargeParts, id: string, temporary: string): Promise<void> {
-  const group = `${layout.large}/${largeGroup(id)}`;
+export async function publish(parts: LargeParts, id: string, temporary: string): Promise<void> {
+  const { layout, disk, durableGroups } = parts;
+  const group = largeGroup(id);
+  const path = `${layout.large}/${group}`;
   for (let tries = 1; ; tries++) {
     try {
       await rename(temporary, largePath(layout, id));
       break;
     } catch (error) {
       if (!isMissing(error) || tries === renameTriesMax) throw error;
-      const made = await mkdir(group, { recursive: true });
-      if (made) await disk.flushDirectory(layout.large);
+      await mkdir(path, { recursive: true });
+      durableGroups.delete(group);
     }
   }
   try {
-    await disk.flushDirectory(group);
+    if (!durableGroups.has(group)) await disk.flushDirectory(layout.large);
+    await disk.flushDirectory(path);
   } catch (error) {
     // Not durable means not stored; the id will not be used again.
     await unlink(largePath(layout, id)).catch(() => {});
     throw error;
   }
+  if (durableGroups.size >= durableGroupsMax) durableGroups.clear();
+  durableGroups.add(group);
 }
 
+type Files = Pick<LargeParts, 'layout' | 'disk'>;
+
 export async function* readLarge(
-  { layout, disk }: LargeParts,
+  { layout, disk }: Files,
   chunk: ChunkRef,
   range: ByteRange,
   options: { readonly signal: AbortSignal | undefined; readonly buffers: BufferRing | undefined },
@@ -97,7 +111,7 @@ async function readHeader(fd: number, id: string, disk: Disk): Promise<Header | 
 }
 
 /** Durable on return; what is gone already is fine. */
-export async function removeLarge({ layout, disk }: LargeParts, ids: readonly string[]): Promise<void> {
+export async function removeLarge({ layout, disk }: Files, ids: readonly string[]): Promise<void> {
   const groups = new Set<string>();
   for (const id of ids) {
     try {
@@ -117,7 +131,7 @@ export async function removeLarge({ layout, disk }: LargeParts, ids: readonly st
 
 const nobody: Owner = { bucketId: '', key: '' };
 
-export async function* listLarge({ layout, disk }: LargeParts, prefix: string): AsyncGenerator<StoredChunk> {
+export async function* listLarge({ layout, disk }: Files, prefix: string): AsyncGenerator<StoredChunk> {
   for (const group of await readdir(layout.large)) {
     if (!groupMatches(group, prefix)) continue;
     for (const id of await namesIn(`${layout.large}/${group}`)) {
@@ -138,7 +152,7 @@ export async function namesIn(directory: string): Promise<readonly string[]> {
 }
 
 /** A file that cannot be read any more is listed too, nobody's: it takes space and can be removed. */
-async function describeLarge({ layout, disk }: LargeParts, id: string): Promise<StoredChunk | undefined> {
+async function describeLarge({ layout, disk }: Files, id: string): Promise<StoredChunk | undefined> {
   try {
     const handle = await open(largePath(layout, id), 'r');
     try {

@@ -17,14 +17,14 @@ import { mayHold, readSummary, type Summary } from './summary.ts';
 const lookupsMax = 64;
 
 export class Lister {
-  readonly #parts: LargeParts;
+  readonly #parts: Pick<LargeParts, 'layout' | 'disk'>;
   readonly #index: SegmentIndex;
   /** The segment that this process appends to, and how far it is acknowledged. */
   readonly #current: () => Current | undefined;
   /** Of sealed segments: packing only takes records away, so what was once read stays true enough. */
   readonly #summaries = new Map<string, Summary>();
 
-  constructor(parts: LargeParts, current: () => Current | undefined) {
+  constructor(parts: Pick<LargeParts, 'layout' | 'disk'>, current: () => Current | undefined) {
     this.#parts = parts;
     this.#index = new SegmentIndex(parts.layout);
     this.#current = current;
