@@ -51,10 +51,10 @@ export type Named = Pick<Call, 'wire' | 'dialect' | 'hoisted'>;
 
 /** A header of the request's dialect by its bare name: `storage-class` is `x-amz-storage-class` or its neutral twin. */
 export function header(call: Named, bareName: string): string | undefined {
-  if (call.dialect !== undefined) return valueOf(call, call.dialect.headerPrefix + bareName);
-  return valueOf(call, amz.headerPrefix + bareName) ?? valueOf(call, store.headerPrefix + bareName);
+  if (call.dialect !== undefined) return givenAs(call, call.dialect.headerPrefix + bareName);
+  return givenAs(call, amz.headerPrefix + bareName) ?? givenAs(call, store.headerPrefix + bareName);
 }
-const valueOf = ({ wire, hoisted }: Named, name: string): string | undefined =>
+const givenAs = ({ wire, hoisted }: Named, name: string): string | undefined =>
   wire.headers.get(name) ?? (hoisted.size === 0 ? undefined : hoisted.get(name));
 
 /** The headers of the request's dialect whose bare names start with `prefix`, as `[rest of the name, value]`. */
@@ -64,7 +64,7 @@ export function headersUnder(call: Named, prefix: string): [string, string][] {
   const found: [string, string][] = [];
   for (const name of new Set([...wire.headers.names(), ...hoisted.keys()])) {
     const start = wanted.find((each) => name.startsWith(each));
-    if (start !== undefined) found.push([name.slice(start.length), valueOf(call, name) ?? '']);
+    if (start !== undefined) found.push([name.slice(start.length), givenAs(call, name) ?? '']);
   }
   return found;
 }
