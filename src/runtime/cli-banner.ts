@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { Config } from '../config.ts';
 import type { Credential } from '../ports/credentials.ts';
+import { endpointOf } from './endpoint.ts';
 
 export interface Banner {
   readonly version: string;
@@ -24,6 +25,7 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   const keys = root?.minted === true ? root.credential : undefined;
   const rows: (readonly [string, string])[] = [
     ['endpoint', url],
+    ...operatorsOf(config, url),
     ['data', dataOf(config)],
     ['processes', String(processes)],
   ];
@@ -40,6 +42,12 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   if (keys !== undefined) rows.push(['or', `mc alias set sluice ${url} ${keys.accessKey} ${keys.secretKey}`]);
   const lines = rows.map(([name, text]) => `  ${name.padEnd(10)}  ${text}`);
   return [`sluice ${version}`, ...lines, ''].join('\n');
+}
+
+/** Where `/admin`, `/metrics` and the probes are, when they have an address of their own. */
+function operatorsOf({ SVC_ADMIN_LISTEN }: Banner['config'], url: string): (readonly [string, string])[] {
+  if (SVC_ADMIN_LISTEN === undefined) return [];
+  return [['operators', endpointOf(SVC_ADMIN_LISTEN, url.startsWith('https:'))]];
 }
 
 function dataOf(config: Banner['config']): string {
