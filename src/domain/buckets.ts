@@ -15,8 +15,12 @@ const closedMaxMs = 30_000;
 /** How often a change to a bucket row is tried against concurrent ones. */
 const attemptsMax = 8;
 
+/** No bucket has a longer name, so none is looked for: a store need not be able to hold such a text. */
+const nameMax = 63;
+
 export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
-  const found = await findBucket(ctx.metadata, name);
+  const isPossible = name.length <= nameMax && !name.includes('\0');
+  const found = isPossible ? await findBucket(ctx.metadata, name) : undefined;
   if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
   return found.row;
 }

@@ -14,7 +14,7 @@ import {
 } from '../metadata/uploads.ts';
 import { queueUpload } from './garbage.ts';
 import { placeWrite } from './placement.ts';
-import { drawVersion } from './version-ids.ts';
+import { drawVersion, isUploadId } from './version-ids.ts';
 
 export type Ctx = Pick<
   Context,
@@ -91,7 +91,7 @@ export async function openUpload(
   ctx: Pick<Ctx, 'metadata'>,
   { bucket, key, uploadId }: UploadName,
 ): Promise<StoredSession> {
-  const found = await findSession(ctx.metadata, uploadId);
+  const found = isUploadId(uploadId) ? await findSession(ctx.metadata, uploadId) : undefined;
   if (found === undefined || found.row.session.bucketId !== bucket.id || found.row.session.key !== key)
     throw noSuchUpload(uploadId);
   return found;

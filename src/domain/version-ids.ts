@@ -26,6 +26,9 @@ const successor = (version: string): string =>
 /** Whether a text could be a version id of ours; `null` names the null version. */
 export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a-f]{32}$/.test(text);
 
+/** Upload ids are drawn like version ids. */
+export const isUploadId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);
+
 /** A fresh identifier of 128 random bits, for buckets and requests. */
 export const drawId = (random: Random): string => toHex(random.bytes(16));
 

@@ -1,5 +1,6 @@
 /** Continuation tokens (spec "ListObjectsV2"): base64url of JSON, ours alone; a literal marker of older clients still resumes. */
 import { fail } from '../errors/refusal.ts';
+import { assertPlace } from './key.ts';
 
 export interface Token {
   /** The last key or common prefix of the page before. */
@@ -24,7 +25,9 @@ export function readToken(raw: string | undefined): Token | undefined {
       elements: { ArgumentName: 'continuation-token', ArgumentValue: raw },
     });
   }
-  return decode(raw) ?? { after: raw };
+  const token = decode(raw) ?? { after: raw };
+  assertPlace(token.after, 'continuation-token');
+  return token;
 }
 
 function decode(raw: string): Token | undefined {

@@ -10,6 +10,7 @@ import { findVersion } from '../../metadata/objects.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import { listVersionsResult } from '../../protocol/schemas/listing.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
+import { placeOf } from '../key.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { commonFields, describeListed, encoderOf, groupingOf, ownerOf, prefixesOf } from './list-objects.ts';
 
@@ -17,7 +18,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, c
   const { query, bucket } = call;
   const grouping = groupingOf(call, 'max-keys');
   const encode = encoderOf(call);
-  const KeyMarker = query.get('key-marker') ?? '';
+  const KeyMarker = placeOf(query, 'key-marker');
   const VersionIdMarker = query.get('version-id-marker') ?? '';
   const start = await startOf(ctx, call, { grouping, KeyMarker, VersionIdMarker });
   const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);

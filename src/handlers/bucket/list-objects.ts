@@ -3,11 +3,11 @@
 import type { Context } from '../../context.ts';
 import { liveObjects } from '../../domain/listed-objects.ts';
 import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listing.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { type ListedObject, listObjectsResult, listObjectsV2Result } from '../../protocol/schemas/listing.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
+import { placeOf } from '../key.ts';
 import { quoted } from '../object/object-headers.ts';
 import { countOf, isUrlEncoded, urlEncode } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
@@ -17,7 +17,7 @@ export const pageMax = 1000;
 
 export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
   const { query, bucket } = call;
-  const marker = query.get('marker') ?? '';
+  const marker = placeOf(query, 'marker');
   const { grouping, encode, page } = await list(ctx, call, marker);
   const last = page.entries.at(-1);
   // The marker is the literal last entry of the page; without a delimiter clients take the last key.
@@ -40,7 +40,7 @@ export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
 export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
   const { query, bucket } = call;
   const rawToken = query.get('continuation-token');
-  const startAfter = query.get('start-after') ?? '';
+  const startAfter = placeOf(query, 'start-after');
   const { grouping, encode, page } = await list(ctx, call, readToken(rawToken)?.after ?? startAfter);
   const last = page.entries.at(-1);
   const owner = query.get('fetch-owner') === 'true';
@@ -73,10 +73,8 @@ export const encoderOf = (call: BucketCall): ((text: string) => string) =>
 
 /** Prefix, delimiter and page size of any listing. */
 export function groupingOf({ query }: BucketCall, limitName: string): Grouping {
-  const prefix = query.get('prefix') ?? '';
-  const delimiter = query.get('delimiter') ?? '';
-  if (prefix.includes('\0') || delimiter.includes('\0'))
-    throw fail('InvalidArgument', 'A key never holds NUL.');
+  const prefix = placeOf(query, 'prefix');
+  const delimiter = placeOf(query, 'delimiter');
   return { prefix, delimiter, limit: countOf(query, limitName, { fallback: pageMax, max: pageMax }) };
 }
 

@@ -2,6 +2,8 @@
 
 import type { Context } from '../../context.ts';
 import { type Grouping, type Listed, readPage, startBehind } from '../../domain/listing.ts';
+import { isUploadId } from '../../domain/version-ids.ts';
+import { fail } from '../../errors/refusal.ts';
 import { prefixRange } from '../../metadata/prefix.ts';
 import type { UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
 import { uploadsIn } from '../../metadata/uploads.ts';
@@ -11,6 +13,7 @@ import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/com
 import { listMultipartUploadsResult } from '../../protocol/schemas/multipart.ts';
 import { encoderOf, groupingOf, prefixesOf } from '../bucket/list-objects.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
+import { placeOf } from '../key.ts';
 import { isUrlEncoded } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 
@@ -18,9 +21,9 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
   const { query, bucket } = call;
   const grouping = groupingOf(call, 'max-uploads');
   const encode = encoderOf(call);
-  const KeyMarker = query.get('key-marker') ?? '';
+  const KeyMarker = placeOf(query, 'key-marker');
   // Without a key marker the upload-id marker is ignored (public API).
-  const UploadIdMarker = KeyMarker === '' ? '' : (query.get('upload-id-marker') ?? '');
+  const UploadIdMarker = KeyMarker === '' ? '' : uploadIdMarkerOf(call);
   const page = await readPage(openUploads(ctx, call, { grouping, KeyMarker, UploadIdMarker }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
   return xmlReply(listMultipartUploadsResult, 'ListMultipartUploadsResult', {
@@ -41,6 +44,15 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
+
+function uploadIdMarkerOf({ query }: BucketCall): string {
+  const raw = query.get('upload-id-marker') ?? '';
+  if (raw === '' || isUploadId(raw)) return raw;
+  throw fail('InvalidArgument', {
+    message: 'Invalid uploadId marker',
+    elements: { ArgumentName: 'upload-id-marker', ArgumentValue: raw },
+  });
+}
 
 interface Marker {
   readonly grouping: Grouping;

@@ -9,6 +9,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { percentDecode } from '../../protocol/wire.ts';
 import { type Call, header } from '../call.ts';
+import { assertKey } from '../key.ts';
 import { sourceConditions } from './conditions.ts';
 
 export interface CopySource {
@@ -32,6 +33,7 @@ export function parseCopySource(raw: string): {
     });
   }
   const source = { bucket: path.slice(0, slash), key: path.slice(slash + 1) };
+  assertKey(source.key);
   return at < 0 ? source : { ...source, versionId: percentDecode(raw.slice(at + '?versionId='.length)) };
 }
 

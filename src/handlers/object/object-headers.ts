@@ -29,6 +29,8 @@ const defaultContentType = 'binary/octet-stream';
 
 /** Names and values of user metadata together (public API). */
 const userMetadataMax = 2048;
+/** What the public API takes as headers at all; it also keeps the row of an object small (design §5 "Row size"). */
+const storedHeadersMax = 8192;
 
 const cannedAcls = new Set([
   'private',
@@ -88,12 +90,14 @@ export function objectHeadersOf(call: Call): ObjectHeaders {
   if (redirect !== undefined) system['website-redirect-location'] = redirect;
   const user = userMetadataOf(call);
   const tags = tagsOf(header(call, 'tagging'));
-  return defined({
+  const headers = defined({
     system: Object.keys(system).length > 0 ? system : undefined,
     user: Object.keys(user).length > 0 ? user : undefined,
     tags: tags.length > 0 ? tags : undefined,
     acl: cannedAclOf(call),
   });
+  if (utf8Length(JSON.stringify(headers)) > storedHeadersMax) throw fail('RequestHeaderSectionTooLarge');
+  return headers;
 }
 
 /** `aws-chunked` is the framing of the request, not an encoding of the object. */

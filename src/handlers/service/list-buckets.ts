@@ -5,6 +5,7 @@ import { bucketsOf } from '../../metadata/buckets.ts';
 import { listAllMyBucketsResult } from '../../protocol/schemas/service.ts';
 import type { HandlerOf } from '../call.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
+import { placeOf } from '../key.ts';
 import { countOf } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 
@@ -19,7 +20,7 @@ export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, que
       message: 'max-buckets must be at least 1',
       elements: { ArgumentName: 'max-buckets' },
     });
-  const prefix = query.get('prefix') ?? '';
+  const prefix = placeOf(query, 'prefix');
   const region = query.get('bucket-region');
   const found = await bucketsOf(ctx.metadata, identity.owner, {
     prefix,
