@@ -29,6 +29,8 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     ...({ useRecords: false, encodeUndefinedAsNil: true, permissionsMode: 0o600 } as object),
     // On by default, it makes a commit visible and acknowledged before it is flushed.
     overlappingSync: false,
+    // The journal makes its own batches; lmdb's would reject a promise that nobody holds when a commit fails.
+    eventTurnBatching: false,
     noSync: !durable,
     // No mapSize: the map then doubles as it fills, in every process.
   });

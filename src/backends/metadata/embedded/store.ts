@@ -191,6 +191,8 @@ class Embedded implements EmbeddedStore {
   async maintain(): Promise<void> {
     await this.#intents.renew();
     await this.#sweepExpired();
+    // A process that was killed while it read would else keep old pages from being used again.
+    this.#database.readerCheck();
   }
 
   async #sweepExpired(): Promise<void> {
