@@ -135,16 +135,3 @@ export async function* partsFrom(
     for (const part of parts) if (part.number > after) yield part;
   }
 }
-
-/**
- * The same bytes in arrays of their own, for whoever keeps more than two at a time: a write holds what it
- * gathers, and the arrays of a read are pooled.
- */
-export async function* copyObject(
-  ctx: Ctx,
-  row: ObjectRow,
-  slice: Slice,
-  signal?: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  for await (const piece of readObject(ctx, row, slice, signal)) yield piece.slice();
-}

@@ -51,8 +51,7 @@ async function deleteOne(
       ...defined({ versionId: VersionId }),
       conditions: defined({
         ifMatch: object.ETag,
-        ifUnmodifiedSince:
-          object.LastModifiedTime === undefined ? undefined : Date.parse(object.LastModifiedTime),
+        ifModifiedAt: object.LastModifiedTime === undefined ? undefined : Date.parse(object.LastModifiedTime),
         ifSize: object.Size,
       }),
       owner: call.identity?.owner ?? call.bucket.owner,

@@ -1,5 +1,5 @@
 /** UploadPart and UploadPartCopy (spec "UploadPart", "UploadPartCopy"). */
-import { copyObject, type Slice, shownVersion } from '../../domain/read-object.ts';
+import { readObject, type Slice, shownVersion } from '../../domain/read-object.ts';
 import type { Content } from '../../domain/store-bytes.ts';
 import { contentMax } from '../../domain/store-bytes.ts';
 import { writePart } from '../../domain/upload-part.ts';
@@ -58,7 +58,7 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, call) => 
     found,
     { name, part, requestId, signal },
     {
-      source: copyObject(ctx, row, slice, signal),
+      source: readObject(ctx, row, slice, signal),
       length,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },

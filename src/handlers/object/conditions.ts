@@ -1,5 +1,6 @@
 /** Conditional headers, read once for reads, writes and the sources of copies. */
 import type { Conditions } from '../../domain/conditions.ts';
+import { fail } from '../../errors/refusal.ts';
 import { type Call, header } from '../call.ts';
 import { dateOf, defined } from '../parameters.ts';
 
@@ -11,17 +12,31 @@ export const readConditions = ({ wire }: Call): Conditions =>
     ifUnmodifiedSince: dateOf(wire.headers.get('if-unmodified-since')),
   });
 
-export const writeConditions = ({ wire }: Call): Conditions =>
-  defined({ ifMatch: wire.headers.get('if-match'), ifNoneMatch: wire.headers.get('if-none-match') });
+/** If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
+export const writeConditions = (call: Call): Conditions => {
+  const { ifModifiedSince: _, ...conditions } = readConditions(call);
+  return conditions;
+};
 
+/** What cannot be read is refused: a delete that ignored its condition could not be undone. */
 export function deleteConditions(call: Call): Conditions {
   const size = header(call, 'if-match-size');
-  return defined({
-    ifMatch: call.wire.headers.get('if-match'),
-    ifUnmodifiedSince: dateOf(header(call, 'if-match-last-modified-time')),
-    ifSize: size === undefined ? undefined : Number(size),
-  });
+  const modified = header(call, 'if-match-last-modified-time');
+  if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
+  const modifiedAt = dateOf(modified);
+  if (modified !== undefined && modifiedAt === undefined)
+    throw unreadable('if-match-last-modified-time', modified);
+  return {
+    ...writeConditions(call),
+    ...defined({ ifModifiedAt: modifiedAt, ifSize: size === undefined ? undefined : Number(size) }),
+  };
 }
+
+const unreadable = (name: string, value: string) =>
+  fail('InvalidArgument', {
+    message: `${name} cannot be understood`,
+    elements: { ArgumentName: name, ArgumentValue: value },
+  });
 
 export const sourceConditions = (call: Call): Conditions =>
   defined({

@@ -1,5 +1,5 @@
 /** CopyObject (spec "CopyObject"): a new object from the bytes of another; chunks are never shared. */
-import { copyObject, shownVersion } from '../../domain/read-object.ts';
+import { readObject, shownVersion } from '../../domain/read-object.ts';
 import { contentMax } from '../../domain/store-bytes.ts';
 import { writeObject } from '../../domain/write-object.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -45,7 +45,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
       signal,
     },
     {
-      source: row.size === 0 ? empty() : copyObject(ctx, row, { start: 0, end: row.size - 1 }, signal),
+      source: row.size === 0 ? empty() : readObject(ctx, row, { start: 0, end: row.size - 1 }, signal),
       length: row.size,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },

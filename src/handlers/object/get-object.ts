@@ -74,13 +74,11 @@ function isRangeValid({ wire }: BucketCall, row: ObjectRow): boolean {
     : Math.floor(row.modified / 1000) <= Math.floor(date / 1000);
 }
 
-export const partNumberMax = 10_000;
-
+/** Any number is a part that may or may not exist (design §7.11). */
 function partNumberOf(raw: string): number {
-  const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
-  if (number >= 1 && number <= partNumberMax) return number;
+  if (/^\d{1,15}$/.test(raw)) return Number(raw);
   throw fail('InvalidArgument', {
-    message: `partNumber must be an integer between 1 and ${partNumberMax}`,
+    message: 'partNumber must be a whole number',
     elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
   });
 }

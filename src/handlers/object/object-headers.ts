@@ -170,10 +170,14 @@ function overridesOf(call: Call): Record<string, string> {
         elements: { ArgumentName: parameter },
       });
     }
-    values[name] = value;
+    values[name] = byteString(value);
   }
   return values;
 }
+
+/** Header values are bytes: a text travels as its UTF-8. Stored ones are bytes already, as they came. */
+const byteString = (text: string): string =>
+  Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join('');
 
 /** A version id is shown wherever a version exists; an unversioned bucket has none (design §7.18). */
 export function versionHeader(
