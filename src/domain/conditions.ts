@@ -8,19 +8,18 @@ export interface Conditions {
   readonly ifNoneMatch?: string;
   readonly ifModifiedSince?: number;
   readonly ifUnmodifiedSince?: number;
-  /** DeleteObjects states these too. */
+  /** Deletes state these too: exactly that size, exactly that second. */
   readonly ifSize?: number;
+  readonly ifModifiedAt?: number;
 }
 
 const isUnconditional = (conditions: Conditions): boolean => Object.keys(conditions).length === 0;
 
-/** Whether an ETag list names this one; weak marks and quotes do not matter. */
-function names(list: string, etag: string): boolean {
+/** Whether an ETag list names this one; quotes do not matter. If-Match compares strongly: nothing weak matches. */
+function names(list: string, etag: string, comparison: 'strong' | 'weak'): boolean {
   return list.split(',').some((each) => {
-    const bare = each
-      .trim()
-      .replace(/^W\//, '')
-      .replace(/^"(.*)"$/, '$1');
+    const tag = comparison === 'weak' ? each.trim().replace(/^W\//, '') : each.trim();
+    const bare = tag.replace(/^"(.*)"$/, '$1');
     return bare === '*' || bare === etag;
   });
 }
@@ -33,22 +32,29 @@ export function checkRead(
   row: Pick<ObjectRow, 'etag' | 'modified'>,
 ): 'ok' | 'not-modified' {
   if (isUnconditional(conditions)) return 'ok';
-  const { ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince } = conditions;
-  if (ifMatch !== undefined) {
-    if (!names(ifMatch, row.etag)) throw preconditionFailed('If-Match');
-  } else if (ifUnmodifiedSince !== undefined && seconds(row.modified) > seconds(ifUnmodifiedSince)) {
-    throw preconditionFailed('If-Unmodified-Since');
-  }
-  if (ifNoneMatch !== undefined) return names(ifNoneMatch, row.etag) ? 'not-modified' : 'ok';
+  const { ifNoneMatch, ifModifiedSince } = conditions;
+  checkUnchanged(conditions, row);
+  if (ifNoneMatch !== undefined) return names(ifNoneMatch, row.etag, 'weak') ? 'not-modified' : 'ok';
   if (ifModifiedSince !== undefined && seconds(row.modified) <= seconds(ifModifiedSince))
     return 'not-modified';
   return 'ok';
 }
 
+/** The half that every method shares: the client acts on the version that it knows. */
+function checkUnchanged(
+  { ifMatch, ifUnmodifiedSince }: Conditions,
+  row: Pick<ObjectRow, 'etag' | 'modified'>,
+): void {
+  if (ifMatch !== undefined) {
+    if (!names(ifMatch, row.etag, 'strong')) throw preconditionFailed('If-Match');
+  } else if (ifUnmodifiedSince !== undefined && seconds(row.modified) > seconds(ifUnmodifiedSince)) {
+    throw preconditionFailed('If-Unmodified-Since');
+  }
+}
+
 /** For the source of a copy, where what would be 304 is 412. */
 export function checkCopySource(conditions: Conditions, row: Pick<ObjectRow, 'etag' | 'modified'>): void {
-  if (checkRead(conditions, row) === 'not-modified')
-    throw preconditionFailed('x-*-copy-source-if-none-match');
+  if (checkRead(conditions, row) === 'not-modified') throw preconditionFailed('copy-source-if-none-match');
 }
 
 /**
@@ -60,13 +66,13 @@ export function checkWrite(
   current: Pick<ObjectRow, 'etag' | 'modified' | 'key'> | undefined,
 ): void {
   const { ifMatch, ifNoneMatch } = conditions;
-  if (ifMatch !== undefined) {
-    if (current === undefined) throw fail('NoSuchKey');
-    if (!names(ifMatch, current.etag)) throw preconditionFailed('If-Match');
+  if (current === undefined) {
+    if (ifMatch !== undefined) throw fail('NoSuchKey');
+    return;
   }
-  if (ifNoneMatch !== undefined && current !== undefined && names(ifNoneMatch, current.etag)) {
+  checkUnchanged(conditions, current);
+  if (ifNoneMatch !== undefined && names(ifNoneMatch, current.etag, 'weak'))
     throw preconditionFailed('If-None-Match');
-  }
 }
 
 /** For deletes: what is not there cannot match. */
@@ -74,15 +80,16 @@ export function checkDelete(
   conditions: Conditions,
   current: Pick<ObjectRow, 'etag' | 'modified' | 'size'> | undefined,
 ): void {
-  const { ifMatch, ifUnmodifiedSince, ifSize } = conditions;
-  if (ifMatch !== undefined && (current === undefined || !names(ifMatch, current.etag)))
-    throw preconditionFailed('If-Match');
+  const { ifMatch, ifNoneMatch, ifModifiedAt, ifSize } = conditions;
+  if (current !== undefined) checkUnchanged(conditions, current);
+  else if (ifMatch !== undefined) throw preconditionFailed('If-Match');
+  if (ifNoneMatch !== undefined && current !== undefined && names(ifNoneMatch, current.etag, 'weak'))
+    throw preconditionFailed('If-None-Match');
   if (
-    ifUnmodifiedSince !== undefined &&
-    (current === undefined || seconds(current.modified) !== seconds(ifUnmodifiedSince))
-  ) {
+    ifModifiedAt !== undefined &&
+    (current === undefined || seconds(current.modified) !== seconds(ifModifiedAt))
+  )
     throw preconditionFailed('If-Match-Last-Modified-Time');
-  }
   if (ifSize !== undefined && current?.size !== ifSize) throw preconditionFailed('If-Match-Size');
 }
 
@@ -90,5 +97,5 @@ const preconditionFailed = (condition: string) =>
   fail('PreconditionFailed', { elements: { Condition: condition } });
 
 /** Whether a write is conditional: then losing a race is told to the client. */
-export const isConditional = ({ ifMatch, ifNoneMatch }: Conditions): boolean =>
-  ifMatch !== undefined || ifNoneMatch !== undefined;
+export const isConditional = ({ ifMatch, ifNoneMatch, ifUnmodifiedSince }: Conditions): boolean =>
+  ifMatch !== undefined || ifNoneMatch !== undefined || ifUnmodifiedSince !== undefined;

@@ -1,0 +1,221 @@
+/** Conditional requests with the precedence of RFC 9110 §13.2.2, on every operation that takes them (issue, item 4). */
+import { describe, expect, test } from 'vitest';
+import { backends, openGateway } from '../support/gateway.ts';
+import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+const before = new Date(Date.UTC(2026, 5, 1, 11)).toUTCString();
+const at = new Date(Date.UTC(2026, 5, 1, 12)).toUTCString();
+const after = new Date(Date.UTC(2026, 5, 1, 13)).toUTCString();
+
+/** One object, modified half a second past noon on 1 June 2026. */
+async function openWorld() {
+  const clock = virtualClock(Date.UTC(2026, 5, 1, 12, 0, 0, 500));
+  const world = await openGateway({ clock });
+  await world.client.put('/bucket');
+  const etag = (await world.client.put('/bucket/key', { body: 'content' })).header('etag') ?? '';
+  return { ...world, etag, bare: etag.slice(1, -1) };
+}
+
+type Rule = readonly [headers: Record<string, string>, status: number];
+const reads = (etag: string): Rule[] => [
+  [{ 'if-match': etag }, 200],
+  [{ 'if-match': etag.slice(1, -1) }, 200],
+  [{ 'if-match': `"x", ${etag}` }, 200],
+  [{ 'if-match': '*' }, 200],
+  [{ 'if-match': '"x"' }, 412],
+  [{ 'if-match': `W/${etag}` }, 412],
+  [{ 'if-none-match': '"x"' }, 200],
+  [{ 'if-none-match': etag }, 304],
+  [{ 'if-none-match': `W/${etag}` }, 304],
+  [{ 'if-none-match': '*' }, 304],
+  [{ 'if-none-match': `"x",${etag}` }, 304],
+  [{ 'if-modified-since': before }, 200],
+  [{ 'if-modified-since': at }, 304],
+  [{ 'if-modified-since': 'no date' }, 200],
+  [{ 'if-unmodified-since': at }, 200],
+  [{ 'if-unmodified-since': after }, 200],
+  [{ 'if-unmodified-since': before }, 412],
+  [{ 'if-unmodified-since': 'no date' }, 200],
+  // If-Match masks If-Unmodified-Since, If-None-Match masks If-Modified-Since; the first pair goes first.
+  [{ 'if-match': etag, 'if-unmodified-since': before }, 200],
+  [{ 'if-match': '"x"', 'if-unmodified-since': after }, 412],
+  [{ 'if-none-match': '"x"', 'if-modified-since': at }, 200],
+  [{ 'if-none-match': etag, 'if-modified-since': before }, 304],
+  [{ 'if-match': etag, 'if-none-match': etag }, 304],
+  [{ 'if-match': '"x"', 'if-none-match': etag }, 412],
+  [{ 'if-unmodified-since': before, 'if-none-match': etag }, 412],
+];
+
+test('GET and HEAD answer by the first condition that decides', async () => {
+  const world = await openWorld();
+  for (const [headers, status] of reads(world.etag)) {
+    for (const method of ['GET', 'HEAD']) {
+      const got = await world.client.send(method, '/bucket/key', { headers });
+      expect(got.status, JSON.stringify(headers)).toBe(status);
+      if (status === 304) {
+        expect(got.bytes).toHaveLength(0);
+        expect([got.header('etag'), got.header('last-modified')]).toEqual([world.etag, at]);
+      }
+    }
+    const attributes = await world.client.get('/bucket/key?attributes', {
+      headers: { ...headers, '*-object-attributes': 'ETag' },
+    });
+    expect(attributes.status).toBe(status === 304 ? 412 : status);
+  }
+  expect((await world.client.get('/bucket/none', { headers: { 'if-match': '*' } })).status).toBe(404);
+  expect((await world.client.get('/bucket/none', { headers: { 'if-none-match': '*' } })).status).toBe(404);
+});
+
+const writes = (etag: string): Rule[] => [
+  [{ 'if-match': etag }, 200],
+  [{ 'if-match': '*' }, 200],
+  [{ 'if-match': '"x"' }, 412],
+  [{ 'if-none-match': '"x"' }, 200],
+  [{ 'if-none-match': etag }, 412],
+  [{ 'if-none-match': '*' }, 412],
+  [{ 'if-unmodified-since': at }, 200],
+  [{ 'if-unmodified-since': before }, 412],
+  [{ 'if-match': etag, 'if-unmodified-since': before }, 200],
+  [{ 'if-match': etag, 'if-none-match': '*' }, 412],
+];
+const missing: Rule[] = [
+  [{ 'if-none-match': '*' }, 200],
+  [{ 'if-match': '*' }, 404],
+  [{ 'if-match': '"x"' }, 404],
+  [{ 'if-unmodified-since': before }, 200],
+];
+
+describe('writes', () => {
+  test('PutObject is refused before it is stored, and changes nothing then', async () => {
+    for (const versioned of [false, true]) {
+      for (const present of [true, false]) {
+        const world = await openWorld();
+        if (versioned) await setVersioning(world.client, 'bucket', 'Enabled');
+        for (const [headers, status] of present ? writes(world.etag) : missing) {
+          if (present) await world.client.put('/bucket/key', { body: 'content' });
+          else await world.client.delete('/bucket/key');
+          const put = await world.client.put('/bucket/key', { body: 'new', headers });
+          expect(put.status, `${versioned} ${present} ${JSON.stringify(headers)}`).toBe(status);
+          if (status === 412) expect(put.code).toBe('PreconditionFailed');
+          const now = await world.client.get('/bucket/key');
+          expect(now.text.startsWith('<') ? '' : now.text).toBe(
+            status === 200 ? 'new' : present ? 'content' : '',
+          );
+        }
+      }
+    }
+  });
+
+  test('CopyObject judges its target by the same headers', async () => {
+    const world = await openWorld();
+    await world.client.put('/bucket/source', { body: 'new' });
+    for (const [headers, status] of writes(world.etag)) {
+      await world.client.put('/bucket/key', { body: 'content' });
+      const copy = await world.client.put('/bucket/key', {
+        headers: { ...headers, '*-copy-source': 'bucket/source' },
+      });
+      expect(copy.status, JSON.stringify(headers)).toBe(status);
+      expect((await world.client.get('/bucket/key')).text).toBe(status === 200 ? 'new' : 'content');
+    }
+  });
+
+  test('CompleteMultipartUpload can be tried again once its condition was refused', async () => {
+    const world = await openWorld();
+    for (const [headers, status] of writes(world.etag)) {
+      await world.client.put('/bucket/key', { body: 'content' });
+      const uploadId = await createUpload(world.client, '/bucket/key');
+      const parts = [await putPart(world.client, '/bucket/key', { uploadId, number: 1, body: 'part' })];
+      const done = await complete(world.client, '/bucket/key', { uploadId, parts, ask: { headers } });
+      expect(done.status, JSON.stringify(headers)).toBe(status);
+      expect((await world.client.get('/bucket/key')).text).toBe(status === 200 ? 'part' : 'content');
+      if (status !== 200)
+        expect((await complete(world.client, '/bucket/key', { uploadId, parts })).status).toBe(200);
+    }
+  });
+
+  test('DeleteObject is refused by If-Match, by size and by date', async () => {
+    const world = await openWorld();
+    const rules: Rule[] = [
+      [{ 'if-match': world.etag }, 204],
+      [{ 'if-match': '*' }, 204],
+      [{ 'if-match': '"x"' }, 412],
+      [{ 'if-none-match': world.etag }, 412],
+      [{ 'if-unmodified-since': at }, 204],
+      [{ 'if-unmodified-since': before }, 412],
+      [{ '*-if-match-size': '7' }, 204],
+      [{ '*-if-match-size': '8' }, 412],
+      [{ '*-if-match-size': 'seven' }, 400],
+      [{ '*-if-match-last-modified-time': at }, 204],
+      [{ '*-if-match-last-modified-time': before }, 412],
+      [{ '*-if-match-last-modified-time': after }, 412],
+      [{ '*-if-match-last-modified-time': 'no date' }, 400],
+      [{ 'if-match': world.etag, '*-if-match-size': '8' }, 412],
+    ];
+    for (const [headers, status] of rules) {
+      await world.client.put('/bucket/key', { body: 'content' });
+      expect((await world.client.delete('/bucket/key', { headers })).status, JSON.stringify(headers)).toBe(
+        status,
+      );
+      expect((await world.client.head('/bucket/key')).status).toBe(status === 204 ? 404 : 200);
+    }
+    await world.client.delete('/bucket/key');
+    expect((await world.client.delete('/bucket/key', { headers: { 'if-match': '*' } })).status).toBe(412);
+    expect((await world.client.delete('/bucket/key')).status).toBe(204);
+  });
+
+  test('DeleteObjects judges each key by its own conditions', async () => {
+    const world = await openWorld();
+    for (const key of ['a', 'b', 'c', 'd', 'e'])
+      await world.client.put(`/bucket/${key}`, { body: 'content' });
+    const body = deletion([
+      `<Key>a</Key><ETag>${world.etag}</ETag>`,
+      '<Key>b</Key><ETag>"x"</ETag>',
+      '<Key>c</Key><Size>7</Size>',
+      '<Key>d</Key><Size>8</Size>',
+      `<Key>e</Key><LastModifiedTime>${at}</LastModifiedTime>`,
+      `<Key>key</Key><LastModifiedTime>${before}</LastModifiedTime>`,
+    ]);
+    const done = await world.client.post('/bucket?delete', { body });
+    expect(done.all('Code')).toEqual(['PreconditionFailed', 'PreconditionFailed', 'PreconditionFailed']);
+    expect((await world.client.get('/bucket')).all('Key')).toEqual(['b', 'd', 'key']);
+  });
+});
+
+describe.each(backends)('races on %s', (backend) => {
+  test.each(['', 'Enabled', 'Suspended'] as const)(
+    'exactly one of many writers with If-None-Match: * wins (versioning "%s")',
+    async (status) => {
+      await using world = await openGateway({ backend });
+      await world.client.put('/bucket');
+      if (status !== '') await setVersioning(world.client, 'bucket', status);
+      for (let round = 0; round < 5; round += 1) {
+        const path = `/bucket/key${round}`;
+        const headers = { 'if-none-match': '*' };
+        const replies = await Promise.all(
+          Array.from({ length: 20 }, (_, i) => world.client.put(path, { body: `writer ${i}`, headers })),
+        );
+        const won = replies.flatMap((reply, i) => (reply.status === 200 ? [i] : []));
+        expect(won).toHaveLength(1);
+        for (const reply of replies) if (reply.status !== 200) expect([409, 412]).toContain(reply.status);
+        expect((await world.client.get(path)).text).toBe(`writer ${won[0]}`);
+      }
+      await world.gc();
+      expect(await world.stored()).toEqual(await world.owned('bucket'));
+      expect((await world.usage('bucket')).objects).toBe(5);
+    },
+  );
+
+  test('exactly one of many writers who saw the same ETag wins', async () => {
+    await using world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    const etag = (await world.client.put('/bucket/key', { body: 'before' })).header('etag') ?? '';
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        world.client.put('/bucket/key', { body: `writer ${i}`, headers: { 'if-match': etag } }),
+      ),
+    );
+    expect(replies.filter((reply) => reply.status === 200)).toHaveLength(1);
+    for (const reply of replies) expect([200, 409, 412]).toContain(reply.status);
+  });
+});
