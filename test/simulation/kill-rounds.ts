@@ -1,0 +1,131 @@
+/** Rounds of load and kill -9 over one data directory; `kill.test.ts` runs a few, `kill-long.ts` as many as one likes. */
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadClient } from '../support/load-client.ts';
+import { seeded } from '../support/load-model.ts';
+import { startServer, type TestServer } from '../support/server.ts';
+import { abortUploads, createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
+
+const root = join(import.meta.dirname, '../..');
+const intentTtlMs = 1000;
+/** What is queued and swept must be gone by then. */
+const collectedMs = 60_000;
+
+const env = {
+  SVC_INTENT_TTL: `${intentTtlMs}ms`,
+  SVC_GC_GRACE: '0s',
+  SVC_GC_INTERVAL: '50ms',
+  SVC_BUCKET_SHARDS: '4',
+  SVC_LOG_LEVEL: 'WARN',
+};
+
+export interface Rounds {
+  readonly rounds: number;
+  readonly seed: number;
+  /** A directory that is empty or not there yet. */
+  readonly dataDir: string;
+  readonly say?: (line: string) => void;
+}
+
+/** Runs the rounds and returns every contradiction; none is what is hoped for. */
+export async function killRounds({ rounds, seed, dataDir, say = () => {} }: Rounds): Promise<string[]> {
+  const random = seeded(seed);
+  const models = newModels();
+  const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+  for (let round = 0; round < rounds; round += 1) {
+    // One process and several are killed in turn: alone, a worker of two, then all of them.
+    const processes = round % 2 === 0 ? 2 : 1;
+    const server = await startServer({ dataDir, env: { ...env, SVC_PROCESSES: String(processes) } });
+    const client = loadClient(server.url, server.credentials.root);
+    if (round === 0) await createBuckets(client);
+    const stop = new AbortController();
+    const loading = load(client, models, { seed: seed + round, tally, signal: stop.signal });
+    // A load that meets a wrong answer ends the round at once.
+    const failed = loading.then(() => new Promise<never>(() => {}));
+    await Promise.race([sleep(300 + random() * 900), failed]);
+    if (processes > 1) {
+      killOneWorker(server, random);
+      await Promise.race([sleep(300 + random() * 900), failed]);
+    }
+    await server.kill9();
+    stop.abort();
+    await loading;
+    client.close();
+    const faults = await verified(dataDir, models);
+    say(`round ${round}: ${JSON.stringify(tally)} ${faults.length === 0 ? 'ok' : 'WRONG'}`);
+    if (faults.length > 0) return [...faults, server.log().slice(-2000)];
+    tally.doubtful = 0;
+  }
+  const faults = await collected(dataDir);
+  if (faults.length > 0) return faults;
+  return tally.acknowledged < rounds * 50 ? [`only ${tally.acknowledged} writes were acknowledged`] : [];
+}
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** SIGKILL to one of the processes that serve; the primary starts another. */
+function killOneWorker({ process: primary }: TestServer, random: () => number): void {
+  const pids = childrenOf(primary.pid ?? 0);
+  const pid = pids[Math.floor(random() * pids.length)];
+  if (pid === undefined) throw new Error('the server has no processes of its own');
+  process.kill(pid, 'SIGKILL');
+}
+
+export const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
+
+/** Starts a server on what the dead one left, compares, and kills it as well: recovery must survive that too. */
+async function verified(dataDir: string, models: ReturnType<typeof newModels>): Promise<string[]> {
+  const server = await startServer({ dataDir, env });
+  const client = loadClient(server.url, server.credentials.root);
+  try {
+    return await verify(client, models);
+  } finally {
+    client.close();
+    await server.kill9();
+  }
+}
+
+/** Lets sweep and gc finish, and asks fsck: nothing is stored that no row owns, and nothing is named that is not stored. */
+async function collected(dataDir: string): Promise<string[]> {
+  const server = await startServer({ dataDir, env });
+  const client = loadClient(server.url, server.credentials.root);
+  try {
+    await abortUploads(client);
+    await sleep(2 * intentTtlMs);
+    // An upload that was completing came back as an open one.
+    await abortUploads(client);
+    const deadline = Date.now() + collectedMs;
+    for (let last = await fsck(dataDir); ; last = await fsck(dataDir)) {
+      const { leaving, stored, named } = last.summary;
+      if (last.code === 0 && leaving === 0 && stored === named) break;
+      if (Date.now() > deadline) return [`fsck: ${last.text}`, server.log().slice(-2000)];
+      await sleep(500);
+    }
+  } finally {
+    client.close();
+    await server.stop();
+  }
+  const last = await fsck(dataDir);
+  return last.code === 0 ? [] : [`fsck after the end: ${last.text}`];
+}
+
+interface Fsck {
+  readonly code: number;
+  readonly text: string;
+  readonly summary: { readonly leaving: number; readonly stored: number; readonly named: number };
+}
+
+export function fsck(dataDir: string): Promise<Fsck> {
+  const args = [join(root, 'src/runtime/cli.ts'), 'fsck', '--data-dir', dataDir, '--json'];
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { cwd: root, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+      const lines = stdout.trim().split('\n');
+      const { summary } = JSON.parse(lines.at(-1) || '{}') as { summary: Fsck['summary'] };
+      const nothing = { leaving: -1, stored: -1, named: -2 };
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+      resolve({ code, text: `${stdout.slice(-4000)}${stderr.slice(-2000)}`, summary: summary ?? nothing });
+    });
+  });
+}
