@@ -99,7 +99,9 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
 
 /** The directories' own names must last, too, before anything in them is called durable. */
 function flushNewDirectories(layout: Layout): void {
-  for (const path of [dirname(layout.segments), dirname(dirname(layout.segments))]) {
+  const store = dirname(layout.segments);
+  // In a data directory three levels may be new: `chunks`, the cluster's and the store's own.
+  for (const path of [store, dirname(store), dirname(dirname(store))]) {
     const fd = fs.openSync(path, 'r');
     try {
       fs.fsyncSync(fd);

@@ -1,0 +1,103 @@
+/** The flush comes before the answer: kill -9 cannot tell, so the system calls of the real server are watched (issue 3). */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { completeSpec, createUpload, loadClient, pathOf, uploadPart } from '../support/load-client.ts';
+import { startServer } from '../support/server.ts';
+import { type Exchange, exchangesOf, tracing } from './syscalls.ts';
+
+const hasStrace = spawnSync('strace', ['-V']).status === 0;
+/** Under CI it is installed, and this must run; elsewhere strace may be missing. */
+const mustRun = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
+
+/** Single requests over one connection, each answered before the next is sent. */
+async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
+  const own = mkdtempSync(join(tmpdir(), 'sluice-flush-'));
+  const file = join(own, 'trace');
+  const dataDir = join(own, 'data');
+  const server = await startServer({
+    dataDir,
+    runtime: tracing(file),
+    // Nothing in the background, and no file calls that strace cannot see.
+    env: { SVC_FSYNC: fsync, SVC_WORKERS: '', UV_USE_IO_URING: '0' },
+  });
+  const client = loadClient(server.url, server.credentials.root, 1);
+  const bytes = (size: number): Uint8Array => new Uint8Array(size).fill(7);
+  try {
+    await client.expect({ method: 'PUT', path: pathOf('bucket') });
+    for (const [key, size] of [
+      ['small', 4096],
+      ['large', 1024 * 1024],
+      ['several', 9 * 1024 * 1024],
+      ['empty', 0],
+    ] as const) {
+      await client.expect({ method: 'PUT', path: pathOf('bucket', key), body: bytes(size) });
+    }
+    const to = { bucket: 'bucket', key: 'parts', uploadId: await createUpload(client, 'bucket', 'parts') };
+    const etags = [
+      await uploadPart(client, { ...to, part: 1 }, bytes(5 * 1024 * 1024)),
+      await uploadPart(client, { ...to, part: 2 }, bytes(17)),
+    ];
+    await client.expect(completeSpec(to, etags));
+    await client.expect({
+      method: 'PUT',
+      path: pathOf('bucket', 'copy'),
+      headers: { 'x-amz-copy-source': '/bucket/small' },
+    });
+    await client.expect({ method: 'DELETE', path: pathOf('bucket', 'small') });
+  } finally {
+    client.close();
+    await server.kill9();
+  }
+  const exchanges = exchangesOf(readFileSync(file, 'utf8'), dataDir);
+  rmSync(own, { recursive: true, force: true });
+  return exchanges;
+}
+
+const metadata = /^metadata\/data\.mdb$/;
+const segment = /^chunks\/.*\.seg$/;
+const largeFile = /^chunks\/.*\/temporary\/[^/]+$/;
+const largeFolder = /^chunks\/.*\/large\/[^/]+$/;
+
+/** What must be flushed while a request is served, beside everything that it changed. */
+const expected: readonly (readonly [request: RegExp, flushes: readonly RegExp[]])[] = [
+  [/^PUT \/bucket$/, [metadata]],
+  [/^PUT \/bucket\/small$/, [segment, metadata]],
+  [/^PUT \/bucket\/large$/, [largeFile, largeFolder, metadata]],
+  [/^PUT \/bucket\/several$/, [largeFile, largeFolder, metadata]],
+  [/^PUT \/bucket\/empty$/, [metadata]],
+  [/^POST \/bucket\/parts\?uploads/, [metadata]],
+  [/^PUT \/bucket\/parts\?partNumber=1/, [largeFile, largeFolder, metadata]],
+  [/^PUT \/bucket\/parts\?partNumber=2/, [segment, metadata]],
+  [/^POST \/bucket\/parts\?uploadId/, [metadata]],
+  [/^PUT \/bucket\/copy$/, [segment, metadata]],
+  [/^DELETE \/bucket\/small$/, [metadata]],
+];
+
+describe.skipIf(!hasStrace && !mustRun)('the system calls', () => {
+  test('flush what a request changed before the first byte of its answer leaves', async () => {
+    const exchanges = await traced('always');
+    for (const [request, flushes] of expected) {
+      const exchange = exchanges.find((each) => request.test(each.request));
+      expect(exchange?.status, String(request)).toBeLessThan(300);
+      expect(exchange?.unflushed, String(request)).toEqual([]);
+      for (const flush of flushes) {
+        expect(
+          exchange?.flushed.some((path) => flush.test(path)),
+          `${request} flushes ${flush}, flushed ${exchange?.flushed.join()}`,
+        ).toBe(true);
+      }
+    }
+    expect(exchanges).toHaveLength(expected.length);
+  });
+
+  test('flush nothing under SVC_FSYNC=never', async () => {
+    const exchanges = await traced('never');
+    expect(exchanges).toHaveLength(expected.length);
+    expect(exchanges.flatMap(({ flushed }) => flushed)).toEqual([]);
+    // The reader of the trace is awake: it sees what would be lost.
+    expect(exchanges.at(-1)?.unflushed).toContain('metadata/data.mdb');
+  });
+});
