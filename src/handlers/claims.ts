@@ -22,24 +22,21 @@ export function claimsOf(call: Request, fallback?: ChecksumAlgorithm): Claims {
 
 function checksumOf(call: Request): Claims['checksum'] {
   const given = claimedChecksum(call);
-  const trailed = call.payload.announced.flatMap((name) => {
-    const algorithm = algorithmOfTrailer(name);
-    return algorithm === undefined ? [] : [{ algorithm, name }];
-  });
+  const trailed = call.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
   if ((given === undefined ? 0 : 1) + trailed.length > 1) {
     throw fail(
       'InvalidRequest',
       'Expecting a single checksum header or trailer. Multiple checksum types are not allowed.',
     );
   }
+  const [trailer] = trailed;
   const declared = header(call, 'sdk-checksum-algorithm')?.toUpperCase();
-  if (declared !== undefined && given === undefined && trailed.length === 0) {
+  if (declared !== undefined && declared !== (trailer ?? given)?.algorithm) {
     throw fail(
       'InvalidRequest',
       `The sdk-checksum-algorithm header names ${declared}, but no corresponding checksum header or trailer was found.`,
     );
   }
-  const [trailer] = trailed;
   if (trailer !== undefined) {
     return {
       algorithm: trailer.algorithm,
@@ -72,10 +69,13 @@ function valid(value: string | undefined, algorithm: ChecksumAlgorithm): string 
   throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
 }
 
-function algorithmOfTrailer(name: string): ChecksumAlgorithm | undefined {
-  return checksumAlgorithms.find((algorithm) =>
+/** @throws InvalidRequest for one that nobody here could verify */
+function algorithmOfTrailer(name: string): ChecksumAlgorithm {
+  const found = checksumAlgorithms.find((algorithm) =>
     dialects.some(({ headerPrefix }) => name === `${headerPrefix}checksum-${algorithm.toLowerCase()}`),
   );
+  if (found !== undefined) return found;
+  throw fail('InvalidRequest', `The trailer ${name} is not a checksum of ${checksumAlgorithms.join(', ')}.`);
 }
 
 /** Whether a text is the base64 of exactly so many bytes. */
