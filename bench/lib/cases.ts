@@ -1,0 +1,52 @@
+/** What a run measures: an operation at a size, with as many keys as make it mean what it says. */
+import { type OperationName, type OperationPlan, operations } from './operations.ts';
+
+export interface Case {
+  readonly operation: OperationName;
+  readonly size: number;
+  readonly keys: number;
+  readonly bucket: string;
+  /** At most so many clients at a time; a quick run cannot wait for sixteen large bodies of each target. */
+  readonly clientsMax: number;
+}
+
+const kib = 1024;
+const mib = 1024 * kib;
+
+export const sizes: Readonly<Record<string, number>> = { '4KiB': 4 * kib, '1MiB': mib, '64MiB': 64 * mib };
+
+export const sizeName = (size: number): string =>
+  size >= mib ? `${size / mib} MiB` : size >= kib ? `${size / kib} KiB` : `${size} B`;
+
+/** Small puts never meet a key again; large ones overwrite, so that a disk holds the run. */
+const freshKeysMax = 1e8;
+const keysFor = (size: number): number => (size <= 64 * kib ? 1000 : size <= mib ? 64 : 8);
+
+export function caseOf(operation: OperationName, size: number, clientsMax = Number.POSITIVE_INFINITY): Case {
+  const { needs, bodies }: OperationPlan = operations[operation];
+  const isSmall = size <= 64 * kib;
+  const kind = needs === undefined ? operation : needs === 'once' ? 'deletes' : 'objects';
+  const keys = needs === 'objects' || !isSmall ? keysFor(size) : freshKeysMax;
+  return {
+    operation,
+    size,
+    keys: bodies === 1 && !isSmall ? 2 * keys : keys,
+    bucket: `bench-${kind}-${size}`,
+    clientsMax,
+  };
+}
+
+const all = (names: readonly OperationName[], size: number, clientsMax?: number): Case[] =>
+  names.map((name) => caseOf(name, size, clientsMax));
+
+export const quickCases: readonly Case[] = [
+  ...all(['put', 'get', 'stat', 'list'], 4 * kib),
+  ...all(['put', 'put-unsigned', 'get'], 64 * mib, 3),
+];
+
+export const fullCases: readonly Case[] = [
+  ...all(['put', 'put-unsigned', 'put-presigned', 'put-chunked'], 4 * kib),
+  ...all(['get', 'get-presigned', 'stat', 'list', 'delete', 'mixed'], 4 * kib),
+  ...all(['put', 'put-chunked', 'get', 'mixed'], mib),
+  ...all(['put', 'put-unsigned', 'put-chunked', 'get', 'multipart'], 64 * mib),
+];

@@ -1,0 +1,172 @@
+/** What a load consists of: each operation as one step of one client, over a connection of its own. */
+import { type Answer, type Connection, headerOf } from './connection.ts';
+import { type Call, chunkHashes, type Signer, sha256Of, unsigned } from './sign.ts';
+
+export interface World {
+  readonly signer: Signer;
+  readonly bucket: string;
+  /** The content of every object. */
+  readonly body: Uint8Array;
+  readonly bodyHash: string;
+  readonly chunkHashes: readonly string[];
+  /** Distinct keys; a put beyond them overwrites. */
+  readonly keys: number;
+}
+
+/** One step. `turn` counts up over all clients of a run. @returns bytes of content moved */
+export type Step = (world: World, connection: Connection, turn: number) => Promise<number>;
+
+export interface OperationPlan {
+  readonly doc: string;
+  readonly step: Step;
+  /** Whether the keys must be there first: `once` when a step uses one up. */
+  readonly needs?: 'objects' | 'once';
+  /** Content that one step moves, in bodies; 0 when the operation has none. */
+  readonly bodies: 0 | 1;
+}
+
+export interface WorldOptions {
+  readonly bucket: string;
+  readonly size: number;
+  readonly keys: number;
+}
+
+export const worldOf = (signer: Signer, { bucket, size, keys }: WorldOptions): World => {
+  const body = Buffer.alloc(size);
+  for (let at = 0; at < size; at++) body[at] = (at * 31 + (at >> 8)) & 0xff;
+  return { signer, bucket, body, bodyHash: sha256Of(body), chunkHashes: chunkHashes(body), keys };
+};
+
+const pathOf = ({ bucket, keys }: World, turn: number): string =>
+  `/${bucket}/object-${String(turn % keys).padStart(8, '0')}`;
+
+function expect(answer: Answer, bytes: number, call: Call): number {
+  if (answer.status >= 300 || (bytes >= 0 && answer.bytes !== bytes))
+    throw new Error(
+      `${call.method} ${call.path} answered ${answer.status} with ${answer.bytes} bytes\n${answer.head}${answer.text}`,
+    );
+  return answer.bytes;
+}
+
+const put: Step = async (world, connection, turn) => {
+  const { signer, body, bodyHash } = world;
+  const call = { method: 'PUT', path: pathOf(world, turn), payloadHash: bodyHash, length: body.length };
+  expect(await connection.send([signer.header(call), body]), -1, call);
+  return body.length;
+};
+
+const putUnsigned: Step = async (world, connection, turn) => {
+  const { signer, body } = world;
+  const call = { method: 'PUT', path: pathOf(world, turn), payloadHash: unsigned, length: body.length };
+  expect(await connection.send([signer.header(call), body]), -1, call);
+  return body.length;
+};
+
+const putPresigned: Step = async (world, connection, turn) => {
+  const { signer, body } = world;
+  const call = { method: 'PUT', path: pathOf(world, turn), length: body.length };
+  expect(await connection.send([signer.presigned(call), body]), -1, call);
+  return body.length;
+};
+
+const putChunked: Step = async (world, connection, turn) => {
+  const { signer, body } = world;
+  const call = { method: 'PUT', path: pathOf(world, turn) };
+  expect(await connection.send(signer.chunked(call, body, world.chunkHashes)), -1, call);
+  return body.length;
+};
+
+const get: Step = async (world, connection, turn) => {
+  const call = { method: 'GET', path: pathOf(world, turn) };
+  return expect(await connection.send([world.signer.header(call)]), world.body.length, call);
+};
+
+const getPresigned: Step = async (world, connection, turn) => {
+  const call = { method: 'GET', path: pathOf(world, turn) };
+  return expect(await connection.send([world.signer.presigned(call)]), world.body.length, call);
+};
+
+const stat: Step = async (world, connection, turn) => {
+  const call = { method: 'HEAD', path: pathOf(world, turn) };
+  expect(await connection.send([world.signer.header(call)], { isHead: true }), 0, call);
+  return 0;
+};
+
+const list: Step = async (world, connection) => {
+  const call = { method: 'GET', path: `/${world.bucket}`, query: 'list-type=2&max-keys=1000' };
+  expect(await connection.send([world.signer.header(call)]), -1, call);
+  return 0;
+};
+
+const remove: Step = async (world, connection, turn) => {
+  const call = { method: 'DELETE', path: pathOf(world, turn) };
+  expect(await connection.send([world.signer.header(call)]), -1, call);
+  return 0;
+};
+
+/** What a file share does: reads, looks, writes and now and then a deletion, over keys that exist. */
+const mixed: Step = async (world, connection, turn) => {
+  const place = turn % 20;
+  if (place < 9) return get(world, connection, turn * 7);
+  if (place < 13) return stat(world, connection, turn * 7);
+  if (place < 18) return put(world, connection, turn * 7);
+  if (place === 18) return list(world, connection, turn);
+  const path = `/${world.bucket}/passing-${turn}`;
+  const { signer, body, bodyHash } = world;
+  const call = { method: 'PUT', path, payloadHash: bodyHash, length: body.length };
+  expect(await connection.send([signer.header(call), body]), -1, call);
+  const gone = { method: 'DELETE', path };
+  expect(await connection.send([signer.header(gone)]), -1, gone);
+  return body.length;
+};
+
+/** The least that the public API takes for any part but the last. */
+const partBytesMin = 5 * 1024 * 1024;
+const partsOf = (size: number): number => Math.max(1, Math.min(8, Math.floor(size / partBytesMin)));
+
+const multipart: Step = async (world, connection, turn) => {
+  const { signer, body } = world;
+  const path = pathOf(world, turn);
+  const begin = { method: 'POST', path, query: 'uploads=', length: 0 };
+  const begun = await connection.send([signer.header(begin)], { keep: true });
+  expect(begun, -1, begin);
+  const id = /<UploadId>([^<]+)</.exec(begun.text)?.[1] ?? '';
+  const count = partsOf(body.length);
+  const partBytes = Math.ceil(body.length / count);
+  let parts = '';
+  for (let number = 1; number <= count; number++) {
+    const content = body.subarray((number - 1) * partBytes, number * partBytes);
+    const query = `partNumber=${number}&uploadId=${encodeURIComponent(id)}`;
+    const call = { method: 'PUT', path, query, payloadHash: unsigned, length: content.length };
+    const answer = await connection.send([signer.header(call), content]);
+    expect(answer, -1, call);
+    parts += `<Part><PartNumber>${number}</PartNumber><ETag>${headerOf(answer.head, 'etag')}</ETag></Part>`;
+  }
+  const text = `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts}</CompleteMultipartUpload>`;
+  const query = `uploadId=${encodeURIComponent(id)}`;
+  const end = { method: 'POST', path, query, payloadHash: sha256Of(Buffer.from(text)), length: text.length };
+  expect(await connection.send([signer.header(end) + text], { keep: true }), -1, end);
+  return body.length;
+};
+
+export const operations = {
+  put: { doc: 'PutObject, payload signed by its SHA-256', step: put, bodies: 1 },
+  'put-unsigned': { doc: 'PutObject, payload unsigned', step: putUnsigned, bodies: 1 },
+  'put-presigned': { doc: 'PutObject by a presigned URL', step: putPresigned, bodies: 1 },
+  'put-chunked': { doc: 'PutObject, aws-chunked with signed chunks of 64 KiB', step: putChunked, bodies: 1 },
+  get: { doc: 'GetObject', step: get, needs: 'objects', bodies: 1 },
+  'get-presigned': { doc: 'GetObject by a presigned URL', step: getPresigned, needs: 'objects', bodies: 1 },
+  stat: { doc: 'HeadObject', step: stat, needs: 'objects', bodies: 0 },
+  list: { doc: 'ListObjectsV2, a page of up to 1,000 keys', step: list, needs: 'objects', bodies: 0 },
+  delete: { doc: 'DeleteObject of keys that exist', step: remove, needs: 'once', bodies: 0 },
+  mixed: {
+    doc: '45 % get, 20 % stat, 25 % put, 5 % list, 5 % put and delete',
+    step: mixed,
+    needs: 'objects',
+    bodies: 1,
+  },
+  multipart: { doc: 'create, up to 8 unsigned parts, complete', step: multipart, bodies: 1 },
+} as const satisfies Readonly<Record<string, OperationPlan>>;
+
+export type OperationName = keyof typeof operations;
+export const isOperation = (name: string): name is OperationName => Object.hasOwn(operations, name);

@@ -1,0 +1,60 @@
+/** What a server costs, read from /proc: CPU time and memory of a process and all its descendants (Linux). */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+
+/** Clock ticks a second: 100 on every Linux that one meets. */
+const ticksPerSecond = 100;
+
+const read = (path: string): string | undefined => {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined; // It ended in between.
+  }
+};
+
+/** The process and its children's children, as they are now. */
+export function processTree(pid: number): number[] {
+  const children: number[] = [];
+  let tasks: string[] = [];
+  try {
+    tasks = readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return [];
+  }
+  for (const task of tasks) {
+    for (const child of (read(`/proc/${pid}/task/${task}/children`) ?? '').split(' ')) {
+      if (child.trim() !== '') children.push(Number(child));
+    }
+  }
+  return [pid, ...children.flatMap(processTree)];
+}
+
+/** User and system seconds of all threads, ended children included. */
+function cpuOf(pid: number): number {
+  const stat = read(`/proc/${pid}/stat`);
+  if (stat === undefined) return 0;
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  // utime, stime, cutime, cstime
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / ticksPerSecond;
+}
+
+export const cpuSeconds = (pid: number): number =>
+  processTree(pid).reduce((sum, each) => sum + cpuOf(each), 0);
+
+/** The peak of the largest process of the tree in MiB, since `resetPeak`. */
+export const peakMiB = (pid: number): number => Math.max(...processTree(pid).map((each) => peakOf(each)), 0);
+
+function peakOf(pid: number): number {
+  const line = /^VmHWM:\s+(\d+) kB$/m.exec(read(`/proc/${pid}/status`) ?? '');
+  return Number(line?.[1] ?? 0) / 1024;
+}
+
+export function resetPeak(pid: number): void {
+  for (const each of processTree(pid)) {
+    try {
+      writeFileSync(`/proc/${each}/clear_refs`, '5');
+    } catch {
+      // Not permitted here: the peak is then that of the whole run.
+    }
+  }
+}

@@ -1,0 +1,112 @@
+/** Tables for a terminal, and the figures beside what the project set out to reach. */
+import { type Case, sizeName } from './cases.ts';
+import type { Floors } from './floors.ts';
+import type { Figures } from './measure.ts';
+import { targets } from './targets.ts';
+
+const number = (value: number, digits = 0): string =>
+  Number.isFinite(value)
+    ? value.toLocaleString('en-US', { maximumFractionDigits: digits, minimumFractionDigits: digits })
+    : '–';
+const milliseconds = (value: number): string => number(value, value < 10 ? 2 : 0);
+const times = (value: number): string => (Number.isFinite(value) ? `${value.toFixed(2)}×` : '–');
+
+export function table(rows: readonly (readonly string[])[], leftColumns = 2): string {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => (row[column] ?? '').length)),
+  );
+  return rows
+    .map((row) =>
+      row
+        .map((cell, i) => (i < leftColumns ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
+        .join('  '),
+    )
+    .join('\n');
+}
+
+/** One case: CPU beside that of every other target. */
+export function caseTable(each: Case, figures: readonly Figures[]): string {
+  const head = [
+    'target',
+    'durability',
+    'CPU µs/op',
+    'CPU ms/MiB',
+    'op/s',
+    'MiB/s',
+    'p50 ms',
+    'p99 ms',
+    'peak MiB',
+  ];
+  const rows = figures.map((of) => [
+    of.target,
+    targets[of.target]?.durability ?? '',
+    number(of.cpuMicrosPerStep, of.cpuMicrosPerStep < 1000 ? 1 : 0),
+    number(of.cpuMillisPerMiB, 2),
+    number(of.perSecond, of.perSecond < 100 ? 1 : 0),
+    number(of.mibPerSecond, 1),
+    milliseconds(of.p50),
+    milliseconds(of.p99),
+    number(of.peakMiB),
+    ...figures.map((other) => (other === of ? '' : times(of.cpuMicrosPerStep / other.cpuMicrosPerStep))),
+  ]);
+  const named = [...head, ...figures.map(({ target }) => `÷ ${target}`)];
+  return `${each.operation} ${sizeName(each.size)}\n${table([named, ...rows])}\n`;
+}
+
+export interface Result {
+  readonly case: Case;
+  readonly figures: readonly Figures[];
+}
+
+interface Goal {
+  readonly text: string;
+  readonly value: number;
+  readonly bound: number;
+  readonly isUpper: boolean;
+}
+
+/** Every bullet of the goals whose targets were all in this run. */
+export function goals(results: readonly Result[], floors: Floors): string {
+  const of = (operation: string, size: number, target: string): Figures | undefined =>
+    results
+      .find((result) => result.case.operation === operation && result.case.size === size)
+      ?.figures.find((figures) => figures.target === target);
+  const [small, large] = [4096, 64 * 2 ** 20];
+  const found: Goal[] = [];
+  const add = (text: string, value: number | undefined, bound: number | undefined, isUpper = true): void => {
+    if (value !== undefined && bound !== undefined) found.push({ text, value, bound, isUpper });
+  };
+  for (const operation of ['get', 'put'] as const) {
+    const bare = of(operation, small, 'bare')?.cpuMicrosPerStep;
+    const hashing = floors.signatureMicros + (operation === 'put' ? floors.hashSmallBodyMicros : 0);
+    const text = `4 KiB ${operation}, noop: CPU µs at most 3 × bare node:http + ${hashing.toFixed(1)} of hashing`;
+    add(text, of(operation, small, 'noop')?.cpuMicrosPerStep, bare && 3 * bare + hashing);
+  }
+  for (const operation of ['get', 'put', 'stat'] as const) {
+    const peer = of(operation, small, 'versitygw')?.cpuMicrosPerStep;
+    const text = `4 KiB ${operation}, embedded + file, same durability: CPU µs below versitygw's`;
+    add(text, of(operation, small, 'sluice')?.cpuMicrosPerStep, peer);
+  }
+  add('64 MiB put: CPU ms per MiB below', of('put', large, 'sluice')?.cpuMillisPerMiB, 4);
+  const rate = (figures: Figures | undefined): number | undefined =>
+    figures && 1000 / figures.cpuMillisPerMiB;
+  const bareGet = rate(of('get', large, 'bare'));
+  add(
+    '64 MiB get: MiB per CPU second at least half of bare',
+    rate(of('get', large, 'sluice')),
+    bareGet && bareGet / 2,
+    false,
+  );
+  const md5 = 0.6 * floors.md5MiBPerSecond;
+  add(
+    '64 MiB unsigned put: MiB per CPU second at least 60 % of MD5',
+    rate(of('put-unsigned', large, 'sluice')),
+    md5,
+    false,
+  );
+  const rows = found.map(({ text, value, bound, isUpper }) => {
+    const isReached = isUpper ? value <= bound : value >= bound;
+    return [text, isReached ? 'reached' : 'MISSED', number(value, 2), isUpper ? '≤' : '≥', number(bound, 2)];
+  });
+  return rows.length === 0 ? '' : `goals\n${table([['', '', 'here', '', 'bound'], ...rows])}\n`;
+}

@@ -1,0 +1,171 @@
+/** What is measured: this gateway in its variants, bare node:http, and peers; each started on a directory of its own. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import net, { type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Connection } from './connection.ts';
+import { bench } from './sign.ts';
+import { installVersitygw } from './versitygw.ts';
+
+export interface Running {
+  readonly pid: number;
+  readonly host: string;
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+export interface Target {
+  /** What is acknowledged when: the same on both sides of a comparison. */
+  readonly durability: 'nothing kept' | 'page cache' | 'flushed';
+  readonly doc: string;
+  start(options: StartOptions): Promise<Running>;
+}
+
+export interface StartOptions {
+  /** Where data directories are made. */
+  readonly directory: string;
+  readonly processes: string;
+}
+
+const host = '127.0.0.1';
+const cli = fileURLToPath(new URL('../../src/runtime/cli.ts', import.meta.url));
+const credentials = JSON.stringify([
+  {
+    accessKey: bench.accessKey,
+    secretKey: bench.secretKey,
+    owner: 'bench',
+    displayName: 'bench',
+    root: true,
+  },
+]);
+
+const sluice = (env: Readonly<Record<string, string>>) => async (options: StartOptions) => {
+  const directory = mkdtempSync(join(options.directory, 'sluice-'));
+  const port = await freePort();
+  const data = env['SVC_META_BACKEND'] === 'memory' ? [] : ['--data-dir', directory];
+  const args = [cli, 'serve', '--listen', `${host}:${port}`, ...data];
+  return launch(process.execPath, args, {
+    port,
+    directory,
+    env: {
+      SVC_PROCESSES: env['SVC_META_BACKEND'] === 'memory' ? '1' : options.processes,
+      SVC_CREDENTIALS: credentials,
+      SVC_LOG_LEVEL: 'WARN',
+      ...env,
+    },
+  });
+};
+
+const noop = { SVC_META_BACKEND: 'memory', SVC_DATA_BACKEND: 'noop' };
+
+export const targets: Readonly<Record<string, Target>> = {
+  bare: {
+    durability: 'nothing kept',
+    doc: 'bare node:http that answers and absorbs the same bytes',
+    start: startBare,
+  },
+  noop: {
+    durability: 'nothing kept',
+    doc: 'sluice, metadata in memory, bytes dropped: the cost of the handlers',
+    start: sluice(noop),
+  },
+  sluice: {
+    durability: 'page cache',
+    doc: 'sluice, embedded + file, SVC_FSYNC=never',
+    start: sluice({ SVC_FSYNC: 'never' }),
+  },
+  'sluice-fsync': {
+    durability: 'flushed',
+    doc: 'sluice, embedded + file, SVC_FSYNC=always (the default)',
+    start: sluice({ SVC_FSYNC: 'always' }),
+  },
+  versitygw: {
+    durability: 'page cache',
+    doc: 'versitygw posix --keep-alive, which does not flush',
+    start: async ({ directory: parent }) => {
+      const binary = await installVersitygw();
+      const directory = mkdtempSync(join(parent, 'versitygw-'));
+      const port = await freePort();
+      const access = ['--access', bench.accessKey, '--secret', bench.secretKey, '--region', bench.region];
+      const args = ['--port', `${host}:${port}`, ...access, '--keep-alive', '--quiet', 'posix', directory];
+      return launch(binary, args, { port, directory, env: {} });
+    },
+  },
+};
+
+async function startBare(): Promise<Running> {
+  const script = fileURLToPath(new URL('./bare-server.ts', import.meta.url));
+  const child = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const port = await new Promise<number>((resolve, reject) => {
+    child.once('exit', () => reject(new Error('the bare server ended')));
+    child.stdout.once('data', (line: Buffer) => resolve(Number(line.toString().trim())));
+  });
+  return {
+    pid: child.pid as number,
+    host,
+    port,
+    stop: () => stop(child),
+  };
+}
+
+interface Launch {
+  readonly port: number;
+  readonly directory: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+async function launch(
+  command: string,
+  args: readonly string[],
+  { port, directory, env }: Launch,
+): Promise<Running> {
+  const child = spawn(command, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  let ended = false;
+  child.once('exit', () => {
+    ended = true;
+  });
+  const deadline = Date.now() + startMs;
+  for (;;) {
+    try {
+      (await Connection.open({ host, port })).close();
+      break;
+    } catch (cause) {
+      if (ended || Date.now() > deadline) {
+        await stop(child, directory);
+        throw new Error(`${command} did not start`, { cause });
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+  return { pid: child.pid as number, host, port, stop: () => stop(child, directory) };
+}
+
+const startMs = 20_000;
+const stopMs = 10_000;
+
+async function stop(child: ChildProcess, directory?: string): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    const exited = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), stopMs);
+    await exited;
+    clearTimeout(timer);
+  }
+  if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+}
+
+/** A port that was free a moment ago. */
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = net.createServer();
+    server.once('error', reject);
+    server.listen(0, host, () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}

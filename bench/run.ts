@@ -1,0 +1,62 @@
+/** `npm run bench`: CPU, memory, throughput and latency of this gateway, its floors and its peers, in one run. */
+
+import { type Flags, readFlags, usage } from './lib/flags.ts';
+import { type Floors, measureFloors } from './lib/floors.ts';
+import { Load } from './lib/load.ts';
+import { measure, type Server } from './lib/measure.ts';
+import type { OperationName } from './lib/operations.ts';
+import { caseTable, goals, type Result, table } from './lib/report.ts';
+import { targets } from './lib/targets.ts';
+
+/** What a server without objects can answer. */
+const bareOperations: readonly OperationName[] = [
+  'put',
+  'put-unsigned',
+  'put-presigned',
+  'put-chunked',
+  'get',
+  'get-presigned',
+  'stat',
+];
+
+async function main(flags: Flags): Promise<void> {
+  const floors = measureFloors();
+  describe(flags, floors);
+  const servers: Server[] = [];
+  const load = new Load(flags.generators);
+  const results: Result[] = [];
+  try {
+    for (const name of flags.targets) {
+      const running = await targets[name]?.start(flags);
+      if (running !== undefined) servers.push({ ...running, name });
+    }
+    for (const each of flags.cases) {
+      const able = servers.filter(({ name }) => name !== 'bare' || bareOperations.includes(each.operation));
+      const figures = await measure(each, able, { ...flags, load });
+      results.push({ case: each, figures });
+      process.stdout.write(`${caseTable(each, figures)}\n`);
+    }
+    process.stdout.write(goals(results, floors));
+  } finally {
+    load.close();
+    await Promise.all(servers.map((server) => server.stop()));
+  }
+}
+
+function describe(
+  { targets: names, clients, seconds, rounds, generators, processes, directory }: Flags,
+  floors: Floors,
+): void {
+  const rows = names.map((name) => [name, targets[name]?.durability ?? '', targets[name]?.doc ?? '']);
+  process.stdout.write(
+    `${clients} clients from ${generators} processes, ${seconds} s for each case and target in ${rounds} alternating rounds, data in ${directory}, SVC_PROCESSES=${processes}
+one core here: MD5 ${floors.md5MiBPerSecond.toFixed(0)} MiB/s, SHA-256 ${floors.sha256MiBPerSecond.toFixed(0)} MiB/s; hashing of a signature ${floors.signatureMicros.toFixed(1)} µs, of a 4 KiB body ${floors.hashSmallBodyMicros.toFixed(1)} µs
+"÷ x" is the CPU of an operation in relation to x's
+
+${table(rows, 3)}\n\n`,
+  );
+}
+
+const flags = readFlags(process.argv.slice(2));
+if (flags === undefined) process.stdout.write(usage);
+else await main(flags);
