@@ -74,11 +74,12 @@ export async function createBucket(ctx: Ctx, wanted: NewBucket): Promise<BucketR
   };
   const outcome = await insertBucket(ctx.metadata, row);
   if (outcome.applied) return row;
-  const current = outcome.current?.row;
+  const { current } = outcome;
   if (current === undefined) throw fail('OperationAborted');
-  if (current.owner !== wanted.owner)
+  if (current.row.owner !== wanted.owner)
     throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
-  return current;
+  // A bucket that is going away is not one to promise.
+  return assertOpen(ctx, current);
 }
 
 /**
@@ -88,14 +89,18 @@ export async function createBucket(ctx: Ctx, wanted: NewBucket): Promise<BucketR
 export async function deleteBucket(ctx: Ctx, name: string, requestId: string): Promise<void> {
   const closed = await closeBucket(ctx, name);
   const at = objectsOf(closed.row);
-  await ctx.metadata.raiseFence(at, closed.row.generation);
-  const [remains] = await ctx.metadata.scan(at).next(1);
-  if (remains !== undefined) {
+  // One further than the row says: a writer who read the closed row is fenced as well.
+  await ctx.metadata.raiseFence(at, closed.row.generation + 1);
+  try {
+    const [remains] = await ctx.metadata.scan(at).next(1);
+    if (remains !== undefined) throw fail('BucketNotEmpty', { elements: { BucketName: name } });
+    await abortUploadsOf(ctx, closed.row, requestId);
+  } catch (cause) {
+    // Whatever keeps it, its writers need not wait until a dead deleter would be noticed.
     const reopened = { ...closed.row, closedAt: 0, generation: closed.row.generation + 1 };
     await replaceBucket(ctx.metadata, closed, reopened);
-    throw fail('BucketNotEmpty', { elements: { BucketName: name } });
+    throw cause;
   }
-  await abortUploadsOf(ctx, closed.row, requestId);
   const outcome = await removeBucket(ctx.metadata, closed);
   if (!outcome.applied) throw fail('OperationAborted');
 }

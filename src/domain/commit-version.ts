@@ -39,12 +39,22 @@ export type KeyOutcome =
   | { readonly done: 'nothing' }
   | { readonly done: 'lost'; readonly winner: ObjectRow };
 
-/** More than this many writers of one key ahead of us: the client is told to slow down. */
-const attemptsMax = 32;
+/** After so many attempts, many of them spread out, the client is told to slow down. */
+const attemptsMax = 64;
+/** From then on an attempt waits its turn: writers that meet again and again step out of each other's way. */
+const eagerAttempts = 4;
+const pauseStepMs = 4;
+const pauseMaxMs = 100;
+
+const pause = (ctx: Pick<Ctx, 'clock' | 'random'>, attempt: number): Promise<void> => {
+  const longest = Math.min((attempt - eagerAttempts + 1) * pauseStepMs, pauseMaxMs);
+  return ctx.clock.sleep((longest * ((ctx.random.bytes(1)[0] ?? 0) + 1)) / 256);
+};
 
 export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome> {
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (attempt >= eagerAttempts) await pause(ctx, attempt);
     const state = await readState(ctx, bucket, change.key);
     const plan = await change.decide(state);
     if (plan === undefined) return { done: 'nothing' };

@@ -1,6 +1,6 @@
 /** What the object listings walk over: live heads alone, or every version of every key in one order. */
 import type { Context } from '../context.ts';
-import { historyOf, objectsOf } from '../metadata/objects.ts';
+import { findHead, historyOf, objectsOf } from '../metadata/objects.ts';
 import { prefixRange } from '../metadata/prefix.ts';
 import {
   type BucketRow,
@@ -101,7 +101,6 @@ export function everyVersion(
     Cursor<typeof objects>,
   ];
   if (start !== undefined && 'version' in start) {
-    // The head of the key, live or not, is ahead of any of its versions that a marker can name.
     cursors[0].seek({ space: liveSpace, key: start.key }, { past: true });
     cursors[1].seek(historyOf(start.key, start.version === '' ? headSlot : start.version), { past: true });
   } else {
@@ -109,9 +108,18 @@ export function everyVersion(
     begin(cursors[1], historySpace, start);
   }
   const [live, history] = [new Ahead(cursors[0]), new Ahead(cursors[1])];
+  let resumed: { readonly key: string; readonly version: string } | undefined =
+    start !== undefined && 'version' in start ? start : undefined;
   return {
     async next(count) {
       const rows: ObjectRow[] = [];
+      if (resumed !== undefined) {
+        const { key, version } = resumed;
+        resumed = undefined;
+        // The cursors begin in the history. Where the newer versions have gone meanwhile, an older one leads.
+        const head = version === '' ? undefined : await findHead(ctx.metadata, bucket, key);
+        if (head !== undefined && head.row.version < version) rows.push(head.row);
+      }
       while (rows.length < count) {
         const [head, older] = [await live.peek(count), await history.peek(count)];
         if (head === undefined && older === undefined) break;

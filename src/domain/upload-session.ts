@@ -1,6 +1,6 @@
 /** Multipart sessions: opening, finding, aborting (spec "Multipart session", design §7.5 and §7.11). */
 import type { Context } from '../context.ts';
-import { fail } from '../errors/refusal.ts';
+import { fail, Refusal } from '../errors/refusal.ts';
 import { findBucket } from '../metadata/buckets.ts';
 import type { BucketRow, ObjectHeaders, UploadSession } from '../metadata/tables.ts';
 import {
@@ -131,7 +131,7 @@ export async function abortSession(
   if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
 }
 
-/** Aborts whatever is open in a bucket that is going away. */
+/** Aborts whatever is open in a bucket that is going away. A completion under way is fenced, and settled later. */
 export async function abortUploadsOf(
   ctx: Pick<Ctx, 'metadata'>,
   bucket: BucketRow,
@@ -141,7 +141,10 @@ export async function abortUploadsOf(
   for (let page = await open.next(100); page.length > 0; page = await open.next(100)) {
     for (const { row } of page) {
       const found = await findSession(ctx.metadata, row.uploadId);
-      if (found?.row.session.state === 'uploading') await abortSession(ctx, found, requestId);
+      if (found?.row.session.state !== 'uploading') continue;
+      await abortSession(ctx, found, requestId).catch((cause: unknown) => {
+        if (!(cause instanceof Refusal)) throw cause;
+      });
     }
   }
 }

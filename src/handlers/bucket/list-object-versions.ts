@@ -23,11 +23,12 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, c
   const start = await startOf(ctx, call, { grouping, KeyMarker, VersionIdMarker });
   const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
+  // The null version's own id: where it has gone by the next page, its place can still be told.
   const next =
     last === undefined
       ? {}
       : 'row' in last
-        ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: shownVersion(last.row) }
+        ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: last.row.version }
         : { NextKeyMarker: encode(last.commonPrefix) };
   return xmlReply(listVersionsResult, 'ListVersionsResult', {
     Name: bucket.name,
