@@ -1,17 +1,21 @@
-/** Replies of the Node listener itself, to what never becomes a request: no dialect, no request id, then the end. */
+/** Replies of the Node listener itself, to what never becomes a request: an error like any other, then the end. */
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { drawRequestId } from '../domain/version-ids.ts';
 import type { ErrorCode } from '../errors/codes.ts';
-import { errorCatalogue } from '../protocol/errors.ts';
+import { fail } from '../errors/refusal.ts';
+import { systemRandom } from '../ports/random.ts';
+import { renderHeaders, renderRefusal } from '../protocol/render.ts';
 import type { Reply } from '../protocol/reply.ts';
 
-export function refusal(code: ErrorCode, message: string = errorCatalogue[code].message): Reply {
-  const body = `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${code}</Code><Message>${message}</Message></Error>`;
-  return {
-    status: errorCatalogue[code].status,
-    headers: [['Content-Type', 'application/xml']],
-    body,
-  };
+const random = systemRandom();
+
+/** What cannot be understood shows no dialect, so it gets the request id under both names. */
+export function refusal(code: ErrorCode, message?: string): Reply {
+  const requestId = drawRequestId(random);
+  const refused = message === undefined ? fail(code) : fail(code, message);
+  const reply = renderRefusal(refused, { requestId, resource: '', isHead: false, format: 'xml' });
+  return { ...reply, headers: renderHeaders([['*-request-id', requestId], ...reply.headers], undefined) };
 }
 
 /** Long enough for a client that is still sending to see the reply before the reset. */
@@ -23,9 +27,10 @@ export function refuseSocket(socket: Duplex, error: Error & { readonly code?: st
     socket.destroy();
     return;
   }
-  const { status, body } = refusalOf(error);
-  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/xml\r\nConnection: close`;
-  socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body as string)}\r\n\r\n${body}`);
+  const { status, headers, body } = refusalOf(error);
+  const length = ['Content-Length', String(Buffer.byteLength(body as string))];
+  const lines = [...headers, ['Connection', 'close'], length].map(([name, value]) => `${name}: ${value}`);
+  socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'));
   setTimeout(() => socket.destroy(), lingerMs);
 }
 
