@@ -4,6 +4,7 @@
  */
 import { staticCredentials } from '../auth/credentials.ts';
 import { chunked } from '../backends/data/chunked.ts';
+import { WriteBudget } from '../backends/data/write-budget.ts';
 import type { ClusterSetting } from '../config/clusters.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
@@ -94,7 +95,8 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const context: Context = {
     config,
     metadata: timedMetadata(metadata, measure),
-    bytes: timedBytes(chunked(stores), measure),
+    // The other half is what the process needs for itself and for readers.
+    bytes: timedBytes(chunked(stores, new WriteBudget(config.SVC_MEMORY_MAX / 2)), measure),
     clock,
     random,
     hasher,

@@ -10,12 +10,14 @@ import {
 } from '../../ports/object-bytes.ts';
 import { findExtents } from './find-extents.ts';
 import { type ChunkPiece, readAcross } from './read-across.ts';
+import type { WriteBudget } from './write-budget.ts';
 import { writeChunks } from './write-chunks.ts';
 
 /** References handed to a store in one call. */
 const removeMax = 1000;
 
-export function chunked(stores: Readonly<Record<string, ChunkStore>>): ObjectBytes {
+/** @param budget bounds what all writes hold in memory together; without it only each one is bounded */
+export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: WriteBudget): ObjectBytes {
   const clusters = Object.keys(stores);
 
   function storeOf(cluster: string): ChunkStore {
@@ -27,7 +29,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>): ObjectByt
   return {
     clusters,
 
-    write: (source, options) => writeChunks(storeOf(options.cluster), source, options),
+    write: (source, options) => writeChunks({ store: storeOf(options.cluster), budget }, source, options),
 
     read(extent, range = { start: 0, end: extent.size - 1 }, signal) {
       const store = storeOf(extent.cluster);

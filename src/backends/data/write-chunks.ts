@@ -4,12 +4,13 @@
  */
 import type { ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
 import { chunkBytes, type Extent, type WriteOptions } from '../../ports/object-bytes.ts';
+import type { WriteBudget } from './write-budget.ts';
 
 /** Chunks of one source being flushed, beside the one that is streaming. */
 const flushingMax = 3;
 
 export async function writeChunks(
-  store: ChunkStore,
+  { store, budget }: { readonly store: ChunkStore; readonly budget: WriteBudget | undefined },
   source: AsyncIterable<Uint8Array>,
   { cluster, id, owner, size, signal }: WriteOptions,
 ): Promise<Extent> {
@@ -29,11 +30,17 @@ export async function writeChunks(
       ...(expected === undefined ? {} : { size: expected }),
       ...(signal && { signal }),
     };
+    const cut = input.cut();
+    let share: number | Promise<number> = 0;
     try {
-      written[index] = await store.write(`${id}.${index}`, input.cut(), options);
+      share = budget?.take(expected, signal) ?? 0;
+      if (typeof share !== 'number') share = await share;
+      written[index] = await store.write(`${id}.${index}`, cut, options);
     } catch (cause) {
       outcome.failure ??= { cause };
       input.fail(cause);
+    } finally {
+      if (typeof share === 'number') budget?.give(share);
     }
   };
 

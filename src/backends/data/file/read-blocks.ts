@@ -5,7 +5,12 @@ import { crc32c } from '../../hashing/node.ts';
 import type { Disk } from './disk.ts';
 import { blockBytes } from './record.ts';
 
-const blocksAtOnce = 4;
+/** What one reader gets at once, and what all of them get together: many slow readers get less each. */
+const blocksAtOnceMax = 4;
+const blocksOfAllMax = 128;
+let readers = 0;
+const blocksAtOnce = (): number =>
+  Math.max(1, Math.min(blocksAtOnceMax, Math.floor(blocksOfAllMax / readers)));
 
 export interface Blocks {
   readonly id: string;
@@ -23,28 +28,38 @@ export interface ReadParts {
 }
 
 export async function* readBlocks(
-  { id, fd, base, size, crcs }: Blocks,
+  blocks: Blocks,
   range: ByteRange,
   { disk, buffers, signal }: ReadParts,
 ): AsyncGenerator<Uint8Array> {
+  const { id, fd, base, size } = blocks;
   const last = Math.floor(Math.min(range.end, size - 1) / blockBytes);
-  for (let block = Math.floor(range.start / blockBytes); block <= last; block += blocksAtOnce) {
-    signal?.throwIfAborted();
-    const start = block * blockBytes;
-    const end = Math.min(Math.min(block + blocksAtOnce, last + 1) * blockBytes, size);
-    const bytes = buffers.next(end - start);
-    const reading = disk.read(fd, bytes, base + start);
-    const count = typeof reading === 'number' ? reading : await reading;
-    if (count !== bytes.length)
-      throw new ChunkDamaged(`chunk ${id} is cut off at ${start + count} of ${size}`);
-    for (let at = 0, each = block; at < bytes.length; at += blockBytes, each++) {
-      if (crc32c(bytes.subarray(at, at + blockBytes)) !== crcs[each]) {
-        throw new ChunkDamaged(`block ${each} of chunk ${id} does not match its checksum`);
-      }
+  readers += 1;
+  try {
+    for (let block = Math.floor(range.start / blockBytes), count = 0; block <= last; block += count) {
+      signal?.throwIfAborted();
+      count = blocksAtOnce();
+      const start = block * blockBytes;
+      const end = Math.min(Math.min(block + count, last + 1) * blockBytes, size);
+      const bytes = buffers.next(end - start);
+      const reading = disk.read(fd, bytes, base + start);
+      const got = typeof reading === 'number' ? reading : await reading;
+      if (got !== bytes.length) throw new ChunkDamaged(`chunk ${id} is cut off at ${start + got} of ${size}`);
+      verify(blocks, block, bytes);
+      const from = Math.max(range.start - start, 0);
+      const to = Math.min(range.end + 1 - start, bytes.length);
+      yield from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
     }
-    const from = Math.max(range.start - start, 0);
-    const to = Math.min(range.end + 1 - start, bytes.length);
-    yield from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
+  } finally {
+    readers -= 1;
+  }
+}
+
+function verify({ id, crcs }: Blocks, first: number, bytes: Uint8Array): void {
+  for (let at = 0, block = first; at < bytes.length; at += blockBytes, block++) {
+    if (crc32c(bytes.subarray(at, at + blockBytes)) !== crcs[block]) {
+      throw new ChunkDamaged(`block ${block} of chunk ${id} does not match its checksum`);
+    }
   }
 }
 

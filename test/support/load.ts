@@ -1,0 +1,152 @@
+/** Many clients at once, most of them slow, and how much memory a server takes for them (issue 3, "Memory"). */
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { type Keys, loadClient, pathOf } from './load-client.ts';
+import { type RequestSpec, signer } from './sign.ts';
+
+export interface MemoryLoad {
+  readonly url: string;
+  readonly keys: Keys;
+  /** The process whose memory counts. */
+  readonly pid: number;
+  readonly slowUploads: number;
+  readonly slowReaders: number;
+  /** Uploads as fast as they go, all at once, and the size of each. */
+  readonly uploads: number;
+  readonly uploadBytes: number;
+}
+
+export interface MemoryTaken {
+  /** The most memory that the process ever held (VmHWM). */
+  readonly peakBytes: number;
+  readonly beforeBytes: number;
+  readonly seconds: number;
+}
+
+const bucket = 'memory';
+/** What the slow readers read. */
+const bigBytes = 64 * 1024 * 1024;
+/** What a slow upload announces; it never gets there. */
+const slowBytes = 64 * 1024 * 1024;
+/** A slow upload sends this at once, to fill whatever fills, and then a little every tick. */
+const slowStartBytes = 4 * 1024 * 1024 - 100_000;
+const slowStepBytes = 2 * 1024;
+const tickMs = 100;
+const piece = Buffer.alloc(256 * 1024, 'slice ');
+
+/** @returns what the process took; throws when any client was treated as it should not be */
+export async function memoryUnderLoad(load: MemoryLoad): Promise<MemoryTaken> {
+  const client = loadClient(load.url, load.keys, 4);
+  await client.expect({ method: 'PUT', path: pathOf(bucket) }, [200, 409]);
+  client.close();
+  await upload(load, 'big', bigBytes);
+  const beforeBytes = peakOf(load.pid);
+  const startedAt = performance.now();
+  const readers = await Promise.all(times(load.slowReaders, () => slowReader(load)));
+  const writers = await Promise.all(times(load.slowUploads, (i) => slowUpload(load, `slow-${i}`)));
+  await Promise.all(times(load.uploads, (i) => upload(load, `fast-${i}`, load.uploadBytes)));
+  const seconds = (performance.now() - startedAt) / 1000;
+  const peakBytes = peakOf(load.pid);
+  const lost = [...readers, ...writers].filter(({ isAlive }) => !isAlive()).length;
+  for (const { socket } of [...readers, ...writers]) socket.destroy();
+  if (lost > 0) throw new Error(`${lost} of the slow clients were cut off`);
+  return { peakBytes, beforeBytes, seconds };
+}
+
+const times = <Each>(count: number, make: (index: number) => Each): Each[] =>
+  Array.from({ length: count }, (_, index) => make(index));
+
+export function peakOf(pid: number): number {
+  const [, kib = '0'] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kib) * 1024;
+}
+
+function openWith({ url, keys }: MemoryLoad, spec: RequestSpec): Socket {
+  const { host, hostname, port } = new URL(url);
+  const { method, target, headers } = signer({ ...keys, host }).request(spec);
+  const socket = connect(Number(port), hostname);
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  socket.write(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`);
+  return socket;
+}
+
+const putSpec = (key: string, size: number): RequestSpec => ({
+  method: 'PUT',
+  path: pathOf(bucket, key),
+  payload: 'unsigned',
+  headers: { 'content-length': String(size) },
+});
+
+/** Writes `size` bytes as fast as the server takes them; `left` is called when they are all written. */
+function pour(socket: Socket, size: number, poured: () => void): void {
+  let left = size;
+  const more = (): void => {
+    while (left > 0) {
+      const bytes = left < piece.length ? piece.subarray(0, left) : piece;
+      left -= bytes.length;
+      if (!socket.write(bytes)) return void socket.once('drain', more);
+    }
+    poured();
+  };
+  more();
+}
+
+async function upload(load: MemoryLoad, key: string, size: number): Promise<void> {
+  const socket = openWith(load, putSpec(key, size));
+  const answer = await new Promise<string>((resolve, reject) => {
+    socket.setEncoding('latin1');
+    socket.on('data', resolve as (text: unknown) => void);
+    socket.on('error', reject);
+    socket.on('close', () => reject(new Error(`upload ${key} was cut off`)));
+    pour(socket, size, () => {});
+  });
+  socket.destroy();
+  if (!answer.startsWith('HTTP/1.1 200')) throw new Error(`upload ${key}: ${answer.slice(0, 500)}`);
+}
+
+interface SlowClient {
+  readonly socket: Socket;
+  isAlive(): boolean;
+}
+
+function watched(socket: Socket): { isAlive(): boolean } {
+  let alive = true;
+  const end = (): void => {
+    alive = false;
+  };
+  socket.on('error', end).on('close', end);
+  return { isAlive: () => alive };
+}
+
+/** Resolves when the first bytes are with the server, as far as it takes them. */
+async function slowUpload(load: MemoryLoad, key: string): Promise<SlowClient> {
+  const socket = openWith(load, putSpec(key, slowBytes));
+  const client = { socket, ...watched(socket) };
+  // An answer before the end of the body is a refusal.
+  socket.on('data', () => socket.destroy());
+  await Promise.race([
+    new Promise<void>((resolve) => pour(socket, slowStartBytes, resolve)),
+    new Promise((resolve) => setTimeout(resolve, 10_000).unref()),
+  ]);
+  const timer = setInterval(() => socket.write(piece.subarray(0, slowStepBytes)), tickMs);
+  socket.on('close', () => clearInterval(timer));
+  return client;
+}
+
+/** Resolves with the first bytes of the answer; from then on takes one array a tick. */
+async function slowReader(load: MemoryLoad): Promise<SlowClient> {
+  const socket = openWith(load, { path: pathOf(bucket, 'big') });
+  const client = { socket, ...watched(socket) };
+  await new Promise<void>((resolve, reject) => {
+    socket.once('data', (bytes: Buffer) => {
+      socket.pause();
+      if (bytes.toString('latin1', 0, 12) === 'HTTP/1.1 200') resolve();
+      else reject(new Error(`a slow reader got ${bytes.toString('latin1', 0, 500)}`));
+    });
+    socket.on('error', reject);
+  });
+  socket.on('data', () => socket.pause());
+  const timer = setInterval(() => socket.resume(), tickMs);
+  socket.on('close', () => clearInterval(timer));
+  return client;
+}

@@ -1,0 +1,125 @@
+/** What all writes hold together is bounded: who comes too many waits, and nobody waits for ever. */
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { chunked } from '../../src/backends/data/chunked.ts';
+import { memoryChunks } from '../../src/backends/data/memory.ts';
+import { WriteBudget } from '../../src/backends/data/write-budget.ts';
+import type { ChunkStore } from '../../src/ports/chunk-store.ts';
+import { chunkBytes } from '../../src/ports/object-bytes.ts';
+import { faulty } from '../support/faulty.ts';
+
+const share = 512 * 1024;
+const owner = { bucketId: 'b', key: 'k' };
+
+async function* sourceOf(size: number): AsyncGenerator<Uint8Array> {
+  for (let left = size; left > 0; left -= 65_536) {
+    await turn();
+    yield new Uint8Array(Math.min(left, 65_536));
+  }
+}
+
+/** Counts the writes that are in the store at once, and lingers in each. */
+function watched(budget: WriteBudget): {
+  readonly store: ChunkStore;
+  readonly seen: { now: number; most: number; mostBytes: number };
+} {
+  const memory = memoryChunks();
+  const seen = { now: 0, most: 0, mostBytes: 0 };
+  const write: ChunkStore['write'] = async (id, source, options) => {
+    seen.now += 1;
+    seen.most = Math.max(seen.most, seen.now);
+    seen.mostBytes = Math.max(seen.mostBytes, budget.taken);
+    try {
+      return await memory.write(id, source, options);
+    } finally {
+      await turn();
+      seen.now -= 1;
+    }
+  };
+  return { store: faulty(memory, { write }), seen };
+}
+
+test('many uploads of several chunks through a budget of two all end, and never hold more', async () => {
+  const budget = new WriteBudget(2 * share);
+  const { store, seen } = watched(budget);
+  const bytes = chunked({ default: store }, budget);
+  const size = 2 * chunkBytes + 5;
+  const writes = Array.from({ length: 10 }, (_, i) =>
+    bytes.write(sourceOf(size), { cluster: 'default', id: `op${i}`, owner, ...(i % 2 ? { size } : {}) }),
+  );
+  for (const extent of await Promise.all(writes)) expect(extent.size).toBe(size);
+  expect(seen.mostBytes).toBeLessThanOrEqual(2 * share);
+  expect(seen.most).toBeGreaterThan(1);
+  expect(budget.taken).toBe(0);
+});
+
+test('a budget smaller than one chunk lets one through at a time', async () => {
+  const budget = new WriteBudget(1000);
+  const { store, seen } = watched(budget);
+  const bytes = chunked({ default: store }, budget);
+  const writes = Array.from({ length: 5 }, (_, i) =>
+    bytes.write(sourceOf(70_000), { cluster: 'default', id: `op${i}`, owner, size: 70_000 }),
+  );
+  await Promise.all(writes);
+  expect(seen.most).toBe(1);
+  expect(budget.taken).toBe(0);
+});
+
+test('small chunks take what they are, so that many pass together', async () => {
+  const budget = new WriteBudget(share);
+  expect(budget.take(4096)).toBe(4096);
+  expect(budget.take(undefined)).toBeInstanceOf(Promise);
+  expect(budget.taken).toBe(4096);
+});
+
+test('who waits is served in the order of coming, and small ones do not pass a large one', async () => {
+  const budget = new WriteBudget(share);
+  const first = budget.take(share);
+  const order: string[] = [];
+  const large = Promise.resolve(budget.take(share)).then((bytes) => {
+    order.push('large');
+    return bytes;
+  });
+  const small = Promise.resolve(budget.take(1)).then(() => order.push('small'));
+  budget.give(await first);
+  budget.give(await large);
+  await small;
+  expect(order).toEqual(['large', 'small']);
+});
+
+test('who goes away while waiting leaves the line, and those behind move up', async () => {
+  const budget = new WriteBudget(share);
+  expect(budget.take(share - 10)).toBe(share - 10);
+  const gone = new AbortController();
+  const large = budget.take(share, gone.signal);
+  const small = budget.take(5);
+  gone.abort(new Error('gone'));
+  await expect(large).rejects.toThrow('gone');
+  expect(await small).toBe(5);
+  await expect(budget.take(share, AbortSignal.abort(new Error('gone before')))).rejects.toThrow('before');
+  budget.give(5);
+  budget.give(share - 10);
+  expect(budget.taken).toBe(0);
+});
+
+test('a write that fails or is given up, waiting or writing, gives its share back', async () => {
+  const memory = memoryChunks();
+  const broken = faulty(memory, { write: () => Promise.reject(new Error('disk full')) });
+  const budget = new WriteBudget(share);
+  const failing = chunked({ default: broken }, budget);
+  const options = { cluster: 'default', id: 'x', owner };
+  await expect(failing.write(sourceOf(9 * 1024 * 1024), options)).rejects.toThrow('disk full');
+  expect(budget.taken).toBe(0);
+
+  const held = budget.take(share);
+  const gone = new AbortController();
+  const waiting = chunked({ default: memory }, budget).write(sourceOf(10), {
+    ...options,
+    signal: gone.signal,
+  });
+  await turn();
+  gone.abort(new Error('gone'));
+  await expect(waiting).rejects.toThrow('gone');
+  budget.give(await held);
+  expect(budget.taken).toBe(0);
+});
