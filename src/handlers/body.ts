@@ -22,7 +22,7 @@ export async function readBody(
   const max = row.bodyMax ?? bodyMaxDefault;
   if (payload.length !== undefined && payload.length > max) throw tooLong(max);
   const digests = digesting(ctx, payload.content, {
-    claims: claimsOf(call),
+    claims: claimsOf(call, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
   const pieces: Uint8Array[] = [];

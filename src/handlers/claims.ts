@@ -7,8 +7,14 @@ import { defined } from './parameters.ts';
 
 type Request = Pick<Call, 'wire' | 'dialect' | 'hoisted' | 'payload'>;
 
-/** @param fallback the algorithm to compute when the request names none */
-export function claimsOf(call: Request, fallback?: ChecksumAlgorithm): Claims {
+interface ClaimRules {
+  /** The algorithm to compute when the request names none. */
+  readonly fallback?: ChecksumAlgorithm | undefined;
+  /** False where the checksum header speaks of something else than the body; a trailer always means the body. */
+  readonly isBodyHeader?: boolean;
+}
+
+export function claimsOf(call: Request, { fallback, isBodyHeader = true }: ClaimRules = {}): Claims {
   const md5 = call.wire.headers.get('content-md5');
   if (md5 !== undefined && !isDigest(md5, 16)) {
     throw fail('InvalidDigest', {
@@ -16,11 +22,12 @@ export function claimsOf(call: Request, fallback?: ChecksumAlgorithm): Claims {
       elements: { 'Content-MD5': md5 },
     });
   }
-  const checksum = checksumOf(call) ?? (fallback && { algorithm: fallback, value: () => undefined });
+  const checksum =
+    checksumOf(call, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
   return defined({ md5, checksum });
 }
 
-function checksumOf(call: Request): Claims['checksum'] {
+function checksumOf(call: Request, isBodyHeader: boolean): Claims['checksum'] {
   const given = claimedChecksum(call);
   const trailed = call.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
   if ((given === undefined ? 0 : 1) + trailed.length > 1) {
@@ -43,7 +50,9 @@ function checksumOf(call: Request): Claims['checksum'] {
       value: () => valid(call.payload.trailers.get(trailer.name), trailer.algorithm),
     };
   }
-  return given && { algorithm: given.algorithm, value: () => given.value };
+  return isBodyHeader && given !== undefined
+    ? { algorithm: given.algorithm, value: () => given.value }
+    : undefined;
 }
 
 /** The checksum given in a header, if any. @throws InvalidRequest when malformed or more than one */

@@ -20,6 +20,8 @@ export interface Operation {
   readonly streams?: true;
   /** The largest body in bytes of an operation that does not stream; 64 KiB unless it says more. */
   readonly bodyMax?: number;
+  /** The checksum header speaks of the object that is to be, not of the body that comes with it. */
+  readonly checksumOf?: 'object';
   /** Sub-resource names that may accompany the request without choosing another row. */
   readonly with?: readonly string[];
 }
@@ -54,7 +56,12 @@ export const operations = {
   CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject' },
   UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },
   UploadPartCopy: { on: 'PUT object ?uploadId ?partNumber +copy-source', action: 's3:PutObject' },
-  CompleteMultipartUpload: { on: 'POST object ?uploadId', action: 's3:PutObject', bodyMax: 4 * MiB },
+  CompleteMultipartUpload: {
+    on: 'POST object ?uploadId',
+    action: 's3:PutObject',
+    bodyMax: 4 * MiB,
+    checksumOf: 'object',
+  },
   AbortMultipartUpload: { on: 'DELETE object ?uploadId' },
   ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts' },
 } as const satisfies Readonly<Record<string, Operation>>;

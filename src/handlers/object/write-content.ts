@@ -17,5 +17,5 @@ export function contentOf(call: Call, fallback?: ChecksumAlgorithm): Content {
   if (length !== undefined && length > contentMax) {
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
   }
-  return { source: call.payload.content, length, claims: claimsOf(call, fallback) };
+  return { source: call.payload.content, length, claims: claimsOf(call, { fallback }) };
 }
