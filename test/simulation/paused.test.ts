@@ -1,0 +1,131 @@
+/** A process that stops for longer than its intents live comes back to a refusal, and two collectors do no harm. */
+import { connect, type Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { completeSpec, createUpload, pathOf, uploadPart } from '../support/load-client.ts';
+import { md5Hex } from '../support/load-model.ts';
+import type { TestServer } from '../support/server.ts';
+import { signer } from '../support/sign.ts';
+import { abortUploads, createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
+import { fsck } from './kill-rounds.ts';
+import { inTurn, layouts, type Two, two } from './two.ts';
+
+const intentTtlMs = 1000;
+const env = {
+  SVC_INTENT_TTL: `${intentTtlMs}ms`,
+  SVC_GC_GRACE: '0s',
+  SVC_GC_INTERVAL: '50ms',
+};
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Until nothing is queued any more: then what is stored is what rows name. */
+async function expectClean({ dataDir }: Two): Promise<void> {
+  const deadline = Date.now() + 40_000;
+  for (;;) {
+    const { code, text, summary } = await fsck(dataDir);
+    if (code === 0 && summary.leaving === 0 && summary.stored === summary.named) return;
+    if (Date.now() > deadline) expect.fail(text);
+    await sleep(500);
+  }
+}
+
+/** An upload that is sent in two halves. */
+class HalfSent {
+  readonly socket: Socket;
+  readonly answer: Promise<string>;
+  readonly #rest: Buffer;
+
+  constructor(
+    { url, credentials }: TestServer,
+    target: { path: string; query?: Record<string, string> },
+    body: Buffer,
+  ) {
+    const { host, port } = new URL(url);
+    const signed = signer({ ...credentials.root, host }).request({
+      method: 'PUT',
+      ...target,
+      payload: 'unsigned',
+      headers: { 'content-length': String(body.length) },
+    });
+    this.socket = connect(Number(port), '127.0.0.1');
+    this.answer = new Promise((resolve, reject) => {
+      this.socket.on('data', (bytes) => resolve(bytes.toString('latin1')));
+      this.socket.on('error', reject);
+      this.socket.on('close', () => reject(new Error('cut off')));
+    });
+    const head = signed.headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+    this.socket.write(`PUT ${signed.target} HTTP/1.1\r\n${head}\r\n`);
+    const half = body.length >> 1;
+    this.socket.write(body.subarray(0, half));
+    this.#rest = body.subarray(half);
+  }
+
+  async finish(): Promise<string> {
+    this.socket.write(this.#rest);
+    const answer = await this.answer;
+    this.socket.destroy();
+    return answer;
+  }
+}
+
+test('a PUT whose process was stopped past its intents is refused, and loses and leaks nothing', async () => {
+  const world = await two('two servers', env);
+  try {
+    const [stopped] = world.servers as [TestServer, TestServer];
+    await world.a.expect({ method: 'PUT', path: pathOf('bucket') });
+    await world.a.expect({ method: 'PUT', path: pathOf('bucket', 'large'), body: 'former' });
+    const uploadId = await createUpload(world.a, 'bucket', 'parts');
+    const small = Buffer.alloc(50_000, 'small');
+    const large = Buffer.alloc(10 * 1024 * 1024, 'large');
+    const paused = [
+      new HalfSent(stopped, { path: pathOf('bucket', 'small') }, small),
+      // Its first chunk is stored and swept away while it waits.
+      new HalfSent(stopped, { path: pathOf('bucket', 'large') }, large),
+      new HalfSent(stopped, { path: pathOf('bucket', 'parts'), query: { uploadId, partNumber: '1' } }, large),
+    ];
+    await sleep(500);
+    stopped.process.kill('SIGSTOP');
+    await sleep(3 * intentTtlMs);
+    // The other one serves meanwhile.
+    expect((await world.b.expect({ path: pathOf('bucket', 'large') })).text).toBe('former');
+    stopped.process.kill('SIGCONT');
+    const answers = await Promise.all(paused.map((each) => each.finish()));
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 503 /);
+    for (const client of [world.a, world.b]) {
+      expect((await client.send({ path: pathOf('bucket', 'small') })).status).toBe(404);
+      expect((await client.expect({ path: pathOf('bucket', 'large') })).text).toBe('former');
+    }
+    // A retry is a new write, in the same process too.
+    await world.a.expect({ method: 'PUT', path: pathOf('bucket', 'small'), body: small });
+    const etag = await uploadPart(world.a, { bucket: 'bucket', key: 'parts', uploadId, part: 1 }, large);
+    await world.b.expect(completeSpec({ bucket: 'bucket', key: 'parts', uploadId }, [etag]));
+    expect(md5Hex((await world.b.expect({ path: pathOf('bucket', 'parts') })).body)).toBe(md5Hex(large));
+    await expectClean(world);
+  } finally {
+    for (const server of world.servers) server.process.kill('SIGCONT');
+    await world.close();
+  }
+}, 120_000);
+
+for (const layout of layouts) {
+  test(`gc and sweep in both processes do no harm under load (${layout})`, async () => {
+    const world = await two(layout, env);
+    try {
+      const models = newModels();
+      const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
+      const client = inTurn(world.clients);
+      await createBuckets(client);
+      const seed = Math.floor(Math.random() * 2 ** 31);
+      const stop = new AbortController();
+      const loading = load(client, models, { seed, tally, signal: stop.signal });
+      await Promise.race([sleep(4000), loading]);
+      stop.abort();
+      await loading;
+      expect(await verify(client, models), `seed ${seed}`).toEqual([]);
+      expect(tally.acknowledged, JSON.stringify(tally)).toBeGreaterThan(100);
+      await abortUploads(client);
+      await expectClean(world);
+    } finally {
+      await world.close();
+    }
+  }, 120_000);
+}

@@ -1,0 +1,80 @@
+/** Two processes over one data directory: as two servers, and as one server with two processes. */
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type LoadClient, loadClient } from '../support/load-client.ts';
+import { startServer, type TestServer } from '../support/server.ts';
+import { childrenOf } from './kill-rounds.ts';
+
+export interface Two {
+  /** Two clients, each with a connection to another process. */
+  readonly a: LoadClient;
+  readonly b: LoadClient;
+  /** Eight of them, in turn on the one and on the other process. */
+  readonly clients: readonly LoadClient[];
+  readonly servers: readonly TestServer[];
+  readonly dataDir: string;
+  close(): Promise<void>;
+}
+
+const clientCount = 8;
+
+export const layouts = ['two servers', 'one server of two processes'] as const;
+
+export async function two(layout: (typeof layouts)[number], env: Record<string, string> = {}): Promise<Two> {
+  const own = mkdtempSync(join(tmpdir(), 'sluice-two-'));
+  const dataDir = join(own, 'data');
+  const settings = { SVC_BUCKET_SHARDS: '4', ...env };
+  const isCluster = layout === 'one server of two processes';
+  const servers = isCluster
+    ? [await startServer({ dataDir, env: { ...settings, SVC_PROCESSES: '2' } })]
+    : [await startServer({ dataDir, env: settings }), await startServer({ dataDir, env: settings })];
+  const clients = Array.from({ length: clientCount }, (_, i) => {
+    const server = servers[i % servers.length] as TestServer;
+    return loadClient(server.url, server.credentials.root, 1);
+  });
+  const pids = isCluster
+    ? childrenOf(servers[0]?.process.pid ?? 0)
+    : servers.map(({ process }) => process.pid ?? 0);
+  const before = pids.map(socketsOf);
+  // One after the other: connections are dealt out in turn.
+  for (const client of clients) await client.send({});
+  const dealt = pids.map((pid, i) => socketsOf(pid) - (before[i] ?? 0));
+  if (dealt.some((count) => count !== clientCount / 2))
+    throw new Error(`the connections were dealt out as ${dealt.join(' and ')}`);
+  const [a, b] = clients as [LoadClient, LoadClient];
+  return {
+    a,
+    b,
+    clients,
+    servers,
+    dataDir,
+    async close() {
+      for (const client of clients) client.close();
+      await Promise.all(servers.map((server) => server.stop()));
+      rmSync(own, { recursive: true, force: true });
+    },
+  };
+}
+
+function socketsOf(pid: number): number {
+  const folder = `/proc/${pid}/fd`;
+  return readdirSync(folder).filter((fd) => {
+    try {
+      return readlinkSync(`${folder}/${fd}`).startsWith('socket:');
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+/** Sends each request through the next client. */
+export function inTurn(clients: readonly LoadClient[]): LoadClient {
+  let turn = 0;
+  const next = (): LoadClient => clients[turn++ % clients.length] as LoadClient;
+  return {
+    send: (spec) => next().send(spec),
+    expect: (spec, statuses) => next().expect(spec, statuses),
+    close: () => {},
+  };
+}
