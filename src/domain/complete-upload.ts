@@ -1,5 +1,5 @@
 /** Completing a multipart upload: `uploading → completing → completed`, once, whatever is retried or killed (design §7.11). */
-import { findLiveHead, manifestRows } from '../metadata/objects.ts';
+import { clearManifest, findLiveHead, manifestRows } from '../metadata/objects.ts';
 import {
   type Manifest,
   type ManifestPart,
@@ -36,12 +36,14 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   if (session.state !== 'uploading') throw noSuchUpload(name.uploadId);
 
   checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
-  const checked = await checkParts(ctx, found, completion);
+  await checkParts(ctx, found, completion);
   const op = await ctx.metadata.begin({ cluster: clusterOf(session) });
   try {
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
+    // Again, now that no part can change: one that was replaced since it was looked at is garbage by now.
+    const checked = await checkParts(ctx, found, completion);
     const manifest = await writeManifest(ctx, op, checked.parts);
-    const { row } = await commitObject(ctx, objectOf(completion, session), {
+    const { row, won } = await commitObject(ctx, objectOf(completion, session), {
       op,
       manifest,
       size: checked.size,
@@ -51,6 +53,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       then: [unindexed(name.uploadId, session)],
       ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
     });
+    if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     const result = resultOf(completing, row);
     await finishCompleting(ctx, completing, result);
     await ctx.metadata.end(op);

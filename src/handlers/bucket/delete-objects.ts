@@ -60,7 +60,7 @@ async function deleteOne(
     const marker = version?.marker
       ? { DeleteMarker: true, DeleteMarkerVersionId: shownVersion(version) }
       : {};
-    return { deleted: { Key, ...defined({ VersionId }), ...(call.bucket.versioning === '' ? {} : marker) } };
+    return { deleted: { Key, ...defined({ VersionId }), ...marker } };
   } catch (cause) {
     if (!(cause instanceof Refusal)) {
       ctx.telemetry.log('ERROR', 'a key of DeleteObjects failed', {

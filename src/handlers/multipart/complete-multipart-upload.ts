@@ -29,7 +29,9 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     signal,
   });
   const headers: HeaderPair[] =
-    bucket.versioning === '' ? [] : [['*-version-id', result.isNull ? 'null' : result.version]];
+    bucket.versioning === '' && result.isNull
+      ? []
+      : [['*-version-id', result.isNull ? 'null' : result.version]];
   return xmlReply(
     completeMultipartUploadResult,
     'CompleteMultipartUploadResult',

@@ -1,10 +1,10 @@
 /** DeleteObject (spec "DeleteObject", "Versioning"). */
 import { deleteObject } from '../../domain/delete-object.ts';
-import { shownVersion } from '../../domain/read-object.ts';
 import type { HandlerOf, HeaderPair } from '../call.ts';
 import { defined } from '../parameters.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { deleteConditions } from './conditions.ts';
+import { versionHeader } from './object-headers.ts';
 
 export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
   const { bucket, key, requestId } = call;
@@ -19,8 +19,8 @@ export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
   });
   const headers: HeaderPair[] = [];
   if (version?.marker) headers.push(['*-delete-marker', 'true']);
-  if (version !== undefined && bucket.versioning !== '')
-    headers.push(['*-version-id', shownVersion(version)]);
-  else if (versionId !== undefined) headers.push(['*-version-id', versionId]);
+  const shown = version === undefined ? [] : versionHeader(call, version);
+  headers.push(...shown);
+  if (shown.length === 0 && versionId !== undefined) headers.push(['*-version-id', versionId]);
   return emptyReply(204, headers);
 };

@@ -37,7 +37,9 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
     ...headers,
     ['Content-Length', String(end - start + 1)],
   ];
-  if (slice !== undefined) describing.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
+  // An empty part lies nowhere.
+  if (slice !== undefined && start <= end)
+    describing.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
   const reply = { status: slice === undefined ? 200 : 206, headers: describing };
   if (!withBody || end < start) return reply;
   return { ...reply, body: await bodyOf(ctx, row, { start, end }, call.signal) };
@@ -98,7 +100,7 @@ async function choosePart(ctx: Context, call: BucketCall, row: ObjectRow, number
   if (wantsChecksum(call) && row.checksum !== undefined && part.checksum !== undefined) {
     headers.push([`*-checksum-${row.checksum.algorithm.toLowerCase()}`, part.checksum]);
   }
-  return { slice: end < start ? undefined : { start, end }, headers };
+  return { slice: { start, end }, headers };
 }
 
 const wantsChecksum = (call: BucketCall): boolean =>

@@ -185,7 +185,8 @@ export function versionHeader(
   row: ObjectRow,
 ): HeaderPair[] {
   const versioning = 'bucket' in call ? call.bucket?.versioning : undefined;
-  return versioning === '' || versioning === undefined ? [] : [['*-version-id', shownVersion(row)]];
+  // The bucket may have been flipped since the call began: a version of its own or a marker says so.
+  return row.isNull && !row.marker && !versioning ? [] : [['*-version-id', shownVersion(row)]];
 }
 
 /** The checksum of the whole content, where it was asked for. */

@@ -1,0 +1,181 @@
+/** A write that loses its compare-and-set (spec item 7.5, design §7.1), with the winner let in at the worst moment. */
+import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { manifests } from '../../src/metadata/tables.ts';
+import { findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { faulty } from '../support/faulty.ts';
+import { backends, openGateway } from '../support/gateway.ts';
+import { complete, createUpload, MiB, md5, putPart, setVersioning } from '../support/gateway-bodies.ts';
+
+/** Lets something happen right before the next commit to a table. */
+function ambush() {
+  let table = '';
+  let strike: () => Promise<unknown> = async () => {};
+  return {
+    rightBefore(name: string, action: () => Promise<unknown>) {
+      table = name;
+      strike = action;
+    },
+    wrap: (context: Context): Context => {
+      const { metadata } = context;
+      const commit: MetadataStore['commit'] = async (at, changes, options) => {
+        if ((at.table as { name: string }).name === table) {
+          table = '';
+          await strike();
+        }
+        return metadata.commit(at, changes, options);
+      };
+      return { ...context, metadata: faulty(metadata, { commit }) };
+    },
+  };
+}
+
+describe.each(backends)('on %s', (backend) => {
+  test('two unconditional PUTs both get 200, the loser with the ETag of the winner', async () => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ backend, wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    for (const former of [undefined, 'former']) {
+      if (former !== undefined) await client.put('/bucket/key', { body: former });
+      rightBefore('objects', () => client.put('/bucket/key', { body: 'winner' }));
+      const loser = await client.put('/bucket/key', { body: 'loser' });
+      expect([loser.status, loser.header('etag')]).toEqual([200, `"${md5('winner')}"`]);
+      expect((await client.get('/bucket/key')).text).toBe('winner');
+      expect(await world.usage('bucket')).toEqual({ bytes: 6, objects: 1 });
+      await world.gc();
+      expect(await world.stored()).toEqual(await world.owned('bucket'));
+      expect(await world.stored()).toHaveLength(1);
+      await client.delete('/bucket/key');
+    }
+  });
+
+  test('conditional ones are told: the loser gets 412', async () => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ backend, wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    rightBefore('objects', () => client.put('/bucket/key', { body: 'winner' }));
+    expect(
+      (await client.put('/bucket/key', { body: 'loser', headers: { 'if-none-match': '*' } })).status,
+    ).toBe(412);
+    const etag = `"${md5('winner')}"`;
+    rightBefore('objects', () => client.put('/bucket/key', { body: 'other' }));
+    expect((await client.put('/bucket/key', { body: 'loser', headers: { 'if-match': etag } })).status).toBe(
+      412,
+    );
+    rightBefore('objects', () => client.put('/bucket/key', { body: 'third' }));
+    expect(
+      (await client.delete('/bucket/key', { headers: { 'if-match': `"${md5('other')}"` } })).status,
+    ).toBe(412);
+    rightBefore('objects', () => client.delete('/bucket/key'));
+    expect((await client.put('/bucket/key', { body: 'loser', headers: { 'if-match': '*' } })).status).toBe(
+      404,
+    );
+    await world.gc();
+    expect(await world.stored()).toEqual([]);
+  });
+
+  test('in a versioned bucket nobody loses', async () => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ backend, wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    await setVersioning(client, 'bucket', 'Enabled');
+    rightBefore('objects', () => client.put('/bucket/key', { body: 'first' }));
+    const second = await client.put('/bucket/key', { body: 'second' });
+    expect(second.header('etag')).toBe(`"${md5('second')}"`);
+    expect((await client.get('/bucket/key')).text).toBe('second');
+    expect((await client.get('/bucket?versions')).all('VersionId')).toHaveLength(2);
+  });
+
+  test('a winner that is gone again lets the write through', async () => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ backend, wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'former' });
+    rightBefore('objects', () => client.delete('/bucket/key'));
+    const put = await client.put('/bucket/key', { body: 'mine' });
+    expect([put.status, put.header('etag')]).toEqual([200, `"${md5('mine')}"`]);
+    expect((await client.get('/bucket/key')).text).toBe('mine');
+    await world.gc();
+    expect(await world.stored()).toHaveLength(1);
+  });
+
+  test('a versioning flip in the middle of a PUT is obeyed, and the reply tells the version', async () => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ backend, wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'former' });
+    rightBefore('objects', () => setVersioning(client, 'bucket', 'Enabled'));
+    const put = await client.put('/bucket/key', { body: 'mine' });
+    const versions = (await client.get('/bucket?versions')).all('VersionId');
+    expect(versions).toEqual([put.header('*-version-id'), 'null']);
+    expect((await client.get('/bucket/key?versionId=null')).text).toBe('former');
+    await client.put('/flipped');
+    await client.put('/flipped/key', { body: 'former' });
+    rightBefore('objects', () => setVersioning(client, 'flipped', 'Enabled'));
+    const deleted = await client.delete('/flipped/key');
+    const listed = (await client.get('/flipped?versions')).all('VersionId');
+    expect([deleted.header('*-delete-marker'), deleted.header('*-version-id')]).toEqual(['true', listed[0]]);
+    expect(listed[1]).toBe('null');
+  });
+});
+
+test('a part that is replaced while its upload completes is not lost', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openGateway({ wrap });
+  const { client } = world;
+  await client.put('/bucket');
+  for (const body of ['same', 'other']) {
+    const uploadId = await createUpload(client, '/bucket/key');
+    const part = await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'same' });
+    rightBefore('uploads', () => putPart(client, '/bucket/key', { uploadId, number: 1, body }));
+    const done = await complete(client, '/bucket/key', { uploadId, parts: [part] });
+    expect([done.status, done.code]).toEqual(body === 'same' ? [200, ''] : [400, 'InvalidPart']);
+    await world.gc();
+    expect(await world.stored()).toEqual(await world.owned('bucket'));
+    expect((await client.get('/bucket/key')).text).toBe('same');
+    if (done.status !== 200)
+      expect((await client.get('/bucket/key', { query: { uploadId } })).all('PartNumber')).toEqual(['1']);
+  }
+});
+
+test('a large completion that loses leaves no manifest behind', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openGateway({ wrap, settings: { SVC_DATA_BACKEND: 'noop' } });
+  const { client, context } = world;
+  await client.put('/bucket');
+  const uploadId = await createUpload(client, '/bucket/key');
+  const first = await putPart(client, '/bucket/key', { uploadId, number: 1, body: new Uint8Array(5 * MiB) });
+  const stored = (await findSessionPart(context.metadata, uploadId, 1))?.row.stored;
+  if (stored === undefined) throw new Error('no part');
+  const numbers = Array.from({ length: 39 }, (_, i) => i + 2);
+  await context.metadata.commit(
+    uploadAt(uploadId),
+    numbers.map((part) => ({ put: { uploadId, part, stored, requestId: 'r' }, expect: 'absent' })),
+  );
+  const seen: string[] = [];
+  const apply = context.metadata.apply.bind(context.metadata);
+  Object.assign(context, {
+    metadata: faulty(context.metadata, {
+      apply: async (changes) => {
+        for (const { at } of changes)
+          if (at.table === manifests) seen.push(String((at.in as { id: string }).id));
+        return apply(changes);
+      },
+    }),
+  });
+  rightBefore('objects', () => client.put('/bucket/key', { body: 'winner' }));
+  const done = await complete(client, '/bucket/key', {
+    uploadId,
+    parts: [first, ...numbers.map((number) => ({ ...first, number }))],
+  });
+  expect([done.status, done.one('ETag')]).toEqual([200, `"${md5('winner')}"`]);
+  expect(seen).toHaveLength(1);
+  const left = await context.metadata.scan({ table: manifests, in: { id: seen[0] ?? '' } }).next(1);
+  expect(left).toEqual([]);
+});
