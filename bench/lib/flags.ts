@@ -1,5 +1,5 @@
 /** The command line of the bench. */
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import { type Case, caseOf, fullCases, quickCases, sizes } from './cases.ts';
 import { isOperation, operations } from './operations.ts';
@@ -26,7 +26,7 @@ export const usage = `npm run bench -- [flags]
   --clients=16       connections at a time
   --seconds=4        of measuring, for each case and target (--quick: 1.6)
   --rounds=2         turns that these are cut into, the targets alternating
-  --generators=2     processes that make the load
+  --generators=N     processes that make the load (default: one for every two cores)
   --processes=1      SVC_PROCESSES of this gateway where its backends can share
   --dir=PATH         where data directories are made (default: the system's temporary directory)
 `;
@@ -85,7 +85,7 @@ export function readFlags(args: readonly string[]): Flags | undefined {
     clients: Number(values.clients ?? 16),
     seconds: Number(values.seconds ?? (values.quick ? 1.6 : 4)),
     rounds: Number(values.rounds ?? 2),
-    generators: Number(values.generators ?? 2),
+    generators: Number(values.generators ?? Math.max(1, availableParallelism() >> 1)),
     processes: values.processes ?? '1',
     directory: values.dir ?? tmpdir(),
   };

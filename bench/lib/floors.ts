@@ -1,5 +1,6 @@
 /** What the machine can do at best right now, in this process: the hashing that a request demands. */
 import { createHash, hash } from 'node:crypto';
+import { microsOfSync } from './micro.ts';
 
 export interface Floors {
   /** One core's rate over large pieces. */
@@ -10,36 +11,21 @@ export interface Floors {
   readonly signatureMicros: number;
 }
 
-/** CPU microseconds of one call, over about `ms` of them. */
-export function cpuMicros(run: () => unknown, ms = 300): number {
-  const until = performance.now() + ms / 3;
-  while (performance.now() < until) run();
-  const from = process.cpuUsage();
-  const end = performance.now() + ms;
-  let count = 0;
-  while (performance.now() < end) {
-    for (let i = 0; i < 16; i++) run();
-    count += 16;
-  }
-  const { user, system } = process.cpuUsage(from);
-  return (user + system) / count;
-}
-
 const mib = 2 ** 20;
 
 export function measureFloors(): Floors {
   const large = Buffer.alloc(mib, 7);
   const small = Buffer.alloc(4096, 7);
   const text = 'x'.repeat(300);
-  const rate = (name: string): number => 1e6 / cpuMicros(() => createHash(name).update(large).digest());
+  const rate = (name: string): number => 1e6 / microsOfSync(() => createHash(name).update(large).digest());
   return {
     md5MiBPerSecond: rate('md5'),
     sha256MiBPerSecond: rate('sha256'),
-    hashSmallBodyMicros: cpuMicros(() => {
+    hashSmallBodyMicros: microsOfSync(() => {
       hash('md5', small, 'hex');
       hash('sha256', small, 'hex');
     }),
-    signatureMicros: cpuMicros(() => {
+    signatureMicros: microsOfSync(() => {
       for (let i = 0; i < 3; i++) hash('sha256', text, 'hex');
     }),
   };

@@ -7,6 +7,16 @@ export const bench = {
   region: 'us-east-1',
 } as const;
 
+/** The same as the gateway is told it. */
+export const benchCredential = {
+  accessKey: bench.accessKey,
+  secretKey: bench.secretKey,
+  owner: 'bench',
+  displayName: 'bench',
+  root: true,
+  operator: false,
+} as const;
+
 const hmac = (key: Uint8Array | string, text: string): Buffer =>
   createHmac('sha256', key).update(text).digest();
 const hmacHex = (key: Uint8Array, text: string): string =>

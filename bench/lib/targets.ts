@@ -5,7 +5,7 @@ import net, { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Connection } from './connection.ts';
-import { bench } from './sign.ts';
+import { bench, benchCredential } from './sign.ts';
 import { installVersitygw } from './versitygw.ts';
 
 export interface Running {
@@ -30,15 +30,7 @@ export interface StartOptions {
 
 const host = '127.0.0.1';
 const cli = fileURLToPath(new URL('../../src/runtime/cli.ts', import.meta.url));
-const credentials = JSON.stringify([
-  {
-    accessKey: bench.accessKey,
-    secretKey: bench.secretKey,
-    owner: 'bench',
-    displayName: 'bench',
-    root: true,
-  },
-]);
+const credentials = JSON.stringify([benchCredential]);
 
 const sluice = (env: Readonly<Record<string, string>>) => async (options: StartOptions) => {
   const directory = mkdtempSync(join(options.directory, 'sluice-'));

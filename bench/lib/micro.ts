@@ -1,0 +1,44 @@
+/** Measures small pieces of work by the CPU time of this thread. */
+
+export interface Piece {
+  readonly name: string;
+  /** CPU microseconds of one go. */
+  readonly micros: number;
+  /** What it could not be cheaper than, and what that costs. */
+  readonly floor?: { readonly name: string; readonly micros: number };
+}
+
+const cpu = (): number => {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+};
+
+/** CPU microseconds of one call, warmed up first. */
+export async function microsOf(run: () => unknown, { ms = 400, batch = 16 } = {}): Promise<number> {
+  for (const until = performance.now() + ms; performance.now() < until; )
+    await Promise.all(times(batch, run));
+  const from = cpu();
+  let count = 0;
+  for (const until = performance.now() + ms; performance.now() < until; count += batch) {
+    await Promise.all(times(batch, run));
+  }
+  return (cpu() - from) / count;
+}
+
+const times = (count: number, run: () => unknown): unknown[] => Array.from({ length: count }, run);
+
+/** The same for work that never waits. */
+export function microsOfSync(run: () => unknown, ms = 300): number {
+  runFor(run, ms);
+  const from = cpu();
+  const count = runFor(run, ms);
+  return (cpu() - from) / count;
+}
+
+function runFor(run: () => unknown, ms: number): number {
+  let count = 0;
+  for (const until = performance.now() + ms; performance.now() < until; count += 16) {
+    for (let i = 0; i < 16; i++) run();
+  }
+  return count;
+}
