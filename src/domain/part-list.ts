@@ -74,7 +74,7 @@ function choose(
   const elements = { PartNumber: part.number, ETag: part.etag };
   if (found === undefined || found.etag !== part.etag) throw fail('InvalidPart', { elements });
   for (const [algorithm, value] of Object.entries(part.checksums)) {
-    if (found.checksum?.algorithm === algorithm && found.checksum.value !== value) {
+    if (found.checksum?.algorithm !== algorithm || found.checksum.value !== value) {
       throw fail('InvalidPart', {
         message: `The ${algorithm} of part ${part.number} is not the one it was uploaded with.`,
         elements,
@@ -119,8 +119,13 @@ function objectChecksum(
   { chosen, claims }: { readonly chosen: readonly Chosen[]; readonly claims: ObjectClaims },
 ): Checksum | undefined {
   const algorithm = session.checksumAlgorithm ?? chosen[0]?.stored.checksum?.algorithm;
-  if (algorithm === undefined || chosen.some(({ stored }) => stored.checksum?.algorithm !== algorithm))
-    return undefined;
+  if (algorithm === undefined || chosen.some(({ stored }) => stored.checksum?.algorithm !== algorithm)) {
+    if (claims.checksum === undefined) return undefined;
+    throw fail(
+      'InvalidRequest',
+      'The parts carry no checksums that the one of the object could follow from.',
+    );
+  }
   const type = session.checksumType ?? defaultChecksumType(algorithm);
   if (claims.checksumType !== undefined && claims.checksumType !== type) {
     throw fail(
@@ -140,7 +145,13 @@ function objectChecksum(
           hashNames[algorithm],
           parts.map((part) => part.digest),
         );
-  const claimed = claims.checksum?.algorithm === algorithm ? claims.checksum.value : undefined;
+  if (claims.checksum !== undefined && claims.checksum.algorithm !== algorithm) {
+    throw fail(
+      'InvalidRequest',
+      `The parts were uploaded with ${algorithm}, but the checksum given is a ${claims.checksum.algorithm}.`,
+    );
+  }
+  const claimed = claims.checksum?.value;
   if (claimed !== undefined && claimed !== value && claimed !== value.replace(/-\d+$/, '')) {
     throw fail('BadDigest', `The ${algorithm} you specified did not match the calculated checksum.`);
   }

@@ -83,10 +83,11 @@ function claimsOf(call: BucketCall): ObjectClaims {
     });
   }
   const rawType = header(call, 'checksum-type')?.toUpperCase();
-  const checksumType = rawType === 'FULL_OBJECT' || rawType === 'COMPOSITE' ? rawType : undefined;
+  if (rawType !== undefined && rawType !== 'FULL_OBJECT' && rawType !== 'COMPOSITE')
+    throw fail('InvalidRequest', `Value for the checksum-type header is invalid: "${rawType}".`);
   return defined({
     size: rawSize === undefined ? undefined : Number(rawSize),
     checksum: claimedChecksum(call),
-    checksumType,
+    checksumType: rawType,
   });
 }

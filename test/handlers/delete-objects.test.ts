@@ -1,0 +1,117 @@
+/** DeleteObjects: each key on its own, partial success preserved (spec "DeleteObjects"). */
+import { describe, expect, test } from 'vitest';
+import { backends, openGateway } from '../support/gateway.ts';
+import { deletion, setVersioning } from '../support/gateway-bodies.ts';
+
+describe.each(backends)('on %s', (backend) => {
+  test('deletes what is there, and says so also of what is not', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    await client.put('/bucket');
+    for (const key of ['a', 'b', 'c']) await client.put(`/bucket/${key}`, { body: 'x' });
+    const done = await client.post('/bucket?delete', { body: deletion(['a', 'none', 'c', 'a']) });
+    expect([done.status, done.all('Key')]).toEqual([200, ['a', 'none', 'c', 'a']]);
+    expect([done.all('Error'), done.all('DeleteMarker')]).toEqual([[], []]);
+    expect((await client.get('/bucket')).all('Key')).toEqual(['b']);
+    expect(await world.usage('bucket')).toEqual({ bytes: 1, objects: 1 });
+    await world.gc();
+    expect(await world.stored()).toHaveLength(1);
+  });
+
+  test('with Quiet tells only what failed', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    await client.put('/bucket');
+    for (const key of ['a', 'b']) await client.put(`/bucket/${key}`, { body: 'x' });
+    const done = await client.post('/bucket?delete', {
+      body: deletion(['a', '<Key>b</Key><ETag>"wrong"</ETag>', '<Key>c</Key><VersionId>x</VersionId>'], true),
+    });
+    expect([done.status, done.all('Deleted'), done.all('Code')]).toEqual([
+      200,
+      [],
+      ['PreconditionFailed', 'InvalidArgument'],
+    ]);
+    expect(done.all('Key')).toEqual(['b', 'c']);
+    expect(done.all('Message').every((text) => text !== '')).toBe(true);
+    expect((await client.get('/bucket')).all('Key')).toEqual(['b']);
+  });
+
+  test('lays markers and removes versions in a versioned bucket', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    await client.put('/bucket');
+    await setVersioning(client, 'bucket', 'Enabled');
+    const id = (await client.put('/bucket/a', { body: 'x' })).header('*-version-id') ?? '';
+    const laid = await client.post('/bucket?delete', { body: deletion(['a']) });
+    const marker = laid.one('DeleteMarkerVersionId') ?? '';
+    expect([laid.one('DeleteMarker'), marker.length]).toEqual(['true', 32]);
+    const body = deletion([
+      `<Key>a</Key><VersionId>${marker}</VersionId>`,
+      `<Key>a</Key><VersionId>${id}</VersionId>`,
+    ]);
+    const removed = await client.post('/bucket?delete', { body });
+    expect(removed.all('VersionId')).toEqual([marker, id]);
+    expect(removed.all('DeleteMarkerVersionId')).toEqual([marker]);
+    expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([]);
+  });
+});
+
+test('takes 1 to 1000 keys', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  const keys = Array.from({ length: 1001 }, (_, i) => `k${i}`);
+  for (const key of keys) await client.put(`/bucket/${key}`, { body: 'x' });
+  for (const body of [deletion(keys), deletion([])]) {
+    const refused = await client.post('/bucket?delete', { body });
+    expect([refused.status, refused.code]).toEqual([400, 'MalformedXML']);
+  }
+  expect((await client.get('/bucket?list-type=2&max-keys=0')).one('KeyCount')).toBe('0');
+  expect((await world.usage('bucket')).objects).toBe(1001);
+  const done = await client.post('/bucket?delete', { body: deletion(keys.slice(0, 1000)) });
+  expect(done.all('Deleted')).toHaveLength(1000);
+  expect((await client.get('/bucket')).all('Key')).toEqual(['k1000']);
+});
+
+test('a body that is not what it should be deletes nothing', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'x' });
+  const bodies = [
+    '',
+    'key',
+    '<Delete>',
+    '<Other/>',
+    '<Delete><Object><Key>key</Key><Key>b</Key></Object></Delete>',
+    '<Delete><Object><Key>key</Key><Condition>if</Condition></Object></Delete>',
+    '<!DOCTYPE d [<!ENTITY k "key">]><Delete><Object><Key>&k;</Key></Object></Delete>',
+    '<Delete><Object><VersionId>null</VersionId></Object></Delete>',
+    `<Delete><Object><Key>key</Key></Object>${'<x>'.repeat(10_000)}`,
+  ];
+  for (const body of bodies) {
+    const refused = await client.post('/bucket?delete', { body });
+    expect(
+      [refused.status, ['MalformedXML', 'MissingRequestBodyError'].includes(refused.code)],
+      body.slice(0, 60),
+    ).toEqual([400, true]);
+  }
+  const huge = await client.post('/bucket?delete', {
+    body: `<Delete>${' '.repeat(5 * 1024 * 1024)}</Delete>`,
+  });
+  expect([huge.status, huge.code]).toEqual([400, 'MaxMessageLengthExceeded']);
+  expect((await client.get('/bucket/key')).text).toBe('x');
+  expect((await world.bob.post('/bucket?delete', { body: deletion(['key']) })).status).toBe(403);
+  expect((await world.anonymous.post('/bucket?delete', { body: deletion(['key']) })).status).toBe(403);
+});
+
+test('1000 keys of the greatest length fit, half of them escaped', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  const keys = Array.from(
+    { length: 1000 },
+    (_, i) => `${'&amp;'.repeat(510)}${'k'.repeat(510)}${String(i).padStart(4, '0')}`,
+  );
+  const done = await world.client.post('/bucket?delete', { body: deletion(keys, true) });
+  expect([done.status, done.code]).toEqual([200, '']);
+});
