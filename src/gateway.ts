@@ -19,7 +19,7 @@ import { type BucketCall, type Call, header, hoistedHeaders, needsBucket } from 
 import { assertKey } from './handlers/key.ts';
 import { handlers } from './handlers/table.ts';
 import { type AddressRules, localPath, splitAddress, virtualBucket } from './protocol/address.ts';
-import { amz, type Dialect, store } from './protocol/dialect.ts';
+import { amz, type Dialect, shownDialect, store } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { describeOperation, type OperationName } from './protocol/operations.ts';
 import { behindProxies } from './protocol/peer.ts';
@@ -84,6 +84,8 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     reply = await run(pipeline, { incoming, query, trace });
   } catch (cause) {
     const refusal = refusalOf(ctx, cause, { incoming, trace });
+    // Refused before its caller was known: it is answered as it spoke.
+    trace.dialect ??= shownDialect([...wire.headers.names(), ...query.split('&')]);
     code = refusal.code;
     const { requestId, format } = trace;
     reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });

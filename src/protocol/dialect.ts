@@ -41,6 +41,15 @@ export const amz: Dialect = dialect('amz', 'x-amz-', 'X-Amz-', 'aws4', 'AWS4');
 export const store: Dialect = dialect('store', 'x-store-', 'X-Store-', 'store4', 'STORE4');
 export const dialects: readonly Dialect[] = [amz, store];
 
+/** The one dialect that names of headers and query parameters show; undefined where they show none or both. */
+export function shownDialect(names: Iterable<string>): Dialect | undefined {
+  const shown = new Set<Dialect>();
+  for (const name of names) {
+    for (const each of dialects) if (name.toLowerCase().startsWith(each.headerPrefix)) shown.add(each);
+  }
+  return shown.size === 1 ? [...shown][0] : undefined;
+}
+
 /** Payload declarations that both dialects share. */
 export const unsignedPayload = 'UNSIGNED-PAYLOAD';
 export const streamingUnsignedTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';

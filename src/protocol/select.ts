@@ -1,5 +1,6 @@
 /** Chooses the operation of a request from the table (spec "What the service does" 6.6). */
 import { fail } from '../errors/refusal.ts';
+import { dialects } from './dialect.ts';
 import {
   type Operation,
   type OperationName,
@@ -64,7 +65,8 @@ export function ties(): readonly (readonly [OperationName, OperationName])[] {
 
 /**
  * @param hasHeader tells whether the request carries a header of its dialect, by bare name
- * @throws NotImplemented for a sub-resource that no matching row accounts for, else MethodNotAllowed
+ * @throws NotImplemented for a sub-resource that no matching row accounts for, and at a bucket's writes for
+ *   any name: what it means is not known, and CreateBucket or DeleteBucket it is not; else MethodNotAllowed
  */
 export function select(
   method: string,
@@ -72,15 +74,21 @@ export function select(
   query: Query,
   hasHeader: (bareName: string) => boolean,
 ): OperationName {
+  const isBucketWrite = scope === 'bucket' && method !== 'GET' && method !== 'HEAD';
   const found = table.get(`${method} ${scope}`)?.find((row) => matches(row, query, hasHeader));
   for (const [name] of query.pairs) {
-    if (subResources.has(name) && !found?.known.has(name)) {
+    if (!found?.known.has(name) && (subResources.has(name) || (isBucketWrite && !isFree(name)))) {
       throw fail('NotImplemented', `${method} with ?${name} is not implemented at ${scope} scope`);
     }
   }
   if (found === undefined) throw fail('MethodNotAllowed', `${method} is not a method of this ${scope}`);
   return found.name;
 }
+
+/** Parameters that sign a request or name its operation, and mean nothing more. */
+const isFree = (name: string): boolean =>
+  signing.has(name) || dialects.some(({ headerPrefix }) => name.toLowerCase().startsWith(headerPrefix));
+const signing = new Set(['AWSAccessKeyId', 'Signature', 'Expires', 'x-id']);
 
 const matches = (row: Row, query: Query, hasHeader: (name: string) => boolean): boolean =>
   row.query.every(({ name, value }) => (value === undefined ? query.has(name) : query.get(name) === value)) &&

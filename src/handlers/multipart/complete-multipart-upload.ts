@@ -9,6 +9,7 @@ import {
   completeMultipartUpload,
   completeMultipartUploadResult,
 } from '../../protocol/schemas/multipart.ts';
+import { splitTarget } from '../../protocol/wire.ts';
 import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { claimedChecksum } from '../claims.ts';
 import { checksumFieldsOf } from '../object/checksum-fields.ts';
@@ -46,8 +47,9 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
   );
 };
 
-const locationOf = ({ wire, bucketName, key }: BucketCall): string =>
-  `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}/${bucketName}/${encodeURI(key)}`;
+/** Where the client knows the object: by the host and the path that it used. */
+const locationOf = ({ wire }: BucketCall): string =>
+  `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}${splitTarget(wire.target).path}`;
 
 function partsOf({ body }: BucketCall): ListedPart[] {
   if (body.length === 0) throw fail('MissingRequestBodyError');
