@@ -1,0 +1,209 @@
+/**
+ * The whole gateway over memory stores on a virtual clock, in as many "processes" as a test wants, each of
+ * which can be killed at any call of a port, down to single chunks and single reads of a scan; and an oracle
+ * that reads every row without the domain's help.
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import { staticCredentials } from '../../src/auth/credentials.ts';
+import { chunked } from '../../src/backends/data/chunked.ts';
+import { memoryChunks } from '../../src/backends/data/memory.ts';
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { configWith } from '../../src/config.ts';
+import type { Context } from '../../src/context.ts';
+import { runFsck } from '../../src/domain/fsck.ts';
+import { sweep } from '../../src/domain/sweep.ts';
+import { createGateway } from '../../src/gateway.ts';
+import { backlog } from '../../src/metadata/queues.ts';
+import { manifests, objects, uploads } from '../../src/metadata/tables.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import type { Extent } from '../../src/ports/object-bytes.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { type Kill, storedExtents } from '../support/domain-world.ts';
+import { faulty } from '../support/faulty.ts';
+import { type RequestSpec, signer, toRequest } from '../support/sign.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+const intentTtlMs = 60_000;
+const graceMs = 10 * 60_000;
+/** A bucket that a dead DeleteBucket left closed opens again after half a minute. */
+const reopenedMs = 31_000;
+const forever = new Promise<never>(() => {});
+const never = new AbortController().signal;
+const keys = { accessKey: 'KEY', secretKey: 'secret' };
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+export type FrontDoor = ReturnType<typeof frontDoor>;
+export type Process = ReturnType<FrontDoor['process']>;
+
+export function frontDoor() {
+  const clock = virtualClock();
+  const seen = { buckets: new Set<string>(), uploads: new Set<string>(), manifests: new Set<string>() };
+  const metadata = remembering(memoryStore({ clock, random: systemRandom(), intentTtlMs }), seen);
+  const chunks = memoryChunks();
+  const settings = {
+    SVC_BUCKET_SHARDS: '4',
+    SVC_GC_GRACE: `${graceMs}ms`,
+    SVC_INTENT_TTL: `${intentTtlMs}ms`,
+  };
+  const common = {
+    clock,
+    random: systemRandom(),
+    config: configWith(settings),
+    hasher: nodeHasher(),
+    telemetry: silentTelemetry,
+    credentials: staticCredentials([{ ...keys, owner: 'o', displayName: 'o', root: true, operator: false }]),
+  };
+  const ctx: Context = { ...common, metadata, bytes: chunked({ default: chunks }) };
+  const signing = signer({ ...keys, now: () => clock.now() });
+
+  return {
+    ...ctx,
+    clock,
+    metadata,
+    /**
+     * A process that dies at a call: from then on nothing that it does has an effect or an end.
+     * @param delay how many turns of the event loop each of its calls waits, so that processes interleave
+     */
+    process(kill?: Kill, delay?: () => number) {
+      const life: Life & { hasDied(): boolean } = {
+        calls: 0,
+        delay,
+        hasDied: () => kill !== undefined && life.calls >= kill.call,
+      };
+      const mine: Context = {
+        ...common,
+        metadata: mortal(metadata, life, kill),
+        bytes: chunked({ default: mortal(chunks, life, kill) }),
+      };
+      const gateway = createGateway(mine);
+      return {
+        ctx: mine,
+        hasDied: life.hasDied,
+        async send(spec: RequestSpec): Promise<Answer> {
+          const response = await gateway.fetch(toRequest(signing.request(spec)));
+          return { status: response.status, headers: response.headers, text: await response.text() };
+        },
+      };
+    },
+    /** Lets the intents of the dead lapse, sweeps, and collects until nothing is queued. */
+    async cleanUp() {
+      await clock.advance(intentTtlMs + reopenedMs);
+      await sweep(ctx, never);
+      const unit = collectGarbage(ctx);
+      for (let round = 0; round < 50 && (await backlog(metadata, 'gc')) > 0; round += 1) {
+        await clock.advance(graceMs + 1);
+        await unit(never);
+      }
+    },
+    /** Everything that is wrong once all has been cleaned up. */
+    async faults(): Promise<string[]> {
+      const faults: string[] = [];
+      const owned = await ownedExtents(metadata, seen, faults);
+      const stored = await storedExtents(ctx);
+      for (const id of stored) if (!owned.includes(id)) faults.push(`leaked: ${id}`);
+      for (const id of owned) if (!stored.includes(id)) faults.push(`lost: ${id}`);
+      if ((await metadata.abandoned()).length > 0) faults.push('an intent is left');
+      if ((await backlog(metadata, 'gc')) > 0) faults.push('something is still queued');
+      await runFsck(ctx, ({ kind, detail, key }) => void faults.push(`fsck: ${kind} ${key} ${detail}`));
+      return faults;
+    },
+  };
+}
+
+interface Life {
+  calls: number;
+  readonly delay: (() => number) | undefined;
+}
+
+async function later(turns: number, act: () => unknown): Promise<unknown> {
+  for (let each = 0; each < turns; each += 1) await turn();
+  return act();
+}
+
+function mortal<Port extends object>(port: Port, life: Life, kill: Kill | undefined): Port {
+  const lives = (act: () => unknown): unknown => {
+    const call = ++life.calls;
+    if (kill === undefined || call < kill.call) return later(life.delay?.() ?? 0, act);
+    // It takes effect, but its caller does not live to hear of it.
+    if (call === kill.call && kill.when === 'after') void act();
+    return forever;
+  };
+  /** What is read step by step dies at any of its steps. */
+  async function* reading(from: AsyncIterable<unknown>): AsyncGenerator<unknown> {
+    await lives(async () => {});
+    yield* from;
+  }
+  return new Proxy(port, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return (...given: unknown[]) => {
+        const act = (): unknown => value.apply(target, given);
+        if (name === 'scan') return mortal(act() as object, life, kill);
+        if (name === 'seek') return act();
+        return name === 'read' || name === 'list' ? reading(act() as AsyncIterable<unknown>) : lives(act);
+      };
+    },
+  });
+}
+
+interface Seen {
+  readonly buckets: Set<string>;
+  readonly uploads: Set<string>;
+  readonly manifests: Set<string>;
+}
+
+/** Notes every partition that is ever written, so that the oracle can look into all of them. */
+function remembering<Store extends MetadataStore>(metadata: Store, seen: Seen): Store {
+  const note = (at: { readonly table: { readonly name: string }; readonly in: object }): void => {
+    const { bucketId, uploadId, id } = at.in as { bucketId?: string; uploadId?: string; id?: string };
+    if (at.table.name === objects.name) seen.buckets.add(bucketId ?? '');
+    if (at.table.name === uploads.name) seen.uploads.add(uploadId ?? '');
+    if (at.table.name === manifests.name) seen.manifests.add(id ?? '');
+  };
+  const commit: MetadataStore['commit'] = (at, changes, options) => {
+    note(at);
+    return metadata.commit(at, changes, options);
+  };
+  const apply: MetadataStore['apply'] = (changes) => {
+    for (const { at } of changes) note(at);
+    return metadata.apply(changes);
+  };
+  return faulty<MetadataStore>(metadata, { commit, apply }) as Store;
+}
+
+async function ownedExtents(metadata: MetadataStore, seen: Seen, faults: string[]): Promise<string[]> {
+  const owned: Extent[] = [];
+  const manifestIds = new Set<string>();
+  for (const bucketId of seen.buckets) {
+    const rows = await metadata.scan({ table: objects, in: { bucketId } }).next(100_000);
+    for (const { row } of rows) {
+      const { manifest } = row;
+      if ('extents' in manifest) owned.push(...manifest.extents);
+      else if ('parts' in manifest) owned.push(...manifest.parts.map((part) => part.extent));
+      else manifestIds.add(manifest.manifestId);
+    }
+  }
+  for (const id of seen.manifests) {
+    const rows = await metadata.scan({ table: manifests, in: { id } }).next(100_000);
+    if (rows.length > 0 && !manifestIds.has(id)) faults.push(`manifest ${id} is nobody's`);
+    owned.push(...rows.flatMap(({ row }) => row.parts.map((part) => part.extent)));
+  }
+  for (const uploadId of seen.uploads) {
+    const [first, ...parts] = await metadata.scan({ table: uploads, in: { uploadId } }).next(100_000);
+    const state = first?.row.session?.state;
+    if (state === 'completing') faults.push(`upload ${uploadId} is still completing`);
+    if (state === 'uploading')
+      owned.push(...parts.flatMap(({ row }) => (row.stored ? [row.stored.extent] : [])));
+    else if (parts.length > 0) faults.push(`upload ${uploadId} is ${state} and has ${parts.length} parts`);
+  }
+  return owned.filter(({ size }) => size > 0).map(({ id }) => id);
+}
