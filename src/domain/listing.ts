@@ -28,7 +28,8 @@ export interface Page<Row> {
  * prefixes costs a seek each and not a page each.
  */
 const firstRead = 16;
-const readMax = 1000;
+/** A full page, and one row that tells whether it is the last. */
+const readMax = 1001;
 
 /**
  * One page. A common prefix counts as one entry. The rows under it that were read along with it are passed
@@ -52,7 +53,7 @@ export async function readPage<Row>(
       entries.push(under === undefined ? { row } : { commonPrefix: under });
     }
     if (under === undefined) {
-      count = Math.min(count * 2, readMax);
+      count = Math.min(count * 2, limit + 1 - entries.length, readMax);
       continue;
     }
     const beyond = prefixEnd(under);

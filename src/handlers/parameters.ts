@@ -47,7 +47,10 @@ const encoder = new TextEncoder();
 
 /** Drops what is undefined, so that optional properties are absent and not undefined. */
 export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
+  const kept: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
+  for (const name of Object.keys(fields) as (keyof T)[]) {
+    const value = fields[name];
+    if (value !== undefined) kept[name] = value as Exclude<T[keyof T], undefined>;
+  }
+  return kept;
 }
