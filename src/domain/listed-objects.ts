@@ -70,13 +70,16 @@ class Ahead {
   readonly #cursor: Cursor<typeof objects>;
   #rows: readonly ObjectRow[] = [];
   #at = 0;
+  /** A space without rows, the usual history, is asked once and not for every row of the other. */
+  #isExhausted = false;
   constructor(cursor: Cursor<typeof objects>) {
     this.#cursor = cursor;
   }
   async peek(count: number): Promise<ObjectRow | undefined> {
-    if (this.#at >= this.#rows.length) {
+    if (this.#at >= this.#rows.length && !this.#isExhausted) {
       this.#rows = (await this.#cursor.next(count)).map(({ row }) => row);
       this.#at = 0;
+      this.#isExhausted = this.#rows.length === 0;
     }
     return this.#rows[this.#at];
   }
