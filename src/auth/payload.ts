@@ -1,4 +1,5 @@
 /** The body as its sender declared it: hashed, unsigned, or in chunks (spec "Authentication" 2.3 and 4). */
+import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } from '../protocol/dialect.ts';
@@ -76,31 +77,33 @@ const nothing: AsyncIterable<Uint8Array> = { [Symbol.asyncIterator]: () => nothi
 const nothingLeft: AsyncIterator<Uint8Array> = { next: async () => ({ done: true, value: undefined }) };
 
 /** Not every runtime holds a body to its Content-Length. */
-async function* counted(
-  body: AsyncIterable<Uint8Array>,
-  told: number | undefined,
-): AsyncGenerator<Uint8Array> {
+function counted(body: AsyncIterable<Uint8Array>, told: number | undefined): AsyncIterable<Uint8Array> {
+  if (told === undefined) return body;
   let received = 0;
-  for await (const piece of body) {
-    received += piece.length;
-    if (told !== undefined && received > told) throw fail('IncompleteBody');
-    yield piece;
-  }
-  if (told !== undefined && received < told) throw fail('IncompleteBody');
+  return watched(body, {
+    see(piece) {
+      received += piece.length;
+      if (received > told) throw fail('IncompleteBody');
+    },
+    end() {
+      if (received < told) throw fail('IncompleteBody');
+    },
+  });
 }
 
-async function* hashed(
+function hashed(
   hasher: Hasher,
   body: AsyncIterable<Uint8Array>,
   expected: string,
-): AsyncGenerator<Uint8Array> {
+): AsyncIterable<Uint8Array> {
   const hash = hasher.create('sha256');
-  for await (const piece of body) {
-    hash.update(piece);
-    yield piece;
-  }
-  const computed = toHex(hash.digest());
-  if (computed !== expected) throw wrongHash(expected, computed);
+  return watched(body, {
+    see: (piece) => hash.update(piece),
+    end() {
+      const computed = toHex(hash.digest());
+      if (computed !== expected) throw wrongHash(expected, computed);
+    },
+  });
 }
 
 const wrongHash = (client: string, computed: string) =>

@@ -2,6 +2,7 @@
 import { fail } from '../errors/refusal.ts';
 import type { Checksum } from '../metadata/tables.ts';
 import type { Hash, Hasher, HashName } from '../ports/hasher.ts';
+import { watched } from './watched.ts';
 
 export type ChecksumAlgorithm = Checksum['algorithm'];
 
@@ -54,16 +55,15 @@ export function digesting(
   const md5 = ctx.hasher.create('md5');
   const sum = claims.checksum && ctx.hasher.create(hashNames[claims.checksum.algorithm]);
   let size = 0;
-  async function* flow(): AsyncGenerator<Uint8Array> {
-    for await (const piece of source) {
+  const content = watched(source, {
+    see(piece) {
       size += piece.length;
       if (size > sizeMax) throw fail('EntityTooLarge', { elements: { MaxSizeAllowed: sizeMax } });
       md5.update(piece);
       sum?.update(piece);
-      yield piece;
-    }
-  }
-  return { content: flow(), finish: () => settle(claims, { md5, sum, size }) };
+    },
+  });
+  return { content, finish: () => settle(claims, { md5, sum, size }) };
 }
 
 function settle(

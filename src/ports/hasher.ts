@@ -5,6 +5,7 @@
 export type HashName = 'md5' | 'sha1' | 'sha256' | 'crc32' | 'crc32c' | 'crc64nvme';
 
 export interface Hash {
+  /** The array is to stay as it is until the next call. */
   update(bytes: Uint8Array): void;
   /** Big-endian for the CRCs, as the protocol sends them. Call once. */
   digest(): Uint8Array;

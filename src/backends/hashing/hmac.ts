@@ -31,7 +31,7 @@ function pad(key: Uint8Array, byte: number): void {
 }
 
 /** A digest as text of octets is cheaper to get than a Buffer of its own. */
-function octets(binary: string): Uint8Array {
+export function octets(binary: string): Uint8Array {
   const bytes = new Uint8Array(binary.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
   return bytes;

@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib';
 import nodeRs from '@node-rs/crc32';
 import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
 import { bigEndian, hash32, hashCrc64 } from './crc.ts';
-import { hmac } from './hmac.ts';
+import { hmac, octets } from './hmac.ts';
 
 /** Continues a CRC32C (0 to begin with), at 13 GB/s: what the stored blocks are checked with. */
 export const crc32c: (bytes: Uint8Array, before?: number) => number = nodeRs.crc32c;
@@ -18,13 +18,19 @@ const makers: Readonly<Record<HashName, () => Hash>> = {
   crc64nvme: hashCrc64,
 };
 
+/** Most contents are one array, which a one-shot hash takes for less: so the first one is kept until there is a second. */
 function incremental(name: string): Hash {
-  const hash = createHash(name);
+  let first: Uint8Array | undefined;
+  let hash: ReturnType<typeof createHash> | undefined;
   return {
     update: (bytes) => {
-      hash.update(bytes);
+      if (hash === undefined && first === undefined) first = bytes;
+      else {
+        hash ??= createHash(name).update(first as Uint8Array);
+        hash.update(bytes);
+      }
     },
-    digest: () => hash.digest(),
+    digest: () => hash?.digest() ?? octets(hashOnce(name, first ?? '', 'binary')),
   };
 }
 
