@@ -66,6 +66,8 @@ export interface GatewayWorld extends AsyncDisposable {
   /** Nobody, showing no dialect. */
   readonly anonymous: Client;
   as(options?: ClientOptions): Client;
+  /** One unit of gc. */
+  collect(): Promise<void>;
   /** Runs gc until nothing is due. */
   gc(): Promise<void>;
   sweep(): Promise<void>;
@@ -117,7 +119,7 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
   };
 }
 
-function background(context: Context): Pick<GatewayWorld, 'gc' | 'sweep'> {
+function background(context: Context): Pick<GatewayWorld, 'collect' | 'gc' | 'sweep'> {
   const unit = collectGarbage(context);
   const isDue = async (): Promise<boolean> => {
     const now = await context.metadata.now();
@@ -127,6 +129,9 @@ function background(context: Context): Pick<GatewayWorld, 'gc' | 'sweep'> {
     return false;
   };
   return {
+    async collect() {
+      await unit(never);
+    },
     async gc() {
       for (let round = 0; round < 200 && (await isDue()); round += 1) await unit(never);
       if (await isDue()) throw new Error('gc does not come to an end');
