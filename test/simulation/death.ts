@@ -1,7 +1,11 @@
 /** Waiting for a simulated process that may have been killed: one that was hangs forever, and is left there. */
+import { setImmediate as turn } from 'node:timers/promises';
 import type { DomainWorld } from '../support/domain-world.ts';
 
 type Mortal = Pick<ReturnType<DomainWorld['process']>, 'hasDied'>;
+
+/** More than the longest write of these tests takes. */
+const effectTurns = 60;
 
 /** Runs as far as the process lives. */
 export async function untilDeath(process: Mortal, work: Promise<unknown>): Promise<void> {
@@ -10,10 +14,10 @@ export async function untilDeath(process: Mortal, work: Promise<unknown>): Promi
     isOver = true;
   };
   const settled = work.then(over, over);
-  for (let turn = 0; turn < 10_000 && !isOver && !process.hasDied(); turn += 1) {
-    await new Promise((resolve) => setImmediate(resolve));
+  for (let turns = 0; turns < 10_000 && !isOver && !process.hasDied(); turns += 1) {
+    await turn();
   }
   if (isOver) await settled;
-  // A killed call that takes effect does so now.
-  else await new Promise((resolve) => setTimeout(resolve, 1));
+  // A killed call that takes effect does so now, however busy the machine is: turns are counted, not time.
+  else for (let each = 0; each < effectTurns; each += 1) await turn();
 }

@@ -241,22 +241,12 @@ const someBody = fc.oneof(
 );
 const step = fc.record({
   kind: fc.constantFrom(
-    ...([
-      'put',
-      'put',
-      'put',
-      'copy',
-      'delete',
-      'delete-version',
-      'part',
-      'part',
-      'complete',
-      'abort',
-    ] as const),
-    ...(['flip', 'delete-bucket', 'delete-objects'] as const),
+    ...(['put', 'put', 'put', 'put', 'copy', 'copy', 'delete', 'delete-version', 'delete-version'] as const),
+    ...(['part', 'part', 'part', 'complete', 'complete', 'abort', 'flip', 'delete-objects'] as const),
+    'delete-bucket' as const,
   ),
-  key: fc.constantFrom('a', 'b', 'c'),
-  other: fc.constantFrom('a', 'b', 'c'),
+  key: fc.constantFrom('a', 'b'),
+  other: fc.constantFrom('a', 'b'),
   nth: fc.nat(7),
   body: someBody,
   kill: fc.option(
@@ -310,9 +300,11 @@ async function requestOf(client: Process, memory: Memory, each: Step): Promise<R
   const { uploadId, etags } = upload;
   if (kind === 'part')
     return { method: 'PUT', path: to, query: { uploadId, partNumber: String((nth % 3) + 1) }, body };
-  if (nth > 5) memory.uploads.delete(key);
+  if (nth > 4) memory.uploads.delete(key);
   if (kind === 'abort') return { method: 'DELETE', path: to, query: { uploadId } };
-  return completeSpec({ bucket: 'bucket', key, uploadId }, [etags.get(1) ?? '"none"']);
+  const [number, etag] = [...etags][0] ?? [1, '"none"'];
+  const list = `<CompleteMultipartUpload><Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag></Part></CompleteMultipartUpload>`;
+  return { method: 'POST', path: to, query: { uploadId }, body: list };
 }
 
 function remember(memory: Memory, each: Step, spec: RequestSpec, answer: Answer): void {
@@ -347,7 +339,7 @@ test(
   'any history of requests, some of them at once and some cut short, loses and leaks nothing',
   async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 25 }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 40, size: 'max' }), async (steps) => {
         const world = frontDoor();
         const living = world.process();
         const memory: Memory = { versions: [], uploads: new Map() };
