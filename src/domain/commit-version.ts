@@ -30,8 +30,8 @@ export interface KeyChange {
   readonly then?: readonly SideChange[];
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
-  /** Called with the version that won when a commit lost: a value ends the change there. */
-  lost?(winner: ObjectRow, bucket: BucketRow): boolean;
+  /** Asked about the row that stands where a commit was refused: `true` ends the change there. */
+  lost?(winner: ObjectRow, state: KeyState): boolean;
 }
 
 export type KeyOutcome =
@@ -66,7 +66,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     if (outcome.because === 'abandoned')
       throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
     if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
-    else if (outcome.current !== undefined && change.lost?.(outcome.current.row, bucket)) {
+    else if (outcome.current !== undefined && change.lost?.(outcome.current.row, state)) {
       return { done: 'lost', winner: outcome.current.row };
     }
   }

@@ -103,7 +103,9 @@ export async function commitObject(
         version: version ?? drawVersion(ctx, head?.row.version),
       });
     },
-    lost: (winner, now) => now.versioning === '' && !isConditional(conditions) && !winner.marker,
+    // Another version won, not a change to the one that we meant to replace.
+    lost: (winner, { bucket: now, head }) =>
+      now.versioning === '' && !isConditional(conditions) && winner.version !== head?.row.version,
   });
   if (outcome.done === 'lost') return { row: outcome.winner, won: false };
   if (outcome.done === 'nothing' || outcome.plan.fresh === undefined)

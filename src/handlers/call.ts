@@ -3,6 +3,7 @@ import type { Identity, Payload } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
+import { headerText } from '../protocol/header-text.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
@@ -72,7 +73,7 @@ export function headersUnder(call: Named, prefix: string): [string, string][] {
 const none: ReadonlyMap<string, string> = new Map();
 /** Of the signature itself, or about a body that nobody knew when the URL was signed. */
 const notHoisted =
-  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-.*)$/;
+  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-(crc32|crc32c|crc64nvme|sha1|sha256))$/;
 
 /** Presigners move headers into the query, where the signature covers them: they count as headers (public API). */
 export function hoistedHeaders(query: Query, dialect: Dialect | undefined): ReadonlyMap<string, string> {
@@ -81,7 +82,7 @@ export function hoistedHeaders(query: Query, dialect: Dialect | undefined): Read
     const lower = name.toLowerCase();
     const isHeader =
       lower.startsWith(dialect.headerPrefix) && !notHoisted.test(lower.slice(dialect.headerPrefix.length));
-    return isHeader ? [[lower, value] as const] : [];
+    return isHeader ? [[lower, headerText(lower, value)] as const] : [];
   });
   return found.length === 0 ? none : new Map(found);
 }

@@ -44,6 +44,7 @@ function refuseOtherAlgorithm({ checksumAlgorithm }: UploadSession, { claims }: 
 
 export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, call) => {
   const { requestId, signal } = call;
+  refuseUnbuilt(call);
   const name = uploadNameOf(call);
   const part = partNumberOf(call);
   const found = await openUploading(ctx, name);

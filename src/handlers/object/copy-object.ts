@@ -3,7 +3,7 @@ import { readObject, shownVersion } from '../../domain/read-object.ts';
 import { contentMax } from '../../domain/store-bytes.ts';
 import { writeObject } from '../../domain/write-object.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
+import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
 import { copyObjectResult } from '../../protocol/schemas/copy.ts';
 import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { algorithmOf } from '../claims.ts';
@@ -11,7 +11,7 @@ import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { checksumFieldsOf } from './checksum-fields.ts';
 import { writeConditions } from './conditions.ts';
-import { openCopySource } from './copy-source.ts';
+import { type CopySource, openCopySource } from './copy-source.ts';
 import { objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 
@@ -29,7 +29,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
     metadata: directive(call, 'metadata-directive'),
     tagging: directive(call, 'tagging-directive'),
   };
-  refuseNoChange(call, source.bucket.id, row, directives.metadata);
+  refuseNoChange(call, source, directives);
   const algorithm =
     algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
   const written = await writeObject(
@@ -64,6 +64,10 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
 async function* empty(): AsyncGenerator<Uint8Array> {}
 
 type Directive = 'COPY' | 'REPLACE';
+interface Directives {
+  readonly metadata: Directive;
+  readonly tagging: Directive;
+}
 
 function directive(call: BucketCall, name: string): Directive {
   const raw = header(call, name);
@@ -75,11 +79,7 @@ function directive(call: BucketCall, name: string): Directive {
   });
 }
 
-function copiedHeaders(
-  given: ObjectHeaders,
-  source: ObjectHeaders,
-  directives: { readonly metadata: Directive; readonly tagging: Directive },
-): ObjectHeaders {
+function copiedHeaders(given: ObjectHeaders, source: ObjectHeaders, directives: Directives): ObjectHeaders {
   const described = directives.metadata === 'REPLACE' ? given : source;
   // A redirect is never copied: it is the new object's own (public API).
   const { 'website-redirect-location': _, ...kept } = described.system ?? {};
@@ -94,13 +94,14 @@ function copiedHeaders(
   });
 }
 
-/** A copy onto itself must change something (public API). */
-function refuseNoChange(call: BucketCall, sourceBucketId: string, row: ObjectRow, metadata: Directive): void {
-  const isSelf = sourceBucketId === call.bucket.id && row.key === call.key;
-  if (!isSelf || metadata === 'REPLACE') return;
-  const isCurrent = row.slot === '~';
-  const changes = ['storage-class', 'website-redirect-location', 'tagging-directive'];
-  if (!isCurrent || changes.some((name) => header(call, name) !== undefined)) return;
+/** A copy of the current version onto itself must change something (public API). */
+function refuseNoChange(call: BucketCall, source: CopySource, directives: Directives): void {
+  const { row } = source;
+  const isSelf = source.bucket.id === call.bucket.id && row.key === call.key && row.slot === headSlot;
+  const changes = ['storage-class', 'website-redirect-location'].some(
+    (name) => header(call, name) !== undefined,
+  );
+  if (!isSelf || changes || directives.metadata === 'REPLACE' || directives.tagging === 'REPLACE') return;
   throw fail(
     'InvalidRequest',
     "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.",

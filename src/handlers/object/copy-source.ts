@@ -24,7 +24,9 @@ export function parseCopySource(raw: string): {
   readonly versionId?: string;
 } {
   const at = raw.indexOf('?versionId=');
-  const path = percentDecode(at < 0 ? raw : raw.slice(0, at)).replace(/^\//, '');
+  // The public service decodes this header like a form: a plus is a space.
+  const encoded = (at < 0 ? raw : raw.slice(0, at)).replaceAll('+', ' ');
+  const path = percentDecode(encoded).replace(/^\//, '');
   const slash = path.indexOf('/');
   if (slash <= 0 || slash === path.length - 1) {
     throw fail('InvalidArgument', {

@@ -13,6 +13,7 @@ import { type BucketCall, type HandlerOf, header } from '../call.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { checksumFieldsOf, partChecksumFields } from './checksum-fields.ts';
 import { readConditions } from './conditions.ts';
+import { notModified } from './not-modified.ts';
 import { versionHeader } from './object-headers.ts';
 
 const attributes = ['ETag', 'Checksum', 'ObjectParts', 'StorageClass', 'ObjectSize'] as const;
@@ -22,7 +23,7 @@ const partsMax = 1000;
 export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, call) => {
   const wanted = wantedOf(call);
   const row = await findObject(ctx, call.bucket, { key: call.key, versionId: call.query.get('versionId') });
-  if (checkRead(readConditions(call), row) === 'not-modified') throw fail('PreconditionFailed');
+  if (checkRead(readConditions(call), row) === 'not-modified') return notModified(call, row);
   const { ChecksumType, ...checksum } = checksumFieldsOf(row.checksum);
   const result: GetObjectAttributesResponse = {
     ...(wanted.has('ETag') ? { ETag: row.etag } : {}),

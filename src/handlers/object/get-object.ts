@@ -8,9 +8,9 @@ import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Reply, ReplyBody } from '../../protocol/reply.ts';
 import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { dateOf } from '../parameters.ts';
-import { emptyReply } from '../xml-reply.ts';
 import { readConditions } from './conditions.ts';
-import { checksumHeaders, describeObject, quoted, versionHeader } from './object-headers.ts';
+import { notModified } from './not-modified.ts';
+import { checksumHeaders, describeObject, quoted } from './object-headers.ts';
 import { parseRange } from './range.ts';
 
 /** Contents up to this size are read before the reply begins: one write, and an error can still be told. */
@@ -23,11 +23,7 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
   const { bucket, key, query } = call;
   const row = await findObject(ctx, bucket, { key, versionId: query.get('versionId') });
   if (checkRead(readConditions(call), row) === 'not-modified') {
-    const headers: HeaderPair[] = [
-      ['ETag', quoted(row.etag)],
-      ['Last-Modified', new Date(row.modified).toUTCString()],
-    ];
-    return emptyReply(304, [...headers, ...versionHeader(call, row)]);
+    return notModified(call, row);
   }
   const { slice, headers } = await choose(ctx, call, row);
   const whole = { start: 0, end: row.size - 1 };

@@ -2,6 +2,7 @@
 import { shownVersion } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
+import { headerText } from '../../protocol/header-text.ts';
 import { type Call, type HeaderPair, header, headersUnder } from '../call.ts';
 import { defined, utf8Length } from '../parameters.ts';
 import { tagsOf } from './tagging-header.ts';
@@ -69,6 +70,9 @@ const refusedHeaders = [
   'grant-write-acp',
   'grant-full-control',
   'write-offset-bytes',
+  'copy-source-server-side-encryption-customer-algorithm',
+  'copy-source-server-side-encryption-customer-key',
+  'copy-source-server-side-encryption-customer-key-md5',
 ] as const;
 
 export function refuseUnbuilt(call: Call): void {
@@ -114,7 +118,8 @@ function contentEncodingOf({ wire }: Call): string | undefined {
 function userMetadataOf(call: Call): Record<string, string> {
   const user = Object.fromEntries(headersUnder(call, 'meta-'));
   const size = Object.entries(user).reduce(
-    (sum, [name, value]) => sum + utf8Length(name) + utf8Length(value),
+    // Header values are bytes, a character each.
+    (sum, [name, value]) => sum + name.length + value.length,
     0,
   );
   if (size > userMetadataMax) {
@@ -163,21 +168,10 @@ function overridesOf(call: Call): Record<string, string> {
         'Request specific response headers cannot be used for anonymous GET requests.',
       );
     }
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
-    if (/[\0-\x08\x0a-\x1f\x7f]/.test(value)) {
-      throw fail('InvalidArgument', {
-        message: `${parameter} holds a control character`,
-        elements: { ArgumentName: parameter },
-      });
-    }
-    values[name] = byteString(value);
+    values[name] = headerText(parameter, value);
   }
   return values;
 }
-
-/** Header values are bytes: a text travels as its UTF-8. Stored ones are bytes already, as they came. */
-const byteString = (text: string): string =>
-  Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join('');
 
 /** A version id is shown wherever a version exists; an unversioned bucket has none (design §7.18). */
 export function versionHeader(
