@@ -1,0 +1,104 @@
+/** boto3 with its default settings: each law is one step of boto3-client.py in a process of its own. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { installed } from './installed.ts';
+import {
+  keyCount,
+  largeBytes,
+  mib,
+  region,
+  type SampleFile,
+  startWorld,
+  type World,
+  wideKeys,
+} from './world.ts';
+
+let world: World;
+let python: string;
+let large: SampleFile;
+
+beforeAll(async () => {
+  python = installed('python');
+  world = await startWorld(({ url, user }) => ({
+    ENDPOINT: url,
+    AWS_ACCESS_KEY_ID: user.accessKey,
+    AWS_SECRET_ACCESS_KEY: user.secretKey,
+    AWS_DEFAULT_REGION: region,
+  }));
+  large = world.file('large.bin', largeBytes);
+});
+afterAll(() => world?.stop());
+
+const step = async (name: string, ...args: string[]): Promise<unknown> =>
+  JSON.parse(await world.run(python, join(import.meta.dirname, 'boto3-client.py'), name, ...args));
+
+test('a bucket that was made is there and is listed', async () => {
+  expect(await step('make')).toEqual(['boto-bucket']);
+});
+
+test('a small object keeps its bytes, metadata and the checksum that the client chose', async () => {
+  expect(await step('small')).toEqual({
+    etag: '"5d41402abc4b2a76b9719d911017c592"',
+    crc32: 'NhCmhg==',
+    body: 'hello',
+    type: 'text/plain',
+    metadata: { colour: 'blue' },
+  });
+});
+
+test('100 MiB go up in 13 parts and come back as they went', async () => {
+  const { etag, ...rest } = (await step('large', large.path)) as { etag: string };
+  expect(etag).toMatch(/-13"$/);
+  expect(rest).toEqual({ size: largeBytes, sha: large.sha });
+});
+
+test('2,500 keys are listed in order, each once, by both listings', async () => {
+  writeFileSync(world.path('keys.json'), JSON.stringify(wideKeys()));
+  expect(await step('wide', world.path('keys.json'))).toEqual({ v1: wideKeys(), v2: wideKeys() });
+});
+
+test('a range brings its bytes alone', async () => {
+  expect(await step('byte_range')).toEqual({
+    body: large.bytes.subarray(5 * mib, 5 * mib + 10).toString('hex'),
+    range: `bytes ${5 * mib}-${5 * mib + 9}/${largeBytes}`,
+  });
+});
+
+test('the URLs that it presigns put and get, those of version 2 and those of version 4', async () => {
+  const told = { body: 'by url', type: 'text/x-chosen' };
+  expect(await step('presign')).toEqual({
+    'us-east-1': { ...told, version: 2 },
+    'eu-central-1': { ...told, version: 4 },
+  });
+});
+
+test('names that need every kind of escape are put, got, copied, listed and deleted', async () => {
+  expect(await step('names')).toEqual({ listed: true, deleted: true });
+});
+
+test('copies keep bytes and metadata, in one request and by parts', async () => {
+  expect(await step('copy')).toEqual({ metadata: { colour: 'blue' }, type: 'text/plain', sha: large.sha });
+});
+
+test('errors carry their codes', async () => {
+  expect(await step('errors')).toEqual([
+    ['NoSuchKey', 404],
+    ['NoSuchBucket', 404],
+    ['PreconditionFailed', 412],
+    ['BucketNotEmpty', 409],
+  ]);
+});
+
+test('versions and delete markers are listed and deleted, and their bucket with them', async () => {
+  // boto3 sorts markers behind versions, whatever the order they came in.
+  expect(await step('versions')).toEqual([
+    ['key', false, 3],
+    ['key', false, 3],
+    ['key', true, null],
+  ]);
+});
+
+test('what is deleted a thousand at a time is gone, and the empty bucket is removed', async () => {
+  expect(await step('remove')).toEqual({ count: keyCount + 6, errors: [], buckets: [] });
+});

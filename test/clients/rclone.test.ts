@@ -1,0 +1,106 @@
+/** rclone with its default settings, once told nothing of the provider and once told that it is `Other`. */
+import { writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { installed } from './installed.ts';
+import {
+  largeBytes,
+  mib,
+  region,
+  type SampleFile,
+  sha,
+  shaOfFile,
+  startWorld,
+  type World,
+  wideDirectory,
+  wideKeys,
+} from './world.ts';
+
+let world: World;
+let large: SampleFile;
+let small: SampleFile;
+let program: string;
+
+beforeAll(async () => {
+  program = installed('rclone');
+  world = await startWorld(({ home }) => ({ RCLONE_CONFIG: `${home}/rclone.conf` }));
+  const { url, user } = world;
+  const remote = (name: string, ...more: string[]): string =>
+    [
+      `[${name}]`,
+      'type = s3',
+      `endpoint = ${url}`,
+      `region = ${region}`,
+      `access_key_id = ${user.accessKey}`,
+      `secret_access_key = ${user.secretKey}`,
+      ...more,
+    ].join('\n');
+  writeFileSync(world.path('rclone.conf'), `${remote('plain')}\n${remote('other', 'provider = Other')}\n`);
+  large = world.file('large.bin', largeBytes);
+  small = world.file('small é+.bin', 4_096);
+});
+afterAll(() => world?.stop());
+
+const rclone = (...args: string[]): Promise<string> => world.run(program, ...args);
+
+describe.each(['plain', 'other'])('the remote %s', (name) => {
+  const bucket = `${name}:rclone-${name}`;
+
+  test('a bucket that was made is listed', async () => {
+    await rclone('mkdir', bucket);
+    expect(await rclone('lsd', `${name}:`)).toContain(`rclone-${name}`);
+  });
+
+  test('a small object comes back as it went', async () => {
+    await rclone('copy', small.path, bucket);
+    await rclone('copyto', `${bucket}/small é+.bin`, world.path(`small-${name}`));
+    expect(await shaOfFile(world.path(`small-${name}`))).toBe(small.sha);
+  });
+
+  // Up to 200 MiB it sends a file whole; what it reads from a pipe goes in parts.
+  test('100 MiB come back as they went, and 12 MiB from a pipe as well', async () => {
+    await rclone('copy', large.path, bucket);
+    expect(await rclone('size', '--json', `${bucket}/large.bin`)).toContain(`"bytes":${largeBytes}`);
+    await rclone('copyto', `${bucket}/large.bin`, world.path(`large-${name}`));
+    expect(await shaOfFile(world.path(`large-${name}`))).toBe(large.sha);
+    const pipe = `head -c ${12 * mib} '${large.path}' | '${program}' rcat '${bucket}/piped'`;
+    await world.run('sh', '-c', pipe);
+    await rclone('copyto', `${bucket}/piped`, world.path(`piped-${name}`));
+    expect(await shaOfFile(world.path(`piped-${name}`))).toBe(sha(large.bytes.subarray(0, 12 * mib)));
+  });
+
+  test('a range brings its bytes alone', async () => {
+    await rclone('copyto', world.path('rclone.conf'), `${bucket}/text`);
+    expect(await rclone('cat', '--offset', '8', '--count', '4', `${bucket}/text`)).toBe('type');
+  });
+
+  // It makes no URL that puts.
+  test('a URL that it presigns gets', async () => {
+    const url = (await rclone('link', '--expire', '10m', `${bucket}/small é+.bin`)).trim();
+    const answer = await fetch(url);
+    expect(answer.status).toBe(200);
+    expect(sha(await answer.bytes())).toBe(small.sha);
+  });
+
+  test('a copy within the remote has the bytes of its source', async () => {
+    await rclone('copyto', `${bucket}/large.bin`, `${bucket}/copied`);
+    await rclone('copyto', `${bucket}/copied`, world.path(`copied-${name}`));
+    expect(await shaOfFile(world.path(`copied-${name}`))).toBe(large.sha);
+  });
+});
+
+test('2,500 files are copied and listed, and the check finds no difference', async () => {
+  const tree = wideDirectory(world);
+  await rclone('copy', '--transfers', '16', tree, 'other:rclone-other/tree');
+  const listed = await rclone('lsf', '--recursive', '--files-only', 'other:rclone-other/tree');
+  expect(listed.trim().split('\n').toSorted()).toEqual(wideKeys());
+  await rclone('check', tree, 'other:rclone-other/tree');
+  writeFileSync(`${tree}/${wideKeys()[7]}`, 'changed');
+  const { code, stderr } = await world.attempt(program, 'check', tree, 'other:rclone-other/tree');
+  expect(code).not.toBe(0);
+  expect(stderr).toContain('1 differences found');
+});
+
+test('what is purged is gone, and the bucket with it', async () => {
+  for (const bucket of ['plain:rclone-plain', 'other:rclone-other']) await rclone('purge', bucket);
+  expect(await rclone('lsd', 'plain:')).toBe('');
+});

@@ -1,0 +1,117 @@
+/** s3cmd with its default settings, but for the endpoint; it has no HTTPS here, as nothing has. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sender } from '../runtimes/client.ts';
+import { installed } from './installed.ts';
+import { seedWide } from './seed.ts';
+import {
+  keyCount,
+  largeBytes,
+  region,
+  type SampleFile,
+  sha,
+  shaOfFile,
+  startWorld,
+  type World,
+  wideKeys,
+} from './world.ts';
+
+const bucket = 's3cmd-bucket';
+let world: World;
+let large: SampleFile;
+let program: string;
+
+beforeAll(async () => {
+  program = installed('s3cmd');
+  world = await startWorld(() => ({}));
+  const { host, user } = world;
+  const lines = [
+    '[default]',
+    `access_key = ${user.accessKey}`,
+    `secret_key = ${user.secretKey}`,
+    `bucket_location = ${region}`,
+    `host_base = ${host}`,
+    // Without %(bucket)s in it, the bucket stands in the path.
+    `host_bucket = ${host}`,
+    'use_https = False',
+  ];
+  writeFileSync(world.path('.s3cfg'), lines.join('\n'));
+  large = world.file('large.bin', largeBytes);
+  await s3cmd('mb', `s3://${bucket}`);
+});
+afterAll(() => world?.stop());
+
+const s3cmd = (...args: string[]): Promise<string> => world.run(program, ...args);
+
+test('a bucket that was made is listed', async () => {
+  expect(await s3cmd('ls')).toContain(`s3://${bucket}`);
+  expect(await s3cmd('info', `s3://${bucket}`)).toContain(`Location:  ${region}`);
+});
+
+test('a small object comes back as it went', async () => {
+  const small = world.file('small.bin', 4_096);
+  await s3cmd('put', small.path, `s3://${bucket}/small é+.bin`);
+  await s3cmd('get', `s3://${bucket}/small é+.bin`, 'small.back');
+  expect(await shaOfFile(world.path('small.back'))).toBe(small.sha);
+});
+
+test('100 MiB go up in 7 parts and come back as they went', async () => {
+  await s3cmd('put', '--no-progress', large.path, `s3://${bucket}/large.bin`);
+  const { headers } = await sender({ url: world.url, ...world.user })('HEAD', `/${bucket}/large.bin`);
+  expect(headers['etag']).toMatch(/-7"$/);
+  await s3cmd('get', '--no-progress', `s3://${bucket}/large.bin`, 'large.back');
+  expect(await shaOfFile(world.path('large.back'))).toBe(large.sha);
+});
+
+// It says that it sent 0 bytes, because it asks the pipe for its size; what it sends is whole.
+test('what is piped in comes back', async () => {
+  await world.run('sh', '-c', `head -c 20000000 '${large.path}' | '${program}' put - s3://${bucket}/piped`);
+  await s3cmd('get', '--no-progress', `s3://${bucket}/piped`, 'piped.back');
+  expect(await shaOfFile(world.path('piped.back'))).toBe(sha(large.bytes.subarray(0, 20_000_000)));
+});
+
+test('a download that was cut goes on where it stopped, by a range', async () => {
+  writeFileSync(world.path('cut.back'), large.bytes.subarray(0, largeBytes / 2));
+  await s3cmd('get', '--continue', '--no-progress', `s3://${bucket}/large.bin`, 'cut.back');
+  expect(await shaOfFile(world.path('cut.back'))).toBe(large.sha);
+});
+
+test('2,500 keys are listed, each once', async () => {
+  await seedWide(world, bucket);
+  const lines = (await s3cmd('ls', '--recursive', `s3://${bucket}/wide/`)).trim().split('\n');
+  expect(lines.map((line) => line.slice(line.indexOf('s3://')))).toEqual(
+    wideKeys().map((key) => `s3://${bucket}/${key}`),
+  );
+});
+
+test('a tree is synchronised once', async () => {
+  for (const name of ['one', 'two']) world.file(join('sync', name), 100);
+  const first = await s3cmd('sync', `${world.path('sync')}/`, `s3://${bucket}/sync/`);
+  expect(first.match(/^upload:/gm)).toHaveLength(2);
+  expect(await s3cmd('sync', `${world.path('sync')}/`, `s3://${bucket}/sync/`)).not.toContain('upload:');
+});
+
+// It makes no URL that puts, and `signurl` knows no other version.
+test('a signed URL gets; it is of version 2', async () => {
+  const url = (await s3cmd('signurl', `s3://${bucket}/small é+.bin`, '+600')).trim();
+  expect(url).toContain('AWSAccessKeyId=');
+  const answer = await fetch(url);
+  expect(answer.status).toBe(200);
+  expect(sha(await answer.bytes())).toBe(sha(readFileSync(world.path('small.bin'))));
+});
+
+test('a copy and a move keep the bytes', async () => {
+  await s3cmd('cp', `s3://${bucket}/small é+.bin`, `s3://${bucket}/copy`);
+  await s3cmd('mv', `s3://${bucket}/copy`, `s3://${bucket}/moved`);
+  await s3cmd('get', `s3://${bucket}/moved`, 'moved.back');
+  expect(await shaOfFile(world.path('moved.back'))).toBe(sha(readFileSync(world.path('small.bin'))));
+  expect(await s3cmd('ls', `s3://${bucket}/copy`)).toBe('');
+});
+
+test('a tree is deleted by the thousand, and the empty bucket is removed', async () => {
+  const told = await s3cmd('del', '--recursive', '--force', `s3://${bucket}/`);
+  expect(told.match(/^delete:/gm)?.length).toBeGreaterThan(keyCount);
+  await s3cmd('rb', `s3://${bucket}`);
+  expect(await s3cmd('ls')).toBe('');
+});

@@ -1,0 +1,120 @@
+/** What every client's suite shares: a server, a home directory of its own, files to send, a program to run. */
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startServer, type TestCredential, type TestServer } from '../support/server.ts';
+
+export const mib = 1024 * 1024;
+export const largeBytes = 100 * mib;
+export const region = 'us-east-1';
+/** More than two pages of 1,000. */
+export const keyCount = 2_500;
+/** A program that hangs is ended, and its test fails. */
+const runMs = 120_000;
+/** The name of a key in the wide listing; the space and the letters beyond ASCII must survive every encoding. */
+export const wideKey = (index: number): string => `wide/k ${String(index).padStart(4, '0')} é+&.txt`;
+
+export interface Ran {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface World {
+  readonly server: TestServer;
+  readonly url: string;
+  readonly host: string;
+  readonly user: TestCredential;
+  /** Empty at first; the client's HOME, and where its files lie. */
+  readonly home: string;
+  /** Runs a program to its end and tells how it ended. */
+  attempt(program: string, ...args: string[]): Promise<Ran>;
+  /** Runs a program that must succeed, and returns what it printed. */
+  run(program: string, ...args: string[]): Promise<string>;
+  /** A new file of random bytes; with its hash. */
+  file(name: string, size: number): SampleFile;
+  path(name: string): string;
+  stop(): Promise<void>;
+}
+
+export interface SampleFile {
+  readonly path: string;
+  readonly size: number;
+  readonly sha: string;
+  readonly bytes: Buffer;
+}
+
+/** The user's keys are in the environment that the programs get, beside what `env` adds. */
+export async function startWorld(
+  env: (world: Pick<World, 'url' | 'host' | 'user' | 'home'>) => Record<string, string>,
+): Promise<World> {
+  const server = await startServer({ env: { SVC_PROCESSES: '2' } });
+  const home = mkdtempSync(join(tmpdir(), 'sluice-client-'));
+  const { url } = server;
+  const base = { url, host: new URL(url).host, user: server.credentials.alice, home };
+  const environment = { PATH: process.env['PATH'] ?? '', HOME: home, LC_ALL: 'C.UTF-8', ...env(base) };
+  const path = (name: string): string => join(home, name);
+  const attempt = (program: string, ...args: string[]): Promise<Ran> =>
+    runProgram(program, args, { env: environment, cwd: home });
+  return {
+    ...base,
+    server,
+    path,
+    attempt,
+    run: async (program, ...args) => {
+      const { code, stdout, stderr } = await attempt(program, ...args);
+      if (code === 0) return stdout;
+      throw new Error(
+        `${[program, ...args].join(' ')} ended with ${code}\n${stdout}\n${stderr}\n${server.log().slice(-4_000)}`,
+      );
+    },
+    file: (name, size) => {
+      const bytes = randomBytes(size);
+      mkdirSync(join(path(name), '..'), { recursive: true });
+      writeFileSync(path(name), bytes);
+      return { path: path(name), size, sha: sha(bytes), bytes };
+    },
+    stop: async () => {
+      await server.stop();
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+function runProgram(
+  program: string,
+  args: readonly string[],
+  options: { env: Record<string, string>; cwd: string },
+): Promise<Ran> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], timeout: runMs });
+    const stdout: Buffer[] = [];
+    const stderr: Buffer[] = [];
+    child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
+    child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
+    child.on('error', reject);
+    child.on('close', (code) =>
+      resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() }),
+    );
+  });
+}
+
+export const sha = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+export async function shaOfFile(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}
+
+/** A directory of 2,500 small files, named as the wide listing's keys. */
+export function wideDirectory(world: Pick<World, 'path'>): string {
+  const root = world.path('tree');
+  mkdirSync(join(root, 'wide'), { recursive: true });
+  for (let index = 0; index < keyCount; index++) writeFileSync(join(root, wideKey(index)), `body ${index}\n`);
+  return root;
+}
+
+export const wideKeys = (): string[] => Array.from({ length: keyCount }, (_, index) => wideKey(index));
