@@ -112,7 +112,7 @@ export function everyVersion(
   }
   const [live, history] = [new Ahead(cursors[0]), new Ahead(cursors[1])];
   let resumed: { readonly key: string; readonly version: string } | undefined =
-    start !== undefined && 'version' in start ? start : undefined;
+    start !== undefined && 'version' in start && start.key.startsWith(prefix) ? start : undefined;
   return {
     async next(count) {
       const rows: ObjectRow[] = [];

@@ -9,8 +9,6 @@ export interface Address {
   readonly bucket: string;
   /** '' at service and bucket scope. */
   readonly key: string;
-  /** Whether the bucket came from the host name. */
-  readonly isVirtualHost: boolean;
 }
 
 export interface AddressRules {
@@ -40,14 +38,14 @@ export function localPath(path: string, { basePath }: AddressRules): string | un
  * @param path local and raw, beginning with a slash
  */
 export function splitAddress(path: string, virtual: string | undefined): Address {
-  if (virtual !== undefined) return addressOf(virtual, percentDecode(path.slice(1)), true);
+  if (virtual !== undefined) return addressOf(virtual, percentDecode(path.slice(1)));
   const slash = path.indexOf('/', 1);
-  if (slash < 0) return addressOf(percentDecode(path.slice(1)), '', false);
-  return addressOf(percentDecode(path.slice(1, slash)), percentDecode(path.slice(slash + 1)), false);
+  if (slash < 0) return addressOf(percentDecode(path.slice(1)), '');
+  return addressOf(percentDecode(path.slice(1, slash)), percentDecode(path.slice(slash + 1)));
 }
 
-function addressOf(bucket: string, key: string, isVirtualHost: boolean): Address {
+function addressOf(bucket: string, key: string): Address {
   if (bucket === '' && key !== '') throw fail('InvalidURI', 'The path names a key but no bucket.');
   const scope = bucket === '' ? 'service' : key === '' ? 'bucket' : 'object';
-  return { scope, bucket, key, isVirtualHost };
+  return { scope, bucket, key };
 }

@@ -38,7 +38,7 @@ export function renderRefusal(
   const wait = details.retryAfter ?? retryAfter;
   const headers: HeaderPair[] = Object.entries(details.headers ?? {});
   if (wait !== undefined) headers.push(['Retry-After', String(wait)]);
-  if (isHead || status === 304) return { status, headers };
+  if (isHead) return { status, headers };
   const text = details.message ?? message;
   if (format === 'json') {
     const body = JSON.stringify({ code, message: text, requestId });

@@ -122,12 +122,13 @@ test('a version-id marker needs a key marker, and the form of one', async () => 
   expect((await world.client.get('/bucket?versions&key-marker=k&version-id-marker=null')).status).toBe(200);
 });
 
-it('a marker outside the prefix brings nothing in from there', async () => {
+test('a marker outside the prefix brings nothing in from there', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   for (const key of ['a1', 'zzz']) await world.client.put(`/bucket/${key}`, { body: key });
   const newest = 'f'.repeat(32);
-  const list = async (query: string) => (await world.client.get(`/bucket?versions&${query}&version-id-marker=${newest}`)).all('Key');
+  const list = async (query: string) =>
+    (await world.client.get(`/bucket?versions&${query}&version-id-marker=${newest}`)).all('Key');
   expect(await list('prefix=a&key-marker=zzz')).toEqual([]);
   expect(await list('prefix=z&key-marker=a1')).toEqual(['zzz']);
 });

@@ -1,10 +1,12 @@
 /** The tables agree with themselves and with what stands beside them. */
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { errorCodes } from '../../src/errors/codes.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';
 import { operationNames, operations } from '../../src/protocol/operations.ts';
 import { ties } from '../../src/protocol/select.ts';
+import { sourceFiles } from './source-files.ts';
 
 test('no two rows of the operation table answer one request', () => {
   expect(ties()).toEqual([]);
@@ -20,6 +22,12 @@ test('error codes are listed once and have a sensible status', () => {
   expect(
     errorCodes.filter((code) => errorCatalogue[code].status < 300 || errorCatalogue[code].status > 599),
   ).toEqual([]);
+});
+
+test('every error code is thrown somewhere', () => {
+  const others = sourceFiles().filter((path) => !/errors\/codes\.ts$|protocol\/errors\.ts$/.test(path));
+  const source = others.map((path) => readFileSync(path, 'utf8')).join('\n');
+  expect(errorCodes.filter((code) => !source.includes(`'${code}'`))).toEqual([]);
 });
 
 test('key columns exist and table names are unique', () => {
