@@ -48,10 +48,10 @@ export const operations = {
 
   PutObject: { on: 'PUT object', streams: true },
   CopyObject: { on: 'PUT object +copy-source', action: 's3:PutObject' },
-  GetObject: { on: 'GET object', with: ['partNumber'] },
-  HeadObject: { on: 'HEAD object', action: 's3:GetObject', with: ['partNumber'] },
-  DeleteObject: { on: 'DELETE object' },
-  GetObjectAttributes: { on: 'GET object ?attributes' },
+  GetObject: { on: 'GET object', with: ['partNumber', 'versionId'] },
+  HeadObject: { on: 'HEAD object', action: 's3:GetObject', with: ['partNumber', 'versionId'] },
+  DeleteObject: { on: 'DELETE object', with: ['versionId'] },
+  GetObjectAttributes: { on: 'GET object ?attributes', with: ['versionId'] },
 
   CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject' },
   UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },
@@ -119,6 +119,7 @@ export const subResources: ReadonlySet<string> = new Set([
   'torrent',
   'uploadId',
   'uploads',
+  'versionId',
   'versioning',
   'versions',
   'website',

@@ -169,6 +169,9 @@ describe('a request that no row of the table knows', () => {
     }
     expect((await world.client.put('/bucket/key?partNumber=1', { body: 'new' })).status).toBe(501);
     expect((await world.client.put('/bucket/key?uploadId=x', { body: 'new' })).status).toBe(501);
+    // A version is made, never chosen.
+    expect((await world.client.put('/bucket/key?versionId=null', { body: 'new' })).status).toBe(501);
+    expect((await world.client.post('/bucket/key?uploads&versionId=null')).status).toBe(501);
     expect((await world.client.get('/bucket/key')).text).toBe('x');
   });
 

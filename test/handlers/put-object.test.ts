@@ -21,6 +21,26 @@ describe.each(backends)('PutObject on %s', (backend) => {
     },
   );
 
+  test('nothing at all can be put, in every framing', async () => {
+    await using world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    expect((await world.client.put('/bucket/key')).header('etag')).toBe(`"${md5('')}"`);
+    for (const payload of [
+      'signed',
+      'unsigned',
+      'streaming',
+      'streaming-trailer',
+      'unsigned-trailer',
+    ] as const) {
+      expect((await world.client.put('/bucket/key', { body: '', payload })).status, payload).toBe(200);
+      const got = await world.client.get('/bucket/key?versionId=null');
+      expect([got.status, got.bytes.length, got.header('*-version-id')]).toEqual([200, 0, undefined]);
+    }
+    await world.gc();
+    expect(await world.stored()).toEqual([]);
+    expect(await world.usage('bucket')).toEqual({ bytes: 0, objects: 1 });
+  });
+
   test('an overwrite leaves the new content alone', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
