@@ -7,17 +7,30 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
  */
 const queuedArraysMax = 4;
 
+/**
+ * Large arrays are given back as soon as their reader must be done with them. Left to the collector they
+ * force it to look through the whole heap for every 30 MiB of body, and each new one is cold memory.
+ */
+const returnedBytesMin = 16 * 1024;
+/**
+ * Readers may hold the last array while they ask for the next (`ObjectBytes.write`); one that passes views on, as the
+ * chunk decoder does, promises the same to its own reader. A large array always holds content, so three of them are
+ * enough for both, however many small ones come between.
+ */
+const lentArraysMax = 3;
+
 interface Waiter {
   resolve(result: IteratorResult<Uint8Array>): void;
   reject(error: unknown): void;
 }
 
-/** Single use. Its arrays are fresh and may be kept. */
+/** Single use. An array is valid until three large ones after it have been given out. */
 export class NodeBody implements AsyncIterableIterator<Uint8Array> {
   readonly #request: IncomingMessage;
   /** Set while the client still waits to be told `100 Continue`. */
   #continue: ServerResponse | undefined;
   readonly #queue: Uint8Array[] = [];
+  readonly #lent: ArrayBuffer[] = [];
   #waiter: Waiter | undefined;
   #state: 'unread' | 'flowing' | 'paused' | 'ended' | 'left' = 'unread';
   #failure: Error | undefined;
@@ -37,6 +50,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     const queued = this.#queue.shift();
     if (queued !== undefined) {
       if (this.#queue.length === 0 && this.#state === 'paused') this.#resume();
+      this.#lend(queued);
       return Promise.resolve({ value: queued, done: false });
     }
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
@@ -94,6 +108,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     const waiter = this.#waiter;
     if (waiter !== undefined) {
       this.#waiter = undefined;
+      this.#lend(chunk);
       waiter.resolve({ value: chunk, done: false });
       return;
     }
@@ -102,6 +117,14 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
       this.#state = 'paused';
       this.#request.pause();
     }
+  }
+
+  #lend({ buffer, byteLength }: Uint8Array): void {
+    // Only memory that no other array shares: what TLS decrypts comes in slices.
+    if (byteLength < returnedBytesMin || buffer.byteLength !== byteLength) return;
+    this.#lent.push(buffer as ArrayBuffer);
+    // Detached, its memory goes back at once.
+    if (this.#lent.length > lentArraysMax) this.#lent.shift()?.transfer(0);
   }
 
   #end(): void {
