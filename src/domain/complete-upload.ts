@@ -6,7 +6,7 @@ import {
   manifestSegmentParts,
   type UploadResult,
 } from '../metadata/tables.ts';
-import { replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
+import { findSession, replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
 import { queueUpload } from './garbage.ts';
@@ -54,6 +54,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
     });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
+    if (!won) await dropManifest(ctx, op, parts);
     const result = resultOf(completing, row);
     await finishCompleting(ctx, completing, result);
     await ctx.metadata.end(op);
@@ -61,6 +62,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   } catch (cause) {
     // The object may or may not be committed: the rows tell, and the sweep asks again if we cannot.
     await resolveCompleting(ctx, name.uploadId, op.id)
+      .then(() => dropUncommitted(ctx, op, completion))
       .then(() => ctx.metadata.end(op))
       .catch((fault: unknown) => {
         ctx.telemetry.log('WARN', 'a failed completion is left to the sweep', {
@@ -118,6 +120,17 @@ async function writeManifest(ctx: Ctx, op: Op, parts: readonly ManifestPart[]): 
     offset += part.extent.size;
   }
   return { manifestId: op.id, partCount: parts.length, offsets };
+}
+
+/** The rows of a manifest that no object took. */
+async function dropManifest(ctx: Ctx, op: Op, parts: readonly ListedPart[]): Promise<void> {
+  if (parts.length > inlinePartsMax) await clearManifest(ctx.metadata, op.id);
+}
+
+/** Somebody else may have settled the session while we still wrote rows; only a completed one has a use for them. */
+async function dropUncommitted(ctx: Ctx, op: Op, { name, parts }: Completion): Promise<void> {
+  const found = await findSession(ctx.metadata, name.uploadId);
+  if (found !== undefined && found.row.session.state !== 'completed') await dropManifest(ctx, op, parts);
 }
 
 const digestOf = (ctx: Ctx, parts: readonly ListedPart[]): string =>

@@ -1,15 +1,21 @@
 /** Multipart sessions that were cut short, met again late, or raced by DeleteBucket, leak nothing and never lie. */
 import { expect, test } from 'vitest';
 import { deleteBucket } from '../../src/domain/buckets.ts';
+import { completeUpload } from '../../src/domain/complete-upload.ts';
 import { runFsck } from '../../src/domain/fsck.ts';
+import type { ListedPart } from '../../src/domain/part-list.ts';
 import { readObject } from '../../src/domain/read-object.ts';
+import { settleUpload } from '../../src/domain/settle-upload.ts';
+import { writePart } from '../../src/domain/upload-part.ts';
+import { createUpload, openUploading } from '../../src/domain/upload-session.ts';
 import { findLiveHead } from '../../src/metadata/objects.ts';
-import { uploads } from '../../src/metadata/tables.ts';
+import { manifests, uploads } from '../../src/metadata/tables.ts';
 import { findSession, uploadsIn } from '../../src/metadata/uploads.ts';
 import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 import { untilDeath } from './death.ts';
 
+const signal = new AbortController().signal;
 const dayMs = 24 * 60 * 60_000;
 type Process = ReturnType<DomainWorld['process']>;
 
@@ -67,7 +73,6 @@ test('a session is cleared to its end although another collector clears it too a
     const world = await domainWorld();
     const { uploadId } = await openUpload(world.process(), 60);
     await world.process().abort('key', uploadId);
-    const { settleUpload } = await import('../../src/domain/settle-upload.ts');
     const mortal = world.process({ call, when: 'after' });
     const dying = untilDeath(mortal, settleUpload(mortal.ctx, uploadId));
     await settleUpload(world, uploadId);
@@ -144,7 +149,6 @@ test('a completion that DeleteBucket overtakes is refused and leaves nothing', a
     if (at.table.name === 'objects') await deleteBucket(world, 'bucket', 'request');
     return world.metadata.commit(at, changes, options);
   };
-  const { completeUpload } = await import('../../src/domain/complete-upload.ts');
   const overtaken = completeUpload(
     { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
     {
@@ -170,7 +174,6 @@ test('an upload is never opened in a bucket that is deleted meanwhile', async ()
     if (at.table.name === 'uploads') await deleteBucket(world, 'bucket', 'request').catch(() => {});
     return world.metadata.commit(at, changes, options);
   };
-  const { createUpload } = await import('../../src/domain/upload-session.ts');
   const late = createUpload(
     { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
     { bucket, key: 'key', storageClass: 'STANDARD', owner: 'o', initiator: 'o', headers: {}, requestId: 'r' },
@@ -178,3 +181,79 @@ test('an upload is never opened in a bucket that is deleted meanwhile', async ()
   await expect(late).rejects.toMatchObject({ code: 'NoSuchBucket' });
   expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10)).toEqual([]);
 });
+
+/** An upload of 40 parts, each said to be large enough for a manifest with rows of its own. */
+async function openLargeUpload(world: DomainWorld) {
+  const write: typeof world.bytes.write = async (source, options) => ({
+    ...(await world.bytes.write(source, options)),
+    size: 5 * 1024 * 1024,
+  });
+  const ctx = { ...world, bytes: faulty(world.bytes, { write }) };
+  const uploadId = await world.process().createUpload('key');
+  const name = { bucket: await world.bucket(), key: 'key', uploadId };
+  const parts: ListedPart[] = [];
+  for (let part = 1; part <= 40; part += 1) {
+    const source = (async function* () {
+      yield new Uint8Array(1);
+    })();
+    const content = { source, length: 1, claims: {} };
+    const given = { name, part, requestId: 'r', signal };
+    const stored = await writePart(ctx, await openUploading(ctx, name), given, content);
+    parts.push({ number: part, etag: stored.etag, checksums: {} });
+  }
+  return { name, parts, claims: {}, conditions: {}, requestId: 'r', signal };
+}
+
+const manifestRowsIn = async (world: DomainWorld, ids: ReadonlySet<string>): Promise<number> => {
+  let rows = 0;
+  for (const id of ids) rows += (await world.metadata.scan({ table: manifests, in: { id } }).next(10)).length;
+  return rows;
+};
+
+interface Rival {
+  readonly name: string;
+  /** The table that the completion is about to write when it happens. */
+  readonly when: 'manifests' | 'objects';
+  readonly act: (world: DomainWorld, uploadId: string) => Promise<unknown>;
+  readonly refusal?: object;
+}
+
+const rivals: readonly Rival[] = [
+  {
+    name: 'was given up by a collector',
+    when: 'manifests',
+    act: settleUpload,
+    refusal: { code: 'ServiceUnavailable' },
+  },
+  { name: 'lost to another write', when: 'objects', act: (world) => world.process().put('key', 'winner') },
+];
+
+for (const { name, when, act, refusal } of rivals) {
+  test(`a completion that ${name} leaves no manifest behind`, async () => {
+    const world = await domainWorld();
+    const completion = await openLargeUpload(world);
+    const ids = new Set<string>();
+    let acted = false;
+    const meanwhile = async (table: string): Promise<void> => {
+      if (table !== when || acted) return;
+      acted = true;
+      await act(world, completion.name.uploadId);
+    };
+    const apply: typeof world.metadata.apply = async (changes) => {
+      for (const { at } of changes)
+        if (at.table.name === manifests.name) ids.add((at.in as { id: string }).id);
+      await meanwhile('manifests');
+      return world.metadata.apply(changes);
+    };
+    const commit: typeof world.metadata.commit = async (at, changes, options) => {
+      await meanwhile(at.table.name);
+      return world.metadata.commit(at, changes, options);
+    };
+    const mine = { ...world, metadata: faulty(world.metadata, { apply, commit }) };
+    const completed = completeUpload(mine, completion);
+    if (refusal === undefined) await completed;
+    else await expect(completed).rejects.toMatchObject(refusal);
+    expect(ids.size).toBe(1);
+    expect(await manifestRowsIn(world, ids)).toBe(0);
+  });
+}
