@@ -87,13 +87,14 @@ export async function createBucket(ctx: Ctx, wanted: NewBucket): Promise<BucketR
  * do not keep a bucket: they are aborted (design §7.5).
  */
 export async function deleteBucket(ctx: Ctx, name: string, requestId: string): Promise<void> {
+  // A look before closing: trying to delete a bucket in use does not disturb its writers.
+  await assertEmpty(ctx, await openBucket(ctx, name));
   const closed = await closeBucket(ctx, name);
   const at = objectsOf(closed.row);
   // One further than the row says: a writer who read the closed row is fenced as well.
   await ctx.metadata.raiseFence(at, closed.row.generation + 1);
   try {
-    const [remains] = await ctx.metadata.scan(at).next(1);
-    if (remains !== undefined) throw fail('BucketNotEmpty', { elements: { BucketName: name } });
+    await assertEmpty(ctx, closed.row);
     await abortUploadsOf(ctx, closed.row, requestId);
   } catch (cause) {
     // Whatever keeps it, its writers need not wait until a dead deleter would be noticed.
@@ -103,6 +104,11 @@ export async function deleteBucket(ctx: Ctx, name: string, requestId: string): P
   }
   const outcome = await removeBucket(ctx.metadata, closed);
   if (!outcome.applied) throw fail('OperationAborted');
+}
+
+async function assertEmpty(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> {
+  const [remains] = await ctx.metadata.scan(objectsOf(bucket)).next(1);
+  if (remains !== undefined) throw fail('BucketNotEmpty', { elements: { BucketName: bucket.name } });
 }
 
 async function closeBucket(ctx: Ctx, name: string): Promise<Stored<BucketRow>> {

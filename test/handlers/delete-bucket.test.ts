@@ -95,6 +95,17 @@ describe.each(backends)('races on %s', (backend) => {
     expect(await world.stored()).toHaveLength(60);
   });
 
+  test('trying to delete a bucket in use disturbs none of its writers', async () => {
+    await using world = await openGateway({ backend, wrap: jittering(17) });
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/first', { body: 'content' });
+    const writers = Array.from({ length: 20 }, (_, i) => client.put(`/bucket/key${i}`, { body: 'content' }));
+    const deleters = Array.from({ length: 10 }, () => client.delete('/bucket'));
+    for (const reply of await Promise.all(deleters)) expect(reply.code).toBe('BucketNotEmpty');
+    for (const reply of await Promise.all(writers)) expect(reply.status).toBe(200);
+  });
+
   test('of an upload and a DeleteBucket nothing is left behind that nobody owns', async () => {
     await using world = await openGateway({ backend, wrap: jittering(11) });
     const { client } = world;
