@@ -96,7 +96,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     config,
     metadata: timedMetadata(metadata, measure),
     // The other half is what the process needs for itself and for readers.
-    bytes: timedBytes(chunked(stores, new WriteBudget(config.SVC_MEMORY_MAX / 2)), measure),
+    bytes: timedBytes(chunked(stores, new WriteBudget(config.SVC_MEMORY_MAX / 2, clock)), measure),
     clock,
     random,
     hasher,

@@ -7,6 +7,7 @@ import { WriteBudget } from '../../src/backends/data/write-budget.ts';
 import type { ChunkStore } from '../../src/ports/chunk-store.ts';
 import { chunkBytes } from '../../src/ports/object-bytes.ts';
 import { faulty } from '../support/faulty.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 const share = 512 * 1024;
 const owner = { bucketId: 'b', key: 'k' };
@@ -16,6 +17,17 @@ async function* sourceOf(size: number): AsyncGenerator<Uint8Array> {
     await turn();
     yield new Uint8Array(Math.min(left, 65_536));
   }
+}
+
+/** A client that sends some and then nothing, until it is told to go on. */
+function stalling(size: number): { readonly source: AsyncIterable<Uint8Array>; readonly goOn: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const source = async function* (): AsyncGenerator<Uint8Array> {
+    yield* sourceOf(size);
+    await promise;
+    yield* sourceOf(size);
+  };
+  return { source: source(), goOn: resolve };
 }
 
 /** Counts the writes that are in the store at once, and lingers in each. */
@@ -113,7 +125,7 @@ test('a write that fails or is given up, waiting or writing, gives its share bac
 
   const held = budget.take(share);
   const gone = new AbortController();
-  const waiting = chunked({ default: memory }, budget).write(sourceOf(10), {
+  const waiting = chunked({ default: memory }, budget).write(sourceOf(500_000), {
     ...options,
     signal: gone.signal,
   });
@@ -121,5 +133,62 @@ test('a write that fails or is given up, waiting or writing, gives its share bac
   gone.abort(new Error('gone'));
   await expect(waiting).rejects.toThrow('gone');
   budget.give(await held);
+  expect(budget.taken).toBe(0);
+});
+
+test('uploads whose clients have stalled keep nobody out, and end when their clients go on', async () => {
+  const budget = new WriteBudget(2 * share);
+  const bytes = chunked({ default: memoryChunks() }, budget);
+  const write = (id: string, source: AsyncIterable<Uint8Array>) =>
+    bytes.write(source, { cluster: 'default', id, owner });
+  const stalled = Array.from({ length: 8 }, () => stalling(300_000));
+  const writes = stalled.map(({ source }, i) => write(`stalled${i}`, source));
+  expect((await write('large', sourceOf(2 * chunkBytes))).size).toBe(2 * chunkBytes);
+  for (const { goOn } of stalled) goOn();
+  for (const extent of await Promise.all(writes)) expect(extent.size).toBe(600_000);
+  expect(budget.taken).toBe(0);
+});
+
+test('who dribbles keeps nobody out either', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(share, clock);
+  const slow = budget.open(undefined);
+  await slow.take();
+  const waiting = budget.take(share);
+  for (let drop = 0; drop < 20; drop += 1) {
+    slow.park();
+    await clock.advance(10);
+    const resumed = slow.resume(100);
+    if (resumed instanceof Promise) break;
+  }
+  expect(await waiting).toBe(share);
+  slow.close();
+  budget.give(share);
+  await clock.settle();
+  expect(budget.taken).toBe(0);
+});
+
+test('who keeps sending keeps its share, however many wait', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(share, clock);
+  const fast = budget.open(undefined);
+  await fast.take();
+  const waiting = budget.take(share);
+  for (let array = 0; array < 20; array += 1) {
+    fast.park();
+    await clock.advance(50);
+    expect(fast.resume(65_536)).toBeUndefined();
+  }
+  fast.close();
+  expect(await waiting).toBe(share);
+});
+
+test('a small write that is in memory already passes those that wait', async () => {
+  const budget = new WriteBudget(share);
+  const held = await budget.take(share);
+  const bytes = chunked({ default: memoryChunks() }, budget);
+  const small = await bytes.write(sourceOf(1), { cluster: 'default', id: 'small', owner, size: 1 });
+  expect(small.size).toBe(1);
+  budget.give(held);
   expect(budget.taken).toBe(0);
 });

@@ -2,9 +2,12 @@
  * How much all writes of a process may hold in memory together (design §4, `SVC_MEMORY_MAX`). Who comes when
  * it is spent waits in line, with what the client sends kept in the kernel; nobody is refused.
  *
- * A chunk is what takes: it holds its share only while it is written, and needs no other to be done, so
- * that whoever waits waits for somebody who does not.
+ * A chunk is what takes: it holds its share only while it is written, and needs no other to be done. A chunk
+ * whose client is slow lends its share to whoever waits, so that nobody waits for a client but its own. What
+ * such a chunk has in the store's buffer meanwhile (256 KiB at most) is bounded for each connection, not here.
  */
+import { type Clock, systemClock } from '../../ports/clock.ts';
+import { Share } from './write-share.ts';
 
 interface Waiter {
   readonly bytes: number;
@@ -13,14 +16,21 @@ interface Waiter {
 
 /** What a chunk of any size holds at most: a piece of the store's, and what the socket has ahead of it. */
 const shareMax = 512 * 1024;
+/** A client that takes longer than this for `paceBytes` is slow. */
+const patienceMs = 100;
 
 export class WriteBudget {
   readonly #bytesMax: number;
+  readonly #clock: Pick<Clock, 'elapsed' | 'sleep'>;
   #taken = 0;
   readonly #waiting: Waiter[] = [];
+  /** Shares whose clients are waited for. */
+  readonly #parked = new Set<Share>();
+  #isWatching = false;
 
-  constructor(bytesMax: number) {
+  constructor(bytesMax: number, clock: Pick<Clock, 'elapsed' | 'sleep'> = systemClock) {
     this.#bytesMax = bytesMax;
+    this.#clock = clock;
   }
 
   /** Bytes that are held now. */
@@ -28,13 +38,28 @@ export class WriteBudget {
     return this.#taken;
   }
 
+  /** The share of a chunk of this size, not yet taken. */
+  open(size: number | undefined): Share {
+    return new Share(this, this.#shareOf(size));
+  }
+
+  #shareOf(size: number | undefined): number {
+    return Math.min(size ?? shareMax, shareMax, this.#bytesMax);
+  }
+
   /**
    * Takes the share of a chunk of this size, which `give` gets back. A promise only where it must wait;
    * rejects with the signal's reason.
    */
   take(size: number | undefined, signal?: AbortSignal): number | Promise<number> {
-    const bytes = Math.min(size ?? shareMax, shareMax, this.#bytesMax);
-    if (this.#waiting.length > 0 || this.#taken + bytes > this.#bytesMax) return this.#wait(bytes, signal);
+    const bytes = this.#shareOf(size);
+    if (this.#waiting.length > 0 || !this.#makeRoom(bytes)) return this.#wait(bytes, signal);
+    this.#taken += bytes;
+    return bytes;
+  }
+
+  /** Takes what is in memory already and waits for no client: to hold it back would free nothing. */
+  pass(bytes: number): number {
     this.#taken += bytes;
     return bytes;
   }
@@ -44,10 +69,32 @@ export class WriteBudget {
     this.#admit();
   }
 
+  /** From here on the share may be lent. @returns ms elapsed */
+  park(share: Share): number {
+    this.#parked.add(share);
+    return this.#clock.elapsed();
+  }
+
+  unpark(share: Share): void {
+    this.#parked.delete(share);
+  }
+
+  #makeRoom(bytes: number): boolean {
+    if (this.#taken + bytes <= this.#bytesMax) return true;
+    const slowSince = this.#clock.elapsed() - patienceMs;
+    for (const share of this.#parked) {
+      if (share.since > slowSince) continue;
+      this.#parked.delete(share);
+      this.#taken -= share.lend();
+      if (this.#taken + bytes <= this.#bytesMax) return true;
+    }
+    return false;
+  }
+
   /** In line, so that a large share is not passed by small ones for ever. */
   #admit(): void {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (this.#taken + next.bytes > this.#bytesMax) return;
+      if (!this.#makeRoom(next.bytes)) return;
       this.#waiting.shift();
       this.#taken += next.bytes;
       next.admit();
@@ -72,6 +119,18 @@ export class WriteBudget {
       if (signal?.aborted) return reject(signal.reason);
       signal?.addEventListener('abort', leave, { once: true });
       this.#waiting.push(waiter);
+      void this.#watch();
     });
+  }
+
+  /** A client becomes slow without anybody telling: looked for as long as somebody waits. */
+  async #watch(): Promise<void> {
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    while (this.#waiting.length > 0) {
+      await this.#clock.sleep(patienceMs);
+      this.#admit();
+    }
+    this.#isWatching = false;
   }
 }

@@ -5,6 +5,7 @@
 import type { ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
 import { chunkBytes, type Extent, type WriteOptions } from '../../ports/object-bytes.ts';
 import type { WriteBudget } from './write-budget.ts';
+import type { Share } from './write-share.ts';
 
 /** Chunks of one source being flushed, beside the one that is streaming. */
 const flushingMax = 3;
@@ -20,7 +21,8 @@ export async function writeChunks(
   const outcome: { failure?: { readonly cause: unknown } } = {};
 
   const write = async (index: number): Promise<void> => {
-    const expected = input.isWhole
+    const { isWhole } = input;
+    const expected = isWhole
       ? input.heldBytes
       : size === undefined
         ? undefined
@@ -30,17 +32,17 @@ export async function writeChunks(
       ...(expected === undefined ? {} : { size: expected }),
       ...(signal && { signal }),
     };
-    const cut = input.cut();
-    let share: number | Promise<number> = 0;
+    const share = budget?.open(expected);
+    const cut = input.cut(share, signal);
     try {
-      share = budget?.take(expected, signal) ?? 0;
-      if (typeof share !== 'number') share = await share;
+      if (isWhole) share?.pass();
+      else await share?.take(signal);
       written[index] = await store.write(`${id}.${index}`, cut, options);
     } catch (cause) {
       outcome.failure ??= { cause };
       input.fail(cause);
     } finally {
-      if (typeof share === 'number') budget?.give(share);
+      share?.close();
     }
   };
 
@@ -120,7 +122,8 @@ class Cutter {
     }
   }
 
-  cut(): AsyncIterable<Uint8Array> {
+  /** @param share lent while the source is waited for */
+  cut(share?: Share, signal?: AbortSignal): AsyncIterable<Uint8Array> {
     let left = chunkBytes;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.cutEnded = promise;
@@ -132,7 +135,12 @@ class Cutter {
     const next = async (): Promise<IteratorResult<Uint8Array>> => {
       this.#check();
       if (left === 0) return end();
-      if (this.#held.length === 0) await this.#pull();
+      if (this.#held.length === 0 && !this.#ended) {
+        share?.park();
+        await this.#pull();
+        const resumed = share?.resume(this.heldBytes, signal);
+        if (resumed !== undefined) await resumed;
+      }
       this.#check();
       const bytes = this.#held.shift();
       if (!bytes) return end();

@@ -1,0 +1,70 @@
+/** What one chunk holds of a write budget, and how its client comes along. */
+import type { WriteBudget } from './write-budget.ts';
+
+/** What a client is to send before our patience with it begins anew. */
+const paceBytes = 64 * 1024;
+
+/** Held from the moment that the first bytes are there until the chunk is stored; lent while the client is slow. */
+export class Share {
+  /** When the client began to send what it has not sent yet (ms elapsed). */
+  since = Number.POSITIVE_INFINITY;
+  readonly #budget: WriteBudget;
+  readonly #bytes: number;
+  #taken = 0;
+  #arrivedBytes = paceBytes;
+  #isClosed = false;
+
+  constructor(budget: WriteBudget, bytes: number) {
+    this.#budget = budget;
+    this.#bytes = bytes;
+  }
+
+  /** A promise only where it must wait; rejects with the signal's reason. */
+  take(signal?: AbortSignal): undefined | Promise<void> {
+    if (this.#isClosed) return undefined;
+    const taking = this.#budget.take(this.#bytes, signal);
+    if (typeof taking !== 'number') return this.#takeLater(taking);
+    this.#taken = taking;
+    return undefined;
+  }
+
+  async #takeLater(taking: Promise<number>): Promise<void> {
+    const bytes = await taking;
+    // The write may have failed while it waited in line.
+    if (this.#isClosed) this.#budget.give(bytes);
+    else this.#taken = bytes;
+  }
+
+  /** The whole chunk is in memory. */
+  pass(): void {
+    this.#taken = this.#budget.pass(this.#bytes);
+  }
+
+  /** The client is waited for. */
+  park(): void {
+    const now = this.#budget.park(this);
+    if (this.#arrivedBytes < paceBytes) return;
+    this.since = now;
+    this.#arrivedBytes = 0;
+  }
+
+  /** The client sent some. A promise where the share was lent and must be waited for. */
+  resume(arrivedBytes: number, signal?: AbortSignal): undefined | Promise<void> {
+    this.#budget.unpark(this);
+    this.#arrivedBytes += arrivedBytes;
+    return this.#taken === 0 && this.#bytes > 0 ? this.take(signal) : undefined;
+  }
+
+  /** @returns what is taken back */
+  lend(): number {
+    const bytes = this.#taken;
+    this.#taken = 0;
+    return bytes;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#budget.unpark(this);
+    if (this.#taken > 0) this.#budget.give(this.lend());
+  }
+}
