@@ -1,0 +1,233 @@
+/**
+ * May the caller? Identity policies, session policies, bucket and access point policies, ACLs, public access block
+ * and ownership, combined (design §7.10).
+ *
+ * 1. An explicit Deny of any policy wins. One exception: the root of the bucket's own account can always read, put
+ *    and delete the bucket policy, so that no policy locks its owner out.
+ * 2. Inside the account of the resource either side suffices: an identity policy, or a bucket policy or ACL that
+ *    names the caller. Naming the account leaves it to the account's identity policies. The root needs neither.
+ * 3. From another account both sides are needed: the resource's, and the caller's own (its root has it).
+ * 4. Bucket policy and ACL are a union.
+ * 5. Session policies intersect with all of that.
+ */
+import { type Decision, evaluate, type Policy, type StatementReference, type Trace } from './evaluate.ts';
+import { type Acls, isObjectOwnerAction, reachOfAcls } from './grants.ts';
+import type { Reach } from './principals.ts';
+import { isPublicPolicy } from './public-status.ts';
+import type { PolicyRequest, Principal } from './request.ts';
+
+export interface PublicAccessBlock {
+  readonly ignorePublicAcls: boolean;
+  readonly restrictPublicBuckets: boolean;
+}
+
+export interface BucketSide {
+  /** The account that the bucket belongs to. */
+  readonly owner: string;
+  readonly policy?: Policy | undefined;
+  readonly acls: Acls;
+  readonly ownership: 'BucketOwnerEnforced' | 'BucketOwnerPreferred' | 'ObjectWriter';
+  /** The account that the object belongs to, where there is one. */
+  readonly objectOwner?: string | undefined;
+  /** The most restrictive combination of the bucket's and the account's. */
+  readonly publicAccess?: PublicAccessBlock | undefined;
+}
+
+/** The access point that the request came through. */
+export interface AccessPointSide {
+  readonly owner: string;
+  /** The ARN of the resource by way of the access point. */
+  readonly resource: string;
+  readonly policy?: Policy | undefined;
+  readonly publicAccess?: PublicAccessBlock | undefined;
+}
+
+export interface Access {
+  /** `resource` is the bucket's or the object's ARN, also by way of an access point. */
+  readonly request: PolicyRequest;
+  /** Those of the user and its groups, or of the role. */
+  readonly identity: readonly Policy[];
+  /** Those of the session, inline and managed; undefined where there are none to intersect with. */
+  readonly session?: readonly Policy[] | undefined;
+  /** Undefined at service scope and for a bucket that is about to be created. */
+  readonly bucket?: BucketSide | undefined;
+  readonly accessPoint?: AccessPointSide | undefined;
+}
+
+export type Reason =
+  | 'root'
+  | 'identity-policy'
+  | 'bucket-policy'
+  | 'trust-policy'
+  | 'acl'
+  | 'explicit-deny'
+  | 'session-policy'
+  | 'access-point'
+  | 'other-account'
+  | 'nothing-allows';
+
+export interface Verdict {
+  readonly allowed: boolean;
+  readonly reason: Reason;
+  /** The statement that decided, where one did. */
+  readonly by?: StatementReference | undefined;
+}
+
+const none: Decision = { effect: 'None' };
+const policyActions = new Set(['s3:getbucketpolicy', 's3:putbucketpolicy', 's3:deletebucketpolicy']);
+
+const isOwnRoot = ({ kind, account }: Principal, owner: string | undefined): boolean =>
+  kind === 'root' && account === owner;
+
+const evaluateOne = (
+  request: PolicyRequest,
+  policy: Policy | undefined,
+  trace: Trace | undefined,
+): Decision => (policy === undefined ? none : evaluate(request, [policy], trace));
+
+interface Sides {
+  readonly identity: Decision;
+  readonly session: Decision | undefined;
+  readonly bucket: Decision;
+  readonly accessPoint: Decision;
+}
+
+function evaluateSides(
+  { request, identity, session, bucket, accessPoint }: Access,
+  trace: Trace | undefined,
+): Sides {
+  const asked = accessPoint === undefined ? request : { ...request, resource: accessPoint.resource };
+  const bucketDecision = evaluateOne(request, bucket?.policy, trace);
+  const { principal, action } = request;
+  const isRescue =
+    bucketDecision.effect === 'Deny' &&
+    isOwnRoot(principal, bucket?.owner) &&
+    policyActions.has(action.toLowerCase());
+  return {
+    identity: evaluate(asked, identity, trace),
+    session: session === undefined ? undefined : evaluate(asked, session, trace),
+    bucket: isRescue ? none : bucketDecision,
+    accessPoint: evaluateOne(asked, accessPoint?.policy, trace),
+  };
+}
+
+/** How a resource policy reaches the caller: a public one that is restricted reaches nobody outside the account. */
+function policyReach(
+  decision: Decision,
+  side: Pick<BucketSide, 'owner' | 'policy' | 'publicAccess'>,
+  principal: Principal,
+): Reach | undefined {
+  if (decision.effect !== 'Allow') return undefined;
+  const isOutside = principal.kind !== 'service' && principal.account !== side.owner;
+  const isRestricted = side.publicAccess?.restrictPublicBuckets === true && isOutside;
+  if (isRestricted && side.policy !== undefined && isPublicPolicy(side.policy.document)) return undefined;
+  return decision.reach;
+}
+
+interface Gate {
+  readonly principal: Principal;
+  /** The account whose resource it is. */
+  readonly owner: string;
+  readonly identity: Decision;
+  readonly policy: { readonly reach: Reach | undefined; readonly by: StatementReference | undefined };
+  readonly acl: Reach | undefined;
+}
+
+const yes = (reason: Reason, by?: StatementReference): Verdict => ({ allowed: true, reason, by });
+const no = (reason: Reason, by?: StatementReference): Verdict => ({ allowed: false, reason, by });
+const byOf = (decision: Decision): StatementReference | undefined =>
+  decision.effect === 'None' ? undefined : decision.by;
+
+/** Rules 2 to 4 for one resource. */
+function passGate({ principal, owner, identity, policy, acl }: Gate): Verdict {
+  const isRoot = principal.kind === 'root';
+  const own = isRoot
+    ? yes('root')
+    : identity.effect === 'Allow'
+      ? yes('identity-policy', identity.by)
+      : undefined;
+  const resource =
+    policy.reach === 'direct' || (policy.reach !== undefined && acl !== 'direct')
+      ? { ...yes('bucket-policy', policy.by), reach: policy.reach }
+      : acl === undefined
+        ? undefined
+        : { ...yes('acl'), reach: acl };
+  const direct = resource?.reach === 'direct' ? yes(resource.reason, resource.by) : no('nothing-allows');
+  if (principal.account === '') return direct;
+  if (principal.account === owner) return own ?? direct;
+  if (resource === undefined) return no(own === undefined ? 'nothing-allows' : 'other-account');
+  return own === undefined ? no('nothing-allows') : yes(resource.reason, resource.by);
+}
+
+function bucketGate({ request }: Access, bucket: BucketSide, sides: Sides): Verdict {
+  const { principal, action } = request;
+  const isEnforced = bucket.ownership === 'BucketOwnerEnforced';
+  const ignorePublic = bucket.publicAccess?.ignorePublicAcls === true;
+  const acl = isEnforced ? undefined : reachOfAcls(request, bucket.acls, ignorePublic);
+  const policy = { reach: policyReach(sides.bucket, bucket, principal), by: byOf(sides.bucket) };
+  const { identity } = sides;
+  const { owner, objectOwner } = bucket;
+  // The bucket's owner cannot give away what another account owns; it can only deny it.
+  if (!isEnforced && objectOwner !== undefined && objectOwner !== owner && isObjectOwnerAction(action))
+    return passGate({
+      principal,
+      owner: objectOwner,
+      identity,
+      policy: { reach: undefined, by: undefined },
+      acl,
+    });
+  return passGate({ principal, owner, identity, policy, acl });
+}
+
+/** @param trace filled with what every statement said, when given */
+export function decide(access: Access, trace?: Trace): Verdict {
+  const { request, bucket, accessPoint } = access;
+  const { principal } = request;
+  const sides = evaluateSides(access, trace);
+  for (const decision of [sides.identity, sides.session ?? none, sides.bucket, sides.accessPoint])
+    if (decision.effect === 'Deny') return no('explicit-deny', decision.by);
+  const isService = bucket === undefined;
+  const gate = isService
+    ? passGate({
+        principal,
+        owner: principal.account,
+        identity: sides.identity,
+        policy: { reach: undefined, by: undefined },
+        acl: undefined,
+      })
+    : bucketGate(access, bucket, sides);
+  if (!gate.allowed) return gate;
+  if (accessPoint !== undefined) {
+    const reach = policyReach(sides.accessPoint, accessPoint, principal);
+    const policy = { reach, by: byOf(sides.accessPoint) };
+    const { identity } = sides;
+    const passed = passGate({ principal, owner: accessPoint.owner, identity, policy, acl: undefined });
+    if (!passed.allowed) return no('access-point');
+  }
+  if (sides.session !== undefined && sides.session.effect !== 'Allow') return no('session-policy');
+  return gate;
+}
+
+/**
+ * May the caller assume a role of `account`? The role's trust policy must name it. A caller that the trust policy
+ * knows only by its account, or that is of another one, also needs an identity policy that lets it.
+ */
+export function decideTrust(
+  {
+    request,
+    identity,
+    trust,
+    account,
+  }: Pick<Access, 'request' | 'identity'> & { trust: Policy; account: string },
+  trace?: Trace,
+): Verdict {
+  const { principal } = request;
+  const own = evaluate(request, identity, trace);
+  const trusted = evaluate(request, [trust], trace);
+  for (const decision of [own, trusted])
+    if (decision.effect === 'Deny') return no('explicit-deny', decision.by);
+  if (trusted.effect !== 'Allow') return no('nothing-allows');
+  const isOwn = principal.account === account && trusted.reach === 'direct';
+  if (isOwn || principal.kind === 'root' || own.effect === 'Allow') return yes('trust-policy', trusted.by);
+  return no('nothing-allows');
+}

@@ -1,0 +1,89 @@
+/** What the grants of an ACL allow, in the words of policies (the public API's table of permissions and actions). */
+import type { Reach } from './principals.ts';
+import type { Principal } from './request.ts';
+
+export type Permission = 'READ' | 'WRITE' | 'READ_ACP' | 'WRITE_ACP' | 'FULL_CONTROL';
+export interface Grant {
+  readonly grantee:
+    | { readonly is: 'user' /** The canonical user id: an account. */; readonly id: string }
+    | { readonly is: 'group'; readonly group: 'AllUsers' | 'AuthenticatedUsers' | 'LogDelivery' };
+  readonly permission: Permission;
+}
+
+interface Need {
+  /** Whose ACL: the bucket's or the object's. */
+  readonly acl: 'bucket' | 'object';
+  readonly permission: Exclude<Permission, 'FULL_CONTROL'>;
+}
+const needs = (
+  acl: Need['acl'],
+  permission: Need['permission'],
+  actions: string,
+): readonly [string, Need][] =>
+  actions.split(' ').map((action) => [`s3:${action.toLowerCase()}`, { acl, permission }]);
+
+/** By action in lower case; an action that is not here is never granted by an ACL. */
+const needByAction: ReadonlyMap<string, Need> = new Map([
+  ...needs('bucket', 'READ', 'ListBucket ListBucketVersions ListBucketMultipartUploads'),
+  ...needs('bucket', 'WRITE', 'PutObject DeleteObject'),
+  ...needs('bucket', 'READ_ACP', 'GetBucketAcl'),
+  ...needs('bucket', 'WRITE_ACP', 'PutBucketAcl'),
+  ...needs('object', 'READ', 'GetObject GetObjectVersion GetObjectTorrent'),
+  ...needs('object', 'READ_ACP', 'GetObjectAcl GetObjectVersionAcl'),
+  ...needs('object', 'WRITE_ACP', 'PutObjectAcl PutObjectVersionAcl'),
+]);
+
+/** Actions on an object that its owner decides, not the bucket's, where objects keep their writers as owners. */
+const ownerActions = new Set(
+  [
+    'GetObject GetObjectVersion GetObjectTorrent GetObjectVersionTorrent GetObjectAttributes',
+    'GetObjectVersionAttributes GetObjectAcl GetObjectVersionAcl PutObjectAcl PutObjectVersionAcl',
+  ]
+    .join(' ')
+    .split(' ')
+    .map((name) => `s3:${name.toLowerCase()}`),
+);
+export const isObjectOwnerAction = (action: string): boolean => ownerActions.has(action.toLowerCase());
+
+const logDelivery = 'logging.s3.amazonaws.com';
+
+function reachOfGrantee(grantee: Grant['grantee'], principal: Principal): Reach | undefined {
+  if (grantee.is === 'user') {
+    if (principal.account === '' || grantee.id !== principal.account) return undefined;
+    return principal.kind === 'root' ? 'direct' : 'account';
+  }
+  if (grantee.group === 'AllUsers') return 'direct';
+  if (grantee.group === 'LogDelivery') return principal.service === logDelivery ? 'direct' : undefined;
+  return principal.account === '' ? undefined : 'direct';
+}
+
+export const isPublicGrant = ({ grantee }: Grant): boolean =>
+  grantee.is === 'group' && grantee.group !== 'LogDelivery';
+
+/** Whether an ACL is public, for BlockPublicAcls and the policy status. */
+export const isPublicAcl = (grants: readonly Grant[]): boolean => grants.some(isPublicGrant);
+
+export interface Acls {
+  readonly bucket: readonly Grant[];
+  /** Undefined where the request is not about an existing object. */
+  readonly object?: readonly Grant[] | undefined;
+}
+
+/** How far the ACLs let the caller do the action, or undefined. */
+export function reachOfAcls(
+  { action, principal }: { readonly action: string; readonly principal: Principal },
+  acls: Acls,
+  ignorePublic: boolean,
+): Reach | undefined {
+  const need = needByAction.get(action.toLowerCase());
+  if (need === undefined) return undefined;
+  let best: Reach | undefined;
+  for (const grant of acls[need.acl] ?? []) {
+    if (grant.permission !== need.permission && grant.permission !== 'FULL_CONTROL') continue;
+    if (ignorePublic && isPublicGrant(grant)) continue;
+    const reach = reachOfGrantee(grant.grantee, principal);
+    if (reach === 'direct') return reach;
+    best ??= reach;
+  }
+  return best;
+}

@@ -1,0 +1,185 @@
+/**
+ * Globs of `*` and `?` in linear time: no regular expression is built from what a client wrote, and no text is read
+ * more than `stepsPerCharacterMax` times per character, whatever the pattern. ARN patterns match segment by segment.
+ * A character is a UTF-16 unit, as in the strings that are compared.
+ */
+import type { Plain, Token } from './variables.ts';
+
+/** Counts the steps of a match, so that a test can bound them without a clock. */
+export interface Meter {
+  steps: number;
+}
+/** A run this short is searched for by the engine's own `indexOf`; a longer one 32 characters at a time. */
+const wordBits = 32;
+export const stepsPerCharacterMax = 2 * wordBits + 2;
+
+/** The characters between two `*`. */
+interface Run {
+  /** With a NUL at every `?`, see `holes`. */
+  readonly text: string;
+  /** True where any character stands; undefined when there is no such place. */
+  readonly holes: readonly boolean[] | undefined;
+  /** For runs that are searched for bit by bit: at which places of the run a character may stand. */
+  masks: ReadonlyMap<number, Uint32Array> | undefined;
+}
+
+export interface Glob {
+  /** One run without `*`: the whole text. Else the first opens the text, the last ends it. */
+  readonly runs: readonly Run[];
+}
+
+function toRun(tokens: readonly Plain[]): Run {
+  const text = tokens.map((token) => (token.is === 'text' ? token.text : '\0')).join('');
+  if (!tokens.some((token) => token.is === 'one')) return { text, holes: undefined, masks: undefined };
+  const holes = tokens.flatMap((token) =>
+    token.is === 'text' ? Array<boolean>(token.text.length).fill(false) : [true],
+  );
+  return { text, holes, masks: undefined };
+}
+
+export function compileGlob(tokens: readonly Plain[]): Glob {
+  const runs: Plain[][] = [[]];
+  for (const token of tokens) {
+    if (token.is === 'any') runs.push([]);
+    else runs.at(-1)?.push(token);
+  }
+  return { runs: runs.map(toRun) };
+}
+
+function standsAt({ text: run, holes }: Run, text: string, at: number): boolean {
+  if (holes === undefined) return text.startsWith(run, at);
+  if (at + run.length > text.length) return false;
+  for (let index = 0; index < run.length; index++)
+    if (holes[index] !== true && run.charCodeAt(index) !== text.charCodeAt(at + index)) return false;
+  return true;
+}
+
+const isHole = (run: Run, index: number): boolean => run.holes?.[index] === true;
+
+/** For each character the places of the run where it may stand, as bits; under -1 the places where any may. */
+function masksOf(run: Run): ReadonlyMap<number, Uint32Array> {
+  const words = Math.ceil(run.text.length / wordBits);
+  const anywhere = new Uint32Array(words);
+  const masks = new Map([[-1, anywhere]]);
+  const set = (mask: Uint32Array, index: number): void => {
+    const word = Math.floor(index / wordBits);
+    mask[word] = (mask[word] ?? 0) | (1 << (index % wordBits));
+  };
+  for (let index = 0; index < run.text.length; index++) if (isHole(run, index)) set(anywhere, index);
+  for (let index = 0; index < run.text.length; index++) {
+    if (isHole(run, index)) continue;
+    const code = run.text.charCodeAt(index);
+    const mask = masks.get(code) ?? Uint32Array.from(anywhere);
+    masks.set(code, mask);
+    set(mask, index);
+  }
+  return masks;
+}
+
+/** Shift-and: bit `i` of the state says that the run's first `i + 1` characters end here. */
+function searchBits(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
+  run.masks ??= masksOf(run);
+  const words = Math.ceil(run.text.length / wordBits);
+  const state = new Uint32Array(words);
+  const lastBit = 1 << ((run.text.length - 1) % wordBits);
+  const anywhere = run.masks.get(-1) as Uint32Array;
+  for (let index = range.from; index < range.to; index++) {
+    const mask = run.masks.get(text.charCodeAt(index)) ?? anywhere;
+    let carry = 1;
+    for (let word = 0; word < words; word++) {
+      const before = state[word] as number;
+      state[word] = ((before << 1) | carry) & (mask[word] as number);
+      carry = before >>> (wordBits - 1);
+    }
+    if (((state[words - 1] as number) & lastBit) !== 0) return index + 1 - run.text.length;
+  }
+  return -1;
+}
+
+/** Where the run first stands in the range, or -1. */
+function search(
+  run: Run,
+  text: string,
+  range: { readonly from: number; readonly to: number; readonly meter: Meter | undefined },
+): number {
+  const { from, to, meter } = range;
+  const size = run.text.length;
+  if (size > to - from) return -1;
+  const short = run.holes === undefined && size <= wordBits;
+  const found = short ? text.indexOf(run.text, from) : searchBits(run, text, range);
+  const at = found < 0 || found + size > to ? -1 : found;
+  if (meter !== undefined)
+    meter.steps += ((at < 0 ? to : at + size) - from) * (short ? size : Math.ceil(size / wordBits));
+  return at;
+}
+
+export function matchGlob({ runs }: Glob, text: string, meter?: Meter): boolean {
+  const first = runs[0] as Run;
+  if (meter !== undefined) meter.steps += first.text.length;
+  if (runs.length === 1) return text.length === first.text.length && standsAt(first, text, 0);
+  const last = runs[runs.length - 1] as Run;
+  if (meter !== undefined) meter.steps += last.text.length;
+  const end = text.length - last.text.length;
+  let at = first.text.length;
+  if (at > end || !standsAt(first, text, 0) || !standsAt(last, text, end)) return false;
+  for (let index = 1; index < runs.length - 1; index++) {
+    const run = runs[index] as Run;
+    const found = search(run, text, { from: at, to: end, meter });
+    if (found < 0) return false;
+    at = found + run.text.length;
+  }
+  return true;
+}
+
+/** `arn:partition:service:region:account:resource`, of which only the last may hold colons. */
+export const arnSegments = 6;
+
+/** The six segments, or undefined when the text is no ARN. */
+export function splitArn(text: string): readonly string[] | undefined {
+  const parts = text.split(':');
+  if (parts.length < arnSegments || parts[0] !== 'arn') return undefined;
+  return [...parts.slice(0, arnSegments - 1), parts.slice(arnSegments - 1).join(':')];
+}
+
+/** The tokens of each segment: only colons that the policy itself wrote part them. Undefined when it is no ARN. */
+export function splitTokens(tokens: readonly Token[]): readonly (readonly Token[])[] | undefined {
+  const segments: Token[][] = [[]];
+  for (const token of tokens) {
+    if (token.is !== 'text') {
+      segments.at(-1)?.push(token);
+      continue;
+    }
+    const parts = token.text.split(':');
+    const room = arnSegments - segments.length;
+    const pieces = parts.length > room ? [...parts.slice(0, room), parts.slice(room).join(':')] : parts;
+    for (const [index, text] of pieces.entries()) {
+      if (index > 0) segments.push([]);
+      if (text !== '') segments.at(-1)?.push({ is: 'text', text });
+    }
+  }
+  return segments.length === arnSegments ? segments : undefined;
+}
+
+export interface ArnGlob {
+  /** The first five segments and their colons, where they hold no wildcard: compared as one text. */
+  readonly head: string | undefined;
+  readonly segments: readonly Glob[];
+}
+
+export function compileArn(segments: readonly (readonly Plain[])[]): ArnGlob {
+  const heads = segments.slice(0, arnSegments - 1);
+  const isLiteral = heads.every((tokens) => tokens.every((token) => token.is === 'text'));
+  const head = heads.map(
+    (tokens) => `${tokens.map((token) => (token.is === 'text' ? token.text : '')).join('')}:`,
+  );
+  // A variable's value may hold a colon; such a head must not pass for two segments.
+  const isWhole = head.every((text) => text.indexOf(':') === text.length - 1);
+  return { head: isLiteral && isWhole ? head.join('') : undefined, segments: segments.map(compileGlob) };
+}
+
+export function matchArn({ head, segments }: ArnGlob, arn: string): boolean {
+  if (head !== undefined)
+    return arn.startsWith(head) && matchGlob(segments[arnSegments - 1] as Glob, arn.slice(head.length));
+  const parts = splitArn(arn);
+  return parts !== undefined && segments.every((glob, index) => matchGlob(glob, parts[index] as string));
+}

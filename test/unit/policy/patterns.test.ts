@@ -1,0 +1,125 @@
+/** Globs and ARN patterns: right, and linear whatever the pattern (attacks.md 11). */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  compileArn,
+  compileGlob,
+  type Meter,
+  matchArn,
+  matchGlob,
+  splitTokens,
+  stepsPerCharacterMax,
+} from '../../../src/auth/policy/patterns.ts';
+import { isPlain, type Plain, parseTemplate } from '../../../src/auth/policy/variables.ts';
+
+const tokensOf = (pattern: string): readonly Plain[] => {
+  const tokens = parseTemplate(pattern, { at: '', variables: false, wildcards: true });
+  return isPlain(tokens) ? tokens : [];
+};
+const matches = (pattern: string, text: string, meter?: Meter): boolean =>
+  matchGlob(compileGlob(tokensOf(pattern)), text, meter);
+
+function slow(pattern: string, text: string): boolean {
+  if (pattern === '') return text === '';
+  if (pattern[0] === '*')
+    return slow(pattern.slice(1), text) || (text !== '' && slow(pattern, text.slice(1)));
+  return (
+    text !== '' && (pattern[0] === '?' || pattern[0] === text[0]) && slow(pattern.slice(1), text.slice(1))
+  );
+}
+
+test.each([
+  ['', '', true],
+  ['', 'a', false],
+  ['*', '', true],
+  ['*', 'a/b:c', true],
+  ['?', '', false],
+  ['?', '/', true],
+  ['a*', 'a', true],
+  ['*a', 'ba', true],
+  ['a*a', 'a', false],
+  ['a*a', 'aa', true],
+  ['*.jpg', 'x/y.jpg', true],
+  ['*.jpg', 'x.jpg.txt', false],
+  ['a?c*e', 'abcde', true],
+  ['*ab*ba*', 'aba', false],
+  ['*ab*ba*', 'abba', true],
+  ['[a]', 'a', false],
+  ['.+', 'xx', false],
+  ['a\\*', 'a\\b', true],
+  ['a.c', 'abc', false],
+])('%s on %s is %s', (pattern, text, expected) => {
+  expect(matches(pattern, text)).toBe(expected);
+});
+
+test('globs match what their definition says', () => {
+  const letters = fc.constantFrom('a', 'b', 'c');
+  const pattern = fc.string({ unit: fc.oneof(letters, fc.constantFrom('*', '?')), maxLength: 9 });
+  const text = fc.string({ unit: letters, maxLength: 10 });
+  fc.assert(
+    fc.property(pattern, text, (glob, given) => matches(glob, given) === slow(glob, given)),
+    {
+      numRuns: 3000,
+    },
+  );
+});
+
+test('long runs with holes are found where a plain search finds them', () => {
+  const run = fc.string({ unit: fc.constantFrom('a', 'b', '?'), minLength: 30, maxLength: 100 });
+  const around = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 80 });
+  fc.assert(
+    fc.property(run, around, around, fc.nat(200), (middle, before, after, flip) => {
+      const inside = [...middle].map((letter, index) =>
+        letter !== '?' ? letter : index % 2 === 0 ? 'a' : 'b',
+      );
+      expect(matches(`*${middle}*`, `${before}${inside.join('')}${after}`)).toBe(true);
+      const at = flip % inside.length;
+      inside[at] = 'x';
+      const holds = (text: string): boolean =>
+        [...text].some((_, from) =>
+          [...middle].every(
+            (letter, index) =>
+              text[from + index] !== undefined && (letter === '?' || letter === text[from + index]),
+          ),
+        );
+      const text = `${before}${inside.join('')}${after}`;
+      expect(matches(`*${middle}*`, text)).toBe(holds(text));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+describe('no pattern costs more than a fixed number of steps per character', () => {
+  const text = 'a'.repeat(1024);
+  test.each([
+    ['*a*a*a*a*a*a*a*a*a*a*a*a*b', text],
+    [`${'*a'.repeat(500)}*b`, text],
+    [`*${'a'.repeat(500)}b*`, text],
+    [`*${'a'.repeat(250)}?${'a'.repeat(250)}b*`, text],
+    [`*b${'a'.repeat(500)}*`, text],
+    [`${'*?a'.repeat(300)}*b`, text],
+    [`*${'aab'.repeat(100)}*${'aab'.repeat(100)}c*`, 'aab'.repeat(341)],
+  ])('%s', (pattern, given) => {
+    const meter = { steps: 0 };
+    matches(pattern, given, meter);
+    expect(meter.steps).toBeLessThanOrEqual(stepsPerCharacterMax * given.length + pattern.length);
+  });
+});
+
+test.each([
+  ['arn:aws:s3:::photos/*', 'arn:aws:s3:::photos/a/b', true],
+  ['arn:aws:s3:::photos/*', 'arn:aws:s3:::photos/a:b', true],
+  ['arn:aws:s3:::photos', 'arn:aws:s3:::photos/a', false],
+  ['arn:aws:s3:::*', 'arn:aws:s3:::photos/a', true],
+  ['arn:aws:s3:::Photos/*', 'arn:aws:s3:::photos/a', false],
+  ['arn:*:s3:::photos', 'arn:aws-cn:s3:::photos', true],
+  ['arn:aws:s3:*:photos', 'arn:aws:s3:::photos', undefined],
+  ['arn:*:photos', 'arn:aws:s3:::photos', undefined],
+  ['arn:aws:iam::*:role/x', 'arn:aws:iam::1:user:role/x', false],
+  ['arn:aws:iam::1?:role/x', 'arn:aws:iam::12:role/x', true],
+  ['arn:aws:s3:::a:b:*', 'arn:aws:s3:::a:b:c', true],
+])('the ARN pattern %s on %s is %s: a wildcard stays in its segment', (pattern, arn, expected) => {
+  const segments = splitTokens(tokensOf(pattern));
+  const plain = segments?.map((segment) => segment.filter((token) => token.is !== 'variable'));
+  expect(plain === undefined ? undefined : matchArn(compileArn(plain), arn)).toBe(expected);
+});
