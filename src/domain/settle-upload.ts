@@ -1,8 +1,9 @@
 /** Finishing or undoing a completion that was cut short, and clearing sessions that are over (design §7.11). */
 import { findBucket } from '../metadata/buckets.ts';
 import { clearManifest } from '../metadata/objects.ts';
-import type { ObjectRow, UploadResult } from '../metadata/tables.ts';
+import type { ObjectRow, UploadResult, UploadSession } from '../metadata/tables.ts';
 import {
+  everyPart,
   findSession,
   isIndexed,
   partsOf,
@@ -13,10 +14,10 @@ import {
 } from '../metadata/uploads.ts';
 import { findAmongVersions } from './among-versions.ts';
 import { queueGarbageAll, queueUpload } from './garbage.ts';
-import { isOwned } from './ownership.ts';
+import { ownedParts } from './owned-parts.ts';
 import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';
 
-type Ctx = Pick<UploadCtx, 'metadata'>;
+type Ctx = Pick<UploadCtx, 'metadata' | 'clock'>;
 
 /** Brings a session to rest, whatever state it was left in. Safe to repeat, and in several processes. */
 export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
@@ -98,21 +99,14 @@ const refusalsMax = 16;
  * does the session begin to expire: with it, the way to its parts would be lost.
  */
 async function clearParts(ctx: Ctx, { row: { uploadId, session, requestId } }: StoredSession): Promise<void> {
-  const bucket = await findBucket(ctx.metadata, session.bucket);
-  const shards = bucket?.row.id === session.bucketId ? [[session.bucketId, bucket.row.shards] as const] : [];
-  const ownership = { shards: new Map(shards), seen: new Set<string>() };
+  const owned = await ownedOf(ctx, uploadId, session);
   let cleared = 0;
   for (let refusals = 0; refusals < refusalsMax; ) {
     const page = await partsOf(ctx.metadata, uploadId, cleared).next(partsPerCommit);
     if (page.length === 0) return forget(ctx, uploadId);
-    const orphans = [];
-    for (const { row } of page) {
-      const { stored, part } = row;
-      if (stored === undefined) continue;
-      // Without the upload in the back-reference, only an object can own it.
-      const owner = { bucketId: session.bucketId, key: session.key, part };
-      if (!(await isOwned(ctx, ownership, { extent: stored.extent, owner }))) orphans.push(stored.extent);
-    }
+    const orphans = page.flatMap(({ row: { stored } }) =>
+      stored === undefined || owned.has(stored.extent.id) ? [] : [stored.extent],
+    );
     const outcome = await ctx.metadata.commit(
       uploadAt(uploadId),
       page.map(({ row, revision }) => ({ remove: { part: row.part }, expect: revision })),
@@ -121,8 +115,22 @@ async function clearParts(ctx: Ctx, { row: { uploadId, session, requestId } }: S
     // Another process clears the same session, but may not live to end it.
     if (outcome.applied) cleared = page.at(-1)?.row.part ?? cleared;
     else refusals += 1;
+    // A session has up to 10,000 parts: the requests between them are not to wait for all.
+    await ctx.clock.sleep(0);
   }
   throw new Error(`the parts of upload ${uploadId} are being cleared by others`);
+}
+
+/** The extents of a session's parts that an object took over. */
+async function ownedOf(ctx: Ctx, uploadId: string, session: UploadSession): Promise<ReadonlySet<string>> {
+  const none: ReadonlySet<string> = new Set();
+  // Only what was never committed, or what went with its bucket, is aborted.
+  if (session.state !== 'completed') return none;
+  const bucket = await findBucket(ctx.metadata, session.bucket);
+  if (bucket?.row.id !== session.bucketId) return none;
+  const extentIds = new Set<string>();
+  for await (const { stored } of everyPart(ctx.metadata, uploadId)) extentIds.add(stored.extent.id);
+  return ownedParts(ctx, { bucket: bucket.row, key: session.key, uploadId }, extentIds);
 }
 
 async function forget(ctx: Ctx, uploadId: string): Promise<void> {

@@ -1,0 +1,100 @@
+/** Settling large uploads: as much work as there are parts, and requests are served meanwhile. */
+import { expect, test } from 'vitest';
+import { settleUpload } from '../../src/domain/settle-upload.ts';
+import { findSession, replaceSession, uploadAt } from '../../src/metadata/uploads.ts';
+import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../support/domain-world.ts';
+
+const count = 10_000;
+const etag = '0123456789abcdef0123456789abcdef';
+
+/** An upload whose parts' bytes nobody stored: rows are what settling reads. */
+async function uploadOf(world: DomainWorld, parts: number): Promise<string> {
+  const uploadId = await world.process().createUpload('key');
+  for (let first = 1; first <= parts; first += 50) {
+    const changes = Array.from({ length: Math.min(50, parts + 1 - first) }, (_, i) => ({
+      put: {
+        uploadId,
+        part: first + i,
+        requestId: 'r',
+        stored: {
+          extent: { cluster: 'default', id: `${uploadId}-${first + i}`, size: 5 << 20 },
+          etag,
+          modified: 0,
+        },
+      },
+      expect: 'absent' as const,
+    }));
+    expect((await world.metadata.commit(uploadAt(uploadId), changes)).applied).toBe(true);
+  }
+  return uploadId;
+}
+
+const listed = Array.from({ length: count }, (_, i) => ({ number: i + 1, etag }));
+
+async function cpuMsOf(work: () => Promise<void>): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
+
+async function partRows(world: DomainWorld, uploadId: string): Promise<number> {
+  return (await world.metadata.scan(uploadAt(uploadId), { after: { part: 0 } }).next(count)).length;
+}
+
+test('10,000 parts beside an object of 10,000 parts settle in little time, aborted, completed or lost', async () => {
+  const world = await domainWorld();
+  const client = world.process();
+  const first = await uploadOf(world, count);
+  await client.complete('key', first, listed);
+  const took: Record<string, number> = {};
+  took['completed'] = await cpuMsOf(() => settleUpload(world, first));
+  expect(await partRows(world, first)).toBe(0);
+  expect(await ownedExtents(world)).toHaveLength(count);
+
+  const aborted = await uploadOf(world, count);
+  await client.abort('key', aborted);
+  took['aborted'] = await cpuMsOf(() => settleUpload(world, aborted));
+  expect(await partRows(world, aborted)).toBe(0);
+
+  // A completion that lost to another write: its session is completed, and no version has its parts.
+  const lost = await uploadOf(world, count);
+  const found = await findSession(world.metadata, lost);
+  if (found === undefined) throw new Error('no session');
+  await replaceSession(world.metadata, found, { session: { ...found.row.session, state: 'completed' } });
+  took['lost'] = await cpuMsOf(() => settleUpload(world, lost));
+  expect(await partRows(world, lost)).toBe(0);
+  for (const [how, ms] of Object.entries(took)) expect(ms, how).toBeLessThan(2000);
+}, 120_000);
+
+test('others run while the parts of a session are cleared', async () => {
+  const world = await domainWorld();
+  const uploadId = await uploadOf(world, 480);
+  await world.process().abort('key', uploadId);
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  await settleUpload(world, uploadId);
+  isOver = true;
+  expect(turns).toBeGreaterThan(9);
+});
+
+test('parts that a completion left out go, and those of the object stay', async () => {
+  const world = await domainWorld();
+  const client = world.process();
+  const uploadId = await client.createUpload('key');
+  const large = 'x'.repeat(6 << 20);
+  const parts: { number: number; etag: string }[] = [];
+  for (const part of [1, 2, 3]) {
+    const { etag } = await client.putPart('key', uploadId, { part, text: part === 3 ? 'last' : large });
+    if (part !== 2) parts.push({ number: part, etag });
+  }
+  await client.complete('key', uploadId, parts);
+  await world.cleanUp();
+  expect(await storedExtents(world)).toEqual(await ownedExtents(world));
+  expect(await storedExtents(world)).toHaveLength(2);
+});
