@@ -98,7 +98,9 @@ async function moveToCompleting(
   const session = { ...found.row.session, state: 'completing' as const, completing: { op: op.id, digest } };
   const outcome = await replaceSession(ctx.metadata, found, {
     session,
-    then: [queueUpload(found.row.uploadId, { requestId, due: now + ctx.config.SVC_INTENT_TTL })],
+    then: [
+      queueUpload(found.row.uploadId, { to: 'settle', requestId, due: now + ctx.config.SVC_INTENT_TTL }),
+    ],
   });
   if (!outcome.applied) throw noSuchUpload(found.row.uploadId);
   return { row: { ...found.row, session }, revision: outcome.revision };

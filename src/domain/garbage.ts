@@ -45,13 +45,16 @@ export function queueGarbageAll(extents: readonly Extent[], options: GarbageOpti
 /**
  * Queues a multipart session, to be settled: a completion that was cut short is finished or undone, what is
  * over is cleared. Queueing it again is harmless, as settling is.
+ *
+ * The row says what for: settling may queue the clearing in the millisecond in which it was due itself, and
+ * under one name the new row would go with the one that is being finished.
  */
 export function queueUpload(
   uploadId: string,
-  { requestId, due }: { readonly requestId: string; readonly due: number },
+  { to, ...options }: { readonly to: 'settle' | 'clear'; readonly requestId: string; readonly due: number },
 ): SideChange {
   const task: GarbageTask = { extents: [], uploadId };
-  return queued('gc', uploadId, task, { id: uploadId, requestId, due });
+  return queued('gc', uploadId, task, { id: `${uploadId}/${to}`, ...options });
 }
 
 /** Queues all that a manifest names. A manifest without bytes (a delete marker's) queues nothing. */

@@ -47,7 +47,7 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
       session: { ...session, state: 'aborted' },
       then: [
         unindexed(uploadId, session),
-        queueUpload(uploadId, { requestId: found.row.requestId, due: now }),
+        queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due: now }),
       ],
     });
     return;
@@ -85,7 +85,7 @@ export async function finishCompleting(
   // Refused only when somebody else settled it meanwhile, and they saw the same object.
   await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'completed', ...(result === undefined ? {} : { result }) },
-    then: [unindexed(uploadId, session), queueUpload(uploadId, { requestId, due: now })],
+    then: [unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
   });
 }
 

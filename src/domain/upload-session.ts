@@ -123,7 +123,7 @@ export async function abortSession(
   const now = await ctx.metadata.now();
   const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'aborted' },
-    then: [unindexed(uploadId, session), queueUpload(uploadId, { requestId, due: now })],
+    then: [unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
   });
   if (outcome.applied) return;
   // Somebody else moved the session: an abort is what we wanted, anything else is too late.

@@ -11,7 +11,14 @@ import { createUpload, openUploading } from '../../src/domain/upload-session.ts'
 import { findLiveHead } from '../../src/metadata/objects.ts';
 import { manifests, uploads } from '../../src/metadata/tables.ts';
 import { findSession, uploadsIn } from '../../src/metadata/uploads.ts';
-import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../support/domain-world.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import {
+  type DomainWorld,
+  domainWorld,
+  intentTtlMs,
+  ownedExtents,
+  storedExtents,
+} from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 import { untilDeath } from './death.ts';
 
@@ -84,6 +91,22 @@ test('a session is cleared to its end although another collector clears it too a
     await world.cleanUp();
     expect(await storedExtents(world), `call ${call}`).toEqual([]);
     if (!mortal.hasDied()) return;
+  }
+});
+
+test('a session that is settled in the very millisecond in which it was due is cleared as well', async () => {
+  for (let call = 1, alive = true; alive; call += 1) {
+    const world = await domainWorld();
+    const { uploadId, listed } = await openUpload(world.process());
+    const mortal = world.process({ call, when: 'after' });
+    await untilDeath(mortal, mortal.complete('key', uploadId, listed));
+    await world.clock.advance(intentTtlMs);
+    const unit = collectGarbage(world);
+    for (let run = 0; run < 3; run += 1) await unit(signal);
+    const [session, ...parts] = await rowsOf(world, uploadId);
+    const { state } = session?.row.session ?? {};
+    expect(parts, `call ${call}`).toHaveLength(state === 'completed' ? 0 : 1);
+    alive = mortal.hasDied();
   }
 });
 
