@@ -42,6 +42,8 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
   const { completing: _, ...session } = found.row.session;
   const bucket = await findBucket(ctx.metadata, session.bucket);
   if (bucket?.row.id !== session.bucketId) {
+    // The parts name all bytes that the manifest does.
+    await clearManifest(ctx.metadata, op);
     const now = await ctx.metadata.now();
     await replaceSession(ctx.metadata, found, {
       session: { ...session, state: 'aborted' },

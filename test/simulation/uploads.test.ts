@@ -280,3 +280,25 @@ for (const { name, when, act, refusal } of rivals) {
     expect(await manifestRowsIn(world, ids)).toBe(0);
   });
 }
+
+test('the manifest of a completion that died goes with its bucket', async () => {
+  const world = await domainWorld();
+  const completion = await openLargeUpload(world);
+  const { uploadId } = completion.name;
+  const stuck = new Promise<never>(() => {});
+  const commit: typeof world.metadata.commit = async (at, changes, options) =>
+    at.table.name === 'objects' ? stuck : world.metadata.commit(at, changes, options);
+  void completeUpload({ ...world, metadata: faulty(world.metadata, { commit }) }, completion);
+  let op: string | undefined;
+  for (let turns = 0; turns < 100; turns += 1) {
+    await world.clock.settle();
+    op = (await findSession(world.metadata, uploadId))?.row.session.completing?.op;
+  }
+  const ids = new Set([op ?? '']);
+  expect(await manifestRowsIn(world, ids)).toBeGreaterThan(0);
+  await deleteBucket(world, 'bucket', 'request');
+  await world.cleanUp();
+  expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
+  expect(await manifestRowsIn(world, ids)).toBe(0);
+  expect(await storedExtents(world)).toEqual([]);
+});
