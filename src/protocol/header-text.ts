@@ -9,7 +9,6 @@ const control = /[\0-\x08\x0a-\x1f\x7f]/;
 
 /** The bytes of a text in UTF-8, a character each. */
 export const byteString = (text: string): string =>
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: ASCII is what needs no encoding.
   /^[\0-\x7f]*$/.test(text) ? text : String.fromCharCode(...encoder.encode(text));
 
 /**
