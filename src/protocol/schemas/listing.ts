@@ -7,8 +7,8 @@ import { checksumAlgorithm, checksumType, commonPrefixes, encodingType, owner } 
 
 const pageMax = 1000;
 
-const contents = element({
-  Key: text,
+/** What every listing says of an object's content. */
+const described = {
   LastModified: date,
   ETag: token,
   ChecksumAlgorithm: many(checksumAlgorithm, { max: 5 }),
@@ -16,7 +16,9 @@ const contents = element({
   Size: int({ min: 0 }),
   StorageClass: optional(token),
   Owner: optional(owner),
-});
+};
+
+const contents = element({ Key: text, ...described });
 export type ListedObject = Infer<typeof contents>;
 
 const page = {
@@ -52,18 +54,7 @@ export const listObjectsV2Result = element({
 });
 export type ListObjectsV2Result = Infer<typeof listObjectsV2Result>;
 
-const version = element({
-  Key: text,
-  VersionId: token,
-  IsLatest: bool,
-  LastModified: date,
-  ETag: token,
-  ChecksumAlgorithm: many(checksumAlgorithm, { max: 5 }),
-  ChecksumType: optional(checksumType),
-  Size: int({ min: 0 }),
-  StorageClass: optional(token),
-  Owner: optional(owner),
-});
+const version = element({ Key: text, VersionId: token, IsLatest: bool, ...described });
 export type ListedVersion = Infer<typeof version>;
 
 const deleteMarker = element({
