@@ -1,32 +1,10 @@
 /** The bounds of multipart uploads: 10,000 parts, sizes, what a session carries, a lost completion (issue, item 5). */
 import { describe, expect, test } from 'vitest';
 import { findSession, findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
-import { type GatewayWorld, openGateway } from '../support/gateway.ts';
-import {
-  bytesOf,
-  complete,
-  createUpload,
-  MiB,
-  md5,
-  type PartOf,
-  putPart,
-} from '../support/gateway-bodies.ts';
+import { openGateway } from '../support/gateway.ts';
+import { complete, createUpload, MiB, type PartOf } from '../support/gateway-bodies.ts';
+import { big, compositeEtag, openUpload, part, path } from '../support/gateway-upload.ts';
 import { jittering } from '../support/jitter.ts';
-
-const path = '/bucket/key';
-async function openUpload(world: GatewayWorld, headers: Record<string, string> = {}): Promise<string> {
-  await world.client.put('/bucket');
-  return createUpload(world.client, path, { headers });
-}
-const part = (
-  world: GatewayWorld,
-  uploadId: string,
-  number: number,
-  body: Uint8Array | string,
-): Promise<PartOf> => putPart(world.client, path, { uploadId, number, body });
-const compositeEtag = (parts: readonly PartOf[]): string =>
-  `"${md5(Buffer.from(parts.map(({ etag }) => etag.replaceAll('"', '')).join(''), 'hex'))}-${parts.length}"`;
-const big = bytesOf(5 * MiB, 2);
 
 test('every session carries the NUL-separated handle that binds it to its cluster', async () => {
   await using world = await openGateway();

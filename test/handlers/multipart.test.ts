@@ -1,33 +1,18 @@
 /** Multipart uploads from their creation to their end (spec "CompleteMultipartUpload", design §7.11). */
 import { describe, expect, test } from 'vitest';
-import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { backends, openGateway } from '../support/gateway.ts';
 import {
   bytesOf,
   complete,
   completion,
   createUpload,
   MiB,
-  md5,
   type PartOf,
   putPart,
   setVersioning,
 } from '../support/gateway-bodies.ts';
+import { big, compositeEtag, openUpload, part, path } from '../support/gateway-upload.ts';
 import { jittering } from '../support/jitter.ts';
-
-const path = '/bucket/key';
-async function openUpload(world: GatewayWorld, headers: Record<string, string> = {}): Promise<string> {
-  await world.client.put('/bucket');
-  return createUpload(world.client, path, { headers });
-}
-const part = (
-  world: GatewayWorld,
-  uploadId: string,
-  number: number,
-  body: Uint8Array | string,
-): Promise<PartOf> => putPart(world.client, path, { uploadId, number, body });
-const compositeEtag = (parts: readonly PartOf[]): string =>
-  `"${md5(Buffer.from(parts.map(({ etag }) => etag.replaceAll('"', '')).join(''), 'hex'))}-${parts.length}"`;
-const big = bytesOf(5 * MiB, 2);
 
 describe.each(backends)('on %s', (backend) => {
   test('parts in any order become one object, its ETag composed of theirs', async () => {
