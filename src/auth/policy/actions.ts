@@ -54,6 +54,7 @@ export interface ActionRules {
 interface Compiled {
   readonly given: string;
   readonly glob: Glob;
+  readonly levels: ReadonlySet<ActionLevel>;
 }
 
 function compileAction(given: string, { at, service }: ActionRules): Compiled {
@@ -65,15 +66,19 @@ function compileAction(given: string, { at, service }: ActionRules): Compiled {
       (token) => token.is !== 'variable',
     ),
   );
+  const levels = levelsOf(lower, glob);
   const isOther = service !== undefined && lower !== '*' && !lower.startsWith(`${service}:`);
-  const isUnknown = service === 's3' && levelsOf(glob).size === 0;
+  const isUnknown = service === 's3' && levels.size === 0;
   if (isOther || isUnknown) throw malformed(at, `${shown(given)} is not an action of this kind of policy`);
-  return { given, glob };
+  return { given, glob, levels };
 }
 
 /** On what the actions that match act. */
-function levelsOf(glob: Glob): ReadonlySet<ActionLevel> {
+function levelsOf(lower: string, glob: Glob): ReadonlySet<ActionLevel> {
+  const exact = storageActions.get(lower);
+  if (exact !== undefined) return new Set([exact]);
   const levels = new Set<ActionLevel>();
+  if (glob.runs.length === 1 && !lower.includes('?')) return levels;
   for (const [name, level] of storageActions) if (matchGlob(glob, name)) levels.add(level);
   return levels;
 }
@@ -94,7 +99,7 @@ export function compileActions(
   const compiled = list.map((given) => compileAction(given, rules));
   const remembered = new Map<string, boolean>();
   return {
-    each: compiled.map(({ given, glob }) => ({ given, levels: levelsOf(glob) })),
+    each: compiled,
     match: (action) => {
       const known = remembered.get(action);
       if (known !== undefined) return known;

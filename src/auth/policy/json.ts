@@ -13,7 +13,7 @@ const depthMax = 16;
 
 const blank = /[ \t\r\n]*/y;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what JSON refuses in a string.
-const stringToken = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+const stringToken = /"[^"\\\u0000-\u001f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\u0000-\u001f]*)*"/y;
 const otherToken = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 interface Cursor {

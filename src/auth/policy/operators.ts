@@ -2,13 +2,13 @@
  * The condition operators of the IAM grammar as a table: what each reads, and how one value of the policy is compared
  * with one value of the request. What missing keys, several values and negation mean is in `conditions.ts`.
  */
-import { type Address, parsePeer, parseRange, rangeContains } from './addresses.ts';
+import { parsePeer, parseRange, rangeContains } from './addresses.ts';
 import type { KeyType } from './keys.ts';
 import { malformed, shown } from './malformed.ts';
 import { arnSegments, compileArn, compileGlob, matchArn, matchGlob, splitTokens } from './patterns.ts';
 import type { PolicyRequest } from './request.ts';
 import { bytesOf, parseBase64, parseBool, parseDate, parseNumber } from './scalars.ts';
-import { isPlain, parseTemplate, resolve, type Token } from './variables.ts';
+import { isPlain, type Plain, parseTemplate, perRequest, type Token } from './variables.ts';
 
 /** Undefined: the value of the request is not of the operator's kind, so nobody can tell. */
 export type Answer = boolean | undefined;
@@ -32,20 +32,21 @@ export interface Operator {
 /** Matches with the variables of this request put in. */
 function dynamic<T>(
   tokens: readonly Token[],
-  compile: (tokens: readonly Token[]) => T,
+  compile: (tokens: readonly Plain[]) => T,
   match: (compiled: T, value: string) => boolean,
 ): Matcher {
   if (isPlain(tokens)) {
     const compiled = compile(tokens);
     return (value) => match(compiled, value);
   }
+  const compiledFor = perRequest(tokens, (fill) => compile(fill(tokens)));
   return (value, request) => {
-    const plain = resolve(tokens, request);
-    return plain === undefined ? 'unresolved' : match(compile(plain), value);
+    const compiled = compiledFor(request);
+    return compiled === undefined ? 'unresolved' : match(compiled, value);
   };
 }
 
-const literalOf = (tokens: readonly Token[]): string =>
+const literalOf = (tokens: readonly Plain[]): string =>
   tokens.map((token) => (token.is === 'text' ? token.text : '')).join('');
 
 function equals(fold: (text: string) => string): Operator['compile'] {
@@ -58,10 +59,8 @@ function equals(fold: (text: string) => string): Operator['compile'] {
 }
 
 const like: Operator['compile'] = (given, { at, variables }) =>
-  dynamic(
-    parseTemplate(given, { at, variables, wildcards: true }),
-    (tokens) => compileGlob(tokens.filter((token) => token.is !== 'variable')),
-    matchGlob,
+  dynamic(parseTemplate(given, { at, variables, wildcards: true }), compileGlob, (glob, value) =>
+    matchGlob(glob, value),
   );
 
 /** A matcher of ARN patterns. Variables are put in after the cut at colons, so none can shift a segment. */
@@ -74,10 +73,10 @@ export function compileArnPattern(given: string, { at, variables }: ValuePlace):
     const compiled = compileArn(segments);
     return (value) => matchArn(compiled, value);
   }
+  const compiledFor = perRequest(tokens, (fill) => compileArn(segments.map(fill)));
   return (value, request) => {
-    const plain = segments.map((segment) => resolve(segment, request));
-    if (!plain.every((segment) => segment !== undefined)) return 'unresolved';
-    return matchArn(compileArn(plain), value);
+    const compiled = compiledFor(request);
+    return compiled === undefined ? 'unresolved' : matchArn(compiled, value);
   };
 }
 
@@ -105,32 +104,34 @@ function compared<P, R = P>(
   };
 }
 
+/** The statements of a policy ask about the same value of a request again and again. */
+function once<T>(parse: (text: string) => T): (text: string) => T {
+  let last: { readonly text: string; readonly parsed: T } | undefined;
+  return (text) => {
+    if (last === undefined || last.text !== text) last = { text, parsed: parse(text) };
+    return last.parsed;
+  };
+}
+const readNumber = once(parseNumber);
+const readDate = once(parseDate);
+
 const numeric = (holds: (value: number, wanted: number) => boolean, negated = false): Operator => ({
   types: ['number', 'epoch', 'any'],
   negated,
-  compile: compared({ policy: parseNumber, request: parseNumber }, 'a number', holds),
+  compile: compared({ policy: parseNumber, request: readNumber }, 'a number', holds),
 });
 const date = (holds: (value: number, wanted: number) => boolean, negated = false): Operator => ({
   types: ['date', 'epoch', 'any'],
   negated,
   compile: compared(
-    { policy: parseDate, request: parseDate },
+    { policy: parseDate, request: readDate },
     'a date such as 2026-01-31T00:00:00Z, or seconds since the epoch',
     holds,
   ),
 });
 
-/** Statements of one policy look at the same peer again and again. */
-let lastPeer: { readonly text: string; readonly address: Address | undefined } = {
-  text: '',
-  address: undefined,
-};
-function readPeer(text: string): Address | undefined {
-  if (lastPeer.text !== text) lastPeer = { text, address: parsePeer(text) };
-  return lastPeer.address;
-}
 const ip: Operator['compile'] = compared(
-  { policy: parseRange, request: readPeer },
+  { policy: parseRange, request: once(parsePeer) },
   'an address or range such as 192.0.2.0/24 or 2001:db8::/32',
   (address, range) => rangeContains(range, address),
 );

@@ -113,15 +113,16 @@ function search(
   return at;
 }
 
-export function matchGlob({ runs }: Glob, text: string, meter?: Meter): boolean {
+/** @param start where in the text the part begins that is to match */
+export function matchGlob({ runs }: Glob, text: string, start = 0, meter?: Meter): boolean {
   const first = runs[0] as Run;
   if (meter !== undefined) meter.steps += first.text.length;
-  if (runs.length === 1) return text.length === first.text.length && standsAt(first, text, 0);
+  if (runs.length === 1) return text.length - start === first.text.length && standsAt(first, text, start);
   const last = runs[runs.length - 1] as Run;
   if (meter !== undefined) meter.steps += last.text.length;
   const end = text.length - last.text.length;
-  let at = first.text.length;
-  if (at > end || !standsAt(first, text, 0) || !standsAt(last, text, end)) return false;
+  let at = start + first.text.length;
+  if (at > end || !standsAt(first, text, start) || !standsAt(last, text, end)) return false;
   for (let index = 1; index < runs.length - 1; index++) {
     const run = runs[index] as Run;
     const found = search(run, text, { from: at, to: end, meter });
@@ -179,7 +180,7 @@ export function compileArn(segments: readonly (readonly Plain[])[]): ArnGlob {
 
 export function matchArn({ head, segments }: ArnGlob, arn: string): boolean {
   if (head !== undefined)
-    return arn.startsWith(head) && matchGlob(segments[arnSegments - 1] as Glob, arn.slice(head.length));
+    return arn.startsWith(head) && matchGlob(segments[arnSegments - 1] as Glob, arn, head.length);
   const parts = splitArn(arn);
   return parts !== undefined && segments.every((glob, index) => matchGlob(glob, parts[index] as string));
 }

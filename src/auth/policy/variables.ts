@@ -64,23 +64,44 @@ export function parseTemplate(text: string, { at, variables, wildcards }: Templa
   return tokens;
 }
 
-/** Undefined when the request lacks a variable that has no default: such a text matches nothing. */
-export function resolve(tokens: readonly Token[], request: PolicyRequest): readonly Plain[] | undefined {
-  const plain: Plain[] = [];
-  for (const token of tokens) {
-    if (token.is !== 'variable') {
-      plain.push(token);
-      continue;
-    }
-    const found = token.key.valueIn(request);
-    const value = (typeof found === 'object' && found.length === 1 ? found[0] : found) ?? token.fallback;
-    if (typeof value !== 'string') {
-      if (token.fallback === undefined) return undefined;
-      plain.push({ is: 'text', text: token.fallback });
-    } else plain.push({ is: 'text', text: value });
-  }
-  return plain;
+type Variable = Extract<Token, { readonly is: 'variable' }>;
+
+function valueFor({ key, fallback }: Variable, request: PolicyRequest): string | undefined {
+  const found = key.valueIn(request);
+  if (typeof found === 'string') return found;
+  return found?.length === 1 ? found[0] : fallback;
 }
 
 export const isPlain = (tokens: readonly Token[]): tokens is readonly Plain[] =>
   tokens.every((token) => token.is !== 'variable');
+
+/** Puts values in the places of variables, in their order. */
+export type Fill = (tokens: readonly Token[]) => readonly Plain[];
+
+/**
+ * What `compile` makes of a text for each request. The last result is kept: a caller's requests come one after the
+ * other, and their variables seldom change. Undefined when the request lacks a variable that has no default: such a
+ * text matches nothing.
+ */
+export function perRequest<T>(
+  tokens: readonly Token[],
+  compile: (fill: Fill) => T,
+): (request: PolicyRequest) => T | undefined {
+  const variables = tokens.filter((token) => token.is === 'variable');
+  let last: { readonly values: readonly string[]; readonly compiled: T } | undefined;
+  return (request) => {
+    const values: string[] = [];
+    for (const variable of variables) {
+      const value = valueFor(variable, request);
+      if (value === undefined) return undefined;
+      values.push(value);
+    }
+    if (last === undefined || values.some((value, index) => value !== last?.values[index])) {
+      let next = 0;
+      const put = (token: Token): Plain =>
+        token.is === 'variable' ? { is: 'text', text: values[next++] ?? '' } : token;
+      last = { values, compiled: compile((given) => given.map(put)) };
+    }
+    return last.compiled;
+  };
+}

@@ -168,28 +168,52 @@ describe('the engine agrees with the model', () => {
       minLength: 1,
       maxLength: 3,
     });
+    const asked = fc.array(requests, { minLength: 1, maxLength: 3 });
     const seen = new Set<string>();
     fc.assert(
-      fc.property(policies, requests, (written, request) => {
+      fc.property(policies, asked, (written, several) => {
         const parsed = written.map(
           (Statement, index): Policy => ({
             name: String(index),
             document: parsePolicy(JSON.stringify({ Version: '2012-10-17', Statement }), { kind }),
           }),
         );
-        const decision = evaluate(request, parsed);
-        const said = decision.effect === 'Allow' ? `Allow ${decision.reach}` : decision.effect;
-        seen.add(said);
-        const expected = model(request, written);
-        expect(said).toBe(expected);
-        const trace: Trace = [];
-        expect(evaluate(request, parsed, trace)).toEqual(decision);
-        expect(trace).toHaveLength(written.flat().length);
+        // One document answers many requests: nothing of one may linger in the next.
+        for (const request of several) {
+          const decision = evaluate(request, parsed);
+          const said = decision.effect === 'Allow' ? `Allow ${decision.reach}` : decision.effect;
+          seen.add(said);
+          expect(said).toBe(model(request, written));
+          const trace: Trace = [];
+          expect(evaluate(request, parsed, trace)).toEqual(decision);
+          expect(trace).toHaveLength(written.flat().length);
+        }
       }),
       { numRuns: 1500 },
     );
     expect(seen.size).toBe(kind === 'bucket' ? 4 : 3);
   });
+});
+
+test('each request is asked with its own variables', () => {
+  const own = policy('identity', { Resource: `arn:aws:s3:::photos/\${aws:username}/\${s3:prefix}/*` });
+  const effect = (username: string, prefix: string, resource: string): string =>
+    evaluate(
+      ask({
+        principal: userOf(home, username),
+        context: { 's3:prefix': prefix },
+        resource: `arn:aws:s3:::photos/${resource}`,
+      }),
+      [own],
+    ).effect;
+  expect(effect('alice', 'a', 'alice/a/x')).toBe('Allow');
+  expect(effect('bob', 'a', 'alice/a/x')).toBe('None');
+  expect(effect('bob', 'a', 'bob/a/x')).toBe('Allow');
+  expect(effect('bob', 'b', 'bob/a/x')).toBe('None');
+  expect(effect('bob', 'b', 'bob/b/x')).toBe('Allow');
+  expect(evaluate(ask({ principal: session, resource: 'arn:aws:s3:::photos/bob/b/x' }), [own]).effect).toBe(
+    'None',
+  );
 });
 
 describe('a Deny never fails open', () => {

@@ -17,7 +17,7 @@ const tokensOf = (pattern: string): readonly Plain[] => {
   return isPlain(tokens) ? tokens : [];
 };
 const matches = (pattern: string, text: string, meter?: Meter): boolean =>
-  matchGlob(compileGlob(tokensOf(pattern)), text, meter);
+  matchGlob(compileGlob(tokensOf(pattern)), text, 0, meter);
 
 function slow(pattern: string, text: string): boolean {
   if (pattern === '') return text === '';
