@@ -15,7 +15,7 @@ import { identify } from './gateway/identify.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
 import { type Areas, areaOf, openAreas } from './handlers/areas.ts';
 import { readBody } from './handlers/body.ts';
-import { type BucketCall, type Call, header, hoistedHeaders, needsBucket } from './handlers/call.ts';
+import { type BucketCall, type Call, header, needsBucket, ownHeaders } from './handlers/call.ts';
 import { assertKey } from './handlers/key.ts';
 import { handlers } from './handlers/table.ts';
 import { type AddressRules, localPath, splitAddress, virtualBucket } from './protocol/address.ts';
@@ -132,7 +132,7 @@ async function run(
   }
 
   const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
-  const named = { wire, dialect: trace.dialect, hoisted: hoistedHeaders(query, trace.dialect) };
+  const named = { wire, dialect: trace.dialect, own: ownHeaders(wire, query, trace.dialect) };
   const operation = select(wire.method, scope, query, (name) => header(named, name) !== undefined);
   trace.operation = operation;
   if (scope === 'object') assertKey(key);

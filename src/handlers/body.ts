@@ -14,7 +14,7 @@ const nothing = new Uint8Array(0);
  */
 export async function readBody(
   ctx: Pick<Context, 'hasher'>,
-  call: Pick<Call, 'wire' | 'dialect' | 'hoisted' | 'payload'>,
+  call: Pick<Call, 'wire' | 'own' | 'payload'>,
   { hasBody, row }: { readonly hasBody: boolean; readonly row: Operation },
 ): Promise<Uint8Array> {
   const { payload } = call;

@@ -15,8 +15,8 @@ export interface Call {
   readonly query: Query;
   /** The request's own dialect; undefined when it showed none. */
   readonly dialect: Dialect | undefined;
-  /** Dialect headers that a presigned URL carries in its query, by lower-case name. */
-  readonly hoisted: ReadonlyMap<string, string>;
+  /** The headers of the request's dialect by bare name: see `ownHeaders`. */
+  readonly own: ReadonlyMap<string, string>;
   readonly identity: Identity;
   /** The bucket's name; '' at service scope. */
   readonly bucketName: string;
@@ -48,43 +48,50 @@ export type Handlers = { readonly [N in OperationName]: HandlerOf<N> };
 export const needsBucket = (operation: Operation): boolean =>
   !/^(\w+ service|PUT bucket$)/.test(operation.on);
 
-export type Named = Pick<Call, 'wire' | 'dialect' | 'hoisted'>;
+type Named = Pick<Call, 'own'>;
 
 /** A header of the request's dialect by its bare name: `storage-class` is `x-amz-storage-class` or its neutral twin. */
-export function header(call: Named, bareName: string): string | undefined {
-  if (call.dialect !== undefined) return givenAs(call, call.dialect.headerPrefix + bareName);
-  return givenAs(call, amz.headerPrefix + bareName) ?? givenAs(call, store.headerPrefix + bareName);
-}
-const givenAs = ({ wire, hoisted }: Named, name: string): string | undefined =>
-  wire.headers.get(name) ?? (hoisted.size === 0 ? undefined : hoisted.get(name));
+export const header = ({ own }: Named, bareName: string): string | undefined => own.get(bareName);
 
 /** The headers of the request's dialect whose bare names start with `prefix`, as `[rest of the name, value]`. */
-export function headersUnder(call: Named, prefix: string): [string, string][] {
-  const { wire, dialect, hoisted } = call;
-  const wanted = (dialect === undefined ? [amz, store] : [dialect]).map((each) => each.headerPrefix + prefix);
+export function headersUnder({ own }: Named, prefix: string): [string, string][] {
   const found: [string, string][] = [];
-  for (const name of new Set([...wire.headers.names(), ...hoisted.keys()])) {
-    const start = wanted.find((each) => name.startsWith(each));
-    if (start !== undefined) found.push([name.slice(start.length), givenAs(call, name) ?? '']);
-  }
+  for (const [name, value] of own)
+    if (name.startsWith(prefix)) found.push([name.slice(prefix.length), value]);
   return found;
 }
 
-const none: ReadonlyMap<string, string> = new Map();
 /** Of the signature itself, or about a body that nobody knew when the URL was signed. */
 const notHoisted =
   /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-(crc32|crc32c|crc64nvme|sha1|sha256))$/;
 
-/** Presigners move headers into the query, where the signature covers them: they count as headers (public API). */
-export function hoistedHeaders(query: Query, dialect: Dialect | undefined): ReadonlyMap<string, string> {
-  if (dialect === undefined) return none;
-  const found = query.pairs.flatMap(([name, value]) => {
+/**
+ * The request's dialect headers by bare name. A request that shows no dialect may use either's, and the public one's
+ * come first. Presigners move headers into the query, where the signature covers them: they count too (public API).
+ */
+export function ownHeaders(
+  { headers }: Wire,
+  query: Query,
+  dialect: Dialect | undefined,
+): ReadonlyMap<string, string> {
+  const own = new Map<string, string>();
+  for (const { headerPrefix } of dialect === undefined ? [amz, store] : [dialect]) {
+    for (const name of headers.names()) {
+      if (!name.startsWith(headerPrefix)) continue;
+      const bareName = name.slice(headerPrefix.length);
+      if (!own.has(bareName)) own.set(bareName, headers.get(name) ?? '');
+    }
+  }
+  if (dialect === undefined) return own;
+  for (const [name, value] of query.pairs) {
     const lower = name.toLowerCase();
-    const isHeader =
-      lower.startsWith(dialect.headerPrefix) && !notHoisted.test(lower.slice(dialect.headerPrefix.length));
-    return isHeader ? [[lower, headerText(lower, value)] as const] : [];
-  });
-  return found.length === 0 ? none : new Map(found);
+    if (!lower.startsWith(dialect.headerPrefix)) continue;
+    const bareName = lower.slice(dialect.headerPrefix.length);
+    if (notHoisted.test(bareName)) continue;
+    const text = headerText(lower, value);
+    if (!own.has(bareName)) own.set(bareName, text);
+  }
+  return own;
 }
 
 export type HeaderPair = readonly [string, string];

@@ -2,10 +2,10 @@
 import { type ChecksumAlgorithm, type Claims, checksumAlgorithms, digestBytes } from '../domain/digests.ts';
 import { fail } from '../errors/refusal.ts';
 import { dialects } from '../protocol/dialect.ts';
-import { type Call, header, type Named } from './call.ts';
+import { type Call, header } from './call.ts';
 import { defined } from './parameters.ts';
 
-type Request = Pick<Call, 'wire' | 'dialect' | 'hoisted' | 'payload'>;
+type Request = Pick<Call, 'wire' | 'own' | 'payload'>;
 
 interface ClaimRules {
   /** The algorithm to compute when the request names none. */
@@ -55,12 +55,16 @@ function checksumOf(call: Request, isBodyHeader: boolean): Claims['checksum'] {
     : undefined;
 }
 
+const headerNames = checksumAlgorithms.map(
+  (algorithm) => [algorithm, `checksum-${algorithm.toLowerCase()}`] as const,
+);
+
 /** The checksum given in a header, if any. @throws InvalidRequest when malformed or more than one */
 export function claimedChecksum(
-  call: Named,
+  call: Pick<Call, 'own'>,
 ): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
-  const found = checksumAlgorithms.flatMap((algorithm) => {
-    const value = valid(header(call, `checksum-${algorithm.toLowerCase()}`), algorithm);
+  const found = headerNames.flatMap(([algorithm, name]) => {
+    const value = valid(header(call, name), algorithm);
     return value === undefined ? [] : [{ algorithm, value }];
   });
   if (found.length > 1) {
