@@ -12,6 +12,9 @@ type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
 
 /** A deleter that has not finished within this time has died: the bucket opens again. */
 const closedMaxMs = 30_000;
+/** How long a writer waits for a deleter, which mostly finds an object and lets go, and how often it looks. */
+const deleterMsMax = 1_000;
+const deleterLookMs = 25;
 /** How often a change to a bucket row is tried against concurrent ones. */
 const attemptsMax = 8;
 
@@ -29,19 +32,33 @@ export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Prom
  * The bucket as a writer may believe in it after its commit was fenced: the row as it is now, with every
  * shard raised to its generation, so that a flip that was cut short is finished by whoever meets it.
  */
-export async function refreshBucket(ctx: Pick<Ctx, 'metadata'>, stale: BucketRow): Promise<BucketRow> {
-  const found = await findBucket(ctx.metadata, stale.name);
-  if (found === undefined || found.row.id !== stale.id)
-    throw fail('NoSuchBucket', { elements: { BucketName: stale.name } });
-  const open = await assertOpen(ctx, found);
+export async function refreshBucket(
+  ctx: Pick<Ctx, 'metadata' | 'clock'>,
+  stale: BucketRow,
+): Promise<BucketRow> {
+  const open = await assertOpen(ctx, await whenLetGo(ctx, stale));
   await ctx.metadata.raiseFence(objectsOf(open), open.generation);
   return open;
 }
 
+/** The row once no deleter holds it, or as it is after the longest wait: a body that was stored is worth it. */
+async function whenLetGo(ctx: Pick<Ctx, 'metadata' | 'clock'>, stale: BucketRow): Promise<Stored<BucketRow>> {
+  for (let waitedMs = 0; ; waitedMs += deleterLookMs) {
+    const found = await findBucket(ctx.metadata, stale.name);
+    if (found === undefined || found.row.id !== stale.id)
+      throw fail('NoSuchBucket', { elements: { BucketName: stale.name } });
+    if (waitedMs >= deleterMsMax || !(await isBeingDeleted(ctx, found.row))) return found;
+    await ctx.clock.sleep(deleterLookMs);
+  }
+}
+
+const isBeingDeleted = async (ctx: Pick<Ctx, 'metadata'>, { closedAt }: BucketRow): Promise<boolean> =>
+  closedAt !== 0 && (await ctx.metadata.now()) - closedAt < closedMaxMs;
+
 /** Refuses while a DeleteBucket is looking; reopens what a dead deleter left closed. */
 export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<BucketRow>): Promise<BucketRow> {
   if (found.row.closedAt === 0) return found.row;
-  if ((await ctx.metadata.now()) - found.row.closedAt < closedMaxMs) {
+  if (await isBeingDeleted(ctx, found.row)) {
     throw fail('OperationAborted', 'The bucket is being deleted by another request. Please try again.');
   }
   const reopened = { ...found.row, closedAt: 0, generation: found.row.generation + 1 };

@@ -1,5 +1,7 @@
 /** DeleteBucket: only when empty, and never racing a write (spec "DeleteBucket", design §7.5). */
 import { describe, expect, test } from 'vitest';
+import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
+import { objectsOf } from '../../src/metadata/objects.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { jittering } from '../support/jitter.ts';
@@ -167,7 +169,46 @@ test.each([0, 1])('a deleter that died leaves a bucket that opens again (fence %
   const closed = { ...found.row, closedAt: clock.now(), generation: found.row.generation + 1 };
   await replaceBucket(metadata, found, closed);
   await metadata.raiseFence(objectsOf(closed), found.row.generation + 2 * fenced);
-  expect((await client.put('/bucket/key', { body: 'x' })).code).toBe('OperationAborted');
+  let isAnswered = false;
+  const refused = client.put('/bucket/key', { body: 'x' }).finally(() => {
+    isAnswered = true;
+  });
+  // It hopes for a moment that the deleter lets go.
+  while (!isAnswered) await clock.advance(25);
+  expect((await refused).code).toBe('OperationAborted');
+  expect(clock.elapsed()).toBeLessThan(5_000);
   clock.jump(31_000);
   expect((await client.put('/bucket/key', { body: 'x' })).status).toBe(200);
+});
+
+describe.each(backends)('writers and deleters on %s', (backend) => {
+  test('a writer waits a moment for a deleter that lets go, and no longer', async () => {
+    await using world = await openGateway({ backend });
+    const { client, context } = world;
+    const { metadata } = context;
+    await client.put('/bucket');
+    const close = async () => {
+      const found = await findBucket(metadata, 'bucket');
+      if (found === undefined) throw new Error('no bucket');
+      const generation = found.row.generation + 1;
+      const row = { ...found.row, closedAt: await metadata.now(), generation };
+      const outcome = await replaceBucket(metadata, found, row);
+      await metadata.raiseFence(objectsOf(row), generation + 1);
+      if (!outcome.applied) throw new Error('not closed');
+      return { row, revision: outcome.revision };
+    };
+    const closed = await close();
+    const waiting = client.put('/bucket/key', { body: 'x' });
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await replaceBucket(metadata, closed, {
+      ...closed.row,
+      closedAt: 0,
+      generation: closed.row.generation + 1,
+    });
+    expect((await waiting).status).toBe(200);
+    await close();
+    const refused = await client.put('/bucket/key', { body: 'y' });
+    expect([refused.status, refused.code]).toEqual([409, 'OperationAborted']);
+    expect((await client.get('/bucket/key')).text).toBe('x');
+  });
 });
