@@ -5,7 +5,7 @@
  * thousand keys costs string concatenation and nothing else.
  */
 import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
-import { type Node, parseXml, pathOf } from './xml-parse.ts';
+import { type Node, parseXml, pathOf, type XmlLimits } from './xml-parse.ts';
 
 /** Elements (or the attribute) found under one name; `parent` says where, when something is missing. */
 type Reader<T> = (found: readonly Node[], parent: Node | undefined) => T;
@@ -330,12 +330,7 @@ function attributeNodes(node: Node, name: string): readonly Node[] {
 }
 
 /** Reads a body whose root must be `rootName`, in any namespace; every fault is `MalformedXML`. */
-export function readXml<T>(
-  schema: Xml<T>,
-  rootName: string,
-  bytes: Uint8Array,
-  limits: { readonly maxBytes: number },
-): T {
+export function readXml<T>(schema: Xml<T>, rootName: string, bytes: Uint8Array, limits: XmlLimits): T {
   const root = parseXml(bytes, limits);
   if (root.name !== rootName) throw malformed(`The root element must be ${rootName}, not ${root.name}`);
   return schema.reader(rootName)([root], undefined);

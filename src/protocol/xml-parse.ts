@@ -35,10 +35,20 @@ type Raw = Readonly<Record<string, unknown>>;
 const noAttributes: ReadonlyMap<string, string> = new Map();
 type Building = { -readonly [K in keyof Node]: Node[K] };
 
-/** @param maxBytes refused before a byte of it is parsed */
-export function parseXml(bytes: Uint8Array, { maxBytes }: { readonly maxBytes: number }): Node {
+/** Refused before a byte of it is parsed: an element takes 4 bytes to send and 200 to keep. */
+export interface XmlLimits {
+  readonly maxBytes: number;
+  readonly elementsMax?: number;
+}
+const elementsMaxDefault = 10_000;
+
+export function parseXml(bytes: Uint8Array, limits: XmlLimits): Node {
+  const { maxBytes, elementsMax = elementsMaxDefault } = limits;
   if (bytes.length > maxBytes) {
     throw malformed(`The body has ${bytes.length} bytes; at most ${maxBytes} are accepted here`);
+  }
+  if (hasMoreElements(bytes, elementsMax)) {
+    throw malformed(`The body has more than ${elementsMax} elements, which is the most accepted here`);
   }
   const source = decodeUtf8(bytes);
   const { elements, start, controls } = checkWellFormed(source);
@@ -52,6 +62,22 @@ export function parseXml(bytes: Uint8Array, { maxBytes }: { readonly maxBytes: n
   if (root === undefined || context.elements !== elements)
     throw malformed('The body could not be understood');
   return root;
+}
+
+const lessThan = 0x3c;
+const [slash, question, exclamation] = [0x2f, 0x3f, 0x21];
+
+/** Counts opening tags, and apart from them comments and CDATA sections: one for each element is plenty. */
+function hasMoreElements(bytes: Uint8Array, max: number): boolean {
+  let elements = 0;
+  let sections = 0;
+  for (let at = bytes.indexOf(lessThan); at >= 0; at = bytes.indexOf(lessThan, at + 1)) {
+    const next = bytes[at + 1];
+    if (next === exclamation) sections += 1;
+    else if (next !== slash && next !== question) elements += 1;
+    if (elements > max || sections > max) return true;
+  }
+  return false;
 }
 
 function decodeUtf8(bytes: Uint8Array): string {

@@ -12,6 +12,8 @@ import { fail, type Refusal } from '../errors/refusal.ts';
 export const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
 /** Elements inside elements, the root included. The deepest public S3 body has 7. */
 export const depthMax = 32;
+/** Attributes of one element. The public S3 bodies have 2. */
+const attributesMax = 16;
 
 export const malformed = (message: string, cause?: unknown): Refusal =>
   fail('MalformedXML', cause === undefined ? { message } : { message, cause });
@@ -213,6 +215,8 @@ function readOpenTag(
     const local = whole.startsWith('xmlns:') ? whole : whole.slice(whole.indexOf(':') + 1);
     if (names.has(local)) throw at(source, end, `attribute ${whole} appears more than once`);
     names.add(local);
+    if (names.size > attributesMax)
+      throw at(source, end, `<${name}> has more than ${attributesMax} attributes`);
     checkReferences(value, { source, from: end, controls });
     end = attribute.lastIndex;
   }

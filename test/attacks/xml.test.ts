@@ -5,7 +5,11 @@ import { XMLValidator } from 'fast-xml-parser';
 import { expect, test } from 'vitest';
 import { Refusal } from '../../src/errors/refusal.ts';
 import { readXml, writeXml } from '../../src/protocol/codec.ts';
-import { type DeleteRequest, deleteRequest } from '../../src/protocol/schemas/delete.ts';
+import { type DeleteRequest, deleteRequest, deleteRequestLimits } from '../../src/protocol/schemas/delete.ts';
+import {
+  completeMultipartUpload,
+  completeMultipartUploadLimits,
+} from '../../src/protocol/schemas/multipart.ts';
 import { parseXml } from '../../src/protocol/xml-parse.ts';
 
 const utf8 = (source: string): Uint8Array => new TextEncoder().encode(source);
@@ -334,3 +338,38 @@ test('arbitrary bytes and text are never another exception', () => {
   fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), run), { numRuns: 500 });
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 60 }).map(holding), run), { numRuns: 1000 });
 });
+
+test('bodies of nothing but elements, attributes or comments are refused soon', () => {
+  const megabytes = (piece: string): string => piece.repeat((4 << 20) / piece.length - 10);
+  const attributes = Array.from({ length: 300_000 }, (_, i) => ` a${i}=""`).join('');
+  const started = process.cpuUsage();
+  refusesWith(`<Delete>${megabytes('<a/>')}</Delete>`, /more than 6002 elements/);
+  refusesWith(`<Delete>${megabytes('<a></a>')}</Delete>`, /more than 6002 elements/);
+  refusesWith(`<Delete>${megabytes('<!---->')}</Delete>`, /more than 6002 elements/);
+  refusesWith(`<Delete${attributes}/>`, /more than 16 attributes/);
+  const { user, system } = process.cpuUsage(started);
+  expect((user + system) / 1000).toBeLessThan(500);
+});
+
+test('the largest bodies that the schemas take are within the limits', () => {
+  const object =
+    '<Object><Key>k</Key><VersionId>v</VersionId><ETag>e</ETag><LastModifiedTime>Wed, 21 Oct 2015 07:28:00 GMT</LastModifiedTime><Size>1</Size></Object>';
+  const head = '<?xml version="1.0"?><Delete><Quiet>true</Quiet>';
+  const whole = `${head}${object.repeat(1000)}</Delete>`;
+  expect(readXml(deleteRequest, 'Delete', utf8(whole), deleteRequestLimits).Object).toHaveLength(1000);
+  refusesWith(`${head}${object.repeat(1000)}<Quiet/></Delete>`, /more than 6002 elements/);
+  const sums = ['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256'].map(
+    (name) => `<Checksum${name}>x</Checksum${name}>`,
+  );
+  const part = `<Part><PartNumber>1</PartNumber><ETag>e</ETag>${sums.join('')}</Part>`;
+  const parts = `<CompleteMultipartUpload>${part.repeat(10_000)}</CompleteMultipartUpload>`;
+  const limits = { ...completeMultipartUploadLimits, maxBytes: parts.length };
+  const read = readXml(completeMultipartUpload, 'CompleteMultipartUpload', utf8(parts), limits);
+  expect(read.Part).toHaveLength(10_000);
+});
+
+function refusesWith(source: string, message: RegExp): void {
+  const read = () => readXml(deleteRequest, 'Delete', utf8(source), deleteRequestLimits);
+  expect(read).toThrow(expect.objectContaining({ code: 'MalformedXML' }));
+  expect(read).toThrow(message);
+}

@@ -11,6 +11,7 @@ import {
   type DeletedObject,
   type DeleteError,
   deleteRequest,
+  deleteRequestLimits,
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/delete.ts';
@@ -24,9 +25,7 @@ const parallel = 16;
 
 export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, call) => {
   if (call.body.length === 0) throw fail('MissingRequestBodyError');
-  const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', call.body, {
-    maxBytes: 4 * 1024 * 1024,
-  });
+  const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', call.body, deleteRequestLimits);
   const outcomes = await inParallel(parallel, objects, (object, i) => deleteOne(ctx, call, { object, i }));
   return xmlReply(deleteResult, 'DeleteResult', {
     Deleted:

@@ -7,6 +7,7 @@ import { readXml } from '../../protocol/codec.ts';
 import {
   type CompletedPart,
   completeMultipartUpload,
+  completeMultipartUploadLimits,
   completeMultipartUploadResult,
 } from '../../protocol/schemas/multipart.ts';
 import { splitTarget } from '../../protocol/wire.ts';
@@ -53,9 +54,12 @@ const locationOf = ({ wire }: BucketCall): string =>
 
 function partsOf({ body }: BucketCall): ListedPart[] {
   if (body.length === 0) throw fail('MissingRequestBodyError');
-  const { Part } = readXml(completeMultipartUpload, 'CompleteMultipartUpload', body, {
-    maxBytes: 4 * 1024 * 1024,
-  });
+  const { Part } = readXml(
+    completeMultipartUpload,
+    'CompleteMultipartUpload',
+    body,
+    completeMultipartUploadLimits,
+  );
   return Part.map((part) => {
     if (part.PartNumber < 1 || part.PartNumber > partNumberMax) {
       throw fail('InvalidPart', { elements: { PartNumber: part.PartNumber, ETag: part.ETag } });

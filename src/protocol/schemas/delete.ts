@@ -1,5 +1,7 @@
 /** Bodies of DeleteObjects: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html */
+
 import { bool, date, element, type Infer, int, many, optional, text, token } from '../codec.ts';
+import type { XmlLimits } from '../xml-parse.ts';
 
 /** ETag, LastModifiedTime and Size are conditions: an element that we do not know might be one too, so it is refused. */
 const objectToDelete = element({
@@ -12,10 +14,17 @@ const objectToDelete = element({
 });
 export type ObjectToDelete = Infer<typeof objectToDelete>;
 
+const objectsMax = 1000;
+/** Every object with each of its elements, then `Quiet` and the root. */
+export const deleteRequestLimits: XmlLimits = {
+  maxBytes: 4 * 1024 * 1024,
+  elementsMax: objectsMax * 6 + 2,
+};
+
 /** Root `Delete`. */
 export const deleteRequest = element({
   Quiet: optional(bool),
-  Object: many(objectToDelete, { min: 1, max: 1000 }),
+  Object: many(objectToDelete, { min: 1, max: objectsMax }),
 });
 export type DeleteRequest = Infer<typeof deleteRequest>;
 

@@ -1,5 +1,7 @@
 /** Bodies of the multipart operations. */
+
 import { bool, date, element, type Infer, int, many, optional, text, token } from '../codec.ts';
+import type { XmlLimits } from '../xml-parse.ts';
 import {
   checksumAlgorithm,
   checksumFields,
@@ -17,6 +19,12 @@ export type InitiateMultipartUploadResult = Infer<typeof initiateMultipartUpload
 /** The range of a part number is the handler's to check: its error is `InvalidPart`. Clients add sizes and dates. */
 const completedPart = element({ PartNumber: int(), ETag: token, ...checksumFields }, { unknown: 'ignore' });
 export type CompletedPart = Infer<typeof completedPart>;
+
+/** Every part with its number, ETag, five checksums and two elements that clients add; then the root. */
+export const completeMultipartUploadLimits: XmlLimits = {
+  maxBytes: 4 * 1024 * 1024,
+  elementsMax: partsMax * 10 + 1,
+};
 
 /** Root `CompleteMultipartUpload`. */
 export const completeMultipartUpload = element(
