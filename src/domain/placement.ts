@@ -1,5 +1,6 @@
 /** Which cluster takes a write (spec items 8 and 9). */
 import type { Context } from '../context.ts';
+import { fnv32a } from '../metadata/spread.ts';
 
 /**
  * Picks a cluster by weight, deterministically over its inputs (design §7.7).
@@ -24,8 +25,7 @@ export function pick(
 
 /** A number in [0, 1) from FNV-1a of the seed, mixed so that consecutive ids spread. */
 function fraction(seed: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < seed.length; i += 1) hash = Math.imul(hash ^ seed.charCodeAt(i), 0x01000193);
+  let hash = fnv32a(seed);
   hash = Math.imul(hash ^ (hash >>> 16), 0x45d9f3b);
   hash = Math.imul(hash ^ (hash >>> 16), 0x45d9f3b);
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;

@@ -1,6 +1,7 @@
 /** Bucket rows and their indexes (design §5). */
 import type { At, MetadataStore, Outcome, Stored } from '../ports/metadata-store.ts';
 import { prefixRange } from './prefix.ts';
+import { spread } from './spread.ts';
 import { type BucketRow, buckets, bucketsAll, bucketsByOwner, type OwnedBucketRow } from './tables.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
@@ -10,11 +11,7 @@ const ownedBy = (owner: string): At<typeof bucketsByOwner> => ({ table: bucketsB
 
 /** Buckets are listed for the background in this many slots, so that no partition holds them all. */
 export const bucketSlots = 16;
-const slotOf = (name: string): number => {
-  let hash = 0;
-  for (let i = 0; i < name.length; i += 1) hash = (Math.imul(hash, 31) + name.charCodeAt(i)) >>> 0;
-  return hash % bucketSlots;
-};
+const slotOf = (name: string): number => spread(name, bucketSlots);
 const inSlot = (slot: number): At<typeof bucketsAll> => ({ table: bucketsAll, in: { slot } });
 
 export const findBucket = (metadata: Metadata, name: string): Promise<Stored<BucketRow> | undefined> =>

@@ -1,5 +1,6 @@
 /** Work for the background (design §5 "Queues"): immutable rows, read in order of their due time, slot by slot. */
 import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { spread } from './spread.ts';
 import { type QueueRow, queues } from './tables.ts';
 
 /** The queues of this build; `gc` deletes bytes (spec item 13). */
@@ -20,14 +21,7 @@ export const queueAt = (queue: string, slot: number): At<typeof queues> => ({
   in: { queue, slot },
 });
 
-/** FNV-1a over the code units: any spread will do, as long as a key always goes to the same slot. */
-export function slotOf(key: string): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < key.length; index++) {
-    hash = Math.imul(hash ^ key.charCodeAt(index), 0x01000193);
-  }
-  return (hash >>> 0) % queueSlots;
-}
+export const slotOf = (key: string): number => spread(key, queueSlots);
 
 export interface QueuedOptions {
   /** Unique among the tasks of one queue that are due in the same millisecond. */

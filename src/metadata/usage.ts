@@ -1,5 +1,6 @@
 /** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes (design §5). */
 import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { spread } from './spread.ts';
 import { usage } from './tables.ts';
 
 /** Counter rows are spread so that the writers of a bucket do not queue behind one row. */
@@ -15,7 +16,7 @@ export interface UsageDelta {
 
 /** @param opId spreads the deltas of concurrent writers over the rows */
 export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
-  const slot = slotOf(opId);
+  const slot = spread(opId, usageSlots);
   const byClass = Map.groupBy(deltas, (delta) => delta.storageClass);
   return [...byClass].flatMap(([storageClass, each]) => {
     const bytes = each.reduce((sum, delta) => sum + delta.bytes, 0);
@@ -24,12 +25,6 @@ export function usageChanges(bucketId: string, opId: string, deltas: readonly Us
     return [{ at: usageOf(bucketId), add: { storageClass, slot }, by: { bytes, objects } }];
   });
 }
-
-const slotOf = (opId: string): number => {
-  let sum = 0;
-  for (let i = opId.length - 4; i < opId.length; i += 1) sum = (sum * 31 + (opId.charCodeAt(i) || 0)) | 0;
-  return Math.abs(sum) % usageSlots;
-};
 
 /** The bytes and objects of a bucket now, by storage class. */
 export async function readUsage(
