@@ -190,7 +190,10 @@ export interface MetadataStore {
   abort(opId: string): Promise<void>;
   /** Takes the intents whose process has died: on return nothing can be committed under any of them. */
   abandoned(): Promise<readonly Abandoned[]>;
-  /** Forgets an abandoned intent, once its bytes are owned or queued. */
+  /**
+   * Puts an abandoned intent away, once its bytes are owned or queued. A day later it is found once more, for
+   * what its process, should it only have been stopped, has stored meanwhile; settled then, it is forgotten.
+   */
   settle(intent: Abandoned): Promise<void>;
 
   /** Applies side changes alone, atomically per partition at least. For plain and counter tables. */

@@ -117,6 +117,32 @@ export function intentLaws({ law }: Laws): void {
     expect(await all(opened.store.scan(headsOf(bucket)))).toEqual([]);
   });
 
+  law('finds a settled intent once more a day later: its process may have stored on', async (opened) => {
+    const { store } = opened;
+    const dayMs = 24 * 60 * 60_000;
+    const op = await store.begin({ cluster: 'c' });
+    await lapse(opened);
+    for (const intent of await store.abandoned()) await store.settle(intent);
+    opened.resume();
+    await opened.pass(opened.intentTtlMs);
+    opened.pause();
+    await opened.pass(dayMs / 2);
+    expect(covers(await store.abandoned(), op)).toBe(false);
+    // What comes back is told that it is too late, and ends its op.
+    expect(await put(opened, fresh(), 'k', op)).toEqual(refused);
+    await store.abort(op.id);
+    await store.end(op);
+    await opened.pass(dayMs / 2);
+    expect(covers(await store.abandoned(), op)).toBe(true);
+    const again = await store.abandoned();
+    expect(covers(again, op)).toBe(true);
+    expect(await put(opened, fresh(), 'k', op)).toEqual(refused);
+    for (const intent of again) await store.settle(intent);
+    await opened.pass(2 * dayMs);
+    expect(covers(await store.abandoned(), op)).toBe(false);
+    expect(await put(opened, fresh(), 'k', op)).toEqual(refused);
+  });
+
   law('begins anew after its intents were swept', async (opened) => {
     const old = await opened.store.begin({ cluster: 'c' });
     await lapse(opened);

@@ -214,6 +214,25 @@ describe('the sweep', () => {
     expect(await storedExtents(world)).toEqual([]);
   });
 
+  test('finds what a process stored that was stopped, swept, let go on, and killed', async () => {
+    const world = await domainWorld();
+    const { metadata } = world;
+    const op = await metadata.begin({ cluster: 'default' });
+    await world.cleanUp();
+    expect(await metadata.abandoned()).toEqual([]);
+    const late = (async function* () {
+      yield new Uint8Array(10);
+    })();
+    const owner = { bucketId: (await world.bucket()).id, key: 'key' };
+    await world.bytes.write(late, { cluster: 'default', id: op.id, owner });
+    await world.cleanUp();
+    expect(await storedExtents(world)).toHaveLength(1);
+    await world.clock.advance(24 * 60 * 60_000);
+    await world.cleanUp();
+    expect(await storedExtents(world)).toEqual([]);
+    expect(await metadata.abandoned()).toEqual([]);
+  });
+
   test('told to stop, settles nothing that it has not examined', async () => {
     const world = await domainWorld();
     await orphan(world);

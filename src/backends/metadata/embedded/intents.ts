@@ -13,6 +13,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import { digits, stamp } from '../op-id.ts';
+import { secondLookMs } from '../second-look.ts';
 import { type Database, space, textKeyIn } from './environment.ts';
 import type { Batch, Journal } from './journal.ts';
 
@@ -21,10 +22,16 @@ const opDigits = 3;
 /** An epoch is followed by the next after so long, to keep what a sweep examines small. */
 const epochMs = 60_000;
 
-/** `[leaseUntil, marked, ...numbers of the ops that were aborted]` */
+/** `[until, state, ...numbers of the ops that were aborted]` */
 type EpochRow = readonly number[];
+/** Until its lease runs out. */
 const open = 0;
+/** A sweep's, until it is settled. */
 const marked = 1;
+/** Until the second look. */
+const settled = 2;
+/** A sweep's again, until it is settled for good. */
+const markedAgain = 3;
 
 interface Epoch {
   readonly id: string;
@@ -203,19 +210,19 @@ export class Intents {
   }
 
   #mark(batch: Batch, [epoch, row]: readonly [string, EpochRow]): string {
-    if (row[1] === marked) return epoch;
-    const barring = [row[0] as number, marked];
+    if (row[1] === marked || row[1] === markedAgain) return epoch;
+    const barring = [row[0] as number, row[1] === settled ? markedAgain : marked];
     batch.epochs.set(epoch, barring);
     void this.#ports.database.put(keyOf(epoch), barring);
     return epoch;
   }
 
-  /** The epochs of any process that were marked or whose lease has run out. */
+  /** The epochs of any process that are marked, or whose lease has run out, or that are due for the second look. */
   #lapsed(now: number): (readonly [string, EpochRow])[] {
     const found: (readonly [string, EpochRow])[] = [];
     for (const { key, value } of this.#ports.database.getRange({ start: firstKey, end: endKey })) {
       const row = value as EpochRow;
-      if (row[1] === marked || (row[0] as number) <= now) {
+      if (row[1] === marked || row[1] === markedAgain || (row[0] as number) <= now) {
         found.push([new TextDecoder().decode(key.subarray(1)), row]);
       }
     }
@@ -226,7 +233,12 @@ export class Intents {
     const { database, journal } = this.#ports;
     await journal.submit((batch) => {
       const epoch = epochOf(intent.prefix);
-      if (rowIn(database, batch, epoch)?.[1] === marked) this.#forget(batch, epoch);
+      const state = rowIn(database, batch, epoch)?.[1];
+      if (state === markedAgain) this.#forget(batch, epoch);
+      if (state !== marked) return;
+      const waiting = [batch.now + secondLookMs, settled];
+      batch.epochs.set(epoch, waiting);
+      void database.put(keyOf(epoch), waiting);
     });
   }
 

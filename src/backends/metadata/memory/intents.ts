@@ -3,12 +3,18 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import { stamp } from '../op-id.ts';
+import { secondLookMs } from '../second-look.ts';
 
 interface Intent {
   readonly cluster: string;
-  /** A barred one can commit nothing more, but its bytes are still its process's to end. */
-  state: 'open' | 'barred' | 'swept';
+  /**
+   * A barred one can commit nothing more, but its bytes are still its process's to end. What was swept and
+   * settled is swept `again` when the time for the second look has come.
+   */
+  state: 'open' | 'barred' | 'swept' | 'settled' | 'again';
 }
+
+const isTaken = ({ state }: Intent): boolean => state !== 'open' && state !== 'barred';
 
 export class MemoryIntents {
   readonly #ports: { readonly clock: Clock; readonly random: Random };
@@ -39,26 +45,33 @@ export class MemoryIntents {
 
   /** What a sweep has taken is the sweep's to forget. */
   forget(id: string): void {
-    if (this.#intents.get(id)?.state !== 'swept') this.#intents.delete(id);
+    const intent = this.#intents.get(id);
+    if (intent !== undefined && !isTaken(intent)) this.#intents.delete(id);
   }
 
   abandoned(): readonly Abandoned[] {
     const now = this.#ports.clock.now();
     const found: Abandoned[] = [];
     for (const [id, intent] of this.#intents) {
-      if (intent.lapsesAt <= now) intent.state = 'swept';
-      if (intent.state === 'swept') found.push({ prefix: `${id}.`, cluster: intent.cluster });
+      if (intent.lapsesAt <= now && !isTaken(intent)) intent.state = 'swept';
+      if (intent.lapsesAt <= now && intent.state === 'settled') intent.state = 'again';
+      if (isTaken(intent) && intent.state !== 'settled')
+        found.push({ prefix: `${id}.`, cluster: intent.cluster });
     }
     return found;
   }
 
   settle(prefix: string): void {
     const id = prefix.slice(0, -1);
-    if (this.#intents.get(id)?.state === 'swept') this.#intents.delete(id);
+    const intent = this.#intents.get(id);
+    if (intent?.state === 'again') this.#intents.delete(id);
+    if (intent?.state !== 'swept') return;
+    intent.state = 'settled';
+    intent.lapsesAt = this.#ports.clock.now() + secondLookMs;
   }
 
   renew(): void {
     const lapsesAt = this.#ports.clock.now() + this.#ttlMs;
-    for (const intent of this.#intents.values()) if (intent.state !== 'swept') intent.lapsesAt = lapsesAt;
+    for (const intent of this.#intents.values()) if (!isTaken(intent)) intent.lapsesAt = lapsesAt;
   }
 }
