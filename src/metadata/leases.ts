@@ -1,4 +1,9 @@
-/** Who may work on what (spec item 12): leases that expire by the store's clock, each hand-over a new generation. */
+/**
+ * Who may work on what (spec item 12): leases that expire by the store's clock, each hand-over a new generation.
+ *
+ * A lease saves work; it guards nothing. A holder that was stopped and goes on beside its successor does no
+ * harm, and must not: whatever a worker does is safe to do twice, and every commit states what it expects.
+ */
 import type { At, MetadataStore, Revision } from '../ports/metadata-store.ts';
 import { type LeaseRow, leases } from './tables.ts';
 
@@ -8,7 +13,7 @@ type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now'>;
 export interface Lease {
   readonly name: string;
   readonly holder: string;
-  /** Greater than that of every earlier holder: it fences what those may still be doing. */
+  /** Greater than that of every earlier holder: logs tell by it who was whose successor. No commit checks it. */
   readonly generation: number;
   /** Store time. */
   readonly expires: number;

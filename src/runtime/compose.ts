@@ -43,6 +43,7 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
   {
     memory: async ({ clock, random }) => {
       const { memoryStore } = await import('../backends/metadata/memory/store.ts');
+      // Without SVC_INTENT_TTL: this process alone can hold an intent, and when it dies the store is gone too.
       return memoryStore({ clock, random });
     },
     embedded: async ({ config, clock, random }) => {

@@ -8,6 +8,7 @@ import { collectGarbage } from '../../../src/workers/gc.ts';
 import { ShardPanic } from '../../../src/workers/worker.ts';
 import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
+import { virtualClock } from '../../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
 
@@ -98,6 +99,35 @@ describe('gc', () => {
     await world.clock.advance(60 * 60_000);
     await collectGarbage(world)(never);
     expect(await storedExtents(world)).toEqual([]);
+  });
+
+  test('a holder that was stopped and goes on beside its successor does no harm', async () => {
+    const world = await domainWorld();
+    await queueOf(world, 20);
+    const uploadId = await world.process().createUpload('key');
+    await world.process().putPart('key', uploadId, { part: 1, text: 'part' });
+    await world.process().abort('key', uploadId);
+    const { promise: letGo, resolve: goOn } = Promise.withResolvers<void>();
+    const remove: typeof world.bytes.remove = async (extents) => {
+      await letGo;
+      return world.bytes.remove(extents);
+    };
+    // Its own clock stands still: it renews nothing, and does not know.
+    const context = { ...world, clock: virtualClock(), bytes: faulty(world.bytes, { remove }) };
+    const stopped = collectGarbage(context)(never);
+    await world.clock.settle();
+    // Longer than its lease, so that the other one gets every slot.
+    await world.clock.advance(60_000);
+    const unit = collectGarbage(world);
+    for (let run = 0; run < 3; run += 1) await unit(never);
+    expect(await storedExtents(world)).toEqual([]);
+    await world.process().put('kept', 'kept');
+    goOn();
+    await stopped;
+    for (let run = 0; run < 3; run += 1) await unit(never);
+    expect(await storedExtents(world)).toEqual(await ownedExtents(world));
+    expect(await storedExtents(world)).toHaveLength(1);
+    expect(await backlog(world.metadata, 'gc')).toBe(0);
   });
 
   test('ends its unit and panics not when every removal fails', async () => {
