@@ -26,12 +26,15 @@ export interface Figures {
 export interface MeasureOptions {
   readonly load: Load;
   readonly clients: number;
-  /** Of measuring, for each target; as long again goes to warming up and filling at most. */
+  /** Of measuring, for each target; twice as long at most goes to warming up. */
   readonly seconds: number;
   readonly rounds: number;
 }
 
-const warmUpShare = 0.4;
+/** A server in JavaScript compiles what it runs often: it is measured once it has, or after a time. */
+const warmUpSteps = 12_000;
+const warmUpTimes = 2;
+const warmUpBytesMax = 256 * 1024 ** 2;
 /** Enough for the fastest target's deletes. */
 const deletesPerSecond = 12_000;
 
@@ -109,8 +112,9 @@ async function warmUp(
 ): Promise<void> {
   // What is deleted to warm up is not there to be measured.
   if (operations[each.operation].step === operations.delete.step) return;
-  const warm = await load.run({ ...server, ...each, clients, seconds: seconds * warmUpShare });
-  sum.turn += warm.count + clients;
+  const turns = Math.min(warmUpSteps, Math.ceil(warmUpBytesMax / each.size));
+  const warm = await load.run({ ...server, ...each, clients, seconds: seconds * warmUpTimes, turns });
+  sum.turn += 4 * warm.count + clients;
 }
 
 async function oneRound(
