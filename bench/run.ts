@@ -31,7 +31,9 @@ async function main(flags: Flags): Promise<void> {
       if (running !== undefined) servers.push({ ...running, name });
     }
     for (const each of flags.cases) {
-      const able = servers.filter(({ name }) => name !== 'bare' || bareOperations.includes(each.operation));
+      const able = servers.filter(
+        ({ name }) => !name.startsWith('bare') || bareOperations.includes(each.operation),
+      );
       const figures = await measure(each, able, { ...flags, load });
       results.push({ case: each, figures });
       process.stdout.write(`${caseTable(each, figures)}\n`);

@@ -1,6 +1,13 @@
-/** The floor: node:http with nothing behind it, answering the bytes and headers that an object server would. */
+/**
+ * The floor: node:http with nothing behind it, answering the bytes and headers that an object server would; from memory,
+ * or, with a directory as its argument, large bodies from a file there.
+ */
+import { createReadStream, truncateSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream';
+
+const directory = process.argv[2];
 
 const etag = '"d41d8cd98f00b204e9800998ecf8427e"';
 const requestId = '0123456789abcdef0123456789abcdef';
@@ -20,9 +27,27 @@ const small = Buffer.alloc(64 * 1024, 1);
 /** The size of what was put last is what a get answers. */
 let size = 0;
 
+/** One for each size, made when it is first asked for, of bytes that are really there. */
+const files = new Map<number, string>();
+function fileOf(parent: string): string {
+  let path = files.get(size);
+  if (path === undefined) {
+    path = `${parent}/${size}`;
+    writeFileSync(path, '');
+    for (let at = 0; at < size; at += piece.length) writeFileSync(path, piece, { flag: 'a' });
+    truncateSync(path, size);
+    files.set(size, path);
+  }
+  return path;
+}
+
 function answerBody(response: http.ServerResponse): void {
   if (size <= small.length) {
     response.end(small.subarray(0, size));
+    return;
+  }
+  if (directory !== undefined) {
+    pipeline(createReadStream(fileOf(directory)), response, () => {});
     return;
   }
   let left = size;

@@ -55,7 +55,12 @@ export const targets: Readonly<Record<string, Target>> = {
   bare: {
     durability: 'nothing kept',
     doc: 'bare node:http that answers and absorbs the same bytes',
-    start: startBare,
+    start: () => startBare(),
+  },
+  'bare-file': {
+    durability: 'nothing kept',
+    doc: 'the same, large bodies from a file by createReadStream',
+    start: ({ directory: parent }) => startBare(mkdtempSync(join(parent, 'bare-'))),
   },
   noop: {
     durability: 'nothing kept',
@@ -86,9 +91,11 @@ export const targets: Readonly<Record<string, Target>> = {
   },
 };
 
-async function startBare(): Promise<Running> {
+async function startBare(directory?: string): Promise<Running> {
   const script = fileURLToPath(new URL('./bare-server.ts', import.meta.url));
-  const child = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, directory === undefined ? [script] : [script, directory], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const port = await new Promise<number>((resolve, reject) => {
     child.once('exit', () => reject(new Error('the bare server ended')));
     child.stdout.once('data', (line: Buffer) => resolve(Number(line.toString().trim())));
