@@ -4,7 +4,7 @@
  *
  * ```sh
  * aws --endpoint-url http://localhost:3000/s3 s3 mb s3://photos      # under the path
- * curl http://photos.s3.example.com/cat.jpg                          # under the host, if it is public
+ * aws --endpoint-url http://s3.example.com s3 cp cat.jpg s3://photos  # under the host
  * ```
  */
 import { Hono } from 'hono';
@@ -29,7 +29,7 @@ export interface Settings {
   readonly host: string;
 }
 
-/** Everything in memory; give `metadata` and `bytes` backends that last. */
+/** Everything in memory. On Node, `compose(config, …)` of `sluice/node` gives a context over the durable backends. */
 function contextFrom({ credentials, host }: Settings): Context {
   const config = parseConfig({ SVC_CREDENTIALS: credentials, SVC_DOMAIN: host });
   if ('faults' in config) throw new Error(config.faults.join('\n'));

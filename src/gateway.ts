@@ -121,6 +121,7 @@ async function run(
 
   const { identity, dialect, payload } = await identify(ctx, incoming, {
     path: trace.path,
+    local,
     query,
     virtual,
     area,

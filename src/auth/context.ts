@@ -31,4 +31,6 @@ export interface AuthenticationOptions {
   readonly secretFor?: ((credential: Credential) => Promise<string>) | undefined;
   /** The bucket that a virtual host names; version-2 signatures cover it in front of the path. */
   readonly virtualBucket?: string | undefined;
+  /** The path without the one that the gateway is mounted under; version-2 signatures may cover that alone. */
+  readonly mountedPath?: string | undefined;
 }

@@ -63,8 +63,9 @@ export async function verifySigV2(
     const text = stringToSign(wire, parsed.query, { expires, path: bucket + path });
     return areEqual(ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), text), provided);
   };
-  const encoded = encodePath(parsed.path);
-  if (!verifies(parsed.path) && (encoded === undefined || !verifies(encoded)))
+  // Clients of this version leave the path that an endpoint is mounted under out of what they sign, or do not.
+  const paths = [parsed.path, encodePath(parsed.path), options.mountedPath];
+  if (!paths.some((path) => path !== undefined && verifies(path)))
     throw mismatch({
       accessKey,
       signature,

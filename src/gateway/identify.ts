@@ -6,6 +6,8 @@ import type { Incoming, Query } from '../protocol/wire.ts';
 
 export interface Arrival {
   readonly path: string;
+  /** The path without the mount point. */
+  readonly local: string;
   readonly query: Query;
   readonly virtual: string | undefined;
   readonly area: string | undefined;
@@ -15,7 +17,7 @@ export interface Arrival {
 export async function identify(
   ctx: Context,
   incoming: Incoming,
-  { path, query, virtual, area }: Arrival,
+  { path, local, query, virtual, area }: Arrival,
 ): Promise<Authenticated> {
   const authorization = incoming.wire.headers.get('authorization');
   if (area !== undefined && authorization?.toLowerCase().startsWith('bearer ')) {
@@ -35,7 +37,7 @@ export async function identify(
     { credentials, clock, hasher, settings },
     incoming,
     { path, query },
-    { virtualBucket: virtual },
+    { virtualBucket: virtual, mountedPath: local },
   );
 }
 

@@ -12,6 +12,8 @@ import { Connection, type ConnectionOptions } from './node-connection.ts';
 import { refuseSocket } from './node-refusal.ts';
 import { readKeyPair, reloadOnChange, type TlsFiles } from './node-tls.ts';
 
+export { type Composed, type ComposeOptions, compose } from './compose.ts';
+
 /** Request line and headers together. */
 const headBytesMax = 32 * 1024;
 const tlsIntervalMs = 5000;

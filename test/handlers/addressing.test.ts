@@ -1,6 +1,7 @@
 /** Which bucket and key a request is about, and what lies beside the protocol (spec item 6, design §7.16). */
 import { describe, expect, test } from 'vitest';
-import { openGateway, operator } from '../support/gateway.ts';
+import { alice, openGateway, operator } from '../support/gateway.ts';
+import { signer } from '../support/sign.ts';
 
 describe('virtual hosts', () => {
   test('name the bucket, and the whole path is the key', async () => {
@@ -150,4 +151,18 @@ test('a fetch handler gives what a runtime with sockets gives', async () => {
   expect([head.status, head.header('content-length'), head.bytes.length]).toEqual([200, '7', 0]);
   expect((await client.get('/bucket/none')).code).toBe('NoSuchKey');
   expect((await client.delete('/bucket/key')).status).toBe(204);
+});
+
+test('a version 2 presigned URL covers the path with the mount point or without it', async () => {
+  await using world = await openGateway({ basePath: '/s3' });
+  await world.client.put('/s3/bucket');
+  await world.client.put('/s3/bucket/key', { body: 'mounted' });
+  const sign = signer({ accessKey: alice.accessKey, secretKey: alice.secretKey, host: 'localhost' });
+  const whole = sign.presignV2({ path: '/s3/bucket/key' });
+  const local = sign.presignV2({ path: '/bucket/key' });
+  expect((await world.client.sendRaw(whole)).text).toBe('mounted');
+  expect((await world.client.sendRaw({ ...local, target: `/s3${local.target}` })).text).toBe('mounted');
+  const other = sign.presignV2({ path: '/bucket/other' });
+  const forged = { ...other, target: `/s3${other.target.replace('/other', '/key')}` };
+  expect((await world.client.sendRaw(forged)).code).toBe('SignatureDoesNotMatch');
 });
