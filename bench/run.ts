@@ -20,7 +20,7 @@ const bareOperations: readonly OperationName[] = [
 ];
 
 async function main(flags: Flags): Promise<void> {
-  const floors = measureFloors();
+  const floors = measureFloors(flags.directory);
   describe(flags, floors);
   const servers: Server[] = [];
   const load = new Load(flags.generators);
@@ -52,7 +52,7 @@ function describe(
   const rows = names.map((name) => [name, targets[name]?.durability ?? '', targets[name]?.doc ?? '']);
   process.stdout.write(
     `${clients} clients from ${generators} processes, ${seconds} s for each case and target in ${rounds} alternating rounds, data in ${directory}, SVC_PROCESSES=${processes}
-one core here: MD5 ${floors.md5MiBPerSecond.toFixed(0)} MiB/s, SHA-256 ${floors.sha256MiBPerSecond.toFixed(0)} MiB/s; hashing of a signature ${floors.signatureMicros.toFixed(1)} µs, of a 4 KiB body ${floors.hashSmallBodyMicros.toFixed(1)} µs
+one core here: MD5 ${floors.md5MiBPerSecond.toFixed(0)} MiB/s, SHA-256 ${floors.sha256MiBPerSecond.toFixed(0)} MiB/s; hashing of a signature ${floors.signatureMicros.toFixed(1)} µs, of a 4 KiB body ${floors.hashSmallBodyMicros.toFixed(1)} µs; writing new files ${floors.writeMillisPerMiB.toFixed(2)} ms/MiB
 "÷ x" is the CPU of an operation in relation to x's
 
 ${table(rows, 3)}\n\n`,

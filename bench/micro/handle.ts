@@ -31,7 +31,7 @@ async function measureOn(name: string, gateway: Gateway): Promise<Piece[]> {
         ...(length === undefined ? {} : { length }),
       }),
     );
-  const floors = measureFloors();
+  const floors = measureFloors(tmpdir());
   const signing = { name: 'hashing of the signature', micros: floors.signatureMicros };
   const hashing = { name: '… and of the body', micros: floors.signatureMicros + floors.hashSmallBodyMicros };
   let turn = 0;
