@@ -68,7 +68,8 @@ export interface ObjectBytes {
   write(source: AsyncIterable<Uint8Array>, options: WriteOptions): Promise<Extent>;
   /**
    * Reads a range (the whole extent when absent). A yielded array is valid until the next but one is
-   * asked for: buffers are pooled, so a consumer that keeps bytes copies them.
+   * asked for: buffers are pooled, so a consumer that keeps bytes copies them. One that holds the whole range
+   * is the consumer's to keep.
    * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when it is gone.
    */
   read(extent: Extent, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Uint8Array>;

@@ -4,11 +4,12 @@ import {
   Counter,
   collectDefaultMetrics,
   Gauge,
-  Histogram,
+  type Histogram,
   type MetricObject,
   Registry,
 } from 'prom-client';
 import { type Measurement, type Metrics, measurements } from './metrics.ts';
+import { Tally } from './tally.ts';
 
 /** What one process measured, in a form that can be sent to another. */
 export type ProcessMetrics = readonly MetricObject[];
@@ -27,7 +28,7 @@ export interface PromMetrics extends Metrics {
   own(): Promise<ProcessMetrics>;
 }
 
-type Metric = Counter | Gauge | Histogram;
+type Metric = Counter | Gauge | Tally;
 
 function makeMetric(name: string, row: Measurement, register: Registry): Metric {
   const base = {
@@ -42,8 +43,12 @@ function makeMetric(name: string, row: Measurement, register: Registry): Metric 
       return new Counter(base);
     case 'gauge':
       return new Gauge(base);
-    case 'histogram':
-      return new Histogram({ ...base, ...(row.buckets === undefined ? {} : { buckets: [...row.buckets] }) });
+    case 'histogram': {
+      const tally = new Tally({ ...base, buckets: row.buckets ?? [] });
+      // A registry asks a metric for its name and its values.
+      register.registerMetric(tally as unknown as Histogram);
+      return tally;
+    }
   }
 }
 
@@ -72,7 +77,7 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
   const metrics: PromMetrics = {
     add: (name, labels) => child<Counter>(name, labels).inc(),
     set: (name, labels, value) => child<Gauge>(name, labels).set(value),
-    observe: (name, labels, seconds) => child<Histogram>(name, labels).observe(seconds),
+    observe: (name, labels, seconds) => child<Tally>(name, labels).observe(seconds),
     own,
     async text() {
       if (gather === undefined) return register.metrics();

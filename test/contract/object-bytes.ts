@@ -122,6 +122,26 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
       },
     );
 
+    test('an array that holds the whole range stays as it is, whatever is read after it', async () => {
+      const first = await put('first', 50_000);
+      const second = await put('second', 60_000);
+      const large = await put('large', 300_000);
+      const ranges = [
+        { extent: first, range: { start: 0, end: 49_999 } },
+        { extent: second, range: { start: 100, end: 4195 } },
+        { extent: large, range: { start: 70_000, end: 74_095 } },
+      ];
+      const kept: Uint8Array[] = [];
+      for (const { extent, range } of [...ranges, ...ranges]) {
+        for await (const piece of bytes.read(extent, range)) kept.push(piece);
+      }
+      for (const [i, { extent, range }] of [...ranges, ...ranges].entries()) {
+        const wanted = contentOf(extent.id, extent.size).subarray(range.start, range.end + 1);
+        expect(kept[i]?.length).toBe(wanted.length);
+        expect(Buffer.compare(kept[i] ?? new Uint8Array(), wanted)).toBe(0);
+      }
+    });
+
     test('refuses a source of another length than was told, and leaves nothing', async () => {
       const size = chunkBytes + 10;
       for (const told of [size - 1, size + 1, 10, 3 * chunkBytes, chunkBytes]) {

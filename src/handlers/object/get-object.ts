@@ -108,12 +108,17 @@ async function bodyOf(ctx: Context, row: ObjectRow, slice: Slice, signal: AbortS
   const size = slice.end - slice.start + 1;
   const content = readObject(ctx, row, slice, signal);
   if (size > eagerMax) return content;
-  const body = new Uint8Array(size);
+  let body: Uint8Array | undefined;
   let at = 0;
   for await (const piece of content) {
-    body.set(piece, at);
+    // Nearly always it is all one array, which is ours to keep.
+    if (piece.length === size) body = piece;
+    else {
+      body ??= new Uint8Array(size);
+      body.set(piece, at);
+    }
     at += piece.length;
   }
-  if (at !== size) throw new Error(`object ${row.key} gave ${at} of ${size} bytes`);
+  if (body === undefined || at !== size) throw new Error(`object ${row.key} gave ${at} of ${size} bytes`);
   return body;
 }
