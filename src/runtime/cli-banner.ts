@@ -15,14 +15,15 @@ export interface Banner {
   /** Set where no credentials are configured. */
   readonly root?: {
     readonly credential: Credential;
-    readonly minted: boolean;
+    /** Whether the secret is shown: once, by the first start that serves. */
+    readonly shows: boolean;
     /** Where it is kept; absent when it lives in memory. */
     readonly file?: string;
   };
 }
 
 export function banner({ version, url, config, processes, root }: Banner): string {
-  const keys = root?.minted === true ? root.credential : undefined;
+  const keys = root?.shows === true ? root.credential : undefined;
   const rows: (readonly [string, string])[] = [
     ['endpoint', url],
     ...operatorsOf(config, url),
@@ -32,7 +33,7 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   if (keys !== undefined) {
     rows.push(['access key', keys.accessKey], ['secret key', keys.secretKey]);
     const kept = root?.file === undefined ? 'in memory only, gone at exit' : `kept in ${resolve(root.file)}`;
-    rows.push(['', `(minted now and shown only once; ${kept})`]);
+    rows.push(['', `(minted for you and shown only once; ${kept})`]);
   } else if (root?.file !== undefined) {
     rows.push(['access key', root.credential.accessKey], ['secret key', `in ${resolve(root.file)}`]);
   }

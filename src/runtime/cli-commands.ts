@@ -4,6 +4,7 @@ import { nearest } from '../config/nearest.ts';
 import { showConfig } from './cli-config.ts';
 import { help } from './cli-help.ts';
 import { loadConfiguration } from './configuration.ts';
+import { StartRefusal } from './start-refusal.ts';
 import { packageVersion } from './version.ts';
 
 /** What a wrong command line or configuration exits with; a failure while running is 1. */
@@ -40,7 +41,11 @@ async function runServe({ given }: ParsedFlags): Promise<number> {
   if (configuration === undefined) return refuse(faults);
   // Loaded late: `--help` and a faulty configuration answer without the whole gateway.
   const { serveUntilStopped } = await import('./cli-serve.ts');
-  const code = await serveUntilStopped(configuration, warnings);
+  const code = await serveUntilStopped(configuration, warnings).catch((error: unknown) => {
+    if (!(error instanceof StartRefusal)) throw error;
+    refuse([error.message]);
+    return error.exitCode;
+  });
   // The channel to the primary, or a connection that was cut, would keep the process alive.
   process.exit(code);
 }

@@ -9,8 +9,14 @@ import { compose } from './compose.ts';
 import type { Configuration } from './configuration.ts';
 import { serve } from './node.ts';
 import { logToStandardError, nodeTelemetry } from './node-telemetry.ts';
-import { processCount, reportReady, superviseProcesses } from './node-workers.ts';
-import { keptRootCredential, mintRootCredential, rootCredentialFile } from './root-credentials.ts';
+import { processCount, reportReady, reportRefused, superviseProcesses } from './node-workers.ts';
+import {
+  keptRootCredential,
+  mintRootCredential,
+  rootCredentialFile,
+  takeUnshown,
+} from './root-credentials.ts';
+import { asRefusal, StartRefusal } from './start-refusal.ts';
 import { packageVersion } from './version.ts';
 
 /** Resolves with the exit code when the gateway has stopped. */
@@ -23,19 +29,23 @@ export async function serveUntilStopped(
   const credentials = root === undefined ? configuration.credentials : [root.credential];
   const processes = processCount(config);
   const announce = (url: string): void => {
+    // Only now, when it serves: the next start shows the key that a failed one minted.
+    const shows = root !== undefined && (root.file === undefined || takeUnshown(root.file));
     const shown: Banner = {
       version: packageVersion(),
       url,
       config,
       processes,
-      ...(root === undefined ? {} : { root }),
+      ...(root === undefined ? {} : { root: { ...root, shows } }),
     };
     process.stdout.write(banner(shown));
   };
   if (processes === 1) return serveHere({ ...configuration, credentials }, { warnings, onReady: announce });
   // What concerns the whole node is said once, by the primary.
   if (cluster.isWorker)
-    return serveHere({ ...configuration, credentials }, { warnings: [], onReady: reportReady });
+    return tellingPrimary(
+      serveHere({ ...configuration, credentials }, { warnings: [], onReady: reportReady }),
+    );
   logToStandardError(config.SVC_LOG_LEVEL);
   const log = createLog();
   for (const warning of warnings) log('WARN', warning);
@@ -44,16 +54,31 @@ export async function serveUntilStopped(
     log,
     shutdownTimeoutMs: config.SVC_SHUTDOWN_TIMEOUT,
     onReady: announce,
+    onRefused: (why) => process.stderr.write(`sluice: ${why}\n`),
   });
 }
 
-/** The root key, where nothing else is configured. Whoever mints it shows it, which the primary does before it forks. */
-async function rootOf({ config, credentials }: Configuration): Promise<Banner['root']> {
+/** What a person must read is said once, by the process that they started. */
+async function tellingPrimary(serving: Promise<number>): Promise<number> {
+  try {
+    return await serving;
+  } catch (error) {
+    if (!(error instanceof StartRefusal)) throw error;
+    await reportRefused(error.message);
+    return error.exitCode;
+  }
+}
+
+/** The root key, where nothing else is configured; the primary mints it before it forks. */
+async function rootOf({
+  config,
+  credentials,
+}: Configuration): Promise<Omit<NonNullable<Banner['root']>, 'shows'> | undefined> {
   if (credentials.length > 0) return undefined;
   const random = systemRandom();
-  if (config.SVC_DATA_DIR === undefined) return { credential: mintRootCredential(random), minted: true };
-  const kept = await keptRootCredential(config.SVC_DATA_DIR, random);
-  return { ...kept, file: rootCredentialFile(config.SVC_DATA_DIR) };
+  if (config.SVC_DATA_DIR === undefined) return { credential: mintRootCredential(random) };
+  const credential = await keptRootCredential(config.SVC_DATA_DIR, random);
+  return { credential, file: rootCredentialFile(config.SVC_DATA_DIR) };
 }
 
 interface HereOptions {
@@ -80,7 +105,7 @@ async function serveHere(
   const serving = await serve({ gateway: createGateway(context), config, telemetry }).catch(
     async (error: unknown) => {
       await close();
-      throw error;
+      throw asRefusal(error, config);
     },
   );
   const stopping = new AbortController();

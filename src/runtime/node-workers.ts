@@ -21,6 +21,17 @@ const killAfterMs = 5_000;
 const isReady = (message: unknown): message is { readonly url: string } =>
   (message as { type?: unknown } | null)?.type === 'sluice:ready';
 
+const isRefused = (message: unknown): message is { readonly why: string } =>
+  (message as { type?: unknown } | null)?.type === 'sluice:refused';
+
+/** In a process: tells the primary why it cannot start, so that it is said once and not by each. */
+export function reportRefused(why: string): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.send === undefined) resolve();
+    else process.send({ type: 'sluice:refused', why }, undefined, undefined, () => resolve());
+  });
+}
+
 /** In a process: tells the primary that it serves. */
 export function reportReady(url: string): void {
   process.send?.({ type: 'sluice:ready', url });
@@ -32,6 +43,8 @@ export interface ProcessesOptions {
   readonly shutdownTimeoutMs: number;
   /** Called once, when all of them serve. */
   readonly onReady: (url: string) => void;
+  /** Called once, with the first reason that a process gave for not starting. */
+  readonly onRefused: (why: string) => void;
 }
 
 interface End {
@@ -52,6 +65,7 @@ class Processes {
   readonly #end: (code: number) => void;
   readonly #ready = new Set<number>();
   #announced = false;
+  #refused = false;
   #stopping = false;
   #exitCode = 0;
   #quickDeaths = 0;
@@ -71,6 +85,11 @@ class Processes {
     const worker = cluster.fork();
     worker.on('message', (message: unknown) => {
       if (isReady(message)) this.#take(worker, message.url);
+      else if (isRefused(message)) this.#refuse(message.why);
+    });
+    // It may leave the list only now, after its exit.
+    worker.on('disconnect', () => {
+      if (this.#stopping) this.#endWhenEmpty();
     });
     worker.on('exit', (code, signal) =>
       this.#ended(worker, { code, signal, livedMs: performance.now() - startedAt }),
@@ -82,6 +101,12 @@ class Processes {
     if (this.#announced || this.#ready.size < this.#options.count) return;
     this.#announced = true;
     this.#options.onReady(url);
+  }
+
+  #refuse(why: string): void {
+    if (this.#refused) return;
+    this.#refused = true;
+    this.#options.onRefused(why);
   }
 
   #ended(worker: Worker, end: End): void {

@@ -87,7 +87,8 @@ async function listen(
     isClosing: () => isClosing,
   });
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
+    // Which of the two addresses it was, for whoever tells a person.
+    server.once('error', (error) => reject(Object.assign(error, { listener })));
     server.listen(address, () => resolve());
   });
   const stopReloading =

@@ -2,17 +2,12 @@
  * The root key that is minted at the first start when no credentials are configured (design §7.12): kept in
  * the data directory where there is one, or only in memory.
  */
-import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
+import { unlinkSync } from 'node:fs';
+import { link, mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { readCredentials } from '../config/credentials.ts';
 import type { Credential } from '../ports/credentials.ts';
 import type { Random } from '../ports/random.ts';
-
-export interface RootCredential {
-  readonly credential: Credential;
-  /** Minted by this very call: the only time that the secret is shown. */
-  readonly minted: boolean;
-}
 
 /** 32 letters each, so that five random bits are one character, and nothing that a shell could read. */
 const accessAlphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
@@ -32,16 +27,30 @@ export const mintRootCredential = (random: Random): Credential => ({
 
 export const rootCredentialFile = (dataDir: string): string => join(dataDir, 'root-credentials.json');
 
+/** Stands beside the key until a start has shown it. Its absence is what means shown: older directories have none. */
+const unshownMark = (path: string): string => `${path}.unshown`;
+
+/** Whether the key was never shown; true once, however many processes ask. */
+export function takeUnshown(path: string): boolean {
+  try {
+    unlinkSync(unshownMark(path));
+    return true;
+  } catch {
+    // Not there, or not ours to remove: a secret is rather shown too seldom, the banner names its file.
+    return false;
+  }
+}
+
 /** The root key of a data directory, minted if it is not there. Processes that start together agree on one. */
-export async function keptRootCredential(dataDir: string, random: Random): Promise<RootCredential> {
+export async function keptRootCredential(dataDir: string, random: Random): Promise<Credential> {
   const path = rootCredentialFile(dataDir);
   const kept = await readKept(path);
-  if (kept !== undefined) return { credential: kept, minted: false };
+  if (kept !== undefined) return kept;
   const credential = mintRootCredential(random);
-  if (await keep(path, credential)) return { credential, minted: true };
+  if (await keep(path, credential)) return credential;
   const first = await readKept(path);
   if (first === undefined) throw new Error(`${path} vanished while it was read`);
-  return { credential: first, minted: false };
+  return first;
 }
 
 async function readKept(path: string): Promise<Credential | undefined> {
@@ -67,6 +76,7 @@ async function keep(path: string, credential: Credential): Promise<boolean> {
     await file.sync();
     await file.close();
     await link(draft, path);
+    await writeFile(unshownMark(path), '', { mode: 0o600 });
     await syncDirectory(dirname(path));
     return true;
   } catch (error) {

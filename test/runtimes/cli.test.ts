@@ -228,7 +228,7 @@ describe('sluice serve', () => {
     const both = await Promise.all([serving(['--data-dir', directory]), serving(['--data-dir', directory])]);
     const [first, second] = both.map((each) => keysOf(each)[0]);
     expect(first).toBe(second);
-    expect(both.filter(({ stdout }) => stdout.includes('minted now'))).toHaveLength(1);
+    expect(both.filter(({ stdout }) => stdout.includes('shown only once'))).toHaveLength(1);
     expect((await readdir(directory)).filter((name) => name.startsWith('root-credentials'))).toHaveLength(1);
   });
 
@@ -250,9 +250,30 @@ describe('sluice serve', () => {
   it('says in a line that the address is taken', async () => {
     const { url } = await serving();
     const taken = await finished(['serve', '--listen', new URL(url).host]);
-    expect(taken.code).toBe(1);
-    expect(taken.stderr).toMatch(/^sluice: .*EADDRINUSE.*\n$/);
+    const { host } = new URL(url);
+    const inUse = (name: string, flag: string): string =>
+      `sluice: ${name}=${host} is in use by another process; choose another with ${flag}\n`;
+    expect(taken).toMatchObject({ code: 1, stderr: inUse('SVC_LISTEN', '--listen') });
+    const admin = await finished(['serve', ...listening, '--admin-listen', host]);
+    expect(admin).toMatchObject({ code: 1, stderr: inUse('SVC_ADMIN_LISTEN', '--admin-listen') });
+    const several = await finished(['serve', '--listen', host, '--data-dir', directory, '--processes', '3']);
+    expect(several).toMatchObject({ code: 1, stderr: inUse('SVC_LISTEN', '--listen') });
   });
+
+  it.each(['1', '2'])(
+    'shows the key of a start that failed at the next one, with %s processes',
+    async (count) => {
+      const { host } = new URL((await serving()).url);
+      const args = ['--data-dir', directory, '--processes', count];
+      const failed = await finished(['serve', ...args, '--listen', host]);
+      expect(failed).toMatchObject({ code: 1, stdout: '' });
+      const next = await serving(args);
+      const [kept] = JSON.parse(await readFile(join(directory, 'root-credentials.json'), 'utf8'));
+      expect(keysOf(next)).toEqual([kept.accessKey, kept.secretKey]);
+      expect(await stopped(next)).toBe(0);
+      expect((await serving(args)).stdout).not.toContain(kept.secretKey);
+    },
+  );
 
   it('serves from several processes that answer /metrics as one, and replaces one that dies', async () => {
     const args = ['--data-dir', directory, '--processes', '3', '--metrics-token', 'let-me-read'];
