@@ -37,12 +37,17 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   } else if (root?.file !== undefined) {
     rows.push(['access key', root.credential.accessKey], ['secret key', `in ${resolve(root.file)}`]);
   }
-  const env =
-    keys === undefined ? '' : `AWS_ACCESS_KEY_ID=${keys.accessKey} AWS_SECRET_ACCESS_KEY=${keys.secretKey} `;
-  rows.push(['try', `${env}aws --endpoint-url ${url} s3 ls`]);
+  rows.push(['try', `${environmentOf(root)}aws --endpoint-url ${url} s3 ls`]);
   if (keys !== undefined) rows.push(['or', `mc alias set sluice ${url} ${keys.accessKey} ${keys.secretKey}`]);
   const lines = rows.map(([name, text]) => `  ${name.padEnd(10)}  ${text}`);
   return [`sluice ${version}`, ...lines, ''].join('\n');
+}
+
+/** Quoted where it is to be filled in: a shell would take `<` for a redirection. */
+function environmentOf(root: Banner['root']): string {
+  if (root === undefined) return '';
+  const secret = root.shows ? root.credential.secretKey : "'<secret key>'";
+  return `AWS_ACCESS_KEY_ID=${root.credential.accessKey} AWS_SECRET_ACCESS_KEY=${secret} `;
 }
 
 /** Where `/admin`, `/metrics` and the probes are, when they have an address of their own. */

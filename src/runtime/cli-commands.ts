@@ -78,6 +78,12 @@ function refuse(faults: readonly string[]): number {
   return faultCode;
 }
 
+/** One round shows them all: the flags that are none, and the values of those that are. */
+async function everyFault({ given, faults }: ParsedFlags): Promise<readonly string[]> {
+  const loaded = await loadConfiguration({ env: process.env, flags: given, prepares: false });
+  return [...faults, ...loaded.faults];
+}
+
 /** @returns the exit code */
 export async function runCommand([name, ...rest]: readonly string[]): Promise<number> {
   const asked = name === undefined ? [] : [name, ...rest];
@@ -98,5 +104,5 @@ export async function runCommand([name, ...rest]: readonly string[]): Promise<nu
     ]);
   }
   const flags = parseFlags(rest, command.own);
-  return flags.faults.length > 0 ? refuse(flags.faults) : command.run(flags);
+  return flags.faults.length > 0 ? refuse(await everyFault(flags)) : command.run(flags);
 }

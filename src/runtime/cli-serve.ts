@@ -7,9 +7,11 @@ import { startWorkers } from '../workers/registry.ts';
 import { type Banner, banner } from './cli-banner.ts';
 import { compose } from './compose.ts';
 import type { Configuration } from './configuration.ts';
+import { leftOutClusters } from './left-out-clusters.ts';
 import { serve } from './node.ts';
 import { logToStandardError, nodeTelemetry } from './node-telemetry.ts';
-import { processCount, reportReady, reportRefused, superviseProcesses } from './node-workers.ts';
+import { reportReady, reportRefused } from './node-worker-messages.ts';
+import { processCount, superviseProcesses } from './node-workers.ts';
 import {
   keptRootCredential,
   mintRootCredential,
@@ -22,9 +24,11 @@ import { packageVersion } from './version.ts';
 /** Resolves with the exit code when the gateway has stopped. */
 export async function serveUntilStopped(
   configuration: Configuration,
-  warnings: readonly string[],
+  configured: readonly string[],
 ): Promise<number> {
   const { config } = configuration;
+  // What concerns the whole node is said once, by the primary.
+  const warnings = cluster.isWorker ? [] : [...configured, ...(await leftOutClusters(config))];
   const root = await rootOf(configuration);
   const credentials = root === undefined ? configuration.credentials : [root.credential];
   const processes = processCount(config);
@@ -41,11 +45,8 @@ export async function serveUntilStopped(
     process.stdout.write(banner(shown));
   };
   if (processes === 1) return serveHere({ ...configuration, credentials }, { warnings, onReady: announce });
-  // What concerns the whole node is said once, by the primary.
   if (cluster.isWorker)
-    return tellingPrimary(
-      serveHere({ ...configuration, credentials }, { warnings: [], onReady: reportReady }),
-    );
+    return tellingPrimary(serveHere({ ...configuration, credentials }, { warnings, onReady: reportReady }));
   logToStandardError(config.SVC_LOG_LEVEL);
   const log = createLog();
   for (const warning of warnings) log('WARN', warning);
@@ -110,9 +111,11 @@ async function serveHere(
   );
   const stopping = new AbortController();
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal);
+  // Whoever reads that it serves may stop it at once.
+  const told = toldToStop();
   onReady(serving.url);
   telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });
-  await toldToStop();
+  await told;
   telemetry.log('INFO', 'stopping', { pid: process.pid });
   stopping.abort();
   await Promise.all([serving.close(), workers.stop()]);

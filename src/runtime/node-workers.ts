@@ -5,6 +5,7 @@ import { backendsCanShare } from '../config/checks.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../telemetry/log.ts';
 import { relayMetrics } from './node-metrics.ts';
+import { isReady, isRefused } from './node-worker-messages.ts';
 
 /** One per core, where the backends can be shared; otherwise one. */
 export function processCount(config: Config): number {
@@ -17,25 +18,6 @@ const quickDeathMs = 10_000;
 const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
 /** What a process gets beyond its own shutdown timeout. */
 const killAfterMs = 5_000;
-
-const isReady = (message: unknown): message is { readonly url: string } =>
-  (message as { type?: unknown } | null)?.type === 'sluice:ready';
-
-const isRefused = (message: unknown): message is { readonly why: string } =>
-  (message as { type?: unknown } | null)?.type === 'sluice:refused';
-
-/** In a process: tells the primary why it cannot start, so that it is said once and not by each. */
-export function reportRefused(why: string): Promise<void> {
-  return new Promise((resolve) => {
-    if (process.send === undefined) resolve();
-    else process.send({ type: 'sluice:refused', why }, undefined, undefined, () => resolve());
-  });
-}
-
-/** In a process: tells the primary that it serves. */
-export function reportReady(url: string): void {
-  process.send?.({ type: 'sluice:ready', url });
-}
 
 export interface ProcessesOptions {
   readonly count: number;

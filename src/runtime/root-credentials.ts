@@ -4,10 +4,11 @@
  */
 import { unlinkSync } from 'node:fs';
 import { link, mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { readCredentials } from '../config/credentials.ts';
 import type { Credential } from '../ports/credentials.ts';
 import type { Random } from '../ports/random.ts';
+import { StartRefusal } from './start-refusal.ts';
 
 /** 32 letters each, so that five random bits are one character, and nothing that a shell could read. */
 const accessAlphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
@@ -62,7 +63,10 @@ async function readKept(path: string): Promise<Credential | undefined> {
   const read = readCredentials(text);
   const faults = 'faults' in read ? read.faults : [];
   const credential = 'value' in read ? read.value[0] : undefined;
-  if (credential === undefined) throw new Error(`${path}: ${faults.join('; ')}`);
+  if (credential === undefined) {
+    const cure = 'restore it, or remove it to mint a new root key';
+    throw new StartRefusal(`${resolve(path)} ${faults.join('; ')}; ${cure}`, 2);
+  }
   return credential;
 }
 

@@ -1,7 +1,7 @@
 /** The `sluice` command as a person meets it: a child process, its output and its exit code. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -122,6 +122,26 @@ describe('sluice', () => {
     expect(stderr).not.toContain('hidden-secret');
   });
 
+  it('tells unknown flags and faulty values at once, with code 2, and makes nothing', async () => {
+    const args = [
+      '--lisen',
+      '1',
+      '--memory-max',
+      '1',
+      '--listen',
+      'foo',
+      '--data-dir',
+      join(directory, 'new'),
+    ];
+    const { code, stderr, stdout } = await finished(['serve', ...args]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('sluice: --lisen is not a flag; --listen is\n');
+    expect(stderr).toContain('sluice: SVC_MEMORY_MAX=1 is outside');
+    expect(stderr).toContain('sluice: SVC_LISTEN=foo is not an address');
+    expect(stderr.trim().split('\n')).toHaveLength(3);
+    expect(await readdir(directory)).toEqual([]);
+  });
+
   it('refuses files that are not there, with code 2', async () => {
     const file = join(directory, 'file');
     await writeFile(file, '');
@@ -222,6 +242,8 @@ describe('sluice serve', () => {
     const second = await serving(['--data-dir', directory]);
     expect(second.stdout).toContain(`access key  ${accessKey}`);
     expect(second.stdout).not.toContain(secretKey);
+    const filledIn = `AWS_ACCESS_KEY_ID=${accessKey} AWS_SECRET_ACCESS_KEY='<secret key>'`;
+    expect(second.stdout).toContain(`try         ${filledIn} aws --endpoint-url ${second.url} s3 ls\n`);
   });
 
   it('mints one key when two start together in an empty directory', async () => {
@@ -230,6 +252,34 @@ describe('sluice serve', () => {
     expect(first).toBe(second);
     expect(both.filter(({ stdout }) => stdout.includes('shown only once'))).toHaveLength(1);
     expect((await readdir(directory)).filter((name) => name.startsWith('root-credentials'))).toHaveLength(1);
+  });
+
+  it.each([
+    ['[{"accessKey"', 'is not valid JSON'],
+    ['[{"accessKey":"SLEXAMPLE","owner":"root"}]', 'entry 1 has no secretKey'],
+  ])('refuses the kept root key %s in a line, with code 2', async (text, why) => {
+    const file = join(directory, 'root-credentials.json');
+    await writeFile(file, text);
+    const { code, stderr, stdout } = await finished(['serve', ...listening, '--data-dir', directory]);
+    const cure = 'restore it, or remove it to mint a new root key';
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toBe(`sluice: ${file} ${why}; ${cure}\n`);
+  });
+
+  it('warns once of a cluster that holds chunks and is left out', async () => {
+    for (const made of ['default/segments', 'empty/segments'])
+      await mkdir(join(directory, 'chunks', made), { recursive: true });
+    await writeFile(join(directory, 'chunks/default/segments/0.seg'), 'chunks');
+    const args = ['--data-dir', directory, '--processes', '2'];
+    const warningsOf = (node: Run): readonly unknown[] =>
+      logOf(node).flatMap(({ level, message }) => (level === 'WARN' ? [message] : []));
+    const path = join(directory, 'chunks/default');
+    const other = await serving([...args, '--pool-clusters', 'other']);
+    expect(warningsOf(other)).toEqual([
+      `SVC_POOL_CLUSTERS=other leaves out cluster "default", whose chunks lie in ${path}`,
+    ]);
+    expect(await stopped(other)).toBe(0);
+    expect(warningsOf(await serving(args))).toEqual([]);
   });
 
   it('mints nothing where credentials are configured', async () => {
