@@ -26,6 +26,8 @@ function bytesOf(text: string): number {
   return Number(digits) * (unit === 'GiB' ? 1024 * mib : mib);
 }
 
+// A slow reader may be done before the uploads are: its connection is to stay.
+process.env['SVC_IDLE_TIMEOUT'] ??= '15m';
 const target = targets[values.target];
 if (target === undefined) throw new Error(`--target=${values.target} is not known`);
 const server = await target.start({ directory: values.dir, processes: '1' });
