@@ -74,7 +74,8 @@ export interface NewBucket {
   readonly creator: string;
   readonly region: string;
   readonly objectLock: boolean;
-  readonly acl: string;
+  /** Configurations that it is born with, by family. */
+  readonly documents: Readonly<Record<string, string>>;
 }
 
 /** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */

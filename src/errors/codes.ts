@@ -37,6 +37,7 @@ export const errorCodes = [
   'MissingRequestBodyError',
   'NoSuchBucket',
   'NoSuchKey',
+  'NoSuchTagSet',
   'NoSuchUpload',
   'NoSuchVersion',
   'NotFound',

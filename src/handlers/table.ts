@@ -3,6 +3,7 @@ import { CreateBucket, DeleteBucket, GetBucketLocation, HeadBucket } from './buc
 import { DeleteObjects } from './bucket/delete-objects.ts';
 import { ListObjectVersions } from './bucket/list-object-versions.ts';
 import { ListObjects, ListObjectsV2 } from './bucket/list-objects.ts';
+import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
 import type { Handlers } from './call.ts';
 import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
@@ -26,6 +27,9 @@ export const handlers: Handlers = {
   GetBucketLocation,
   GetBucketVersioning,
   PutBucketVersioning,
+  GetBucketTagging,
+  PutBucketTagging,
+  DeleteBucketTagging,
   ListObjects,
   ListObjectsV2,
   ListObjectVersions,

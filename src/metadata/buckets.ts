@@ -1,5 +1,6 @@
 /** Bucket rows and their indexes (design §5). */
-import type { At, MetadataStore, Outcome, Stored } from '../ports/metadata-store.ts';
+import type { At, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
+import { documentRemovals } from './documents.ts';
 import { prefixRange } from './prefix.ts';
 import { spread } from './spread.ts';
 import { type BucketRow, buckets, bucketsAll, bucketsByOwner, type OwnedBucketRow } from './tables.ts';
@@ -32,8 +33,9 @@ export const replaceBucket = (
   metadata: Metadata,
   found: Stored<BucketRow>,
   next: BucketRow,
+  then: readonly SideChange[] = [],
 ): Promise<Outcome<typeof buckets>> =>
-  metadata.commit(bucketAt(next.name), [{ put: next, expect: found.revision }]);
+  metadata.commit(bucketAt(next.name), [{ put: next, expect: found.revision }], { then });
 
 export const removeBucket = (
   metadata: Metadata,
@@ -43,6 +45,7 @@ export const removeBucket = (
     then: [
       { at: ownedBy(found.row.owner), remove: { name: found.row.name } },
       { at: inSlot(slotOf(found.row.name)), remove: { name: found.row.name } },
+      ...Object.values(found.row.documents).flatMap(documentRemovals),
     ],
   });
 

@@ -19,7 +19,8 @@ export interface BucketRow {
   readonly objectLock: boolean;
   /** The shard count N, fixed at creation. */
   readonly shards: number;
-  readonly acl: string;
+  /** The configurations that are set, by family; each is an immutable document, so an id names its text for good. */
+  readonly documents: Readonly<Record<string, string>>;
   /** Store time since which a DeleteBucket has had it closed, 0 while open. */
   readonly closedAt: number;
 }
@@ -40,9 +41,23 @@ export const buckets = table<BucketRow>()({
     versioning: 'text',
     objectLock: 'bool',
     shards: 'int',
-    acl: 'text',
+    documents: 'json',
     closedAt: 'int',
   },
+});
+
+/** A stretch of a document's text. Documents are written before the bucket row that names them, and never changed. */
+export interface DocumentRow {
+  readonly id: string;
+  readonly segment: number;
+  readonly text: string;
+}
+export const documents = table<DocumentRow>()({
+  name: 'documents',
+  kind: 'plain',
+  partition: ['id'],
+  sort: ['segment'],
+  columns: { id: 'text', segment: 'int', text: 'text' },
 });
 
 /** The buckets of an account, for ListBuckets. */
@@ -105,8 +120,26 @@ export interface ObjectHeaders {
   readonly user?: Readonly<Record<string, string>>;
   readonly system?: Readonly<Record<string, string>>;
   readonly tags?: readonly (readonly [string, string])[];
-  /** The canned ACL, kept for the access rules. */
-  readonly acl?: string;
+}
+
+/** One line of an access control list. */
+export interface Grant {
+  readonly grantee:
+    | { readonly is: 'user' /** The canonical user id: an account. */; readonly id: string }
+    | { readonly is: 'group'; readonly group: 'AllUsers' | 'AuthenticatedUsers' | 'LogDelivery' };
+  readonly permission: 'READ' | 'WRITE' | 'READ_ACP' | 'WRITE_ACP' | 'FULL_CONTROL';
+}
+
+/** What Object Lock holds a version with; times in ms since the epoch. */
+export interface Lock {
+  readonly mode?: 'GOVERNANCE' | 'COMPLIANCE';
+  readonly retainUntil?: number;
+  readonly legalHold?: boolean;
+}
+
+/** A restored copy of an archived version is there until then (ms since the epoch). */
+export interface Restore {
+  readonly expires: number;
 }
 
 /** Live heads sort apart from marker heads and history, so that a listing reads live heads only. */
@@ -136,7 +169,12 @@ export interface ObjectRow {
   readonly manifest: Manifest;
   readonly headers: ObjectHeaders;
   readonly checksum?: Checksum;
+  /** The account that owns the version. */
   readonly owner: string;
+  /** Absent: the owner has full control and nobody else has any. */
+  readonly acl?: readonly Grant[];
+  readonly lock?: Lock;
+  readonly restore?: Restore;
   /** The multipart session that it came from. */
   readonly uploadId?: string;
   readonly requestId: string;
@@ -164,6 +202,9 @@ export const objects = table<ObjectRow>()({
     headers: 'json',
     checksum: 'json',
     owner: 'text',
+    acl: 'json',
+    lock: 'json',
+    restore: 'json',
     uploadId: 'text',
     requestId: 'text',
   },
@@ -195,6 +236,8 @@ export interface UploadSession {
   readonly initiated: number;
   readonly storageClass: string;
   readonly headers: ObjectHeaders;
+  readonly acl?: readonly Grant[];
+  readonly lock?: Lock;
   readonly checksumAlgorithm?: Checksum['algorithm'];
   readonly checksumType?: Checksum['type'];
   readonly owner: string;
@@ -335,6 +378,7 @@ export const leases = table<LeaseRow>()({
 
 export const tables = {
   buckets,
+  documents,
   bucketsByOwner,
   bucketsAll,
   objects,

@@ -70,6 +70,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   MissingRequestBodyError: { status: 400, message: 'Request body is empty.' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
   NoSuchKey: { status: 404, message: 'The specified key does not exist.' },
+  NoSuchTagSet: { status: 404, message: 'The TagSet does not exist.' },
   NoSuchUpload: {
     status: 404,
     message: 'The specified multipart upload does not exist. It may have been aborted or completed.',

@@ -53,7 +53,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
     ownerName: 'o',
     creator: 'o',
     region: 'default',
-    acl: 'private',
+    documents: {},
   };
   await createBucket(ctx, { ...named, objectLock: false });
   if (versioning !== '') await setVersioning(ctx, 'bucket', versioning);

@@ -1,14 +1,11 @@
 /** What the grants of an ACL allow, in the words of policies (the public API's table of permissions and actions). */
+import type { Grant } from '../../metadata/tables.ts';
 import type { Reach } from './principals.ts';
 import type { Principal } from './request.ts';
 
-export type Permission = 'READ' | 'WRITE' | 'READ_ACP' | 'WRITE_ACP' | 'FULL_CONTROL';
-export interface Grant {
-  readonly grantee:
-    | { readonly is: 'user' /** The canonical user id: an account. */; readonly id: string }
-    | { readonly is: 'group'; readonly group: 'AllUsers' | 'AuthenticatedUsers' | 'LogDelivery' };
-  readonly permission: Permission;
-}
+export type { Grant } from '../../metadata/tables.ts';
+
+export type Permission = Grant['permission'];
 
 interface Need {
   /** Whose ACL: the bucket's or the object's. */

@@ -14,6 +14,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
   const { bucketName, identity } = call;
   if (identity === undefined) throw fail('AccessDenied');
   assertBucketName(bucketName);
+  cannedAclOf(call);
   const bucket = await createBucket(ctx, {
     name: bucketName,
     owner: identity.owner,
@@ -21,7 +22,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
     creator: identity.accessKey,
     region: regionOf(call, ctx.config.SVC_REGION),
     objectLock: header(call, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
-    acl: cannedAclOf(call) ?? 'private',
+    documents: {},
   });
   return emptyReply(200, [['Location', `/${bucket.name}`]]);
 };

@@ -90,7 +90,6 @@ function copiedHeaders(given: ObjectHeaders, source: ObjectHeaders, directives: 
     system: Object.keys(system).length > 0 ? system : undefined,
     user: described.user,
     tags,
-    acl: given.acl,
   });
 }
 

@@ -85,6 +85,7 @@ export function refuseUnbuilt(call: Call): void {
 /** What a write stores beside the content. */
 export function objectHeadersOf(call: Call): ObjectHeaders {
   refuseUnbuilt(call);
+  cannedAclOf(call);
   const system: Record<string, string> = {};
   for (const name of systemHeaders) {
     const value = name === 'content-encoding' ? contentEncodingOf(call) : call.wire.headers.get(name);
@@ -98,7 +99,6 @@ export function objectHeadersOf(call: Call): ObjectHeaders {
     system: Object.keys(system).length > 0 ? system : undefined,
     user: Object.keys(user).length > 0 ? user : undefined,
     tags: tags.length > 0 ? tags : undefined,
-    acl: cannedAclOf(call),
   });
   if (utf8Length(JSON.stringify(headers)) > storedHeadersMax) throw fail('RequestHeaderSectionTooLarge');
   return headers;

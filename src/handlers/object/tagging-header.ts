@@ -23,27 +23,24 @@ export function tagsOf(raw: string | undefined): Tags {
   return checkTags(tags);
 }
 
-/** Bounds that hold for tags however they arrive. */
+/** Bounds that hold for an object's tags however they arrive. */
 export function checkTags(tags: Tags): Tags {
   if (tags.length > tagsMax) throw fail('BadRequest', `Object tags cannot be greater than ${tagsMax}`);
-  for (const [key, value] of tags) {
-    if (
-      key === '' ||
-      Array.from(key).length > keyMax ||
-      !allowed.test(key) ||
-      key.toLowerCase().startsWith('aws:')
-    ) {
-      throw fail('InvalidTag', {
-        message: 'The TagKey you have provided is invalid',
-        elements: { TagKey: key },
-      });
-    }
-    if (Array.from(value).length > valueMax || !allowed.test(value)) {
-      throw fail('InvalidTag', {
-        message: 'The TagValue you have provided is invalid',
-        elements: { TagKey: key },
-      });
-    }
-  }
+  for (const tag of tags) checkTag(tag);
   return tags;
 }
+
+/** @throws InvalidTag naming the key */
+export function checkTag([key, value]: Tags[number]): void {
+  const isKeyRight =
+    key !== '' &&
+    Array.from(key).length <= keyMax &&
+    allowed.test(key) &&
+    !key.toLowerCase().startsWith('aws:');
+  if (!isKeyRight) throw invalidTag('The TagKey you have provided is invalid', key);
+  if (Array.from(value).length > valueMax || !allowed.test(value))
+    throw invalidTag('The TagValue you have provided is invalid', key);
+}
+
+const invalidTag = (message: string, key: string) =>
+  fail('InvalidTag', { message, elements: { TagKey: key } });

@@ -1,0 +1,133 @@
+/**
+ * The configurations of a bucket: immutable documents that its row names (design §3). A change is a new document and
+ * one conditional write of the row, so every request that read the row sees it, in every process. What was parsed is
+ * kept by document id, which never means another text.
+ */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import { findBucket, replaceBucket } from '../metadata/buckets.ts';
+import { documentId, documentRemovals, readText, writeDocument } from '../metadata/documents.ts';
+import type { BucketRow } from '../metadata/tables.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import { assertOpen } from './buckets.ts';
+import { drawId } from './version-ids.ts';
+
+/** A kind of configuration: its name in the bucket's row, and how its text is read. */
+export interface Family<T> {
+  readonly name: string;
+  readonly parse: (text: string) => T;
+}
+
+/** A family whose text is the JSON of its value. */
+export const family = <T>(name: string): Family<T> => ({ name, parse: (text) => JSON.parse(text) as T });
+
+/** Parsed documents that a process keeps, by the length of their texts. */
+const keptMax = 16 * 1024 * 1024;
+
+class Kept {
+  readonly #values = new Map<string, { readonly value: unknown; readonly size: number }>();
+  #size = 0;
+
+  get(id: string): { readonly value: unknown } | undefined {
+    return this.#values.get(id);
+  }
+  set(id: string, value: unknown, size: number): void {
+    if (this.#values.has(id)) return;
+    this.#values.set(id, { value, size });
+    this.#size += size;
+    for (const [oldest, { size: freed }] of this.#values) {
+      if (this.#size <= keptMax) break;
+      this.#values.delete(oldest);
+      this.#size -= freed;
+    }
+  }
+}
+const keptBy = new WeakMap<MetadataStore, Kept>();
+
+function keptOf(metadata: MetadataStore): Kept {
+  let kept = keptBy.get(metadata);
+  if (kept === undefined) {
+    kept = new Kept();
+    keptBy.set(metadata, kept);
+  }
+  return kept;
+}
+
+/** How often a document that is replaced under our eyes is looked for again. */
+const looksMax = 8;
+
+/** The configuration of a family, or undefined when it is not set. Costs no read once it was parsed. */
+export async function readDocument<T>(
+  { metadata }: Pick<Context, 'metadata'>,
+  bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
+  { name, parse }: Family<T>,
+): Promise<T | undefined> {
+  const kept = keptOf(metadata);
+  let { documents } = bucket;
+  for (let look = 0; look < looksMax; look += 1) {
+    const id = documents[name];
+    if (id === undefined) return undefined;
+    const known = kept.get(id);
+    // The cast: a document is only ever read by the family that its bucket names it under.
+    if (known !== undefined) return known.value as T;
+    const text = await readText(metadata, id);
+    if (text !== undefined) {
+      const value = parse(text);
+      kept.set(id, value, text.length);
+      return value;
+    }
+    // Replaced since the row was read.
+    const found = await findBucket(metadata, bucket.name);
+    if (found === undefined || found.row.id !== bucket.id)
+      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+    documents = found.row.documents;
+  }
+  throw fail('OperationAborted');
+}
+
+type Ctx = Pick<Context, 'metadata' | 'random'>;
+/** How often a change is tried against concurrent ones. */
+const attemptsMax = 8;
+
+export interface DocumentChange {
+  readonly bucket: Pick<BucketRow, 'id' | 'name'>;
+  readonly family: Pick<Family<unknown>, 'name'>;
+  /** The new text; undefined removes the document. */
+  readonly text: string | undefined;
+  /** What else changes in the row, or why the change is refused: asked again with each attempt. */
+  readonly amend?: (row: BucketRow) => BucketRow;
+}
+
+/** Sets or removes a configuration. From its return on every request obeys it. */
+export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<void> {
+  const { bucket, family: kind, text, amend = (row) => row } = change;
+  const id = text === undefined ? undefined : documentId(drawId(ctx.random), text);
+  if (id !== undefined && text !== undefined) await writeDocument(ctx.metadata, id, text);
+  try {
+    for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+      const found = await findBucket(ctx.metadata, bucket.name);
+      if (found === undefined || found.row.id !== bucket.id)
+        throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+      const open = await assertOpen(ctx, found);
+      if (open !== found.row) continue;
+      const { [kind.name]: former, ...others } = open.documents;
+      if (former === undefined && id === undefined) return;
+      const next = amend({ ...open, documents: id === undefined ? others : { ...others, [kind.name]: id } });
+      const then = former === undefined ? [] : documentRemovals(former);
+      const outcome = await replaceBucket(ctx.metadata, found, next, then);
+      if (outcome.applied) return;
+    }
+    throw fail('OperationAborted');
+  } catch (cause) {
+    await dropUnnamed(ctx, bucket.name, id);
+    throw cause;
+  }
+}
+
+/** A document that no row came to name is removed, unless the outcome of the commit is not known. */
+async function dropUnnamed(ctx: Ctx, name: string, id: string | undefined): Promise<void> {
+  if (id === undefined) return;
+  const found = await findBucket(ctx.metadata, name);
+  const isNamed = Object.values(found?.row.documents ?? {}).includes(id);
+  if (!isNamed) await ctx.metadata.apply(documentRemovals(id));
+}

@@ -1,0 +1,75 @@
+/**
+ * Configurations that are one stored document with Get, Put and Delete (design §3): a family is declared in a dozen
+ * lines, and its three handlers derive.
+ */
+import type { Context } from '../context.ts';
+import { changeDocument, type Family, readDocument } from '../domain/documents.ts';
+import type { ErrorCode } from '../errors/codes.ts';
+import { fail } from '../errors/refusal.ts';
+import type { BucketRow } from '../metadata/tables.ts';
+import { readXml, type Xml } from '../protocol/codec.ts';
+import { bodyMaxDefault, describeOperation } from '../protocol/operations.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { XmlLimits } from '../protocol/xml-parse.ts';
+import type { BucketCall } from './call.ts';
+import { emptyReply, xmlReply } from './xml-reply.ts';
+
+export interface DocumentRules<T> {
+  readonly family: Family<T>;
+  /** The root element. */
+  readonly root: string;
+  readonly schema: Xml<T>;
+  /** What an unset configuration is answered: an error code, or the document that stands for it. */
+  readonly unset: ErrorCode | T;
+  /** Further rules than the schema's, and what is stored where it is not what was sent. Refusals are thrown. */
+  readonly validate?: (ctx: Context, call: BucketCall, value: T) => Promise<T> | T;
+  /** Refuses a change that the row's other facts do not allow; asked with the row as it is when it changes. */
+  readonly amend?: (row: BucketRow, value: T | undefined) => BucketRow;
+  /** The document that means "not set" (an empty one), which removes instead of storing. */
+  readonly isEmpty?: (value: T) => boolean;
+  readonly limits?: Partial<XmlLimits>;
+  /** The status of a successful Put; 200 unless the public API says 204. */
+  readonly putStatus?: 200 | 204;
+}
+
+type Handle = (ctx: Context, call: BucketCall) => Promise<Reply>;
+export interface DocumentHandlers {
+  readonly get: Handle;
+  readonly put: Handle;
+  readonly remove: Handle;
+}
+
+export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
+  const { family, root, schema, unset, amend } = rules;
+  const change = (ctx: Context, { bucket }: BucketCall, value: T | undefined): Promise<void> =>
+    changeDocument(ctx, {
+      bucket,
+      family,
+      text: value === undefined ? undefined : JSON.stringify(value),
+      ...(amend === undefined ? {} : { amend: (row) => amend(row, value) }),
+    });
+  return {
+    async get(ctx, { bucket }) {
+      const value = await readDocument(ctx, bucket, family);
+      if (value !== undefined) return xmlReply(schema, root, value);
+      if (typeof unset !== 'string') return xmlReply(schema, root, unset);
+      throw fail(unset as ErrorCode, { elements: { BucketName: bucket.name } });
+    },
+    async put(ctx, call) {
+      const value = await read(ctx, call, rules);
+      await change(ctx, call, rules.isEmpty?.(value) ? undefined : value);
+      return emptyReply(rules.putStatus ?? 200);
+    },
+    async remove(ctx, call) {
+      await change(ctx, call, undefined);
+      return emptyReply(204);
+    },
+  };
+}
+
+async function read<T>(ctx: Context, call: BucketCall, rules: DocumentRules<T>): Promise<T> {
+  if (call.body.length === 0) throw fail('MissingRequestBodyError');
+  const maxBytes = describeOperation(call.operation).bodyMax ?? bodyMaxDefault;
+  const sent = readXml(rules.schema, rules.root, call.body, { maxBytes, ...rules.limits });
+  return rules.validate === undefined ? sent : rules.validate(ctx, call, sent);
+}

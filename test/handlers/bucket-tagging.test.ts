@@ -1,0 +1,68 @@
+/** The pattern of every one-document configuration, shown on bucket tagging. */
+import { describe, expect, test } from 'vitest';
+import { openBucket } from '../../src/domain/buckets.ts';
+import { documents } from '../../src/metadata/tables.ts';
+import { backends, openGateway } from '../support/gateway.ts';
+
+const tagging = (...tags: readonly (readonly [string, string])[]): string =>
+  `<Tagging><TagSet>${tags.map(([key, value]) => `<Tag><Key>${key}</Key><Value>${value}</Value></Tag>`).join('')}</TagSet></Tagging>`;
+
+describe.each(backends)('bucket tagging on %s', (backend) => {
+  test('is told as unset, stored, replaced, removed, and removed again', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    await client.put('/bucket');
+    expect((await client.get('/bucket?tagging')).code).toBe('NoSuchTagSet');
+    expect((await client.put('/bucket?tagging', { body: tagging(['a', '1']) })).status).toBe(204);
+    expect((await client.put('/bucket?tagging', { body: tagging(['c', '3'], ['d', '']) })).status).toBe(204);
+    const got = await client.get('/bucket?tagging');
+    expect([got.status, got.all('Key'), got.all('Value')]).toEqual([200, ['c', 'd'], ['3', '']]);
+    expect((await client.delete('/bucket?tagging')).status).toBe(204);
+    expect((await client.delete('/bucket?tagging')).status).toBe(204);
+    expect((await client.get('/bucket?tagging')).status).toBe(404);
+  });
+
+  test('leaves no text behind that no bucket names', async () => {
+    await using world = await openGateway({ backend });
+    const { client, context } = world;
+    await client.put('/bucket');
+    const ids: string[] = [];
+    for (const value of ['1', '2']) {
+      await client.put('/bucket?tagging', { body: tagging(['k', value]) });
+      ids.push((await openBucket(context, 'bucket')).documents['tagging'] ?? '');
+    }
+    await client.delete('/bucket');
+    for (const id of ids)
+      expect(await context.metadata.scan({ table: documents, in: { id } }).next(9)).toEqual([]);
+  });
+
+  test('concurrent changes leave one of them, whole', async () => {
+    await using world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    const bodies = ['x', 'y', 'z'].map((key) => tagging([key, 'v'.repeat(200)]));
+    await Promise.all(bodies.map((body) => world.client.put('/bucket?tagging', { body })));
+    const { status, all } = await world.client.get('/bucket?tagging');
+    expect([status, all('Key').length]).toEqual([200, 1]);
+  });
+});
+
+test('a bucket takes 50 tags and not 51, each key once, none of the service itself', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  const many = (count: number) =>
+    tagging(...Array.from({ length: count }, (_, i) => [`k${i}`, 'v'] as const));
+  expect((await client.put('/bucket?tagging', { body: many(50) })).status).toBe(204);
+  for (const [body, code] of [
+    [many(51), 'MalformedXML'],
+    [tagging(['a', '1'], ['a', '2']), 'InvalidTag'],
+    [tagging(['aws:a', '1']), 'InvalidTag'],
+    [tagging(['', '1']), 'InvalidTag'],
+    ['', 'MissingRequestBodyError'],
+    ['<Tagging><TagSet><Tag><Key>a</Key></Tag></TagSet></Tagging>', 'MalformedXML'],
+  ] as const) {
+    const { status, code: found } = await client.put('/bucket?tagging', { body });
+    expect([status, found]).toEqual([400, code]);
+  }
+  expect((await client.get('/bucket?tagging')).all('Key')).toHaveLength(50);
+});
