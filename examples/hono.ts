@@ -12,6 +12,8 @@ import {
   type Context,
   chunked,
   createGateway,
+  masterKeyBytes,
+  masterSealer,
   memoryChunks,
   memoryStore,
   parseConfig,
@@ -34,14 +36,17 @@ function contextFrom({ credentials, host }: Settings): Context {
   const config = parseConfig({ SVC_CREDENTIALS: credentials, SVC_DOMAIN: host });
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   const random = systemRandom();
+  const hasher = portableHasher();
   return {
     config,
     metadata: memoryStore({ clock: systemClock, random }),
     bytes: chunked({ default: memoryChunks() }),
     clock: systemClock,
     random,
-    hasher: portableHasher(),
+    hasher,
     credentials: staticCredentials(config.SVC_CREDENTIALS ?? []),
+    // What it seals lasts as long as this process, like everything in memory.
+    sealer: masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random }),
     telemetry: silentTelemetry,
   };
 }

@@ -3,7 +3,7 @@ import { checks } from './config/checks.ts';
 import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { bytes, choice, duration, powerOfTwo, text, toggle } from './config/kinds.ts';
-import { cidrs, domains, filePath, listen } from './config/network.ts';
+import { cidrs, domains, filePath, listen, pathIn } from './config/network.ts';
 import { processes } from './config/processes.ts';
 import { type Reading, readSettings } from './config/read.ts';
 import { optional, type Setting, secret, type ValueOf } from './config/setting.ts';
@@ -14,6 +14,18 @@ const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   fallbackFrom: {
     doc: `${name} when SVC_DATA_DIR is set`,
     read: (given) => (given('SVC_DATA_DIR') === undefined ? undefined : name),
+  },
+});
+
+/** Its default is a file in the data directory, where there is one. */
+const inDataDir = (setting: Setting<string | undefined>, name: string): Setting<string | undefined> => ({
+  ...setting,
+  fallbackFrom: {
+    doc: `\`${name}\` in SVC_DATA_DIR`,
+    read: (given) => {
+      const directory = given('SVC_DATA_DIR');
+      return directory === undefined ? undefined : pathIn(directory, name);
+    },
   },
 });
 
@@ -29,6 +41,14 @@ export const settings = {
     optional(credentials('Who may call, inline. Without any credentials a root key is minted.')),
   ),
   SVC_CREDENTIALS_FILE: optional(filePath('A file with the same JSON array as SVC_CREDENTIALS.')),
+  SVC_MASTER_KEY_FILE: inDataDir(
+    optional(
+      filePath(
+        'The keys that secrets at rest are sealed under: base64 of 32 bytes on each line, the current one first. Only the one in the data directory is made when it is missing.',
+      ),
+    ),
+    'master.key',
+  ),
   SVC_META_BACKEND: withDataDir(
     choice({
       of: ['memory', 'embedded'],

@@ -6,6 +6,7 @@ import type { Hasher } from './ports/hasher.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import type { Random } from './ports/random.ts';
+import type { Sealer } from './ports/sealer.ts';
 import type { Telemetry } from './ports/telemetry.ts';
 
 export interface Context {
@@ -16,5 +17,6 @@ export interface Context {
   readonly random: Random;
   readonly hasher: Hasher;
   readonly credentials: Credentials;
+  readonly sealer: Sealer;
   readonly telemetry: Telemetry;
 }

@@ -94,4 +94,7 @@ export const domains = (doc: string): Setting<readonly string[]> =>
     },
   });
 
+export const pathIn = (directory: string, ...names: readonly string[]): string =>
+  [directory.replace(/\/+$/, ''), ...names].join('/');
+
 export const filePath = (doc: string): Setting<string> => text({ kind: 'path', doc });

@@ -5,7 +5,9 @@
 import { staticCredentials } from '../auth/credentials.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { WriteBudget } from '../backends/data/write-budget.ts';
+import { masterSealer } from '../backends/keys/master-sealer.ts';
 import type { ClusterSetting } from '../config/clusters.ts';
+import { pathIn } from '../config/network.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import type { ChunkStore } from '../ports/chunk-store.ts';
@@ -14,6 +16,7 @@ import type { Credential } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../ports/random.ts';
+import { masterKeyBytes, type Sealer } from '../ports/sealer.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
 
@@ -69,16 +72,26 @@ const chunkMakers: Readonly<Record<Config['SVC_DATA_BACKEND'], ChunkMaker>> = {
   },
 };
 
+/** Without a file the key lasts as long as the process, like everything that it seals. */
+async function sealerOf({ config, random }: Parts, hasher: Hasher): Promise<Sealer> {
+  const path = config.SVC_MASTER_KEY_FILE;
+  if (path === undefined) return masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random });
+  const { keptMasterKeys } = await import('./master-key-file.ts');
+  const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random });
+  return masterSealer({ keys, hasher, random });
+}
+
 /** The settings' cross checks see to it that a backend which needs the directory has one. */
 function inDataDir({ SVC_DATA_DIR }: Config, ...names: readonly string[]): string {
   if (SVC_DATA_DIR === undefined) throw new Error('SVC_DATA_DIR is not set');
-  return [SVC_DATA_DIR.replace(/\/+$/, ''), ...names].join('/');
+  return pathIn(SVC_DATA_DIR, ...names);
 }
 
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
   const { clock = systemClock, random = systemRandom(), telemetry = silentTelemetry } = options;
   const parts: Parts = { config, clock, random, telemetry };
   const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
+  const sealer = await sealerOf(parts, hasher);
   const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
   const stores: Record<string, ChunkStore> = {};
   const closeStores = async (): Promise<void> => {
@@ -102,6 +115,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     random,
     hasher,
     credentials: staticCredentials(options.credentials),
+    sealer,
     telemetry,
   };
   return { context, close: closeStores };

@@ -4,6 +4,7 @@ import type { Found } from '../config/read.ts';
 import { type Config, type Environment, readConfig, type SettingName } from '../config.ts';
 import type { Credential } from '../ports/credentials.ts';
 import { type CredentialsFile, readCredentialsFile } from './credentials-file.ts';
+import { masterKeyFileFaults } from './master-key-file.ts';
 
 export interface Configuration {
   readonly config: Config;
@@ -34,14 +35,15 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
   const textOf = (name: SettingName): string | undefined =>
     reading.found.find((found) => found.name === name)?.text;
   const credentialsPath = textOf('SVC_CREDENTIALS_FILE');
-  const [file, ...fileFaults] = await Promise.all([
+  const [file, masterKeys, ...fileFaults] = await Promise.all([
     credentialsPath === undefined ? noFile : readCredentialsFile(credentialsPath),
+    masterKeyFileFaults(textOf('SVC_MASTER_KEY_FILE'), textOf('SVC_DATA_DIR')),
     unreadable('SVC_TLS_CERT_FILE', textOf('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', textOf('SVC_TLS_KEY_FILE')),
     prepares ? unwritable('SVC_DATA_DIR', textOf('SVC_DATA_DIR')) : [],
   ]);
-  const faults = [...reading.faults, ...file.faults, ...fileFaults.flat()];
-  const warnings = [...reading.warnings, ...file.warnings];
+  const faults = [...reading.faults, ...file.faults, ...masterKeys.faults, ...fileFaults.flat()];
+  const warnings = [...reading.warnings, ...file.warnings, ...masterKeys.warnings];
   const { config, found } = reading;
   if (config === undefined || faults.length > 0) return { faults, warnings, found };
   const credentials = config.SVC_CREDENTIALS ?? file.credentials;

@@ -3,11 +3,12 @@
  * the data directory where there is one, or only in memory.
  */
 import { unlinkSync } from 'node:fs';
-import { link, mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { readCredentials } from '../config/credentials.ts';
 import type { Credential } from '../ports/credentials.ts';
 import type { Random } from '../ports/random.ts';
+import { keepFile } from './kept-file.ts';
 import { StartRefusal } from './start-refusal.ts';
 
 /** 32 letters each, so that five random bits are one character, and nothing that a shell could read. */
@@ -48,7 +49,10 @@ export async function keptRootCredential(dataDir: string, random: Random): Promi
   const kept = await readKept(path);
   if (kept !== undefined) return kept;
   const credential = mintRootCredential(random);
-  if (await keep(path, credential)) return credential;
+  if (await keepFile(path, `${JSON.stringify([credential], undefined, 2)}\n`)) {
+    await writeFile(unshownMark(path), '', { mode: 0o600 });
+    return credential;
+  }
   const first = await readKept(path);
   if (first === undefined) throw new Error(`${path} vanished while it was read`);
   return first;
@@ -68,36 +72,4 @@ async function readKept(path: string): Promise<Credential | undefined> {
     throw new StartRefusal(`${resolve(path)} ${faults.join('; ')}; ${cure}`, 2);
   }
   return credential;
-}
-
-/** Writes the whole file under a name of its own, then links it: the first link wins, and no reader sees half of it. */
-async function keep(path: string, credential: Credential): Promise<boolean> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const draft = `${path}.${process.pid}.${Date.now()}`;
-  const file = await open(draft, 'wx', 0o600);
-  try {
-    await file.writeFile(`${JSON.stringify([credential], undefined, 2)}\n`);
-    await file.sync();
-    await file.close();
-    await link(draft, path);
-    await writeFile(unshownMark(path), '', { mode: 0o600 });
-    await syncDirectory(dirname(path));
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  } finally {
-    await file.close().catch(() => {});
-    await rm(draft, { force: true });
-  }
-}
-
-/** A name is on the disk only when its directory is. */
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
 }

@@ -6,11 +6,13 @@ import { staticCredentials } from '../auth/credentials.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { memoryChunks } from '../backends/data/memory.ts';
 import { portableHasher } from '../backends/hashing/portable.ts';
+import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { memoryStore } from '../backends/metadata/memory/store.ts';
 import { type Environment, parseConfig } from '../config.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
 import { systemClock } from '../ports/clock.ts';
 import { systemRandom } from '../ports/random.ts';
+import { masterKeyBytes } from '../ports/sealer.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
@@ -23,14 +25,17 @@ function gatewayFrom(env: Environment): Gateway {
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
   configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
   const random = systemRandom();
+  const hasher = portableHasher();
   return createGateway({
     config,
     metadata: memoryStore({ clock: systemClock, random }),
     bytes: chunked({ default: memoryChunks() }),
     clock: systemClock,
     random,
-    hasher: portableHasher(),
+    hasher,
     credentials: staticCredentials(config.SVC_CREDENTIALS),
+    // What it seals is gone with the isolate too.
+    sealer: masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random }),
     telemetry: { ...silentTelemetry, log: createLog() },
   });
 }

@@ -8,6 +8,7 @@ import { staticCredentials } from '../../src/auth/credentials.ts';
 import { chunked } from '../../src/backends/data/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import { configWith } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
@@ -19,6 +20,7 @@ import { manifests, objects, uploads } from '../../src/metadata/tables.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import type { Extent } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { masterKeyBytes } from '../../src/ports/sealer.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { type Kill, storedExtents } from '../support/domain-world.ts';
@@ -53,11 +55,14 @@ export function frontDoor() {
     SVC_GC_GRACE: `${graceMs}ms`,
     SVC_INTENT_TTL: `${intentTtlMs}ms`,
   };
+  const random = systemRandom();
+  const hasher = nodeHasher();
   const common = {
     clock,
-    random: systemRandom(),
+    random,
     config: configWith(settings),
-    hasher: nodeHasher(),
+    hasher,
+    sealer: masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random }),
     telemetry: silentTelemetry,
     credentials: staticCredentials([{ ...keys, owner: 'o', displayName: 'o', root: true, operator: false }]),
   };

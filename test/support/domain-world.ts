@@ -5,6 +5,7 @@
 import { chunked } from '../../src/backends/data/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import type { Config } from '../../src/config.ts';
 import { createBucket, openBucket, setVersioning } from '../../src/domain/buckets.ts';
@@ -18,6 +19,7 @@ import { backlog } from '../../src/metadata/queues.ts';
 import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/tables.ts';
 import type { Extent } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { masterKeyBytes } from '../../src/ports/sealer.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { virtualClock } from './virtual-clock.ts';
@@ -45,7 +47,9 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
   } as Config;
   const metadata = memoryStore({ clock, random, intentTtlMs });
   const bytes = chunked({ default: memoryChunks() });
-  const common = { clock, random, config, hasher: nodeHasher(), telemetry: silentTelemetry };
+  const hasher = nodeHasher();
+  const sealer = masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random });
+  const common = { clock, random, config, hasher, sealer, telemetry: silentTelemetry };
   const ctx = { ...common, metadata, bytes };
   const named = {
     name: 'bucket',
