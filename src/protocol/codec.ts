@@ -134,10 +134,38 @@ export const optional = <T>(inner: Xml<T>): Optional<T> => ({
   },
 });
 
+/**
+ * What a value must be beyond its shape.
+ * @param problem what is wrong with it, said behind its place: `must hold one of Days and Date`
+ */
+export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefined): Xml<T> => ({
+  ...inner,
+  reader: (name) => {
+    const read = inner.reader(name);
+    return (found, parent) => {
+      const value = read(found, parent);
+      const wrong = problem(value);
+      if (wrong !== undefined) throw malformed(`${placeOf(parent, name)} ${wrong}`);
+      return value;
+    };
+  },
+});
+
+/** For `checked`: an element that makes a choice between some of its elements. */
+export const atMostOne =
+  <T extends object>(...names: readonly (keyof T & string)[]) =>
+  (value: T): string | undefined =>
+    names.filter((name) => value[name] !== undefined).length > 1
+      ? `may hold only one of ${names.join(', ')}`
+      : undefined;
+
 export interface Bounds {
   readonly max: number;
   readonly min?: number;
 }
+
+/** For a list whose limit has an error of its own, which its handler gives; the bound of `XmlLimits` holds. */
+export const limitedByHandler: Bounds = { max: Number.MAX_SAFE_INTEGER };
 
 function checkBounds(count: number, { max, min = 0 }: Bounds, place: () => string): void {
   if (count > max) throw malformed(`${place()} appears ${count} times; at most ${max} are accepted`);

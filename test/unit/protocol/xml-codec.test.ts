@@ -3,8 +3,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Refusal } from '../../../src/errors/refusal.ts';
 import {
+  atMostOne,
   attribute,
   bool,
+  checked,
   choice,
   date,
   element,
@@ -145,6 +147,14 @@ test('keeps elements of several names in one order', () => {
   expect(written).toContain('<L><B>1</B><A>x</A><B>2</B></L>');
   expect(readXml(list, 'L', bytes(written), limits)).toEqual(value);
   refusal(() => readXml(list, 'L', bytes(`<L>${'<A/>'.repeat(4)}</L>`), limits));
+});
+
+test('refuses a value that breaks a rule between its elements, with its place', () => {
+  const either = checked(element({ A: optional(text), B: optional(text) }), atMostOne('A', 'B'));
+  const list = element({ Either: many(either, { max: 2 }) });
+  const readList = (inside: string) => readXml(list, 'L', bytes(`<L>${inside}</L>`), limits);
+  expect(readList('<Either/><Either><A/></Either>')).toEqual({ Either: [{}, { A: '' }] });
+  expect(refusal(() => readList('<Either><A/><B/></Either>'))).toBe('L/Either may hold only one of A, B');
 });
 
 test('ignores unknown elements only where a schema says so', () => {
