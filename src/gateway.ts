@@ -6,12 +6,12 @@
  * The signature is verified over what arrived, before any address is rewritten. The facts that each step
  * establishes stand in one `Call`, assigned once.
  */
-import { authorize } from './auth/authorize.ts';
 import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
 import { fail } from './errors/refusal.ts';
 import { identify } from './gateway/identify.ts';
+import { permit } from './gateway/permit.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
 import { type Areas, areaOf, openAreas } from './handlers/areas.ts';
 import { readBody } from './handlers/body.ts';
@@ -119,7 +119,7 @@ async function run(
     throw fail('NotFound', 'This address serves operators only.');
   if (area !== undefined) trace.format = 'json';
 
-  const { identity, dialect, payload } = await identify(ctx, incoming, {
+  const { identity, signed, dialect, payload } = await identify(ctx, incoming, {
     path: trace.path,
     local,
     query,
@@ -139,21 +139,21 @@ async function run(
   if (scope === 'object') assertKey(key);
   const row = describeOperation(operation);
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
-  authorize(identity, { action: row.action, bucket, expectedOwner: header(named, 'expected-bucket-owner') });
-
   const facts = {
     ...named,
     requestId: trace.requestId,
     operation,
     query,
     identity,
+    signed,
     bucketName,
     key,
     payload,
     signal,
   };
+  const target = await permit(ctx, facts, { row, bucket });
   const body = await readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
-  return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket }) });
+  return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) });
 }
 
 /** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */

@@ -14,6 +14,7 @@ import type { Authenticated, Identity } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';
 import { presignedClaim } from './presigned.ts';
 import { isSigV2, verifySigV2 } from './sigv2-presigned.ts';
+import { parseTimestamp } from './timestamp.ts';
 import { verifySignature } from './verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
@@ -33,7 +34,8 @@ export async function authenticate(
   if (sigV2) {
     const { credential, dialect } = await verifySigV2(ctx, wire, parsed, options);
     const payload = signedPayload({ hasher: ctx.hasher, incoming, dialect, declared: undefined });
-    return { identity: identityOf(credential), dialect: dialect.name, payload };
+    const signed = { type: 'REST-QUERY-STRING', version: 'AWS' } as const;
+    return { identity: identityOf(credential), signed, dialect: dialect.name, payload };
   }
   let claim: Claim;
   if (authorization !== undefined) claim = headerClaim(wire, authorization, ctx.clock);
@@ -51,7 +53,9 @@ export async function authenticate(
     // A presigned URL is used by whoever holds it, who cannot sign chunks.
     chain: authorization === undefined ? undefined : { ...claim, key },
   });
-  return { identity: identityOf(credential), dialect: claim.dialect.name, payload };
+  const type = authorization === undefined ? 'REST-QUERY-STRING' : 'REST-HEADER';
+  const signed = { type, version: 'AWS4-HMAC-SHA256', at: parseTimestamp(claim.timestamp) } as const;
+  return { identity: identityOf(credential), signed, dialect: claim.dialect.name, payload };
 }
 
 function soleAuthorization(wire: Wire): string | undefined {

@@ -1,25 +1,118 @@
 /**
- * Who may do what. Until the policy engine is here, one rule: an account does everything with its own
- * buckets, and nobody else does anything (deny by default).
+ * Who may do what (design §7.10): gathers what the policy engine decides from: the caller and its policies, the
+ * bucket's policy, ACL, ownership and public access block, the object's owner and ACL, and the facts of the request.
  */
+import { readDocument } from '../domain/documents.ts';
+import { bucketAcl, ownershipControls, publicAccessBlock } from '../domain/families.ts';
 import { fail } from '../errors/refusal.ts';
 import type { BucketRow } from '../metadata/tables.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import { bucketPolicy } from './bucket-policy.ts';
+import { type About, type Asking, factsOf } from './facts.ts';
 import type { Identity } from './identity.ts';
+import { type BucketSide, decide, type Verdict } from './policy/decision.ts';
+import type { Trace } from './policy/evaluate.ts';
+import { policiesOf, principalOf } from './principal.ts';
 
-export interface Access {
+export interface Caller extends Asking {
+  readonly identity: Identity;
+}
+
+export interface Question extends About {
+  /** Such as `s3:GetObject`. */
   readonly action: string;
-  /** Undefined at service scope and for a bucket that is about to be created. */
-  readonly bucket?: BucketRow | undefined;
-  /** The `expected-bucket-owner` header: a guard of the client against somebody else's bucket. */
-  readonly expectedOwner?: string | undefined;
+  /** '' for the bucket itself. */
+  readonly key: string;
+  /** The name, also of a bucket that is about to be created; '' at service scope. */
+  readonly bucketName: string;
+}
+
+export interface AuthorizationContext {
+  readonly metadata: MetadataStore;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
 /** @throws AccessDenied */
-export function authorize(identity: Identity, { action, bucket, expectedOwner }: Access): void {
-  // ListBuckets of an anonymous principal is an empty list, not a refusal (spec "Authentication" 5).
-  if (identity === undefined && action === 's3:ListAllMyBuckets') return;
-  if (identity === undefined) throw fail('AccessDenied');
-  if (bucket === undefined) return;
-  if (expectedOwner !== undefined && expectedOwner !== bucket.owner) throw fail('AccessDenied');
-  if (bucket.owner !== identity.owner) throw fail('AccessDenied');
+export async function authorize(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<void> {
+  const { allowed } = await judge(ctx, caller, question);
+  if (!allowed) throw fail('AccessDenied');
+}
+
+export async function isAllowed(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<boolean> {
+  return (await judge(ctx, caller, question)).allowed;
+}
+
+/** The verdict with its reason; @param trace filled with what every statement said, when given */
+export async function judge(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+  trace?: Trace,
+): Promise<Verdict> {
+  const { identity } = caller;
+  if (trace === undefined && isRootAtHome(identity, question)) return { allowed: true, reason: 'root' };
+  const { action, bucket, bucketName, key } = question;
+  const [brought, side] = await Promise.all([
+    policiesOf(identity),
+    bucket === undefined ? undefined : bucketSide(ctx, bucket, question),
+  ]);
+  return decide(
+    {
+      request: {
+        principal: principalOf(identity),
+        action,
+        resource: resourceOf(bucketName, key),
+        context: factsOf(caller, question, ctx.clock.now()),
+      },
+      ...brought,
+      bucket: side,
+    },
+    trace,
+  );
+}
+
+/** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */
+const isRootAtHome = (identity: Identity, { bucket, target }: Question): boolean =>
+  identity?.root === true &&
+  bucket !== undefined &&
+  bucket.owner === identity.owner &&
+  bucket.documents[bucketPolicy.name] === undefined &&
+  (target === undefined || target.owner === identity.owner);
+
+const resourceOf = (bucketName: string, key: string): string => {
+  if (bucketName === '') return '*';
+  return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;
+};
+
+async function bucketSide(
+  ctx: AuthorizationContext,
+  bucket: BucketRow,
+  { target }: About,
+): Promise<BucketSide> {
+  const [policy, acl, ownership, block] = await Promise.all([
+    readDocument(ctx, bucket, bucketPolicy),
+    readDocument(ctx, bucket, bucketAcl),
+    readDocument(ctx, bucket, ownershipControls),
+    readDocument(ctx, bucket, publicAccessBlock),
+  ]);
+  return {
+    owner: bucket.owner,
+    policy,
+    acls: { bucket: acl ?? [], object: target?.acl },
+    ownership: ownership?.Rule[0]?.ObjectOwnership ?? 'ObjectWriter',
+    objectOwner: target?.owner,
+    publicAccess: block && {
+      ignorePublicAcls: block.IgnorePublicAcls === true,
+      restrictPublicBuckets: block.RestrictPublicBuckets === true,
+    },
+  };
 }

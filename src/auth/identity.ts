@@ -20,9 +20,19 @@ export interface Payload {
   readonly sha256: string | undefined;
 }
 
+/** How a request is signed, as the public API's condition keys name it. */
+export interface Signed {
+  readonly type: 'REST-HEADER' | 'REST-QUERY-STRING' | 'POST';
+  readonly version: 'AWS4-HMAC-SHA256' | 'AWS';
+  /** When it was signed (ms since the epoch); version 2 queries do not tell. */
+  readonly at?: number | undefined;
+}
+
 /** What authentication establishes about a request. */
 export interface Authenticated {
   readonly identity: Identity;
+  /** Undefined for anonymous requests. */
+  readonly signed?: Signed;
   /** The dialect of the signature; for anonymous requests the one their headers show, if any. */
   readonly dialect: 'amz' | 'store' | undefined;
   readonly payload: Payload;

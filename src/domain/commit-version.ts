@@ -19,6 +19,14 @@ export interface KeyState {
   readonly oldNull: Stored<ObjectRow> | undefined;
 }
 
+/** What a plan does to a key, for what is recorded of it. */
+export interface KeyMove extends Pick<Plan, 'fresh' | 'amended' | 'gone'> {
+  readonly bucket: BucketRow;
+}
+
+/** Side changes that record a change of a key (events, replication, audit) in its own commit. Asked at each attempt. */
+export type Recorder = (move: KeyMove) => Promise<readonly SideChange[]> | readonly SideChange[];
+
 export interface KeyChange {
   readonly bucket: BucketRow;
   readonly key: string;
@@ -28,6 +36,7 @@ export interface KeyChange {
   readonly id: string;
   /** Side changes beside those that the plan asks for. */
   readonly then?: readonly SideChange[];
+  readonly record?: Recorder;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
   /** Asked about the row that stands where a commit was refused: `true` ends the change there. */
@@ -97,7 +106,8 @@ async function sideChanges(
     ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
   ];
   const { id, requestId } = change;
-  const moved = [...usageChanges(bucket.id, id, deltas), ...(change.then ?? [])];
+  const recorded = change.record === undefined ? [] : await change.record({ ...plan, bucket });
+  const moved = [...usageChanges(bucket.id, id, deltas), ...(change.then ?? []), ...recorded];
   if (gone.length === 0) return moved;
   const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
   return [...moved, ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due }))];

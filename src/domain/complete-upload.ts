@@ -8,6 +8,7 @@ import {
 } from '../metadata/tables.ts';
 import { findSession, replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
+import type { Recorder } from './commit-version.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
 import { queueUpload } from './garbage.ts';
 import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
@@ -20,6 +21,7 @@ export interface Completion {
   readonly parts: readonly ListedPart[];
   readonly claims: ObjectClaims;
   readonly conditions: Conditions;
+  readonly record?: Recorder | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -75,14 +77,17 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
 }
 
 const objectOf = (
-  { name, conditions, requestId, signal }: Completion,
+  { name, conditions, record, requestId, signal }: Completion,
   session: StoredSession['row']['session'],
 ) => ({
   bucket: name.bucket,
   key: name.key,
   storageClass: session.storageClass,
   headers: session.headers,
+  acl: session.acl,
+  lock: session.lock,
   owner: session.owner,
+  record,
   conditions,
   requestId,
   signal,

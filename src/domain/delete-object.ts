@@ -2,7 +2,7 @@
 import { fail } from '../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
-import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
+import { type Ctx, changeKey, type KeyState, type Recorder } from './commit-version.ts';
 import { type Conditions, checkDelete } from './conditions.ts';
 import { drawVersion, isVersionId } from './version-ids.ts';
 import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
@@ -14,6 +14,7 @@ export interface Deletion {
   readonly versionId?: string;
   readonly conditions: Conditions;
   readonly owner: string;
+  readonly record?: Recorder | undefined;
   readonly requestId: string;
 }
 
@@ -23,7 +24,7 @@ export interface Deleted {
 }
 
 export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Deleted> {
-  const { bucket, key, requestId, versionId } = deletion;
+  const { bucket, key, record, requestId, versionId } = deletion;
   if (versionId !== undefined && !isVersionId(versionId)) {
     throw fail('InvalidArgument', {
       message: 'Invalid version id specified',
@@ -35,6 +36,7 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
     key,
     requestId,
     id: `${requestId}-${drawVersion(ctx)}`,
+    ...(record === undefined ? {} : { record }),
     decide: (state) =>
       versionId === undefined ? decideDelete(ctx, deletion, state) : decideVersion(ctx, deletion, state),
   });

@@ -11,13 +11,17 @@ type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 /** What the client sees as the id of a version. */
 export const shownVersion = (row: ObjectRow): string => (row.isNull ? 'null' : row.version);
 
-/** Finds what a read asks for. Delete markers are told apart: 404 at the head, 405 when asked for by version. */
-export async function findObject(
+export interface Wanted {
+  readonly key: string;
+  readonly versionId?: string | undefined;
+}
+
+/** The row that is asked for, delete markers included; undefined where there is none. */
+export async function lookUpVersion(
   ctx: Pick<Ctx, 'metadata'>,
   bucket: BucketRow,
-  wanted: { readonly key: string; readonly versionId?: string | undefined },
-): Promise<ObjectRow> {
-  const { key, versionId } = wanted;
+  { key, versionId }: Wanted,
+): Promise<ObjectRow | undefined> {
   if (versionId !== undefined && !isVersionId(versionId)) {
     throw fail('InvalidArgument', {
       message: 'Invalid version id specified',
@@ -28,19 +32,24 @@ export async function findObject(
     versionId === undefined
       ? await findHead(ctx.metadata, bucket, key)
       : await findVersion(ctx.metadata, bucket, key, versionId);
-  if (found === undefined) {
+  return found?.row;
+}
+
+/** What a read asks for must be there, and no delete marker: 404 at the head, 405 when asked for by version. */
+export function assertObject(row: ObjectRow | undefined, { key, versionId }: Wanted): ObjectRow {
+  if (row === undefined) {
     throw versionId === undefined
       ? fail('NoSuchKey', { elements: { Key: key } })
       : fail('NoSuchVersion', { elements: { Key: key, VersionId: versionId } });
   }
-  if (!found.row.marker) return found.row;
-  const headers = { '*-delete-marker': 'true', '*-version-id': shownVersion(found.row) };
+  if (!row.marker) return row;
+  const headers = { '*-delete-marker': 'true', '*-version-id': shownVersion(row) };
   throw versionId === undefined
     ? fail('NoSuchKey', { elements: { Key: key }, headers })
     : fail('MethodNotAllowed', {
         message: 'The specified version is a delete marker.',
         elements: { Method: 'GET', ResourceType: 'DeleteMarker' },
-        headers: { ...headers, Allow: 'DELETE', 'Last-Modified': new Date(found.row.modified).toUTCString() },
+        headers: { ...headers, Allow: 'DELETE', 'Last-Modified': new Date(row.modified).toUTCString() },
       });
 }
 

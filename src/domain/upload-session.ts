@@ -27,7 +27,7 @@ export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
 export interface NewUpload
   extends Pick<
     UploadSession,
-    'key' | 'storageClass' | 'owner' | 'initiator' | 'checksumAlgorithm' | 'checksumType'
+    'key' | 'storageClass' | 'acl' | 'lock' | 'owner' | 'initiator' | 'checksumAlgorithm' | 'checksumType'
   > {
   readonly bucket: BucketRow;
   readonly headers: ObjectHeaders;

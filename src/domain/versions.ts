@@ -25,6 +25,8 @@ export interface Plan {
   readonly gone: readonly ObjectRow[];
   /** The version that the plan puts at the head, if it is a new one. */
   readonly fresh?: ObjectRow;
+  /** The version as it is once the plan changed what is kept about it. */
+  readonly amended?: ObjectRow;
 }
 
 const positionOf = (row: ObjectRow): SortOf<typeof objects> => ({

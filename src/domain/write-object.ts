@@ -1,9 +1,17 @@
 /** Writing an object (spec item 7): place, store, commit by compare-and-set; the loser of a race is answered too. */
 import type { Context } from '../context.ts';
 import { findLiveHead } from '../metadata/objects.ts';
-import type { BucketRow, Checksum, Manifest, ObjectHeaders, ObjectRow } from '../metadata/tables.ts';
+import type {
+  BucketRow,
+  Checksum,
+  Grant,
+  Lock,
+  Manifest,
+  ObjectHeaders,
+  ObjectRow,
+} from '../metadata/tables.ts';
 import type { Op, SideChange } from '../ports/metadata-store.ts';
-import { changeKey } from './commit-version.ts';
+import { changeKey, type Recorder } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
 import { placeWrite } from './placement.ts';
 import { type Content, queueUnowned, storeBytes } from './store-bytes.ts';
@@ -21,8 +29,11 @@ export interface NewObject {
   readonly key: string;
   readonly storageClass: string;
   readonly headers: ObjectHeaders;
+  readonly acl?: readonly Grant[] | undefined;
+  readonly lock?: Lock | undefined;
   readonly owner: string;
   readonly conditions: Conditions;
+  readonly record?: Recorder | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -76,7 +87,7 @@ export async function commitObject(
   object: NewObject,
   content: OwnedContent,
 ): Promise<WrittenObject> {
-  const { bucket, key, storageClass, headers, owner, conditions, requestId } = object;
+  const { bucket, key, storageClass, headers, acl, lock, owner, conditions, record, requestId } = object;
   const { op, version, then, ...described } = content;
   const fresh = {
     ...described,
@@ -87,6 +98,8 @@ export async function commitObject(
     storageClass,
     headers,
     owner,
+    ...(acl === undefined ? {} : { acl }),
+    ...(lock === undefined ? {} : { lock }),
     requestId,
   };
   const outcome = await changeKey(ctx, {
@@ -96,6 +109,7 @@ export async function commitObject(
     op,
     id: op.id,
     ...(then === undefined ? {} : { then }),
+    ...(record === undefined ? {} : { record }),
     decide: ({ bucket: now, head, oldNull }) => {
       checkWrite(conditions, head?.row.marker ? undefined : head?.row);
       return planNewVersion(now, head, oldNull, {

@@ -1,7 +1,8 @@
 /** The facts about one request, each assigned once by the pipeline; what every handler gets beside the ports. */
-import type { Identity, Payload } from '../auth/identity.ts';
+import type { Identity, Payload, Signed } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
-import type { BucketRow } from '../metadata/tables.ts';
+import { assertObject } from '../domain/read-object.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { headerText } from '../protocol/header-text.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations.ts';
@@ -18,6 +19,7 @@ export interface Call {
   /** The headers of the request's dialect by bare name: see `ownHeaders`. */
   readonly own: ReadonlyMap<string, string>;
   readonly identity: Identity;
+  readonly signed: Signed | undefined;
   /** The bucket's name; '' at service scope. */
   readonly bucketName: string;
   /** The object's key; '' at service and bucket scope. */
@@ -31,7 +33,13 @@ export interface Call {
 /** A call about a bucket that exists and that the caller may use. */
 export interface BucketCall extends Call {
   readonly bucket: BucketRow;
+  /** Of an operation about a version: the row, where there is one; see `targetOf`. */
+  readonly target?: ObjectRow | undefined;
 }
+
+/** The version that the operation is about. @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker */
+export const targetOf = ({ target, key, query }: BucketCall): ObjectRow =>
+  assertObject(target, { key, versionId: query.get('versionId') });
 
 /** Operations without an existing bucket: service scope, and the creation of one. */
 type Bucketless<N extends OperationName> = (typeof operations)[N]['on'] extends

@@ -14,6 +14,14 @@ export interface Operation {
   readonly on: RequestLine;
   /** The policy action, where it is not `s3:<Name>`. */
   readonly action?: `s3:${string}`;
+  /** The policy action of the same request about a version, where it is another one. */
+  readonly versionAction?: `s3:${string}`;
+  /** What else the caller must be allowed when the request carries a dialect header: bare name to policy action. */
+  readonly also?: Readonly<Record<string, `s3:${string}`>>;
+  /** About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. */
+  readonly about?: 'version';
+  /** The handler asks for each thing that it touches whether the caller may. */
+  readonly judges?: 'each';
   /** Audited or not, where the method does not tell. */
   readonly audited?: boolean;
   /** The handler reads `payload.content` itself, as a stream. All other bodies are read whole and verified first. */
@@ -31,6 +39,19 @@ const MiB = 1024 * KiB;
 /** Nothing that a client sends whole and small needs more. */
 export const bodyMaxDefault = 64 * KiB;
 
+/** Rights beside that to write, for what may be written along. */
+const alongWrites = {
+  acl: 's3:PutObjectAcl',
+  'grant-read': 's3:PutObjectAcl',
+  'grant-read-acp': 's3:PutObjectAcl',
+  'grant-write-acp': 's3:PutObjectAcl',
+  'grant-full-control': 's3:PutObjectAcl',
+  tagging: 's3:PutObjectTagging',
+  'object-lock-mode': 's3:PutObjectRetention',
+  'object-lock-retain-until-date': 's3:PutObjectRetention',
+  'object-lock-legal-hold': 's3:PutObjectLegalHold',
+} as const;
+
 export const operations = {
   ListBuckets: { on: 'GET service', action: 's3:ListAllMyBuckets' },
 
@@ -47,16 +68,36 @@ export const operations = {
   ListObjectsV2: { on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
   ListObjectVersions: { on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
   ListMultipartUploads: { on: 'GET bucket ?uploads', action: 's3:ListBucketMultipartUploads' },
-  DeleteObjects: { on: 'POST bucket ?delete', action: 's3:DeleteObject', bodyMax: 4 * MiB },
+  DeleteObjects: { on: 'POST bucket ?delete', action: 's3:DeleteObject', bodyMax: 4 * MiB, judges: 'each' },
 
-  PutObject: { on: 'PUT object', streams: true },
-  CopyObject: { on: 'PUT object +copy-source', action: 's3:PutObject' },
-  GetObject: { on: 'GET object', with: ['partNumber', 'versionId'] },
-  HeadObject: { on: 'HEAD object', action: 's3:GetObject', with: ['partNumber', 'versionId'] },
-  DeleteObject: { on: 'DELETE object', with: ['versionId'] },
-  GetObjectAttributes: { on: 'GET object ?attributes', with: ['versionId'] },
+  PutObject: { on: 'PUT object', streams: true, also: alongWrites },
+  CopyObject: { on: 'PUT object +copy-source', action: 's3:PutObject', also: alongWrites },
+  GetObject: {
+    on: 'GET object',
+    about: 'version',
+    versionAction: 's3:GetObjectVersion',
+    with: ['partNumber'],
+  },
+  HeadObject: {
+    on: 'HEAD object',
+    action: 's3:GetObject',
+    about: 'version',
+    versionAction: 's3:GetObjectVersion',
+    with: ['partNumber'],
+  },
+  DeleteObject: {
+    on: 'DELETE object',
+    versionAction: 's3:DeleteObjectVersion',
+    with: ['versionId'],
+    also: { 'bypass-governance-retention': 's3:BypassGovernanceRetention' },
+  },
+  GetObjectAttributes: {
+    on: 'GET object ?attributes',
+    about: 'version',
+    versionAction: 's3:GetObjectVersionAttributes',
+  },
 
-  CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject' },
+  CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', also: alongWrites },
   UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },
   UploadPartCopy: { on: 'PUT object ?uploadId ?partNumber +copy-source', action: 's3:PutObject' },
   CompleteMultipartUpload: {

@@ -34,7 +34,11 @@ function parseRow(name: OperationName): Row {
     at: `${method} ${scope}`,
     query,
     headers: marks.filter((mark) => mark.startsWith('+')).map((mark) => mark.slice(1)),
-    known: new Set([...query.map((each) => each.name), ...(operation.with ?? [])]),
+    known: new Set([
+      ...query.map((each) => each.name),
+      ...(operation.with ?? []),
+      ...(operation.about === 'version' ? ['versionId'] : []),
+    ]),
   };
 }
 

@@ -1,5 +1,6 @@
 /** What a refused request is told, in either dialect, and what must never fall through to another operation (spec "Errors"). */
 import { describe, expect, test } from 'vitest';
+import { operations, subResources } from '../../src/protocol/operations.ts';
 import { openGateway } from '../support/gateway.ts';
 
 test('an error is XML with a code, a message, the resource and the request id of the headers', async () => {
@@ -100,29 +101,10 @@ test('a header of the other dialect on a signed request is refused unless it is 
 });
 
 describe('a request that no row of the table knows', () => {
-  const unbuilt = [
-    'abac',
-    'accelerate',
-    'acl',
-    'analytics',
-    'cors',
-    'encryption',
-    'intelligent-tiering',
-    'inventory',
-    'lifecycle',
-    'logging',
-    'metrics',
-    'notification',
-    'object-lock',
-    'ownershipControls',
-    'policy',
-    'policyStatus',
-    'publicAccessBlock',
-    'replication',
-    'requestPayment',
-    'tagging',
-    'website',
-  ];
+  /** Names of the public API that no row answers at all yet. */
+  const unbuilt = [...subResources].filter(
+    (name) => !Object.values(operations).some(({ on }) => new RegExp(`[?]${name}(?![\\w-])`).test(on)),
+  );
 
   test('never creates, deletes or reads a bucket: 501', async () => {
     await using world = await openGateway();

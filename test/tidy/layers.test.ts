@@ -18,7 +18,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   auth: ['domain', 'metadata', 'protocol', 'ports'],
   handlers: ['domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],
   workers: ['domain', 'metadata', 'ports', 'context', 'config'],
-  gateway: ['auth', 'handlers', 'protocol', 'domain', 'context', 'config', 'ports'],
+  gateway: ['auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
     'gateway',
     'workers',

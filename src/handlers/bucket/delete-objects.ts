@@ -1,5 +1,6 @@
 /** DeleteObjects (spec "DeleteObjects"): each key on its own, partial success preserved. */
 
+import { authorize } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { deleteObject } from '../../domain/delete-object.ts';
 import { inParallel } from '../../domain/in-parallel.ts';
@@ -44,6 +45,12 @@ async function deleteOne(
   const { Key, VersionId } = object;
   try {
     assertKey(Key);
+    await authorize(ctx, call, {
+      action: VersionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion',
+      bucket: call.bucket,
+      bucketName: call.bucket.name,
+      key: Key,
+    });
     const { version } = await deleteObject(ctx, {
       bucket: call.bucket,
       key: Key,

@@ -4,7 +4,7 @@ import { authorize } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/buckets.ts';
 import { checkCopySource } from '../../domain/conditions.ts';
-import { findObject } from '../../domain/read-object.ts';
+import { assertObject, lookUpVersion } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { percentDecode } from '../../protocol/wire.ts';
@@ -43,22 +43,18 @@ export function parseCopySource(raw: string): {
 export async function openCopySource(ctx: Context, call: Call): Promise<CopySource> {
   const source = parseCopySource(header(call, 'copy-source') ?? '');
   const bucket = await openBucket(ctx, source.bucket);
-  authorize(call.identity, {
-    action: 's3:GetObject',
-    bucket,
-    expectedOwner: header(call, 'source-expected-bucket-owner'),
-  });
-  const row = await findObject(ctx, bucket, source).catch((cause: unknown) => {
-    throw isMarkerRefusal(cause)
-      ? fail(
-          'InvalidRequest',
-          'The source of a copy request may not specifically refer to a delete marker by version id.',
-        )
-      : cause;
-  });
+  const expectedOwner = header(call, 'source-expected-bucket-owner');
+  if (expectedOwner !== undefined && expectedOwner !== bucket.owner) throw fail('AccessDenied');
+  const found = await lookUpVersion(ctx, bucket, source);
+  const about = { bucket, bucketName: bucket.name, key: source.key, target: found };
+  const action = source.versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
+  await authorize(ctx, call, { ...about, action });
+  if (found?.marker && source.versionId !== undefined)
+    throw fail(
+      'InvalidRequest',
+      'The source of a copy request may not specifically refer to a delete marker by version id.',
+    );
+  const row = assertObject(found, source);
   checkCopySource(sourceConditions(call), row);
   return { bucket, row };
 }
-
-const isMarkerRefusal = (cause: unknown): boolean =>
-  typeof cause === 'object' && cause !== null && 'code' in cause && cause.code === 'MethodNotAllowed';

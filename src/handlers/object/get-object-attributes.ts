@@ -2,14 +2,14 @@
 
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
-import { findObject, partsFrom } from '../../domain/read-object.ts';
+import { partsFrom } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
 } from '../../protocol/schemas/attributes.ts';
-import { type BucketCall, type HandlerOf, header } from '../call.ts';
+import { type BucketCall, type HandlerOf, header, targetOf } from '../call.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { checksumFieldsOf, partChecksumFields } from './checksum-fields.ts';
 import { readConditions } from './conditions.ts';
@@ -22,7 +22,7 @@ const partsMax = 1000;
 
 export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, call) => {
   const wanted = wantedOf(call);
-  const row = await findObject(ctx, call.bucket, { key: call.key, versionId: call.query.get('versionId') });
+  const row = targetOf(call);
   if (checkRead(readConditions(call), row) === 'not-modified') return notModified(call, row);
   const { ChecksumType, ...checksum } = checksumFieldsOf(row.checksum);
   const result: GetObjectAttributesResponse = {

@@ -2,11 +2,11 @@
 
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
-import { findObject, findPart, readObject, type Slice } from '../../domain/read-object.ts';
+import { findPart, readObject, type Slice } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Reply, ReplyBody } from '../../protocol/reply.ts';
-import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
+import { type BucketCall, type HandlerOf, type HeaderPair, header, targetOf } from '../call.ts';
 import { dateOf } from '../parameters.ts';
 import { readConditions } from './conditions.ts';
 import { notModified } from './not-modified.ts';
@@ -20,8 +20,7 @@ export const GetObject: HandlerOf<'GetObject'> = (ctx, call) => answer(ctx, call
 export const HeadObject: HandlerOf<'HeadObject'> = (ctx, call) => answer(ctx, call, false);
 
 async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promise<Reply> {
-  const { bucket, key, query } = call;
-  const row = await findObject(ctx, bucket, { key, versionId: query.get('versionId') });
+  const row = targetOf(call);
   if (checkRead(readConditions(call), row) === 'not-modified') {
     return notModified(call, row);
   }

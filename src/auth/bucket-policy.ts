@@ -1,0 +1,14 @@
+/** The policy document of a bucket: stored as it was sent, compiled once for each text. */
+import type { Family } from '../domain/documents.ts';
+import { parsePolicy } from './policy/document.ts';
+import type { Policy } from './policy/evaluate.ts';
+
+export interface BucketPolicy extends Policy {
+  /** As it was put. */
+  readonly text: string;
+}
+
+export const bucketPolicy: Family<BucketPolicy> = {
+  name: 'policy',
+  parse: (text) => ({ name: 'bucket policy', text, document: parsePolicy(text, { kind: 'bucket' }) }),
+};

@@ -1,0 +1,98 @@
+/** The facts of a request under the names of condition keys, read only when a condition asks (public API "condition keys"). */
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { Query, Wire } from '../protocol/wire.ts';
+import type { Signed } from './identity.ts';
+import type { Facts } from './policy/request.ts';
+
+/** What a request brings to its authorization. */
+export interface Asking {
+  readonly wire: Wire;
+  readonly query: Query;
+  /** Dialect headers by bare name. */
+  readonly own: ReadonlyMap<string, string>;
+  readonly signed: Signed | undefined;
+}
+
+/** What it is about. */
+export interface About {
+  readonly bucket?: BucketRow | undefined;
+  /** The version that exists already. */
+  readonly target?: ObjectRow | undefined;
+  /** The tags that the request brings. */
+  readonly requestTags?: readonly (readonly [string, string])[] | undefined;
+}
+
+interface Source extends Asking, About {
+  readonly now: number;
+}
+type Read = (source: Source) => string | readonly string[] | undefined;
+
+const dayMs = 24 * 60 * 60 * 1000;
+const header =
+  (name: string): Read =>
+  ({ wire }) =>
+    wire.headers.get(name);
+const own =
+  (name: string): Read =>
+  (source) =>
+    source.own.get(name);
+const parameter =
+  (name: string): Read =>
+  ({ query }) =>
+    query.get(name);
+
+function remainingDays({ own: headers, now }: Source): string | undefined {
+  const until = Date.parse(headers.get('object-lock-retain-until-date') ?? '');
+  return Number.isNaN(until) ? undefined : String(Math.ceil((until - now) / dayMs));
+}
+
+const reads: Readonly<Record<string, Read>> = {
+  'aws:SourceIp': ({ wire }) => wire.remote.replace(/^::ffff:(?=\d+\.)/i, '') || undefined,
+  'aws:SecureTransport': ({ wire }) => String(wire.secure),
+  'aws:UserAgent': header('user-agent'),
+  'aws:Referer': header('referer'),
+  'aws:CurrentTime': ({ now }) => new Date(now).toISOString(),
+  'aws:EpochTime': ({ now }) => String(Math.floor(now / 1000)),
+  'aws:RequestedRegion': ({ bucket }) => bucket?.region,
+  'aws:ResourceAccount': ({ bucket }) => bucket?.owner,
+  's3:ResourceAccount': ({ bucket }) => bucket?.owner,
+  's3:authType': ({ signed }) => signed?.type,
+  's3:signatureversion': ({ signed }) => signed?.version,
+  's3:signatureAge': ({ signed, now }) =>
+    signed?.at === undefined ? undefined : String(Math.max(0, now - signed.at)),
+  's3:prefix': parameter('prefix'),
+  's3:delimiter': parameter('delimiter'),
+  's3:max-keys': parameter('max-keys'),
+  's3:VersionId': parameter('versionId'),
+  's3:object-lock-mode': own('object-lock-mode'),
+  's3:object-lock-legal-hold': own('object-lock-legal-hold'),
+  's3:object-lock-retain-until-date': own('object-lock-retain-until-date'),
+  's3:object-lock-remaining-retention-days': remainingDays,
+  's3:if-match': header('if-match'),
+  's3:if-none-match': header('if-none-match'),
+  's3:RequestObjectTagKeys': ({ requestTags }) => requestTags?.map(([name]) => name),
+};
+
+const tagIn = (tags: About['requestTags'], name: string): string | undefined =>
+  tags?.find(([each]) => each === name)?.[1];
+
+/** Families whose key ends in a name. */
+const families: Readonly<Record<string, (source: Source, name: string) => string | undefined>> = {
+  's3:ExistingObjectTag/': ({ target }, name) => tagIn(target?.headers.tags, name),
+  's3:RequestObjectTag/': ({ requestTags }, name) => tagIn(requestTags, name),
+};
+const headerFamily = 's3:x-amz-';
+
+export function factsOf(asking: Asking, about: About, now: number): Facts {
+  const source: Source = { ...asking, ...about, now };
+  return {
+    lookup(key) {
+      const read = Object.hasOwn(reads, key) ? reads[key] : undefined;
+      if (read !== undefined) return read(source);
+      if (key.startsWith(headerFamily)) return source.own.get(key.slice(headerFamily.length));
+      const end = key.indexOf('/') + 1;
+      const inFamily = end === 0 ? undefined : families[key.slice(0, end)];
+      return inFamily?.(source, key.slice(end));
+    },
+  };
+}

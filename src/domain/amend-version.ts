@@ -1,0 +1,53 @@
+/** Changing what is kept about a version (ACL, tags, locks, its wrapped key) without touching its bytes (spec "Object Lock"). */
+import { findVersion } from '../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { Stored } from '../ports/metadata-store.ts';
+import { type Ctx, changeKey, type KeyState, type Recorder } from './commit-version.ts';
+import { assertObject } from './read-object.ts';
+import { drawVersion } from './version-ids.ts';
+
+export interface Amendment {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  /** Absent: the latest version. */
+  readonly versionId?: string | undefined;
+  readonly requestId: string;
+  readonly record?: Recorder | undefined;
+  /** The row as it is to be; its place, bytes and size stay. The same row means that nothing needs doing. Refusals are thrown. */
+  amend(row: ObjectRow): ObjectRow;
+}
+
+/**
+ * Amends one version, and nothing of what concurrent requests change about it is lost.
+ * @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker
+ */
+export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<ObjectRow> {
+  const { bucket, key, requestId, record, amend } = amendment;
+  let amended: ObjectRow | undefined;
+  await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    id: `${requestId}-${drawVersion(ctx)}`,
+    ...(record === undefined ? {} : { record }),
+    decide: async (state) => {
+      const target = await targetOf(ctx, amendment, state);
+      amended = amend(target.row);
+      if (amended === target.row) return undefined;
+      return { changes: [{ put: amended, expect: target.revision }], gone: [], amended };
+    },
+  });
+  if (amended === undefined) throw new Error('nothing was decided');
+  return amended;
+}
+
+async function targetOf(
+  ctx: Pick<Ctx, 'metadata'>,
+  { key, versionId }: Amendment,
+  { bucket, head }: KeyState,
+): Promise<Stored<ObjectRow>> {
+  const found = versionId === undefined ? head : await findVersion(ctx.metadata, bucket, key, versionId);
+  assertObject(found?.row, { key, versionId });
+  // The cast: what is not there was refused.
+  return found as Stored<ObjectRow>;
+}

@@ -1,0 +1,57 @@
+/** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
+import { authorize, isAllowed, type Question } from '../auth/authorize.ts';
+import type { Context } from '../context.ts';
+import { lookUpVersion } from '../domain/read-object.ts';
+import { fail } from '../errors/refusal.ts';
+import { type Call, header } from '../handlers/call.ts';
+import { tagsOf } from '../handlers/object/tagging-header.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { describeOperation } from '../protocol/operations.ts';
+
+interface Permitted {
+  readonly row: ReturnType<typeof describeOperation>;
+  readonly bucket: BucketRow | undefined;
+}
+
+/**
+ * @returns the version that the operation is about, where there is one
+ * @throws AccessDenied, also where the version does not exist and the caller may not list: absence is a secret too
+ */
+export async function permit(
+  ctx: Context,
+  call: Omit<Call, 'body'>,
+  { row, bucket }: Permitted,
+): Promise<ObjectRow | undefined> {
+  const { identity, bucketName, key, query } = call;
+  // ListBuckets of an anonymous principal is an empty list, not a refusal (spec "Authentication" 5).
+  if (identity === undefined && call.operation === 'ListBuckets') return undefined;
+  const expectedOwner = header(call, 'expected-bucket-owner');
+  if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
+    throw fail('AccessDenied');
+  if (row.judges === 'each') return undefined;
+  const versionId = row.versionAction === undefined ? undefined : query.get('versionId');
+  const target =
+    row.about === 'version' && bucket !== undefined
+      ? await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
+      : undefined;
+  const about = { bucket, bucketName, key, target, requestTags: requestTagsOf(call, row) };
+  const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
+  await authorize(ctx, call, { ...about, action });
+  for (const [name, along] of Object.entries(row.also ?? {}))
+    if (header(call, name) !== undefined) await authorize(ctx, call, { ...about, action: along });
+  if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
+    await mayKnow(ctx, call, about);
+  return target;
+}
+
+async function mayKnow(
+  ctx: Context,
+  call: Omit<Call, 'body'>,
+  about: Omit<Question, 'action'>,
+): Promise<void> {
+  const lists = { ...about, action: 's3:ListBucket', key: '', target: undefined };
+  if (!(await isAllowed(ctx, call, lists))) throw fail('AccessDenied');
+}
+
+const requestTagsOf = (call: Omit<Call, 'body'>, { also }: Permitted['row']) =>
+  also !== undefined && 'tagging' in also ? tagsOf(header(call, 'tagging')) : undefined;
