@@ -12,20 +12,22 @@ import { drawRequestId } from './domain/version-ids.ts';
 import { fail } from './errors/refusal.ts';
 import { identify } from './gateway/identify.ts';
 import { permit } from './gateway/permit.ts';
+import { readAction } from './gateway/read-action.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
 import { type Areas, areaOf, openAreas } from './handlers/areas.ts';
-import { readBody } from './handlers/body.ts';
+import { noBody, readBody } from './handlers/body.ts';
 import { type BucketCall, type Call, header, needsBucket, ownHeaders } from './handlers/call.ts';
 import { assertKey } from './handlers/key.ts';
 import { handlers } from './handlers/table.ts';
+import { isActionQuery, noParameters } from './protocol/action-query.ts';
 import { type AddressRules, localPath, splitAddress, virtualBucket } from './protocol/address.ts';
 import { amz, type Dialect, shownDialect, store } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { describeOperation, type OperationName } from './protocol/operations.ts';
 import { behindProxies } from './protocol/peer.ts';
-import { renderHeaders, renderRefusal } from './protocol/render.ts';
+import { type ErrorFormat, renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { Reply } from './protocol/reply.ts';
-import { select } from './protocol/select.ts';
+import { select, selectAction } from './protocol/select.ts';
 import { type Incoming, Query, splitTarget } from './protocol/wire.ts';
 
 export interface GatewayOptions {
@@ -46,7 +48,7 @@ interface Trace {
   readonly path: string;
   dialect: Dialect | undefined;
   operation: string;
-  format: 'xml' | 'json';
+  format: ErrorFormat;
 }
 
 interface Pipeline {
@@ -117,7 +119,8 @@ async function run(
   const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
   if (area === undefined && listener === 'admin')
     throw fail('NotFound', 'This address serves operators only.');
-  if (area !== undefined) trace.format = 'json';
+  const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
+  if (area !== undefined || isAction) trace.format = isAction ? 'iam' : 'json';
 
   const { identity, signed, dialect, payload } = await identify(ctx, incoming, {
     path: trace.path,
@@ -125,6 +128,7 @@ async function run(
     query,
     virtual,
     area,
+    isAction,
   });
   trace.dialect = dialect === undefined ? undefined : dialect === 'amz' ? amz : store;
   if (area !== undefined) {
@@ -134,16 +138,23 @@ async function run(
 
   const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
   const named = { wire, dialect: trace.dialect, own: ownHeaders(wire, query, trace.dialect) };
-  const operation = select(wire.method, scope, query, (name) => header(named, name) !== undefined);
+  const parameters = isAction
+    ? await readAction(ctx, { ...named, incoming, query, identity, payload })
+    : noParameters;
+  const operation = isAction
+    ? selectAction(wire.method, parameters.get('Action'))
+    : select(wire.method, scope, query, (name) => header(named, name) !== undefined);
   trace.operation = operation;
   if (scope === 'object') assertKey(key);
   const row = describeOperation(operation);
+  if (row.action.startsWith('sts:')) trace.format = 'sts';
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
   const facts = {
     ...named,
     requestId: trace.requestId,
     operation,
     query,
+    parameters,
     identity,
     signed,
     bucketName,
@@ -152,7 +163,8 @@ async function run(
     signal,
   };
   const target = await permit(ctx, facts, { row, bucket });
-  const body = await readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
+  // The body of an action query has been read: it is a part of what is asked.
+  const body = isAction ? noBody : await readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
   return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) });
 }
 

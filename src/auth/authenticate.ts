@@ -8,14 +8,15 @@ import type { Credential } from '../ports/credentials.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import type { Incoming, Query, Wire } from '../protocol/wire.ts';
 import { headerClaim } from './authorization-header.ts';
-import type { Claim } from './claim.ts';
+import { withBodyHash } from './body-hash.ts';
+import { type OpenClaim, servicesOf } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated, Identity } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';
 import { presignedClaim } from './presigned.ts';
 import { isSigV2, verifySigV2 } from './sigv2-presigned.ts';
 import { parseTimestamp } from './timestamp.ts';
-import { verifySignature } from './verify-signature.ts';
+import { findSigner, verifySignature } from './verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 
@@ -37,17 +38,18 @@ export async function authenticate(
     const signed = { type: 'REST-QUERY-STRING', version: 'AWS' } as const;
     return { identity: identityOf(credential), signed, dialect: dialect.name, payload };
   }
-  let claim: Claim;
-  if (authorization !== undefined) claim = headerClaim(wire, authorization, ctx.clock);
-  else if (presigned !== undefined) claim = presignedClaim(wire, parsed.query, presigned, ctx.clock);
+  const services = servicesOf({ isActionQuery: options.isActionQuery === true });
+  let open: OpenClaim;
+  if (authorization !== undefined) open = headerClaim(wire, authorization, { clock: ctx.clock, services });
+  else if (presigned !== undefined)
+    open = presignedClaim(wire, parsed.query, { dialect: presigned, clock: ctx.clock, services });
   else return anonymousCaller(ctx, incoming);
-  const { credential, key } = await verifySignature(ctx, wire, parsed, {
-    claim,
-    secretFor: options.secretFor,
-  });
+  const credential = await findSigner(ctx, wire, { query: parsed.query, claim: open });
+  const { claim, incoming: rest } = await withBodyHash(ctx.hasher, incoming, open);
+  const key = await verifySignature(ctx, { wire, path: parsed.path, claim, credential }, options.secretFor);
   const payload = signedPayload({
     hasher: ctx.hasher,
-    incoming,
+    incoming: rest,
     dialect: claim.dialect,
     declared: claim.payloadHash,
     // A presigned URL is used by whoever holds it, who cannot sign chunks.

@@ -3,23 +3,36 @@ import { fail } from '../errors/refusal.ts';
 import type { Clock } from '../ports/clock.ts';
 import { amz, type Dialect, dialects } from '../protocol/dialect.ts';
 import type { Wire } from '../protocol/wire.ts';
-import { type Claim, checkScopeDate, checkSignedHeaders, parseCredential } from './claim.ts';
+import {
+  checkScopeDate,
+  checkSignedHeaders,
+  type OpenClaim,
+  parseCredential,
+  type Service,
+} from './claim.ts';
 import { isoSeconds, parseTimestamp, timestampOf } from './timestamp.ts';
 
 const code = 'AuthorizationHeaderMalformed';
 /** How far a client's clock may be from ours. */
 export const skewMsMax = 15 * 60 * 1000;
 
-export function headerClaim(wire: Wire, authorization: string, clock: Pick<Clock, 'now'>): Claim {
+export function headerClaim(
+  wire: Wire,
+  authorization: string,
+  { clock, services }: { readonly clock: Pick<Clock, 'now'>; readonly services: readonly Service[] },
+): OpenClaim {
   const dialect = dialectOf(authorization);
   const { credential, signedHeaders, signature } = parseAuthorization(dialect, authorization);
-  const { accessKey, scope, date, region } = parseCredential(dialect, credential, code);
+  const { accessKey, scope, date, region, service } = parseCredential(dialect, credential, {
+    code,
+    services,
+  });
   checkSignedHeaders(signedHeaders, code);
   const timestamp = requestTimestamp(wire, dialect);
   checkScopeDate(date, timestamp, code);
   checkSkew(timestamp, clock.now());
   const payloadHash = wire.headers.get(`${dialect.headerPrefix}content-sha256`);
-  if (payloadHash === undefined)
+  if (payloadHash === undefined && service === 's3')
     throw fail(
       'InvalidRequest',
       `Missing required header for this request: ${dialect.headerPrefix}content-sha256`,
@@ -29,6 +42,7 @@ export function headerClaim(wire: Wire, authorization: string, clock: Pick<Clock
     accessKey,
     scope,
     region,
+    service,
     timestamp,
     signedHeaders,
     signature,

@@ -26,6 +26,8 @@ export interface Question extends About {
   readonly key: string;
   /** The name, also of a bucket that is about to be created; '' at service scope. */
   readonly bucketName: string;
+  /** The ARN, where it is neither a bucket's nor an object's. */
+  readonly resource?: string;
 }
 
 export interface AuthorizationContext {
@@ -70,7 +72,7 @@ export async function judge(
       request: {
         principal: principalOf(identity),
         action,
-        resource: resourceOf(bucketName, key),
+        resource: question.resource ?? resourceOf(bucketName, key),
         context: factsOf(caller, question, ctx.clock.now()),
       },
       ...brought,

@@ -9,6 +9,7 @@ export interface Claim {
   /** `date/region/service/terminator`, as it was sent. */
   readonly scope: string;
   readonly region: string;
+  readonly service: Service;
   /** `YYYYMMDDTHHMMSSZ`, the second line of the string to sign. */
   readonly timestamp: string;
   /** Lower-case names joined with `;`, as they were sent. */
@@ -20,12 +21,24 @@ export interface Claim {
   readonly payloadHash: string;
 }
 
+/** A claim that may leave the body's hash to whoever reads the body: IAM and STS clients do not send it. */
+export type OpenClaim = Omit<Claim, 'payloadHash'> & { readonly payloadHash: string | undefined };
+
+export type Service = 's3' | 'iam' | 'sts';
+/** What an action query may be signed for; everything else is S3's. */
+const actionServices: readonly Service[] = ['s3', 'iam', 'sts'];
+const storageServices: readonly Service[] = ['s3'];
+export const servicesOf = ({ isActionQuery }: { readonly isActionQuery: boolean }): readonly Service[] =>
+  isActionQuery ? actionServices : storageServices;
+
 export type MalformedCode = 'AuthorizationHeaderMalformed' | 'AuthorizationQueryParametersError';
 
-const service = 's3';
-
 /** Splits `<access key>/<date>/<region>/<service>/<terminator>`; the access key may itself hold slashes. */
-export function parseCredential(dialect: Dialect, credential: string, code: MalformedCode) {
+export function parseCredential(
+  dialect: Dialect,
+  credential: string,
+  { code, services }: { readonly code: MalformedCode; readonly services: readonly Service[] },
+) {
   const end = credential.lastIndexOf('/');
   const afterRegion = credential.lastIndexOf('/', end - 1);
   const afterDate = credential.lastIndexOf('/', afterRegion - 1);
@@ -33,18 +46,20 @@ export function parseCredential(dialect: Dialect, credential: string, code: Malf
   if (afterKey < 0 || afterDate <= afterKey || afterRegion <= afterDate)
     throw fail(
       code,
-      `The credential is malformed; expected "<access key>/YYYYMMDD/<region>/${service}/${dialect.terminator}".`,
+      `The credential is malformed; expected "<access key>/YYYYMMDD/<region>/${services[0]}/${dialect.terminator}".`,
     );
   const date = credential.slice(afterKey + 1, afterDate);
   const region = credential.slice(afterDate + 1, afterRegion);
   if (!isPrintable(region)) throw fail(code, 'The credential is malformed; its region is empty or not text.');
   const named = credential.slice(afterRegion + 1, end);
-  if (named !== service)
-    throw fail(code, `Incorrect service "${named}". This endpoint belongs to "${service}".`);
+  const service = services.find((each) => each === named);
+  if (service === undefined)
+    throw fail(code, `Incorrect service "${named}". This endpoint belongs to "${services.join('", "')}".`);
   const terminator = credential.slice(end + 1);
   if (terminator !== dialect.terminator)
     throw fail(code, `Incorrect terminator "${terminator}". This endpoint uses "${dialect.terminator}".`);
-  return { accessKey: credential.slice(0, afterKey), scope: credential.slice(afterKey + 1), date, region };
+  const scope = credential.slice(afterKey + 1);
+  return { accessKey: credential.slice(0, afterKey), scope, date, region, service };
 }
 
 /** The day of the scope must be the day of the request: a signing key is good for one day. */
@@ -58,10 +73,11 @@ export function checkScopeDate(date: string, timestamp: string, code: MalformedC
 
 export function checkRegion(
   settings: { readonly region: string; readonly regionStrict: boolean },
-  region: string,
+  { region, service }: Pick<Claim, 'region' | 'service'>,
   code: MalformedCode,
 ): void {
-  if (!settings.regionStrict || region === settings.region) return;
+  // IAM and STS have one endpoint for all regions, and clients sign for the region where that is said to be.
+  if (!settings.regionStrict || region === settings.region || service !== 's3') return;
   throw fail(code, {
     message: `The region '${region}' is wrong; expecting '${settings.region}'.`,
     elements: { Region: settings.region },
@@ -92,7 +108,7 @@ const free = new Set(['date', 'content-sha256', 'user-agent', 'cf-id']);
 const x = 'x'.charCodeAt(0);
 
 /** Refuses headers of either dialect that the signature does not cover, and a `host` that it does not. */
-export function refuseUnsignedHeaders(wire: Wire, claim: Claim): void {
+export function refuseUnsignedHeaders(wire: Wire, claim: Pick<Claim, 'dialect' | 'signedHeaders'>): void {
   const signed = `;${claim.signedHeaders};`;
   let missing = signed.includes(';host;') ? '' : 'host';
   for (const name of wire.headers.names()) {

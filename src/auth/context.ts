@@ -29,6 +29,8 @@ export interface AuthenticationOptions {
    * key of its own (spec "Authentication" 6). Whatever it throws refuses the request: there is no fall-back.
    */
   readonly secretFor?: ((credential: Credential) => Promise<string>) | undefined;
+  /** The request asks for an action of IAM or STS, and may be signed for those. */
+  readonly isActionQuery?: boolean | undefined;
   /** The bucket that a virtual host names; version-2 signatures cover it in front of the path. */
   readonly virtualBucket?: string | undefined;
   /** The path without the one that the gateway is mounted under; version-2 signatures may cover that alone. */

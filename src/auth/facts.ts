@@ -20,6 +20,8 @@ export interface About {
   readonly target?: ObjectRow | undefined;
   /** The tags that the request brings. */
   readonly requestTags?: readonly (readonly [string, string])[] | undefined;
+  /** What an action's own parameters say, by condition key. */
+  readonly named?: ReadonlyMap<string, string | readonly string[]> | undefined;
 }
 
 interface Source extends Asking, About {
@@ -89,6 +91,8 @@ export function factsOf(asking: Asking, about: About, now: number): Facts {
     lookup(key) {
       const read = Object.hasOwn(reads, key) ? reads[key] : undefined;
       if (read !== undefined) return read(source);
+      const named = source.named?.get(key);
+      if (named !== undefined) return named;
       if (key.startsWith(headerFamily)) return source.own.get(key.slice(headerFamily.length));
       const end = key.indexOf('/') + 1;
       const inFamily = end === 0 ? undefined : families[key.slice(0, end)];

@@ -4,7 +4,13 @@ import type { Clock } from '../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { skewMsMax } from './authorization-header.ts';
-import { type Claim, checkScopeDate, checkSignedHeaders, parseCredential } from './claim.ts';
+import {
+  checkScopeDate,
+  checkSignedHeaders,
+  type OpenClaim,
+  parseCredential,
+  type Service,
+} from './claim.ts';
 import { isoSeconds, parseTimestamp } from './timestamp.ts';
 
 const code = 'AuthorizationQueryParametersError';
@@ -13,14 +19,27 @@ const expiresSecondsMax = 604_800;
 const required = ['Algorithm', 'Credential', 'Date', 'Expires', 'SignedHeaders', 'Signature'] as const;
 const contentSha256 = 'content-sha256';
 
-export function presignedClaim(wire: Wire, query: Query, dialect: Dialect, clock: Pick<Clock, 'now'>): Claim {
+export interface PresignedRules {
+  readonly dialect: Dialect;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly services: readonly Service[];
+}
+
+export function presignedClaim(
+  wire: Wire,
+  query: Query,
+  { dialect, clock, services }: PresignedRules,
+): OpenClaim {
   const given = signingParameters(query, dialect);
   const [algorithm, credential, timestamp, expires, signedHeaders, signature] = required.map((name) =>
     given.get(name),
   ) as [string, string, string, string, string, string];
   if (algorithm !== dialect.algorithm)
     throw fail(code, `${dialect.queryPrefix}Algorithm only supports "${dialect.algorithm}"`);
-  const { accessKey, scope, date, region } = parseCredential(dialect, credential, code);
+  const { accessKey, scope, date, region, service } = parseCredential(dialect, credential, {
+    code,
+    services,
+  });
   checkSignedHeaders(signedHeaders, code);
   checkExpiry({ dialect, timestamp, expires, now: clock.now() });
   checkScopeDate(date, timestamp, code);
@@ -29,11 +48,12 @@ export function presignedClaim(wire: Wire, query: Query, dialect: Dialect, clock
     accessKey,
     scope,
     region,
+    service,
     timestamp,
     signedHeaders,
     signature,
     leaveOut: `${dialect.queryPrefix}Signature`,
-    payloadHash: declaredHash(wire, given.get(contentSha256), dialect, signedHeaders),
+    payloadHash: declaredHash(wire, given.get(contentSha256), { dialect, signedHeaders, service }),
   };
 }
 
@@ -82,19 +102,20 @@ function checkExpiry(claim: { dialect: Dialect; timestamp: string; expires: stri
 }
 
 /**
- * What the signer declared about the body: the moved query parameter, else the header where it is signed.
+ * What the signer declared about the body: the moved query parameter, else the header where it is signed. Where there
+ * is neither, an S3 body is not covered, and that of any other service is covered by its hash.
  * A header that says anything else came after signing and is refused, or it would change how the body is read.
  */
 function declaredHash(
   wire: Wire,
   moved: string | undefined,
-  dialect: Dialect,
-  signedHeaders: string,
-): string {
+  { dialect, signedHeaders, service }: Pick<OpenClaim, 'dialect' | 'signedHeaders' | 'service'>,
+): string | undefined {
   const name = dialect.headerPrefix + contentSha256;
   const sent = wire.headers.get(name);
   const signed = `;${signedHeaders};`.includes(`;${name};`);
-  const declared = moved ?? (signed ? sent : undefined) ?? unsignedPayload;
+  const undeclared = service === 's3' ? unsignedPayload : undefined;
+  const declared = moved ?? (signed ? sent : undefined) ?? undeclared;
   if (sent === undefined || sent === declared) return declared;
   throw fail('AccessDenied', {
     message: 'There were headers present in the request which were not signed',

@@ -1,5 +1,7 @@
 /** The caller as policies see it, and the identity policies that it brings. */
 
+import type { Caller } from '../ports/credentials.ts';
+import { rootArn, userArn } from '../protocol/arns.ts';
 import type { Identity } from './identity.ts';
 import { parsePolicy } from './policy/document.ts';
 import type { Policy } from './policy/evaluate.ts';
@@ -17,13 +19,19 @@ const everything: readonly Policy[] = [
 ];
 const nothing: readonly Policy[] = [];
 
-export function principalOf(identity: Identity): Principal {
-  if (identity === undefined) return anonymous;
-  const { owner, root, accessKey, displayName } = identity;
-  if (root) return { kind: 'root', account: owner, arn: `arn:aws:iam::${owner}:root`, userid: owner };
-  const arn = `arn:aws:iam::${owner}:user/${displayName}`;
-  return { kind: 'user', account: owner, arn, userid: accessKey, username: displayName };
+const userName = /^[\w+=,.@-]{1,64}$/;
+
+/** A configured key that is not its account's root is a user of it, called as it is displayed where that is a name. */
+function configured({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller {
+  if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
+  const username = userName.test(displayName) ? displayName : accessKey;
+  return { kind: 'user', account: owner, arn: userArn(owner, username), userid: accessKey, username };
 }
+
+export const callerOf = (identity: NonNullable<Identity>): Caller => identity.caller ?? configured(identity);
+
+export const principalOf = (identity: Identity): Principal =>
+  identity === undefined ? anonymous : callerOf(identity);
 
 export interface BroughtPolicies {
   readonly identity: readonly Policy[];

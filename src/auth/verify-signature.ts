@@ -1,12 +1,12 @@
 /** Recomputes a version-4 signature and compares (spec "Authentication" 2.2 to 2.4). */
 import { fail } from '../errors/refusal.ts';
-import type { Credentials } from '../ports/credentials.ts';
+import type { Credential, Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
-import { type Claim, checkRegion, refuseUnsignedHeaders } from './claim.ts';
-import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
+import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
+import type { AuthenticationContext, AuthenticationOptions } from './context.ts';
 import { mismatch } from './mismatch.ts';
 import { deriveSigningKey, isSignature, SigningKeys, signingKeyName } from './signing-key.ts';
 
@@ -22,13 +22,12 @@ function signingKeysOf(credentials: Credentials): SigningKeys {
   return keys;
 }
 
-/** Verifies a version-4 signature against the secret that it must have been made with. */
-export async function verifySignature(
+/** Whose signature a claim says it is; refuses what no secret is needed for. */
+export async function findSigner(
   ctx: AuthenticationContext,
   wire: Wire,
-  parsed: ParsedTarget,
-  { claim, secretFor }: { claim: Claim; secretFor: AuthenticationOptions['secretFor'] },
-) {
+  { query, claim }: { readonly query: Query; readonly claim: OpenClaim },
+): Promise<Credential> {
   const code =
     claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
   refuseUnsignedHeaders(wire, claim);
@@ -36,16 +35,33 @@ export async function verifySignature(
   const credential = await ctx.credentials.find(claim.accessKey);
   if (credential === undefined)
     throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: claim.accessKey } });
-  refuseSessionToken(wire, parsed.query, claim.dialect);
-  checkRegion(ctx.settings, claim.region, code);
+  refuseSessionToken(wire, query, claim.dialect);
+  checkRegion(ctx.settings, claim, code);
+  return credential;
+}
+
+export interface Signed {
+  readonly wire: Wire;
+  /** The raw path of the request line. */
+  readonly path: string;
+  readonly claim: Claim;
+  readonly credential: Credential;
+}
+
+/** Verifies a version-4 signature against the secret that it must have been made with; gives the signing key. */
+export async function verifySignature(
+  ctx: AuthenticationContext,
+  { wire, path, claim, credential }: Signed,
+  secretFor: AuthenticationOptions['secretFor'],
+): Promise<Uint8Array> {
   const secret = secretFor === undefined ? credential.secretKey : await secretFor(credential);
   const keys = signingKeysOf(ctx.credentials);
   const name = signingKeyName(secret, claim);
   const known = keys.get(name);
   const key = known ?? deriveSigningKey(ctx.hasher, secret, claim);
-  const canonical = canonicalRequest(wire, parsed.path, claim);
+  const canonical = canonicalRequest(wire, path, claim);
   if (!isSigned(ctx.hasher, key, claim, canonical)) {
-    const encoded = encodePath(parsed.path);
+    const encoded = encodePath(path);
     const other = encoded === undefined ? undefined : canonicalRequest(wire, encoded, claim);
     if (other === undefined || !isSigned(ctx.hasher, key, claim, other))
       throw mismatch({
@@ -56,7 +72,7 @@ export async function verifySignature(
       });
   }
   if (known === undefined) keys.remember(name, key);
-  return { credential, key };
+  return key;
 }
 
 const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =>

@@ -11,13 +11,15 @@ export interface Arrival {
   readonly query: Query;
   readonly virtual: string | undefined;
   readonly area: string | undefined;
+  /** IAM and STS are asked, in their own words. */
+  readonly isAction: boolean;
 }
 
 /** Who calls. A bearer token, which only areas understand, is no signature. */
 export async function identify(
   ctx: Context,
   incoming: Incoming,
-  { path, local, query, virtual, area }: Arrival,
+  { path, local, query, virtual, area, isAction }: Arrival,
 ): Promise<Authenticated> {
   const authorization = incoming.wire.headers.get('authorization');
   if (area !== undefined && authorization?.toLowerCase().startsWith('bearer ')) {
@@ -37,7 +39,7 @@ export async function identify(
     { credentials, clock, hasher, settings },
     incoming,
     { path, query },
-    { virtualBucket: virtual, mountedPath: local },
+    { virtualBucket: virtual, mountedPath: local, isActionQuery: isAction },
   );
 }
 

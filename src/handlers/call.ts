@@ -3,6 +3,7 @@ import type { Identity, Payload, Signed } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import { assertObject } from '../domain/read-object.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { Parameters } from '../protocol/action-query.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { headerText } from '../protocol/header-text.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations.ts';
@@ -14,6 +15,8 @@ export interface Call {
   readonly operation: OperationName;
   readonly wire: Wire;
   readonly query: Query;
+  /** What an action query asks with; empty for everything else. */
+  readonly parameters: Parameters;
   /** The request's own dialect; undefined when it showed none. */
   readonly dialect: Dialect | undefined;
   /** The headers of the request's dialect by bare name: see `ownHeaders`. */

@@ -6,6 +6,7 @@ import { ListObjects, ListObjectsV2 } from './bucket/list-objects.ts';
 import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
 import type { Handlers } from './call.ts';
+import { GetCallerIdentity } from './iam/get-caller-identity.ts';
 import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
 import { CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
 import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
@@ -47,4 +48,5 @@ export const handlers: Handlers = {
   CompleteMultipartUpload,
   AbortMultipartUpload,
   ListParts,
+  GetCallerIdentity,
 };

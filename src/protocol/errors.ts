@@ -34,6 +34,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 403,
     message: 'The access key id you provided does not exist in our records.',
   },
+  InvalidAction: { status: 400, message: 'The action or operation requested is invalid.' },
   InvalidArgument: { status: 400, message: 'Invalid Argument' },
   InvalidBucketName: { status: 400, message: 'The specified bucket is not valid.' },
   InvalidBucketState: {
@@ -42,6 +43,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   InvalidDigest: { status: 400, message: 'The digest you specified is not valid.' },
   InvalidLocationConstraint: { status: 400, message: 'The specified location constraint is not valid.' },
+  InvalidParameterCombination: {
+    status: 400,
+    message: 'Parameters that must not be used together were used together.',
+  },
   InvalidPart: {
     status: 400,
     message: 'One or more of the specified parts could not be found, or its ETag did not match.',
@@ -55,6 +60,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   InvalidURI: { status: 400, message: 'The specified URI could not be parsed.' },
   KeyTooLongError: { status: 400, message: 'Your key is too long: the limit is 1024 bytes of UTF-8.' },
   MalformedPolicy: { status: 400, message: 'The policy is not valid.' },
+  MalformedQueryString: { status: 404, message: 'The query string contains a syntax error.' },
   MalformedTrailerError: {
     status: 400,
     message: 'The trailing headers of the body are not well-formed or not as announced.',
@@ -66,6 +72,8 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message: 'Your metadata headers exceed the maximum allowed metadata size of 2 KiB.',
   },
   MethodNotAllowed: { status: 405, message: 'The specified method is not allowed against this resource.' },
+  MissingAction: { status: 400, message: 'The request is missing an action.' },
+  MissingAuthenticationToken: { status: 403, message: 'Request is missing Authentication Token' },
   MissingContentLength: { status: 411, message: 'You must provide the Content-Length HTTP header.' },
   MissingRequestBodyError: { status: 400, message: 'Request body is empty.' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
@@ -112,6 +120,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
       'The request signature we calculated does not match the signature you provided. Check your key and signing method.',
   },
   SlowDown: { status: 503, message: 'Please reduce your request rate.', retryAfter: 1 },
+  ValidationError: { status: 400, message: 'The input fails to satisfy the constraints of the service.' },
   XAmzContentSHA256Mismatch: {
     status: 400,
     message: 'The provided content-sha256 header does not match what was computed.',

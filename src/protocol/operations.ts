@@ -6,14 +6,17 @@
  * (see `select.ts`), so order never matters. What a row does not say derives: the policy action is
  * `s3:<Name>`, anything but GET, HEAD and OPTIONS is audited, and the metric label is the name.
  */
+import { iamOperations } from './iam-operations.ts';
+
 export type Scope = 'service' | 'bucket' | 'object';
-export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE' | 'OPTIONS';
+/** `ANY` is GET or POST: an action query, which only `Action` tells from others. */
+export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE' | 'OPTIONS' | 'ANY';
 type RequestLine = `${Method} ${Scope}` | `${Method} ${Scope} ${'?' | '+'}${string}`;
 
 export interface Operation {
   readonly on: RequestLine;
   /** The policy action, where it is not `s3:<Name>`. */
-  readonly action?: `s3:${string}`;
+  readonly action?: `${'s3' | 'iam' | 'sts'}:${string}`;
   /** The policy action of the same request about a version, where it is another one. */
   readonly versionAction?: `s3:${string}`;
   /** What else the caller must be allowed when the request carries a dialect header: bare name to policy action. */
@@ -108,6 +111,8 @@ export const operations = {
   },
   AbortMultipartUpload: { on: 'DELETE object ?uploadId' },
   ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts' },
+
+  ...iamOperations,
 } as const satisfies Readonly<Record<string, Operation>>;
 
 export type OperationName = keyof typeof operations;

@@ -1,5 +1,6 @@
 /** The last step of every request: bare header names take their prefix, refusals become XML or JSON (spec "Errors"). */
 import type { Refusal } from '../errors/refusal.ts';
+import { type ActionService, actionError } from './action-errors.ts';
 import { writeXml } from './codec.ts';
 import { amz, type Dialect, store } from './dialect.ts';
 import { errorCatalogue } from './errors.ts';
@@ -26,9 +27,11 @@ export interface Failed {
   /** The path that was asked for. */
   readonly resource: string;
   readonly isHead: boolean;
-  /** How errors are written here: the storage protocol speaks XML, the operator API JSON. */
-  readonly format: 'xml' | 'json';
+  readonly format: ErrorFormat;
 }
+
+/** How errors are written: the storage protocol speaks XML, the operator API JSON, IAM and STS an XML of their own. */
+export type ErrorFormat = 'xml' | 'json' | ActionService;
 
 export function renderRefusal(
   { code, details }: Refusal,
@@ -39,6 +42,10 @@ export function renderRefusal(
   const headers: HeaderPair[] = Object.entries(details.headers ?? {});
   if (wait !== undefined) headers.push(['Retry-After', String(wait)]);
   if (isHead) return { status, headers };
+  if (format === 'iam' || format === 'sts') {
+    const error = actionError(code, { message: details.message, requestId, service: format });
+    return { ...error, headers: [['Content-Type', 'text/xml'], ...headers] };
+  }
   const text = details.message ?? message;
   if (format === 'json') {
     const body = JSON.stringify({ code, message: text, requestId });

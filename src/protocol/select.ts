@@ -43,12 +43,17 @@ function parseRow(name: OperationName): Row {
 }
 
 const rows = operationNames.map(parseRow);
+const anyService = 'ANY service';
 const weight = (row: Row): number => row.query.length + row.headers.length;
 
 /** Rows by `<method> <scope>`, most specific first: a request is compared with a handful at most. */
 const table: ReadonlyMap<string, readonly Row[]> = Map.groupBy(
-  [...rows].sort((a, b) => weight(b) - weight(a)),
+  rows.filter(({ at }) => at !== anyService).sort((a, b) => weight(b) - weight(a)),
   (row) => row.at,
+);
+
+const actions: ReadonlyMap<string, OperationName> = new Map(
+  rows.filter(({ at }) => at === anyService).map(({ name, query }) => [query[0]?.value ?? '', name]),
 );
 
 /** Pairs of rows that one request could ask for equally well. A test demands that there is none. */
@@ -87,6 +92,19 @@ export function select(
   }
   if (found === undefined) throw fail('MethodNotAllowed', `${method} is not a method of this ${scope}`);
   return found.name;
+}
+
+/**
+ * The operation of an action query.
+ * @throws MissingAction, InvalidAction, MethodNotAllowed
+ */
+export function selectAction(method: string, action: string | undefined): OperationName {
+  if (method !== 'GET' && method !== 'POST')
+    throw fail('MethodNotAllowed', `${method} is not a method of action queries`);
+  if (action === undefined) throw fail('MissingAction');
+  const found = actions.get(action);
+  if (found === undefined) throw fail('InvalidAction', `Could not find operation ${action.slice(0, 128)}.`);
+  return found;
 }
 
 /** Parameters that sign a request or name its operation, and mean nothing more. */

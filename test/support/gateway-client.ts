@@ -12,6 +12,8 @@ export interface ClientOptions {
   readonly dialect?: 'amz' | 'store';
   readonly host?: string;
   readonly anonymous?: boolean;
+  /** What the credential scope names; s3 unless given. */
+  readonly service?: 's3' | 'iam' | 'sts';
   /** Through `gateway.fetch` and not through `gateway.handle`. */
   readonly fetch?: boolean;
 }
@@ -58,6 +60,7 @@ export function openClient(gateway: Gateway, clock: Clock, options: ClientOption
     dialect,
     host,
     now: clock.now,
+    ...(options.service === undefined ? {} : { service: options.service }),
   });
   const prefix = dialect === 'amz' ? 'x-amz-' : 'x-store-';
   const sendRaw = async (request: SignedRequest, ask: Ask = {}): Promise<Answer> => {

@@ -1,0 +1,80 @@
+/**
+ * What every action of IAM and STS shares: parameters are read by a schema, the caller is authorized for the resource
+ * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
+ */
+import { judge } from '../../auth/authorize.ts';
+import type { Identity } from '../../auth/identity.ts';
+import { callerOf } from '../../auth/principal.ts';
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { actionNamespaces } from '../../protocol/action-errors.ts';
+import { element, token, writeXml, type Xml } from '../../protocol/codec.ts';
+import type { iamOperations } from '../../protocol/iam-operations.ts';
+import { describeOperation } from '../../protocol/operations.ts';
+import { type Given, optional, type Parameter, readFields, text } from '../../protocol/parameters.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { Call } from '../call.ts';
+
+export type ActionName = keyof typeof iamOperations;
+type Fields = Readonly<Record<string, Parameter<unknown>>>;
+
+/** A call whose caller is known, as all callers of actions are. */
+export interface ActionCall extends Call {
+  readonly identity: NonNullable<Identity>;
+}
+
+export interface Action<F extends Fields, R> {
+  readonly parameters: F;
+  /** The ARN that the caller must be allowed the action on, or that everybody may. */
+  readonly resource:
+    | 'anybody'
+    | ((ctx: Context, call: ActionCall, given: Given<F>) => string | Promise<string>);
+  /** Absent where the reply has no result. */
+  readonly result?: Xml<R>;
+  readonly run: (ctx: Context, call: ActionCall, given: Given<F>) => Promise<R> | R;
+}
+
+const responseMetadata = element({ RequestId: token });
+/** The version of the API that clients were made for. */
+const versions = { iam: '2010-05-08', sts: '2011-06-15' } as const;
+const common = { Action: text({ max: 128 }), Version: optional(text({ max: 32 })) };
+
+export function action<F extends Fields, R = void>(name: ActionName, declared: Action<F, R>) {
+  const { parameters, resource, result, run } = declared;
+  const service = describeOperation(name).action.startsWith('sts:') ? 'sts' : 'iam';
+  const namespace = actionNamespaces[service];
+  const root = `${name}Response`;
+  const response =
+    result === undefined
+      ? element({ ResponseMetadata: responseMetadata })
+      : element({ [`${name}Result`]: result, ResponseMetadata: responseMetadata });
+  return async (ctx: Context, call: Call): Promise<Reply> => {
+    const { identity, requestId } = call;
+    if (identity === undefined) throw fail('MissingAuthenticationToken');
+    const known: ActionCall = { ...call, identity };
+    const { Action: _, Version, ...given } = readFields({ ...common, ...parameters }, call.parameters);
+    if (Version !== undefined && Version !== versions[service])
+      throw fail('InvalidAction', `Could not find operation ${name} for version ${Version}.`);
+    // The cast: what is left are the fields of `parameters`.
+    const asked = given as Given<F>;
+    if (resource !== 'anybody') await permit(ctx, known, await resource(ctx, known, asked));
+    const value = {
+      [`${name}Result`]: await run(ctx, known, asked),
+      ResponseMetadata: { RequestId: requestId },
+    };
+    const body = writeXml(response as Xml<object>, root, value, { namespace });
+    return { status: 200, headers: [['Content-Type', 'text/xml']], body };
+  };
+}
+
+/** @throws AccessDenied, which names the caller: whoever signed knows who that is */
+async function permit(ctx: Context, call: ActionCall, resource: string): Promise<void> {
+  const { action } = describeOperation(call.operation);
+  const { allowed } = await judge(ctx, call, { action, bucketName: '', key: '', resource });
+  if (allowed) return;
+  const { arn, sessionArn } = callerOf(call.identity);
+  throw fail(
+    'AccessDenied',
+    `User: ${sessionArn ?? arn} is not authorized to perform: ${action} on resource: ${resource}`,
+  );
+}
