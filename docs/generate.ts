@@ -8,6 +8,7 @@ import type { AnyTable } from '../src/ports/metadata-store.ts';
 import { errorCatalogue } from '../src/protocol/errors.ts';
 import { describeOperation, operationNames } from '../src/protocol/operations.ts';
 import { type Measurement, measurements } from '../src/telemetry/metrics.ts';
+import { notes, outOfScopeBecause, publicOperations, sameRequest } from './public-api.ts';
 
 interface Page {
   readonly title: string;
@@ -117,12 +118,37 @@ const metricsPage: Page = {
   ]),
 };
 
+const isHere = (name: string): boolean => (operationNames as readonly string[]).includes(name);
+
+/** What an operation of the public API does here; a tidy test wants every one of them decided. */
+function publicRow(name: string): readonly string[] {
+  const here = sameRequest[name] ?? name;
+  const why = outOfScopeBecause(name);
+  if (why !== undefined) return [code(name), 'out of scope', `501 \`NotImplemented\`: ${why}`];
+  if (!isHere(here)) return [code(name), 'not built yet', '501 `NotImplemented`'];
+  const note = notes[here] ?? '';
+  return [
+    code(name),
+    note === '' ? 'works' : 'works, but',
+    here === name ? note : `the request of ${code(here)}`,
+  ];
+}
+
+const publicApiPage: Page = {
+  title: 'The public S3 API',
+  source: 'docs/public-api.ts',
+  intro: 'Every operation of the public API and what it does here.',
+  columns: ['operation', 'state', 'how'],
+  rows: publicOperations.map(publicRow),
+};
+
 const pages: Readonly<Record<string, Page>> = {
   settings: settingsPage,
   operations: operationsPage,
   errors: errorsPage,
   records: recordsPage,
   metrics: metricsPage,
+  'public-api': publicApiPage,
 };
 
 function render({ title, source, intro, columns, rows }: Page): string {
