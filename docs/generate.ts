@@ -5,6 +5,7 @@ import type { Setting } from '../src/config/setting.ts';
 import { settingNames, settings } from '../src/config.ts';
 import { tables } from '../src/metadata/tables.ts';
 import type { AnyTable } from '../src/ports/metadata-store.ts';
+import { adminOperationNames, describeAdminOperation } from '../src/protocol/admin-operations.ts';
 import { errorCatalogue } from '../src/protocol/errors.ts';
 import { describeOperation, operationNames } from '../src/protocol/operations.ts';
 import { type Measurement, measurements } from '../src/telemetry/metrics.ts';
@@ -64,6 +65,17 @@ const operationsPage: Page = {
     const { on, action, audited, bodyMax } = describeOperation(name);
     const body = bodyMax === undefined ? '' : `${bodyMax / 1024} KiB`;
     return [code(name), code(on), code(action), audited ? 'yes' : 'no', body];
+  }),
+};
+
+const adminPage: Page = {
+  title: 'The operator API',
+  source: 'src/protocol/admin-operations.ts',
+  intro: 'JSON, for operators, below `/admin/v1`; signed as every request is.',
+  columns: ['operation', 'request', 'audited as'],
+  rows: adminOperationNames.map((name) => {
+    const { method, path, audited } = describeAdminOperation(name);
+    return [code(name), code(`${method} ${path}`), audited ? code(`admin:${name}`) : ''];
   }),
 };
 
@@ -145,6 +157,7 @@ const publicApiPage: Page = {
 const pages: Readonly<Record<string, Page>> = {
   settings: settingsPage,
   operations: operationsPage,
+  admin: adminPage,
   errors: errorsPage,
   records: recordsPage,
   metrics: metricsPage,

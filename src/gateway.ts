@@ -6,6 +6,8 @@
  * The signature is verified over what arrived, before any address is rewritten. The facts that each step
  * establishes stand in one `Call`, assigned once.
  */
+
+import type { Authenticated } from './auth/identity.ts';
 import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
@@ -14,7 +16,7 @@ import { identify } from './gateway/identify.ts';
 import { permit } from './gateway/permit.ts';
 import { readAction } from './gateway/read-action.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
-import { type Areas, areaOf, openAreas } from './handlers/areas.ts';
+import { type AreaCall, type Areas, areaOf, openAreas } from './handlers/areas.ts';
 import { noBody, readBody } from './handlers/body.ts';
 import { type BucketCall, type Call, header, needsBucket, ownHeaders } from './handlers/call.ts';
 import { assertKey } from './handlers/key.ts';
@@ -133,7 +135,7 @@ async function run(
   trace.dialect = dialect === undefined ? undefined : dialect === 'amz' ? amz : store;
   if (area !== undefined) {
     trace.operation = `area:${area}`;
-    return areas(local, { wire, identity });
+    return areas(local, areaCall(ctx, { wire, query, identity, payload, trace, incoming }));
   }
 
   const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
@@ -167,6 +169,26 @@ async function run(
   const body = isAction ? noBody : await readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
   return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) });
 }
+
+interface AreaFacts extends Pick<Authenticated, 'identity' | 'payload'>, Pick<Call, 'wire' | 'query'> {
+  readonly trace: Trace;
+  readonly incoming: Incoming;
+}
+
+const areaCall = (
+  ctx: Context,
+  { wire, query, identity, payload, trace, incoming }: AreaFacts,
+): AreaCall => ({
+  requestId: trace.requestId,
+  wire,
+  query,
+  identity,
+  readBody: () =>
+    readBody(ctx, { wire, own: new Map(), payload }, { hasBody: incoming.body !== undefined, row: {} }),
+  asked: (operation) => {
+    trace.operation = operation;
+  },
+});
 
 /** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */
 function dispatch(ctx: Context, operation: OperationName, call: Call & Partial<BucketCall>): Promise<Reply> {

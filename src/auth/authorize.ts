@@ -13,6 +13,7 @@ import { type About, type Asking, factsOf } from './facts.ts';
 import type { Identity } from './identity.ts';
 import { type BucketSide, decide, type Verdict } from './policy/decision.ts';
 import type { Trace } from './policy/evaluate.ts';
+import type { Facts } from './policy/request.ts';
 import { policiesOf, principalOf } from './principal.ts';
 
 export interface Caller extends Asking {
@@ -41,8 +42,7 @@ export async function authorize(
   caller: Caller,
   question: Question,
 ): Promise<void> {
-  const { allowed } = await judge(ctx, caller, question);
-  if (!allowed) throw fail('AccessDenied');
+  if (!(await isAllowed(ctx, caller, question))) throw fail('AccessDenied');
 }
 
 export async function isAllowed(
@@ -50,36 +50,28 @@ export async function isAllowed(
   caller: Caller,
   question: Question,
 ): Promise<boolean> {
-  return (await judge(ctx, caller, question)).allowed;
+  const { identity } = caller;
+  if (isRootAtHome(identity, question)) return true;
+  const facts = factsOf(caller, question, ctx.clock.now());
+  return (await judge(ctx, identity, question, { facts })).allowed;
 }
 
-/** The verdict with its reason; @param trace filled with what every statement said, when given */
+/** The verdict with its reason; `trace` is filled with what every statement said, when given. */
 export async function judge(
   ctx: AuthorizationContext,
-  caller: Caller,
+  identity: Identity,
   question: Question,
-  trace?: Trace,
+  { facts, trace }: { readonly facts: Facts; readonly trace?: Trace },
 ): Promise<Verdict> {
-  const { identity } = caller;
-  if (trace === undefined && isRootAtHome(identity, question)) return { allowed: true, reason: 'root' };
   const { action, bucket, bucketName, key } = question;
   const [brought, side] = await Promise.all([
     policiesOf(identity),
     bucket === undefined ? undefined : bucketSide(ctx, bucket, question),
   ]);
-  return decide(
-    {
-      request: {
-        principal: principalOf(identity),
-        action,
-        resource: question.resource ?? resourceOf(bucketName, key),
-        context: factsOf(caller, question, ctx.clock.now()),
-      },
-      ...brought,
-      bucket: side,
-    },
-    trace,
-  );
+  const principal = principalOf(identity);
+  const resource = question.resource ?? resourceOf(bucketName, key);
+  const request = { principal, action, resource, context: facts };
+  return decide({ request, ...brought, bucket: side }, trace);
 }
 
 /** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */

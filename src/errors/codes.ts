@@ -29,6 +29,7 @@ export const errorCodes = [
   'InvalidToken',
   'InvalidURI',
   'KeyTooLongError',
+  'MalformedJSON',
   'MalformedPolicy',
   'MalformedQueryString',
   'MalformedTrailerError',

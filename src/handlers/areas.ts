@@ -4,11 +4,18 @@ import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
-import type { Wire } from '../protocol/wire.ts';
+import type { Query, Wire } from '../protocol/wire.ts';
+import { registerAdmin } from './admin/router.ts';
 
 export interface AreaCall {
+  readonly requestId: string;
   readonly wire: Wire;
+  readonly query: Query;
   readonly identity: Identity;
+  /** The whole body, verified. */
+  readBody(): Promise<Uint8Array>;
+  /** Tells the pipeline which operation it is. */
+  asked(operation: string): void;
 }
 
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
@@ -33,6 +40,7 @@ export function openAreas(ctx: Context): Areas {
     .get('/healthz', () => plain(200, 'ok\n'))
     .get('/readyz', () => ready(ctx))
     .get('/metrics', (_request, call) => metrics(ctx, call));
+  registerAdmin(router, ctx);
   return async (path, call) => {
     const { method } = call.wire;
     const asked = { method: method === 'HEAD' ? 'GET' : method, url: `http://area${path}` };

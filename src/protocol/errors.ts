@@ -59,6 +59,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   InvalidToken: { status: 400, message: 'The provided token is malformed or otherwise not valid.' },
   InvalidURI: { status: 400, message: 'The specified URI could not be parsed.' },
   KeyTooLongError: { status: 400, message: 'Your key is too long: the limit is 1024 bytes of UTF-8.' },
+  MalformedJSON: { status: 400, message: 'The JSON of the body is not what is expected here.' },
   MalformedPolicy: { status: 400, message: 'The policy is not valid.' },
   MalformedQueryString: { status: 404, message: 'The query string contains a syntax error.' },
   MalformedTrailerError: {

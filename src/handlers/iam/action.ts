@@ -2,7 +2,7 @@
  * What every action of IAM and STS shares: parameters are read by a schema, the caller is authorized for the resource
  * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
-import { judge } from '../../auth/authorize.ts';
+import { isAllowed } from '../../auth/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
@@ -70,8 +70,7 @@ export function action<F extends Fields, R = void>(name: ActionName, declared: A
 /** @throws AccessDenied, which names the caller: whoever signed knows who that is */
 async function permit(ctx: Context, call: ActionCall, resource: string): Promise<void> {
   const { action } = describeOperation(call.operation);
-  const { allowed } = await judge(ctx, call, { action, bucketName: '', key: '', resource });
-  if (allowed) return;
+  if (await isAllowed(ctx, call, { action, bucketName: '', key: '', resource })) return;
   const { arn, sessionArn } = callerOf(call.identity);
   throw fail(
     'AccessDenied',

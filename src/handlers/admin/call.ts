@@ -1,0 +1,28 @@
+/** What a handler of the operator API gets: an operator's request, its body read whole. */
+import type { Identity } from '../../auth/identity.ts';
+import type { Context } from '../../context.ts';
+import type { AdminOperationName } from '../../protocol/admin-operations.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { Query } from '../../protocol/wire.ts';
+
+export interface AdminCall {
+  readonly requestId: string;
+  /** An operator. */
+  readonly identity: NonNullable<Identity>;
+  /** The parameters of the path, decoded. */
+  readonly params: ReadonlyMap<string, string>;
+  readonly query: Query;
+  readonly body: Uint8Array;
+}
+
+export type AdminHandler = (ctx: Context, call: AdminCall) => Promise<Reply>;
+export type AdminHandlers = { readonly [N in AdminOperationName]: AdminHandler };
+
+export const jsonReply = (value: unknown, status = 200): Reply => ({
+  status,
+  headers: [
+    ['Content-Type', 'application/json'],
+    ['Cache-Control', 'no-store'],
+  ],
+  body: JSON.stringify(value),
+});

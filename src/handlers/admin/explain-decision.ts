@@ -1,0 +1,49 @@
+/** ExplainDecision: may somebody do something, and which statement says so? Nothing is done (issue "Authorization"). */
+import { judge } from '../../auth/authorize.ts';
+import type { Identity } from '../../auth/identity.ts';
+import type { TraceEntry } from '../../auth/policy/evaluate.ts';
+import type { Facts } from '../../auth/policy/request.ts';
+import type { Context } from '../../context.ts';
+import { openBucket } from '../../domain/buckets.ts';
+import { lookUpVersion } from '../../domain/read-object.ts';
+import { fail } from '../../errors/refusal.ts';
+import { jsonObject, jsonOptional, jsonText, jsonTexts, readJson } from '../../protocol/json.ts';
+import { type AdminHandler, jsonReply } from './call.ts';
+
+/** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
+const question = jsonObject({
+  accessKey: jsonOptional(jsonText()),
+  action: jsonText(),
+  bucket: jsonOptional(jsonText()),
+  key: jsonOptional(jsonText({ max: 1024 })),
+  versionId: jsonOptional(jsonText()),
+  context: jsonOptional(jsonTexts),
+});
+
+export const ExplainDecision: AdminHandler = async (ctx, { body }) => {
+  const {
+    accessKey,
+    action,
+    bucket: bucketName = '',
+    key = '',
+    versionId,
+    context,
+  } = readJson(question, body);
+  const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
+  const target =
+    bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
+  const identity = await identityOf(ctx, accessKey);
+  const trace: TraceEntry[] = [];
+  const facts: Facts = { lookup: (name) => context?.get(name) };
+  const about = { action, bucket, bucketName, key, target };
+  const { allowed, reason, by } = await judge(ctx, identity, about, { facts, trace });
+  return jsonReply({ allowed, reason, by, statements: trace });
+};
+
+async function identityOf({ credentials }: Context, accessKey: string | undefined): Promise<Identity> {
+  if (accessKey === undefined) return undefined;
+  const found = await credentials.find(accessKey);
+  if (found === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+  const { secretKey: _, ...identity } = found;
+  return identity;
+}

@@ -1,0 +1,39 @@
+/** Registers the operator API on the router, a row of its table at a time. Only operators get through. */
+import type { IRequestStrict, IttyRouterType } from 'itty-router';
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import {
+  type AdminOperationName,
+  adminOperationNames,
+  describeAdminOperation,
+} from '../../protocol/admin-operations.ts';
+import { percentDecode } from '../../protocol/wire.ts';
+import type { AreaCall } from '../areas.ts';
+import { adminHandlers } from './table.ts';
+
+type Router = IttyRouterType<IRequestStrict, [AreaCall]>;
+
+export function registerAdmin(router: Router, ctx: Context): void {
+  for (const name of adminOperationNames) {
+    const { method, path } = describeAdminOperation(name);
+    const register = router[method.toLowerCase()] as Router['get'];
+    register(path, (request, call) => run(ctx, call, { name, params: request.params }));
+  }
+}
+
+async function run(
+  ctx: Context,
+  call: AreaCall,
+  { name, params }: { readonly name: AdminOperationName; readonly params: Record<string, string> },
+) {
+  const { identity, requestId, query } = call;
+  call.asked(`admin:${name}`);
+  if (!identity?.operator) throw fail('AccessDenied', 'The operator API is for operators.');
+  return adminHandlers[name](ctx, {
+    requestId,
+    identity,
+    query,
+    params: new Map(Object.entries(params).map(([key, value]) => [key, percentDecode(value)])),
+    body: await call.readBody(),
+  });
+}

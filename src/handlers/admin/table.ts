@@ -1,0 +1,7 @@
+/** Every operation of the operator API and the handler that answers it: a missing one does not compile. */
+import type { AdminHandlers } from './call.ts';
+import { ExplainDecision } from './explain-decision.ts';
+
+export const adminHandlers: AdminHandlers = {
+  ExplainDecision,
+};

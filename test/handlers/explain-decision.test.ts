@@ -1,0 +1,75 @@
+/** The operator's "why": which statement decided (issue 4, "Authorization"). */
+import { expect, test } from 'vitest';
+import { openBucket } from '../../src/domain/buckets.ts';
+import { changeDocument } from '../../src/domain/documents.ts';
+import { bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+
+const policy = {
+  Version: '2012-10-17',
+  Statement: [
+    {
+      Sid: 'readers',
+      Effect: 'Allow',
+      Principal: '*',
+      Action: 's3:GetObject',
+      Resource: 'arn:aws:s3:::bucket/*',
+    },
+    {
+      Sid: 'not-from-there',
+      Effect: 'Deny',
+      Principal: '*',
+      Action: 's3:*',
+      Resource: 'arn:aws:s3:::bucket/*',
+      Condition: { IpAddress: { 'aws:SourceIp': '203.0.113.0/24' } },
+    },
+  ],
+};
+
+async function furnished(): Promise<GatewayWorld> {
+  const world = await openGateway();
+  await world.client.put('/bucket');
+  const bucket = await openBucket(world.context, 'bucket');
+  await changeDocument(world.context, { bucket, family: { name: 'policy' }, text: JSON.stringify(policy) });
+  return world;
+}
+const why = async (world: GatewayWorld, question: unknown) => {
+  const client = world.as({ credential: operator });
+  return client.post('/admin/v1/why', { body: JSON.stringify(question) });
+};
+
+test('names the statement that decided, and what the others said', async () => {
+  await using world = await furnished();
+  const question = { accessKey: bob.accessKey, action: 's3:GetObject', bucket: 'bucket', key: 'key' };
+  const allowed = JSON.parse((await why(world, question)).text);
+  expect(allowed).toMatchObject({ allowed: true, reason: 'bucket-policy', by: { sid: 'readers' } });
+  const context = { 'aws:SourceIp': '203.0.113.9' };
+  const denied = JSON.parse((await why(world, { ...question, context })).text);
+  expect(denied).toMatchObject({ allowed: false, reason: 'explicit-deny', by: { sid: 'not-from-there' } });
+  expect(denied.statements).toHaveLength(2);
+  const { accessKey: _, ...anonymously } = question;
+  const put = JSON.parse((await why(world, { ...anonymously, action: 's3:PutObject' })).text);
+  expect(put).toMatchObject({ allowed: false, reason: 'nothing-allows' });
+  expect(put.statements[0]).toMatchObject({ sid: 'readers', outcome: 'other-action' });
+});
+
+test('answers operators only, and says what is wrong with a question', async () => {
+  await using world = await furnished();
+  for (const client of [world.client, world.anonymous]) {
+    const refused = await client.post('/admin/v1/why', { body: '{"action":"s3:GetObject"}' });
+    expect([refused.status, JSON.parse(refused.text).code]).toEqual([403, 'AccessDenied']);
+  }
+  for (const [question, code] of [
+    [{ action: 's3:GetObject', bucket: 'absent' }, 'NoSuchBucket'],
+    [{ action: 7 }, 'MalformedJSON'],
+    [{}, 'MalformedJSON'],
+    [{ action: 's3:GetObject', nonsense: 1 }, 'MalformedJSON'],
+    [[], 'MalformedJSON'],
+    [{ action: 's3:GetObject', accessKey: 'nobody' }, 'InvalidAccessKeyId'],
+  ] as const) {
+    const refused = await why(world, question);
+    expect(JSON.parse(refused.text).code, JSON.stringify(question)).toBe(code);
+  }
+  const broken = await world.as({ credential: operator }).post('/admin/v1/why', { body: '{' });
+  expect(broken.status).toBe(400);
+  expect((await world.as({ credential: operator }).get('/admin/v1/nothing')).status).toBe(404);
+});
