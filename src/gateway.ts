@@ -12,6 +12,7 @@ import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
 import { fail } from './errors/refusal.ts';
+import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { permit } from './gateway/permit.ts';
 import { readAction } from './gateway/read-action.ts';
@@ -21,6 +22,7 @@ import { noBody, readBody } from './handlers/body.ts';
 import { type BucketCall, type Call, header, needsBucket, ownHeaders } from './handlers/call.ts';
 import { assertKey } from './handlers/key.ts';
 import { handlers } from './handlers/table.ts';
+import type { BucketRow } from './metadata/tables.ts';
 import { isActionQuery, noParameters } from './protocol/action-query.ts';
 import { type AddressRules, localPath, splitAddress, virtualBucket } from './protocol/address.ts';
 import { amz, type Dialect, shownDialect, store } from './protocol/dialect.ts';
@@ -49,6 +51,9 @@ interface Trace {
   readonly requestId: string;
   readonly path: string;
   dialect: Dialect | undefined;
+  /** Where the storage protocol is spoken, as soon as it is known. */
+  address: { readonly local: string; readonly virtual: string | undefined } | undefined;
+  bucket: BucketRow | undefined;
   operation: string;
   format: ErrorFormat;
 }
@@ -79,6 +84,8 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     requestId: drawRequestId(ctx.random),
     path,
     dialect: undefined,
+    address: undefined,
+    bucket: undefined,
     operation: 'Unknown',
     format: 'xml',
   };
@@ -97,8 +104,14 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   const { operation } = trace;
   const durationMs = ctx.clock.elapsed() - startedAt;
   ctx.telemetry.request({ operation, method: wire.method, status: reply.status, code, durationMs });
+  const crossOrigin = crossOriginHeaders(ctx, { wire, ...trace });
   const headers = renderHeaders(
-    [['*-request-id', trace.requestId], ['*-id-2', trace.requestId], ...reply.headers],
+    [
+      ['*-request-id', trace.requestId],
+      ['*-id-2', trace.requestId],
+      ...reply.headers,
+      ...(crossOrigin === undefined ? [] : await crossOrigin),
+    ],
     trace.dialect,
   );
   return { ...reply, headers };
@@ -123,6 +136,7 @@ async function run(
     throw fail('NotFound', 'This address serves operators only.');
   const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
   if (area !== undefined || isAction) trace.format = isAction ? 'iam' : 'json';
+  else trace.address = { local, virtual };
 
   const { identity, signed, dialect, payload } = await identify(ctx, incoming, {
     path: trace.path,
@@ -151,6 +165,7 @@ async function run(
   const row = describeOperation(operation);
   if (row.action.startsWith('sts:')) trace.format = 'sts';
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
+  trace.bucket = bucket;
   const facts = {
     ...named,
     requestId: trace.requestId,

@@ -21,11 +21,15 @@ const attemptsMax = 8;
 /** No bucket has a longer name, so none is looked for: a store need not be able to hold such a text. */
 const nameMax = 63;
 
+export async function lookUpBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow | undefined> {
+  const isPossible = name !== '' && name.length <= nameMax && !name.includes('\0');
+  return isPossible ? (await findBucket(ctx.metadata, name))?.row : undefined;
+}
+
 export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
-  const isPossible = name.length <= nameMax && !name.includes('\0');
-  const found = isPossible ? await findBucket(ctx.metadata, name) : undefined;
-  if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
-  return found.row;
+  const row = await lookUpBucket(ctx, name);
+  if (row === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+  return row;
 }
 
 /**

@@ -25,3 +25,16 @@ export interface PublicAccessBlock {
   readonly RestrictPublicBuckets?: boolean;
 }
 export const publicAccessBlock = family<PublicAccessBlock>('public-access-block');
+
+export interface CorsRule {
+  readonly ID?: string;
+  readonly AllowedHeader: readonly string[];
+  readonly AllowedMethod: readonly string[];
+  readonly AllowedOrigin: readonly string[];
+  readonly ExposeHeader: readonly string[];
+  readonly MaxAgeSeconds?: number;
+}
+export interface Cors {
+  readonly CORSRule: readonly CorsRule[];
+}
+export const bucketCors = family<Cors>('cors');

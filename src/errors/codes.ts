@@ -1,6 +1,7 @@
 /** Every error code that a client can receive. Status and text are in `protocol/errors.ts`. */
 export const errorCodes = [
   'AccessDenied',
+  'AccessForbidden',
   'AuthorizationHeaderMalformed',
   'AuthorizationQueryParametersError',
   'BadDigest',

@@ -15,14 +15,18 @@ export interface Arrival {
   readonly isAction: boolean;
 }
 
-/** Who calls. A bearer token, which only areas understand, is no signature. */
+/**
+ * Who calls. A bearer token, which only areas understand, is no signature; and a preflight has none, whatever its
+ * query says: that is signed for the request that may follow it.
+ */
 export async function identify(
   ctx: Context,
   incoming: Incoming,
   { path, local, query, virtual, area, isAction }: Arrival,
 ): Promise<Authenticated> {
-  const authorization = incoming.wire.headers.get('authorization');
-  if (area !== undefined && authorization?.toLowerCase().startsWith('bearer ')) {
+  const { method, headers } = incoming.wire;
+  const isBearer = area !== undefined && headers.get('authorization')?.toLowerCase().startsWith('bearer ');
+  if (isBearer || method === 'OPTIONS') {
     const payload = {
       length: undefined,
       content: empty(),

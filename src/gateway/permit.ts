@@ -28,7 +28,7 @@ export async function permit(
   const expectedOwner = header(call, 'expected-bucket-owner');
   if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
     throw fail('AccessDenied');
-  if (row.judges === 'each') return undefined;
+  if (row.judges !== undefined) return undefined;
   const versionId = row.versionAction === undefined ? undefined : query.get('versionId');
   const target =
     row.about === 'version' && bucket !== undefined

@@ -44,9 +44,13 @@ export interface BucketCall extends Call {
 export const targetOf = ({ target, key, query }: BucketCall): ObjectRow =>
   assertObject(target, { key, versionId: query.get('versionId') });
 
-/** Operations without an existing bucket: service scope, and the creation of one. */
+/**
+ * Operations without an existing bucket: service scope, the creation of one, and preflights, which tell in words of
+ * their own that it is missing.
+ */
 type Bucketless<N extends OperationName> = (typeof operations)[N]['on'] extends
   | `${string} service${string}`
+  | `OPTIONS ${string}`
   | 'PUT bucket'
   ? true
   : false;
@@ -57,7 +61,7 @@ export type HandlerOf<N extends OperationName> = (
 export type Handlers = { readonly [N in OperationName]: HandlerOf<N> };
 
 export const needsBucket = (operation: Operation): boolean =>
-  !/^(\w+ service|PUT bucket$)/.test(operation.on);
+  !/^(\w+ service|OPTIONS |PUT bucket$)/.test(operation.on);
 
 type Named = Pick<Call, 'own'>;
 

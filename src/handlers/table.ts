@@ -3,6 +3,7 @@ import { CreateBucket, DeleteBucket, GetBucketLocation, HeadBucket } from './buc
 import { DeleteObjects } from './bucket/delete-objects.ts';
 import { ListObjectVersions } from './bucket/list-object-versions.ts';
 import { ListObjects, ListObjectsV2 } from './bucket/list-objects.ts';
+import { OptionsBucket, OptionsObject } from './bucket/preflight.ts';
 import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
 import type { Handlers } from './call.ts';
@@ -48,5 +49,7 @@ export const handlers: Handlers = {
   CompleteMultipartUpload,
   AbortMultipartUpload,
   ListParts,
+  OptionsBucket,
+  OptionsObject,
   GetCallerIdentity,
 };

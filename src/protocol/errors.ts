@@ -10,6 +10,7 @@ export interface ErrorEntry {
 
 export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   AccessDenied: { status: 403, message: 'Access Denied' },
+  AccessForbidden: { status: 403, message: 'CORSResponse: This CORS request is not allowed.' },
   AuthorizationHeaderMalformed: { status: 400, message: 'The authorization header is malformed.' },
   AuthorizationQueryParametersError: {
     status: 400,

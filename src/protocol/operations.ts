@@ -23,8 +23,8 @@ export interface Operation {
   readonly also?: Readonly<Record<string, `s3:${string}`>>;
   /** About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. */
   readonly about?: 'version';
-  /** The handler asks for each thing that it touches whether the caller may. */
-  readonly judges?: 'each';
+  /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
+  readonly judges?: 'each' | 'nobody';
   /** Audited or not, where the method does not tell. */
   readonly audited?: boolean;
   /** The handler reads `payload.content` itself, as a stream. All other bodies are read whole and verified first. */
@@ -34,7 +34,7 @@ export interface Operation {
   /** The checksum header speaks of the object that is to be, not of the body that comes with it. */
   readonly checksumOf?: 'object';
   /** Sub-resource names that may accompany the request without choosing another row. */
-  readonly with?: readonly string[];
+  readonly with?: readonly string[] | 'anything';
 }
 
 const KiB = 1024;
@@ -111,6 +111,10 @@ export const operations = {
   },
   AbortMultipartUpload: { on: 'DELETE object ?uploadId' },
   ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts' },
+
+  // A browser asks before it sends the request whose query this is, and can sign nothing.
+  OptionsBucket: { on: 'OPTIONS bucket', judges: 'nobody', with: 'anything' },
+  OptionsObject: { on: 'OPTIONS object', judges: 'nobody', with: 'anything' },
 
   ...iamOperations,
 } as const satisfies Readonly<Record<string, Operation>>;

@@ -17,8 +17,10 @@ interface Row {
   readonly query: readonly { readonly name: string; readonly value: string | undefined }[];
   readonly headers: readonly string[];
   /** Sub-resource names that this row accounts for. */
-  readonly known: ReadonlySet<string>;
+  readonly known: Pick<ReadonlySet<string>, 'has'>;
 }
+
+const anything = { has: () => true };
 
 function parseRow(name: OperationName): Row {
   const operation: Operation = operations[name];
@@ -34,11 +36,14 @@ function parseRow(name: OperationName): Row {
     at: `${method} ${scope}`,
     query,
     headers: marks.filter((mark) => mark.startsWith('+')).map((mark) => mark.slice(1)),
-    known: new Set([
-      ...query.map((each) => each.name),
-      ...(operation.with ?? []),
-      ...(operation.about === 'version' ? ['versionId'] : []),
-    ]),
+    known:
+      operation.with === 'anything'
+        ? anything
+        : new Set([
+            ...query.map((each) => each.name),
+            ...(operation.with ?? []),
+            ...(operation.about === 'version' ? ['versionId'] : []),
+          ]),
   };
 }
 

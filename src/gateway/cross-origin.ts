@@ -1,0 +1,53 @@
+/** A part of the last step: what lets a page of another origin read the reply, whatever became of its request. */
+import type { Context } from '../context.ts';
+import { lookUpBucket } from '../domain/buckets.ts';
+import { readDocument } from '../domain/documents.ts';
+import { bucketCors } from '../domain/families.ts';
+import { Refusal } from '../errors/refusal.ts';
+import type { HeaderPair } from '../handlers/call.ts';
+import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../handlers/cross-origin.ts';
+import type { BucketRow } from '../metadata/tables.ts';
+import { splitAddress } from '../protocol/address.ts';
+import type { Wire } from '../protocol/wire.ts';
+
+export interface Answered {
+  readonly wire: Wire;
+  readonly requestId: string;
+  /** Undefined where the request was refused before its bucket was opened. */
+  readonly bucket: BucketRow | undefined;
+  /** The path without the mount point, and the bucket that the host names. */
+  readonly address: { readonly local: string; readonly virtual: string | undefined } | undefined;
+}
+
+const none: readonly HeaderPair[] = [];
+
+/** Undefined where there is nothing to add, as nearly always: nothing is awaited then. */
+export function crossOriginHeaders(
+  ctx: Context,
+  answered: Answered,
+): Promise<readonly HeaderPair[]> | undefined {
+  const { wire, bucket } = answered;
+  if (wire.method === 'OPTIONS') return undefined;
+  const concerns = bucket === undefined ? wire.headers.has('origin') : bucketCors.name in bucket.documents;
+  return concerns ? headersFor(ctx, answered) : undefined;
+}
+
+/** A reply is not lost over headers that could not be told. */
+async function headersFor(
+  ctx: Context,
+  { wire, requestId, bucket, address }: Answered,
+): Promise<readonly HeaderPair[]> {
+  try {
+    const row =
+      bucket ?? (address && (await lookUpBucket(ctx, splitAddress(address.local, address.virtual).bucket)));
+    const cors = row && (await readDocument(ctx, row, bucketCors));
+    if (cors === undefined) return none;
+    const asked = crossOriginOf(wire);
+    const rule = asked && matchCors(cors, asked);
+    return asked && rule ? [...allowingHeaders(rule, asked), varyHeader] : [varyHeader];
+  } catch (cause) {
+    if (!(cause instanceof Refusal))
+      ctx.telemetry.log('WARN', 'a reply goes without its CORS headers', { request_id: requestId, cause });
+    return none;
+  }
+}

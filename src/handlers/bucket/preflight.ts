@@ -1,0 +1,41 @@
+/**
+ * OptionsBucket and OptionsObject (spec "CORS"): a browser asks whether a page may send a request. Nobody is
+ * authenticated or authorized, and whether a key exists is not looked at. The words are the public API's.
+ */
+import type { Context } from '../../context.ts';
+import { lookUpBucket } from '../../domain/buckets.ts';
+import { readDocument } from '../../domain/documents.ts';
+import { bucketCors } from '../../domain/families.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { Call } from '../call.ts';
+import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../cross-origin.ts';
+import { emptyReply } from '../xml-reply.ts';
+
+async function preflight(ctx: Context, { wire, bucketName, key }: Call): Promise<Reply> {
+  const asked = crossOriginOf(wire);
+  if (asked === undefined)
+    throw fail('BadRequest', 'Insufficient information. Origin request header needed.');
+  const refuse = (message: string, resource: 'BUCKET' | 'OBJECT') =>
+    fail('AccessForbidden', {
+      message: `CORSResponse: ${message}`,
+      elements: { Method: asked.method, ResourceType: resource },
+    });
+  const bucket = await lookUpBucket(ctx, bucketName);
+  if (bucket === undefined) throw refuse('Bucket not found', 'BUCKET');
+  const cors = await readDocument(ctx, bucket, bucketCors);
+  if (cors === undefined) throw refuse('CORS is not enabled for this bucket.', 'BUCKET');
+  if (!wire.headers.has('access-control-request-method'))
+    throw fail('BadRequest', 'Invalid Access-Control-Request-Method: null');
+  const rule = matchCors(cors, asked);
+  if (rule === undefined) {
+    throw refuse(
+      "This CORS request is not allowed. This is usually because the evalution of Origin, request method / Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
+      key === '' ? 'BUCKET' : 'OBJECT',
+    );
+  }
+  return emptyReply(200, [...allowingHeaders(rule, asked), varyHeader]);
+}
+
+export const OptionsBucket = preflight;
+export const OptionsObject = preflight;

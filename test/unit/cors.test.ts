@@ -1,0 +1,75 @@
+/** Which CORS rule speaks for a request; and that no pattern makes finding it slow (attacks 11). */
+import { describe, expect, test } from 'vitest';
+import { type CrossOrigin, findCorsRule } from '../../src/domain/cors.ts';
+import type { CorsRule } from '../../src/domain/families.ts';
+
+const rule = (given: Partial<CorsRule>): CorsRule => ({
+  AllowedOrigin: ['*'],
+  AllowedMethod: ['GET'],
+  AllowedHeader: [],
+  ExposeHeader: [],
+  ...given,
+});
+const asked = (given: Partial<CrossOrigin>): CrossOrigin => ({
+  origin: 'https://a.example',
+  method: 'GET',
+  headers: [],
+  ...given,
+});
+const finds = (rules: readonly CorsRule[], given: Partial<CrossOrigin>): number =>
+  rules.indexOf(findCorsRule({ CORSRule: rules }, asked(given)) as CorsRule);
+
+describe('an origin fits', () => {
+  test.each([
+    ['*', 'null', true],
+    ['*', 'https://a.example', true],
+    ['https://a.example', 'https://a.example', true],
+    ['https://a.example', 'https://A.example', false],
+    ['https://a.example', 'https://a.example/', false],
+    ['https://a.example', 'https://a.example:8080', false],
+    ['*suffix', 'foo.suffix', true],
+    ['*suffix', 'suffix', true],
+    ['*suffix', 'foo.suffix.get', false],
+    ['prefix*', 'prefix', true],
+    ['prefix*', 'bla.prefix', false],
+    ['start*end', 'startend', true],
+    ['start*end', 'start1end', true],
+    ['start*end', '0start12end', false],
+    ['aba*aba', 'aba', false],
+    ['aba*aba', 'ababa', false],
+    ['https://*.a.example', 'https://x.y.a.example', true],
+    ['https://*.a.example', 'https://a.example', false],
+    ['https://a.example', 'https://a-example', false],
+    ['', 'https://a.example', false],
+  ])('%s against %s: %s', (pattern, origin, fits) => {
+    expect(finds([rule({ AllowedOrigin: [pattern] })], { origin }) === 0).toBe(fits);
+  });
+});
+
+test('the first rule that allows origin, method and every header wins', () => {
+  const rules = [
+    rule({ AllowedOrigin: ['https://b.example'] }),
+    rule({ AllowedMethod: ['PUT'], AllowedHeader: ['Content-*', 'X-Amz-Date'] }),
+    rule({ AllowedMethod: ['PUT', 'GET'], AllowedHeader: ['*'] }),
+  ];
+  expect(finds(rules, {})).toBe(2);
+  expect(finds(rules, { origin: 'https://b.example' })).toBe(0);
+  expect(finds(rules, { method: 'PUT' })).toBe(1);
+  expect(finds(rules, { method: 'PUT', headers: ['content-type', 'x-amz-date'] })).toBe(1);
+  expect(finds(rules, { method: 'PUT', headers: ['content-type', 'x-other'] })).toBe(2);
+  expect(finds(rules, { method: 'DELETE' })).toBe(-1);
+  expect(finds(rules, { method: 'get' })).toBe(-1);
+});
+
+test('a header fits without regard to case; a rule that names none allows none', () => {
+  expect(finds([rule({ AllowedHeader: ['X-AMZ-*'] })], { headers: ['x-amz-date'] })).toBe(0);
+  expect(finds([rule({})], { headers: ['x-amz-date'] })).toBe(-1);
+});
+
+test('a thousand rules of stars and long texts are looked through at once', () => {
+  const stars = `${'*a'.repeat(500)}`;
+  const rules = Array.from({ length: 1000 }, () => rule({ AllowedOrigin: [stars, `${'a'.repeat(999)}*`] }));
+  const startedAt = performance.now();
+  expect(finds(rules, { origin: 'a'.repeat(8000).replace(/a$/, 'b').replace(/^a/, 'c') })).toBe(-1);
+  expect(performance.now() - startedAt).toBeLessThan(200);
+});
