@@ -2,13 +2,14 @@
 import type { Piece } from './lib/micro.ts';
 import { table } from './lib/report.ts';
 import { chunks } from './micro/chunks.ts';
+import { cipher } from './micro/cipher.ts';
 import { dispatch } from './micro/dispatch.ts';
 import { handle } from './micro/handle.ts';
 import { listPage } from './micro/list-page.ts';
 import { signature } from './micro/signature.ts';
 import { xml } from './micro/xml.ts';
 
-const all = { signature, dispatch, xml, chunks, handle, 'list-page': listPage };
+const all = { signature, dispatch, xml, chunks, cipher, handle, 'list-page': listPage };
 
 const micros = (value: number): string =>
   value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 2 : 1 });

@@ -12,11 +12,12 @@ import {
   type Context,
   chunked,
   createGateway,
-  masterKeyBytes,
+  cipherKeyBytes,
   masterSealer,
   memoryChunks,
   memoryStore,
   parseConfig,
+  portableCipher,
   portableHasher,
   silentTelemetry,
   staticCredentials,
@@ -37,6 +38,7 @@ function contextFrom({ credentials, host }: Settings): Context {
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   const random = systemRandom();
   const hasher = portableHasher();
+  const cipher = portableCipher();
   return {
     config,
     metadata: memoryStore({ clock: systemClock, random }),
@@ -44,9 +46,10 @@ function contextFrom({ credentials, host }: Settings): Context {
     clock: systemClock,
     random,
     hasher,
+    cipher,
     credentials: staticCredentials(config.SVC_CREDENTIALS ?? []),
     // What it seals lasts as long as this process, like everything in memory.
-    sealer: masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random }),
+    sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random }),
     telemetry: silentTelemetry,
   };
 }

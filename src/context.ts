@@ -1,5 +1,6 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch (style 9). */
 import type { Config } from './config.ts';
+import type { Cipher } from './ports/cipher.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Credentials } from './ports/credentials.ts';
 import type { Hasher } from './ports/hasher.ts';
@@ -16,6 +17,7 @@ export interface Context {
   readonly clock: Clock;
   readonly random: Random;
   readonly hasher: Hasher;
+  readonly cipher: Cipher;
   readonly credentials: Credentials;
   readonly sealer: Sealer;
   readonly telemetry: Telemetry;

@@ -11,12 +11,13 @@ import { pathIn } from '../config/network.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import type { ChunkStore } from '../ports/chunk-store.ts';
+import { type Cipher, cipherKeyBytes } from '../ports/cipher.ts';
 import { type Clock, systemClock } from '../ports/clock.ts';
 import type { Credential } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../ports/random.ts';
-import { masterKeyBytes, type Sealer } from '../ports/sealer.ts';
+import type { Sealer } from '../ports/sealer.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
 
@@ -25,6 +26,7 @@ export interface ComposeOptions {
   readonly telemetry?: Telemetry;
   /** The native one when absent; runtimes without node:crypto or native modules give the portable one. */
   readonly hasher?: Hasher;
+  readonly cipher?: Cipher;
   readonly clock?: Clock;
   readonly random?: Random;
 }
@@ -73,12 +75,15 @@ const chunkMakers: Readonly<Record<Config['SVC_DATA_BACKEND'], ChunkMaker>> = {
 };
 
 /** Without a file the key lasts as long as the process, like everything that it seals. */
-async function sealerOf({ config, random }: Parts, hasher: Hasher): Promise<Sealer> {
+async function sealerOf(
+  { config, random }: Parts,
+  crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
+): Promise<Sealer> {
   const path = config.SVC_MASTER_KEY_FILE;
-  if (path === undefined) return masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random });
+  if (path === undefined) return masterSealer({ keys: [random.bytes(cipherKeyBytes)], ...crypto, random });
   const { keptMasterKeys } = await import('./master-key-file.ts');
   const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random });
-  return masterSealer({ keys, hasher, random });
+  return masterSealer({ keys, ...crypto, random });
 }
 
 /** The settings' cross checks see to it that a backend which needs the directory has one. */
@@ -91,7 +96,8 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const { clock = systemClock, random = systemRandom(), telemetry = silentTelemetry } = options;
   const parts: Parts = { config, clock, random, telemetry };
   const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
-  const sealer = await sealerOf(parts, hasher);
+  const cipher = options.cipher ?? (await import('../backends/ciphering/node.ts')).nodeCipher();
+  const sealer = await sealerOf(parts, { hasher, cipher });
   const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
   const stores: Record<string, ChunkStore> = {};
   const closeStores = async (): Promise<void> => {
@@ -114,6 +120,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     clock,
     random,
     hasher,
+    cipher,
     credentials: staticCredentials(options.credentials),
     sealer,
     telemetry,

@@ -6,8 +6,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathIn } from '../config/network.ts';
+import { cipherKeyBytes } from '../ports/cipher.ts';
 import type { Random } from '../ports/random.ts';
-import { masterKeyBytes } from '../ports/sealer.ts';
 import { keepFile } from './kept-file.ts';
 import { StartRefusal } from './start-refusal.ts';
 
@@ -31,7 +31,7 @@ interface KeptKeys {
 /** The keys in the file; in the data directory it is made when there is none. */
 export async function keptMasterKeys({ path, dataDir, random }: KeptKeys): Promise<readonly Uint8Array[]> {
   if (isOurs(path, dataDir) && !(await exists(path)))
-    await keepFile(path, `${toBase64(random.bytes(masterKeyBytes))}\n`);
+    await keepFile(path, `${toBase64(random.bytes(cipherKeyBytes))}\n`);
   const { keys, faults } = await readMasterKeyFile(path);
   if (faults.length > 0) throw new StartRefusal(faults.join('; '), 2);
   return keys;
@@ -76,7 +76,7 @@ export async function readMasterKeyFile(path: string): Promise<MasterKeyFile> {
     lines.forEach((line, index) => {
       if (line === '' || line.startsWith('#')) return;
       const key = keyOf(line);
-      if (key === undefined) bad.push(`line ${index + 1} is not the base64 of ${masterKeyBytes} bytes`);
+      if (key === undefined) bad.push(`line ${index + 1} is not the base64 of ${cipherKeyBytes} bytes`);
       else keys.push(key);
     });
     if (bad.length > 0) return refused(...bad);

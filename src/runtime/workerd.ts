@@ -3,6 +3,7 @@
  * runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be reached here.
  */
 import { staticCredentials } from '../auth/credentials.ts';
+import { portableCipher } from '../backends/ciphering/portable.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { memoryChunks } from '../backends/data/memory.ts';
 import { portableHasher } from '../backends/hashing/portable.ts';
@@ -10,9 +11,9 @@ import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { memoryStore } from '../backends/metadata/memory/store.ts';
 import { type Environment, parseConfig } from '../config.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
+import { cipherKeyBytes } from '../ports/cipher.ts';
 import { systemClock } from '../ports/clock.ts';
 import { systemRandom } from '../ports/random.ts';
-import { masterKeyBytes } from '../ports/sealer.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
@@ -26,6 +27,7 @@ function gatewayFrom(env: Environment): Gateway {
   configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
   const random = systemRandom();
   const hasher = portableHasher();
+  const cipher = portableCipher();
   return createGateway({
     config,
     metadata: memoryStore({ clock: systemClock, random }),
@@ -33,9 +35,10 @@ function gatewayFrom(env: Environment): Gateway {
     clock: systemClock,
     random,
     hasher,
+    cipher,
     credentials: staticCredentials(config.SVC_CREDENTIALS),
     // What it seals is gone with the isolate too.
-    sealer: masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random }),
+    sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random }),
     telemetry: { ...silentTelemetry, log: createLog() },
   });
 }

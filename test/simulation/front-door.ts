@@ -5,6 +5,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { staticCredentials } from '../../src/auth/credentials.ts';
+import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { chunked } from '../../src/backends/data/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
@@ -17,10 +18,10 @@ import { sweep } from '../../src/domain/sweep.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { manifests, objects, uploads } from '../../src/metadata/tables.ts';
+import { cipherKeyBytes } from '../../src/ports/cipher.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import type { Extent } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { masterKeyBytes } from '../../src/ports/sealer.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { type Kill, storedExtents } from '../support/domain-world.ts';
@@ -57,12 +58,14 @@ export function frontDoor() {
   };
   const random = systemRandom();
   const hasher = nodeHasher();
+  const cipher = nodeCipher();
   const common = {
     clock,
     random,
     config: configWith(settings),
     hasher,
-    sealer: masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random }),
+    cipher,
+    sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random }),
     telemetry: silentTelemetry,
     credentials: staticCredentials([{ ...keys, owner: 'o', displayName: 'o', root: true, operator: false }]),
   };

@@ -2,6 +2,8 @@
  * The domain over the memory backends on a virtual clock, in as many "processes" as a test wants, each of
  * which can be killed at any call of a port; and an oracle that reads every row without the domain's help.
  */
+
+import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { chunked } from '../../src/backends/data/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
@@ -17,9 +19,9 @@ import { abortUpload, createUpload, openUploading } from '../../src/domain/uploa
 import { writeObject } from '../../src/domain/write-object.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/tables.ts';
+import { cipherKeyBytes } from '../../src/ports/cipher.ts';
 import type { Extent } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { masterKeyBytes } from '../../src/ports/sealer.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { virtualClock } from './virtual-clock.ts';
@@ -48,8 +50,9 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
   const metadata = memoryStore({ clock, random, intentTtlMs });
   const bytes = chunked({ default: memoryChunks() });
   const hasher = nodeHasher();
-  const sealer = masterSealer({ keys: [random.bytes(masterKeyBytes)], hasher, random });
-  const common = { clock, random, config, hasher, sealer, telemetry: silentTelemetry };
+  const cipher = nodeCipher();
+  const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
+  const common = { clock, random, config, hasher, cipher, sealer, telemetry: silentTelemetry };
   const ctx = { ...common, metadata, bytes };
   const named = {
     name: 'bucket',

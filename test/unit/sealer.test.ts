@@ -1,17 +1,21 @@
 /** What is sealed opens for its context under its master key, and nowhere else; on the native and the portable hasher alike. */
 import { describe, expect, test } from 'vitest';
+import { nodeCipher } from '../../src/backends/ciphering/node.ts';
+import { portableCipher } from '../../src/backends/ciphering/portable.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { portableHasher } from '../../src/backends/hashing/portable.ts';
 import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
-import type { Hasher } from '../../src/ports/hasher.ts';
+import type { SealingParts } from '../../src/backends/keys/sealing.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 
 const random = systemRandom();
 const one = random.bytes(32);
 const two = random.bytes(32);
 const secret = new TextEncoder().encode('a secret of some length');
-const sealerOf = (keys: readonly Uint8Array[], hasher: Hasher = nodeHasher()) =>
-  masterSealer({ keys, hasher, random });
+const native = { hasher: nodeHasher(), cipher: nodeCipher(), random };
+const portable = { hasher: portableHasher(), cipher: portableCipher(), random };
+const sealerOf = (keys: readonly Uint8Array[], parts: SealingParts = native) =>
+  masterSealer({ keys, ...parts });
 
 describe('a sealer', () => {
   test('opens what it sealed', async () => {
@@ -35,7 +39,7 @@ describe('a sealer', () => {
       changed[at] = (changed[at] as number) ^ 1;
       expect(await sealer.open(changed, 'here'), `byte ${at}`).toBeUndefined();
     }
-    for (const length of [0, 1, 36, 52, sealed.length - 1])
+    for (const length of [0, 1, 40, 41, 56, sealed.length - 1])
       expect(await sealer.open(sealed.subarray(0, length), 'here')).toBeUndefined();
     expect(await sealer.open(new Uint8Array([...sealed, 0]), 'here')).toBeUndefined();
   });
@@ -59,7 +63,19 @@ describe('a sealer', () => {
 
   test('is the same on every runtime', async () => {
     const sealed = await sealerOf([one]).seal(secret, 'here');
-    expect(await sealerOf([one], portableHasher()).open(sealed, 'here')).toEqual(secret);
+    expect(await sealerOf([one], portable).open(sealed, 'here')).toEqual(secret);
+    const back = await sealerOf([one], portable).seal(secret, 'here');
+    expect(await sealerOf([one]).open(back, 'here')).toEqual(secret);
+    back[back.length - 1] = (back.at(-1) as number) ^ 1;
+    expect(await sealerOf([one], portable).open(back, 'here')).toBeUndefined();
+  });
+
+  test('seals under somebody else’s key what the master key then does not open', async () => {
+    const theirs = sealerOf([one]).under(two);
+    const sealed = await theirs.seal(secret, 'here');
+    expect(await sealerOf([one]).open(sealed, 'here')).toBeUndefined();
+    expect(await theirs.open(sealed, 'here')).toEqual(secret);
+    expect(await sealerOf([one]).under(one).open(sealed, 'here')).toBeUndefined();
   });
 
   test('takes keys of 32 bytes only, and at least one', () => {
