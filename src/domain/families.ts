@@ -1,6 +1,7 @@
 /** The families of bucket configurations that the domain itself reads; a document's shape is its XML's. */
 import type { Grant } from '../metadata/tables.ts';
 import { family } from './documents.ts';
+import type { Lifecycle, TagFilter } from './lifecycle.ts';
 
 export interface Tagging {
   readonly TagSet: readonly { readonly Key: string; readonly Value: string }[];
@@ -38,3 +39,102 @@ export interface Cors {
   readonly CORSRule: readonly CorsRule[];
 }
 export const bucketCors = family<Cors>('cors');
+
+export const bucketLifecycle = family<Lifecycle>('lifecycle');
+
+type Switch = 'Enabled' | 'Disabled';
+
+export interface ReplicationRule {
+  readonly ID?: string;
+  readonly Priority?: number;
+  /** Of the first version of the API, in place of the filter. */
+  readonly Prefix?: string;
+  readonly Filter?: {
+    readonly Prefix?: string;
+    readonly Tag?: TagFilter;
+    readonly And?: { readonly Prefix?: string; readonly Tag: readonly TagFilter[] };
+  };
+  readonly Status: Switch;
+  readonly SourceSelectionCriteria?: {
+    readonly SseKmsEncryptedObjects?: { readonly Status: Switch };
+    readonly ReplicaModifications?: { readonly Status: Switch };
+  };
+  readonly ExistingObjectReplication?: { readonly Status: Switch };
+  readonly Destination: {
+    /** An ARN. */
+    readonly Bucket: string;
+    readonly Account?: string;
+    readonly StorageClass?: string;
+    readonly AccessControlTranslation?: { readonly Owner: 'Destination' };
+    readonly EncryptionConfiguration?: { readonly ReplicaKmsKeyID?: string };
+    readonly ReplicationTime?: { readonly Status: Switch; readonly Time: { readonly Minutes: number } };
+    readonly Metrics?: { readonly Status: Switch; readonly EventThreshold?: { readonly Minutes: number } };
+  };
+  readonly DeleteMarkerReplication?: { readonly Status?: Switch };
+}
+
+export interface Replication {
+  readonly Role: string;
+  /** One (spec "Replication"). */
+  readonly Rule: readonly ReplicationRule[];
+}
+export const bucketReplication = family<Replication>('replication');
+
+export interface BucketEncryption {
+  readonly Rule: readonly {
+    readonly ApplyServerSideEncryptionByDefault?: {
+      readonly SSEAlgorithm: 'AES256' | 'aws:kms' | 'aws:kms:dsse';
+      readonly KMSMasterKeyID?: string;
+    };
+    readonly BucketKeyEnabled?: boolean;
+    readonly BlockedEncryptionTypes?: { readonly EncryptionType: readonly ('NONE' | 'SSE-C')[] };
+  }[];
+}
+/** Unset means that objects are stored as they come. */
+export const bucketEncryption = family<BucketEncryption>('encryption');
+
+/** A grantee as XML names it. */
+export interface NamedGrantee {
+  readonly type: 'CanonicalUser' | 'AmazonCustomerByEmail' | 'Group';
+  readonly ID?: string;
+  readonly DisplayName?: string;
+  readonly EmailAddress?: string;
+  readonly URI?: string;
+}
+
+export interface Logging {
+  readonly LoggingEnabled?: {
+    readonly TargetBucket: string;
+    readonly TargetPrefix: string;
+    readonly TargetGrants?: readonly {
+      readonly Grantee: NamedGrantee;
+      readonly Permission: 'FULL_CONTROL' | 'READ' | 'WRITE';
+    }[];
+    readonly TargetObjectKeyFormat?: {
+      readonly SimplePrefix?: object;
+      readonly PartitionedPrefix?: { readonly PartitionDateSource?: 'EventTime' | 'DeliveryTime' };
+    };
+  };
+}
+/** Set where access is logged. */
+export const bucketLogging = family<Logging>('logging');
+
+export interface RoutingRule {
+  readonly Condition?: { readonly KeyPrefixEquals?: string; readonly HttpErrorCodeReturnedEquals?: string };
+  readonly Redirect: {
+    readonly Protocol?: string;
+    readonly HostName?: string;
+    readonly ReplaceKeyPrefixWith?: string;
+    readonly ReplaceKeyWith?: string;
+    readonly HttpRedirectCode?: string;
+  };
+}
+
+/** Either everything is redirected, or there is an index document. */
+export interface Website {
+  readonly RedirectAllRequestsTo?: { readonly HostName: string; readonly Protocol?: string };
+  readonly IndexDocument?: { readonly Suffix: string };
+  readonly ErrorDocument?: { readonly Key: string };
+  readonly RoutingRules?: readonly RoutingRule[];
+}
+export const bucketWebsite = family<Website>('website');

@@ -11,7 +11,7 @@ import { readXml, type Xml } from '../protocol/codec.ts';
 import { bodyMaxDefault, describeOperation } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { XmlLimits } from '../protocol/xml-parse.ts';
-import type { BucketCall } from './call.ts';
+import type { BucketCall, HeaderPair } from './call.ts';
 import { emptyReply, xmlReply } from './xml-reply.ts';
 
 export interface DocumentRules<T> {
@@ -30,6 +30,8 @@ export interface DocumentRules<T> {
   readonly limits?: Partial<XmlLimits>;
   /** The status of a successful Put; 200 unless the public API says 204. */
   readonly putStatus?: 200 | 204;
+  /** Headers of the reply to Get and Put that show what the document does not. */
+  readonly headers?: (value: T) => readonly HeaderPair[];
 }
 
 type Handle = (ctx: Context, call: BucketCall) => Promise<Reply>;
@@ -51,14 +53,14 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
   return {
     async get(ctx, { bucket }) {
       const value = await readDocument(ctx, bucket, family);
-      if (value !== undefined) return xmlReply(schema, root, value);
+      if (value !== undefined) return xmlReply(schema, root, value, rules.headers?.(value));
       if (typeof unset !== 'string') return xmlReply(schema, root, unset);
       throw fail(unset as ErrorCode, { elements: { BucketName: bucket.name } });
     },
     async put(ctx, call) {
       const value = await read(ctx, call, rules);
       await change(ctx, call, rules.isEmpty?.(value) ? undefined : value);
-      return emptyReply(rules.putStatus ?? 200);
+      return emptyReply(rules.putStatus ?? 200, rules.headers?.(value));
     },
     async remove(ctx, call) {
       await change(ctx, call, undefined);

@@ -1,11 +1,32 @@
 /** Every operation and the handler that answers it: a missing one does not compile. */
 import { CreateBucket, DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
+import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
 import { DeleteObjects } from './bucket/delete-objects.ts';
+import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
+import {
+  DeleteBucketLifecycleConfiguration,
+  GetBucketLifecycleConfiguration,
+  PutBucketLifecycleConfiguration,
+} from './bucket/lifecycle.ts';
 import { ListObjectVersions } from './bucket/list-object-versions.ts';
 import { ListObjects, ListObjectsV2 } from './bucket/list-objects.ts';
+import { GetBucketLogging, PutBucketLogging } from './bucket/logging.ts';
+import {
+  DeleteBucketOwnershipControls,
+  GetBucketOwnershipControls,
+  PutBucketOwnershipControls,
+} from './bucket/ownership-controls.ts';
 import { OptionsBucket, OptionsObject } from './bucket/preflight.ts';
+import {
+  DeletePublicAccessBlock,
+  GetPublicAccessBlock,
+  PutPublicAccessBlock,
+} from './bucket/public-access-block.ts';
+import { DeleteBucketReplication, GetBucketReplication, PutBucketReplication } from './bucket/replication.ts';
+import { GetBucketRequestPayment, PutBucketRequestPayment } from './bucket/request-payment.ts';
 import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
+import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/website.ts';
 import type { Handlers } from './call.ts';
 import { GetCallerIdentity } from './iam/get-caller-identity.ts';
 import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
@@ -32,6 +53,31 @@ export const handlers: Handlers = {
   GetBucketTagging,
   PutBucketTagging,
   DeleteBucketTagging,
+  GetBucketCors,
+  PutBucketCors,
+  DeleteBucketCors,
+  GetBucketLifecycleConfiguration,
+  PutBucketLifecycleConfiguration,
+  DeleteBucketLifecycleConfiguration,
+  GetBucketReplication,
+  PutBucketReplication,
+  DeleteBucketReplication,
+  GetBucketLogging,
+  PutBucketLogging,
+  GetBucketWebsite,
+  PutBucketWebsite,
+  DeleteBucketWebsite,
+  GetBucketEncryption,
+  PutBucketEncryption,
+  DeleteBucketEncryption,
+  GetBucketOwnershipControls,
+  PutBucketOwnershipControls,
+  DeleteBucketOwnershipControls,
+  GetPublicAccessBlock,
+  PutPublicAccessBlock,
+  DeletePublicAccessBlock,
+  GetBucketRequestPayment,
+  PutBucketRequestPayment,
   ListObjects,
   ListObjectsV2,
   ListObjectVersions,

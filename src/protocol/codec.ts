@@ -31,7 +31,9 @@ type OptionalNames<F extends Fields> = {
   [K in keyof F]: F[K] extends { readonly isOptional: true } ? K : never;
 }[keyof F];
 type ElementOf<F extends Fields> = Flat<
-  { [K in Exclude<keyof F, OptionalNames<F>>]: Infer<F[K]> } & { [K in OptionalNames<F>]?: Infer<F[K]> }
+  { [K in Exclude<keyof F, OptionalNames<F>>]: Infer<F[K]> } & {
+    [K in OptionalNames<F>]?: Exclude<Infer<F[K]>, undefined>;
+  }
 >;
 
 const placeOf = (parent: Node | undefined, name: string): string =>
@@ -245,11 +247,14 @@ export function choice<C extends Fields>(choices: C, bounds: Bounds): Xml<readon
 }
 
 /** An attribute; the writer gives ` name="value"`, and ` xmlns:xsi="…"` before an `xsi:` name. */
-export function attribute(name: string, inner: Xml<string>): Xml<string> & { readonly attribute: string } {
+export function attribute<T extends string>(
+  name: string,
+  inner: Xml<T>,
+): Xml<T> & { readonly attribute: string } {
   const declared = name.startsWith('xsi:') ? ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"' : '';
   return {
     attribute: name.slice(name.indexOf(':') + 1),
-    reader: () => inner.reader(`@${name}`) as Reader<string>,
+    reader: () => inner.reader(`@${name}`),
     writer: () => (value) => `${declared} ${name}="${escapeAttribute(value)}"`,
   };
 }

@@ -37,6 +37,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   InvalidAction: { status: 400, message: 'The action or operation requested is invalid.' },
   InvalidArgument: { status: 400, message: 'Invalid Argument' },
+  InvalidBucketAclWithObjectOwnership: {
+    status: 400,
+    message: "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting.",
+  },
   InvalidBucketName: { status: 400, message: 'The specified bucket is not valid.' },
   InvalidBucketState: {
     status: 409,
@@ -57,6 +61,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   InvalidRequest: { status: 400, message: 'Invalid Request' },
   InvalidStorageClass: { status: 400, message: 'The storage class you specified is not valid.' },
   InvalidTag: { status: 400, message: 'The tag provided was not a valid tag.' },
+  InvalidTargetBucketForLogging: {
+    status: 400,
+    message:
+      'The target bucket for logging does not exist, is not owned by you, or is not in the same region.',
+  },
   InvalidToken: { status: 400, message: 'The provided token is malformed or otherwise not valid.' },
   InvalidURI: { status: 400, message: 'The specified URI could not be parsed.' },
   KeyTooLongError: { status: 400, message: 'Your key is too long: the limit is 1024 bytes of UTF-8.' },
@@ -79,13 +88,23 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   MissingContentLength: { status: 411, message: 'You must provide the Content-Length HTTP header.' },
   MissingRequestBodyError: { status: 400, message: 'Request body is empty.' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
+  NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },
   NoSuchKey: { status: 404, message: 'The specified key does not exist.' },
+  NoSuchLifecycleConfiguration: { status: 404, message: 'The lifecycle configuration does not exist.' },
+  NoSuchPublicAccessBlockConfiguration: {
+    status: 404,
+    message: 'The public access block configuration was not found.',
+  },
   NoSuchTagSet: { status: 404, message: 'The TagSet does not exist.' },
   NoSuchUpload: {
     status: 404,
     message: 'The specified multipart upload does not exist. It may have been aborted or completed.',
   },
   NoSuchVersion: { status: 404, message: 'The specified version does not exist.' },
+  NoSuchWebsiteConfiguration: {
+    status: 404,
+    message: 'The specified bucket does not have a website configuration.',
+  },
   NotFound: { status: 404, message: 'There is nothing at this address.' },
   NotImplemented: {
     status: 501,
@@ -95,9 +114,14 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 409,
     message: 'A conflicting operation on this resource is in progress. Please try again.',
   },
+  OwnershipControlsNotFoundError: { status: 404, message: 'The bucket ownership controls were not found.' },
   PreconditionFailed: {
     status: 412,
     message: 'At least one of the preconditions you specified did not hold.',
+  },
+  ReplicationConfigurationNotFoundError: {
+    status: 404,
+    message: 'The replication configuration was not found.',
   },
   RequestHeaderSectionTooLarge: {
     status: 400,
@@ -110,6 +134,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   RequestTimeout: {
     status: 400,
     message: 'Your connection was idle for too long while its body was expected.',
+  },
+  ServerSideEncryptionConfigurationNotFoundError: {
+    status: 404,
+    message: 'The server side encryption configuration was not found.',
   },
   ServiceUnavailable: {
     status: 503,

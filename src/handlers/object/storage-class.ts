@@ -19,12 +19,16 @@ const specified: Readonly<Record<string, string>> = {
   archive: 'GLACIER',
 };
 
+/** A class by either of its names, as the public API calls it; undefined when there is none. */
+export function wireClassOf(name: string): string | undefined {
+  const wire = Object.hasOwn(specified, name) ? specified[name] : name;
+  return wire !== undefined && wireClasses.has(wire) ? wire : undefined;
+}
+
 export function storageClassOf(call: Call): string {
   const raw = header(call, 'storage-class');
   if (raw === undefined || raw === '') return 'STANDARD';
-  const name = specified[raw] ?? raw;
-  if (!wireClasses.has(name)) {
-    throw fail('InvalidStorageClass', { elements: { StorageClassRequested: raw } });
-  }
+  const name = wireClassOf(raw);
+  if (name === undefined) throw fail('InvalidStorageClass', { elements: { StorageClassRequested: raw } });
   return name;
 }

@@ -1,29 +1,13 @@
 /** The body of the website operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketWebsite.html */
-import {
-  atMostOne,
-  checked,
-  element,
-  type Infer,
-  limitedByHandler,
-  many,
-  oneOf,
-  optional,
-  text,
-  token,
-} from '../codec.ts';
+import { element, type Infer, limitedByHandler, many, optional, text, token } from '../codec.ts';
 
-const protocol = oneOf('http', 'https');
-
-const redirect = checked(
-  element({
-    Protocol: optional(protocol),
-    HostName: optional(token),
-    ReplaceKeyPrefixWith: optional(text),
-    ReplaceKeyWith: optional(text),
-    HttpRedirectCode: optional(token),
-  }),
-  atMostOne('ReplaceKeyPrefixWith', 'ReplaceKeyWith'),
-);
+const redirect = element({
+  Protocol: optional(token),
+  HostName: optional(token),
+  ReplaceKeyPrefixWith: optional(text),
+  ReplaceKeyWith: optional(text),
+  HttpRedirectCode: optional(token),
+});
 
 const routingRule = element({
   Condition: optional(
@@ -33,9 +17,9 @@ const routingRule = element({
 });
 export type RoutingRule = Infer<typeof routingRule>;
 
-/** Root `WebsiteConfiguration`. */
+/** Root `WebsiteConfiguration`. Every rule between its elements has an error of its own: they are the handler's. */
 export const websiteConfiguration = element({
-  RedirectAllRequestsTo: optional(element({ HostName: token, Protocol: optional(protocol) })),
+  RedirectAllRequestsTo: optional(element({ HostName: token, Protocol: optional(token) })),
   IndexDocument: optional(element({ Suffix: text })),
   ErrorDocument: optional(element({ Key: text })),
   RoutingRules: optional(many(routingRule, { name: 'RoutingRule', ...limitedByHandler })),

@@ -62,12 +62,6 @@ test('leaves no property behind for an absent element', () => {
   expect(Object.keys(read('<Sample><Name>n</Name></Sample>'))).toEqual(['Name', 'Item']);
 });
 
-test('writes undefined and absent alike', () => {
-  expect(writeXml(sample, 'Sample', { Name: 'n', Item: [], On: undefined })).toBe(
-    writeXml(sample, 'Sample', { Name: 'n', Item: [] }),
-  );
-});
-
 test('says what is wrong and where', () => {
   const cases: readonly (readonly [inside: string, message: string])[] = [
     ['', 'Sample/Name is required'],

@@ -1,0 +1,24 @@
+/** GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock (spec "Public access block"). */
+import { publicAccessBlock } from '../../domain/families.ts';
+import { publicAccessBlockConfiguration } from '../../protocol/schemas/public-access-block.ts';
+import { document } from '../document.ts';
+
+const nothingBlocked = {
+  BlockPublicAcls: false,
+  IgnorePublicAcls: false,
+  BlockPublicPolicy: false,
+  RestrictPublicBuckets: false,
+};
+
+const documentOf = document({
+  family: publicAccessBlock,
+  root: 'PublicAccessBlockConfiguration',
+  schema: publicAccessBlockConfiguration,
+  unset: 'NoSuchPublicAccessBlockConfiguration',
+  // All four are shown, also those that were not sent.
+  validate: (_ctx, _call, value) => ({ ...nothingBlocked, ...value }),
+});
+
+export const GetPublicAccessBlock = documentOf.get;
+export const PutPublicAccessBlock = documentOf.put;
+export const DeletePublicAccessBlock = documentOf.remove;

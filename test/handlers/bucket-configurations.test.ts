@@ -1,0 +1,185 @@
+/** What holds for every one-document configuration of a bucket; their own rules have their own files. */
+import { describe, expect, test } from 'vitest';
+import { backends, openGateway } from '../support/gateway.ts';
+import { setVersioning } from '../support/gateway-bodies.ts';
+
+interface Family {
+  readonly query: string;
+  readonly root: string;
+  /** The first document, and the one that replaces it: what is inside the root. */
+  readonly documents: readonly [string, string];
+  /** The error of Get while it is unset, or what is inside the document that is shown instead. */
+  readonly unset: { readonly code: string } | { readonly inside: string };
+  /** Where there is no Delete, the document that takes it away. */
+  readonly emptied?: string;
+}
+
+const families: readonly Family[] = [
+  {
+    query: 'cors',
+    root: 'CORSConfiguration',
+    documents: [
+      '<CORSRule><ID>a</ID><AllowedHeader>*</AllowedHeader><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><ExposeHeader>ETag</ExposeHeader><MaxAgeSeconds>10</MaxAgeSeconds></CORSRule>',
+      '<CORSRule><AllowedMethod>PUT</AllowedMethod><AllowedOrigin>https://*.example.com</AllowedOrigin></CORSRule>',
+    ],
+    unset: { code: 'NoSuchCORSConfiguration' },
+  },
+  {
+    query: 'lifecycle',
+    root: 'LifecycleConfiguration',
+    documents: [
+      '<Rule><ID>a</ID><Status>Enabled</Status><Filter><Prefix>logs/</Prefix></Filter><Expiration><Days>3</Days></Expiration></Rule>',
+      '<Rule><ID>b</ID><Status>Disabled</Status><Prefix></Prefix><AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload></Rule>',
+    ],
+    unset: { code: 'NoSuchLifecycleConfiguration' },
+  },
+  {
+    query: 'replication',
+    root: 'ReplicationConfiguration',
+    documents: [
+      '<Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>a</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination></Rule>',
+      '<Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>b</ID><Priority>1</Priority><Filter><Prefix>p</Prefix></Filter><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination><DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule>',
+    ],
+    unset: { code: 'ReplicationConfigurationNotFoundError' },
+  },
+  {
+    query: 'logging',
+    root: 'BucketLoggingStatus',
+    documents: [
+      '<LoggingEnabled><TargetBucket>bucket</TargetBucket><TargetPrefix>logs/</TargetPrefix></LoggingEnabled>',
+      '<LoggingEnabled><TargetBucket>bucket</TargetBucket><TargetPrefix></TargetPrefix><TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat></LoggingEnabled>',
+    ],
+    unset: { inside: '' },
+    emptied: '',
+  },
+  {
+    query: 'website',
+    root: 'WebsiteConfiguration',
+    documents: [
+      '<IndexDocument><Suffix>index.html</Suffix></IndexDocument><ErrorDocument><Key>error.html</Key></ErrorDocument>',
+      '<RedirectAllRequestsTo><HostName>example.com</HostName><Protocol>https</Protocol></RedirectAllRequestsTo>',
+    ],
+    unset: { code: 'NoSuchWebsiteConfiguration' },
+  },
+  {
+    query: 'encryption',
+    root: 'ServerSideEncryptionConfiguration',
+    documents: [
+      '<Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault><BucketKeyEnabled>false</BucketKeyEnabled></Rule>',
+      '<Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm></ApplyServerSideEncryptionByDefault><BucketKeyEnabled>true</BucketKeyEnabled></Rule>',
+    ],
+    unset: { code: 'ServerSideEncryptionConfigurationNotFoundError' },
+  },
+  {
+    query: 'ownershipControls',
+    root: 'OwnershipControls',
+    documents: [
+      '<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>',
+      '<Rule><ObjectOwnership>BucketOwnerPreferred</ObjectOwnership></Rule>',
+    ],
+    unset: { code: 'OwnershipControlsNotFoundError' },
+  },
+  {
+    query: 'publicAccessBlock',
+    root: 'PublicAccessBlockConfiguration',
+    documents: [
+      '<BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>false</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>false</RestrictPublicBuckets>',
+      '<BlockPublicAcls>false</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>false</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets>',
+    ],
+    unset: { code: 'NoSuchPublicAccessBlockConfiguration' },
+  },
+  {
+    query: 'requestPayment',
+    root: 'RequestPaymentConfiguration',
+    documents: ['<Payer>Requester</Payer>', '<Payer>BucketOwner</Payer>'],
+    unset: { inside: '<Payer>BucketOwner</Payer>' },
+    emptied: '<Payer>BucketOwner</Payer>',
+  },
+];
+
+const wrapped = ({ root }: Family, inside: string): string => `<${root}>${inside}</${root}>`;
+const shown = ({ root }: Family, inside: string): string =>
+  `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${inside}</${root}>`;
+
+describe.each(families)('?$query', (family) => {
+  const path = `/bucket?${family.query}`;
+  const open = async (backend: (typeof backends)[number] = 'memory') => {
+    const world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    await setVersioning(world.client, 'bucket', 'Enabled');
+    return world;
+  };
+
+  test.each(backends)(
+    'is told as unset, stored, shown as it came, replaced and taken away, twice, on %s',
+    async (backend) => {
+      await using world = await open(backend);
+      const { client } = world;
+      const expectUnset = async () => {
+        const got = await client.get(path);
+        if ('code' in family.unset) expect([got.status, got.code]).toEqual([404, family.unset.code]);
+        else expect([got.status, got.text]).toEqual([200, shown(family, family.unset.inside)]);
+      };
+      await expectUnset();
+      for (const inside of family.documents) {
+        const put = await client.put(path, { body: wrapped(family, inside) });
+        expect([put.status, put.text]).toEqual([200, '']);
+        const got = await client.get(path);
+        expect([got.status, got.text]).toEqual([200, shown(family, inside)]);
+        expect(got.header('content-type')).toBe('application/xml');
+      }
+      for (let time = 0; time < 2; time += 1) {
+        const gone =
+          family.emptied === undefined
+            ? await client.delete(path)
+            : await client.put(path, { body: wrapped(family, family.emptied) });
+        expect(gone.status).toBe(family.emptied === undefined ? 204 : 200);
+        await expectUnset();
+      }
+    },
+  );
+
+  test('is refused without a body, with another root, and with what it does not know, and stays as it was', async () => {
+    await using world = await open();
+    const { client } = world;
+    const [inside] = family.documents;
+    await client.put(path, { body: wrapped(family, inside) });
+    for (const [body, code] of [
+      ['', 'MissingRequestBodyError'],
+      ['{"not": "xml"}', 'MalformedXML'],
+      [`<Other>${inside}</Other>`, 'MalformedXML'],
+      [wrapped(family, `${inside}<Unknown>1</Unknown>`), 'MalformedXML'],
+      [wrapped(family, inside).slice(0, -1), 'MalformedXML'],
+    ] as const) {
+      const put = await client.put(path, { body });
+      expect([body, put.status, put.code]).toEqual([body, 400, code]);
+    }
+    expect((await client.get(path)).text).toBe(shown(family, inside));
+  });
+
+  test('is nobody else’s, and of no bucket that is not there', async () => {
+    await using world = await open();
+    const body = wrapped(family, family.documents[0]);
+    for (const client of [world.bob, world.anonymous]) {
+      const answers = [
+        await client.get(path),
+        await client.put(path, { body }),
+        ...(family.emptied === undefined ? [await client.delete(path)] : []),
+      ];
+      for (const { status, code } of answers) expect([status, code]).toEqual([403, 'AccessDenied']);
+    }
+    const missing = await world.client.put(`/missing?${family.query}`, { body });
+    expect([missing.status, missing.code]).toEqual([404, 'NoSuchBucket']);
+  });
+
+  test('ends with its bucket', async () => {
+    await using world = await open();
+    const { client } = world;
+    await client.put(path, { body: wrapped(family, family.documents[0]) });
+    await client.delete('/bucket');
+    await client.put('/bucket');
+    const got = await client.get(path);
+    if ('code' in family.unset) expect(got.code).toBe(family.unset.code);
+    else expect(got.text).toBe(shown(family, family.unset.inside));
+  });
+});
