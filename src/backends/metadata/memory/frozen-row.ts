@@ -7,44 +7,54 @@ import type { AnyTable, ColumnType } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../order.ts';
 
 export function frozenRow(table: AnyTable, row: Columns): Columns {
-  const kept: Record<string, unknown> = {};
-  const key: readonly string[] = [...table.partition, ...table.sort];
-  for (const [column, value] of Object.entries(row)) {
+  // Copied whole and then gone through: building it column by column costs three times as much.
+  const kept: Record<string, unknown> = { ...row };
+  for (const column in kept) {
     const type: ColumnType | undefined = table.columns[column];
     if (type === undefined) throw new Error(`${table.name} declares no column ${column}`);
-    if (value !== undefined) kept[column] = keptValue(`${table.name}.${column}`, type, value);
-  }
-  if (table.kind === 'counter') {
-    // A counter row starts at 0, in every column.
-    for (const [column, type] of Object.entries(table.columns)) {
-      if (type === 'int' && !key.includes(column) && !key.includes(`-${column}`)) kept[column] ??= 0;
+    const value = kept[column];
+    if (value === undefined) delete kept[column];
+    else if (type === 'json') kept[column] = frozenCopy(value);
+    else if (type === 'blob' && value instanceof Uint8Array) kept[column] = Uint8Array.from(value);
+    else if (!isOf(type, value)) {
+      throw new Error(`${table.name}.${column} takes ${type}, not ${JSON.stringify(value)}`);
     }
   }
   return Object.freeze(kept);
 }
 
-function keptValue(name: string, type: ColumnType, value: unknown): unknown {
-  switch (type) {
-    case 'text':
-      if (typeof value === 'string') return value;
-      break;
-    case 'int':
-      if (Number.isSafeInteger(value)) return value;
-      break;
-    case 'bool':
-      if (typeof value === 'boolean') return value;
-      break;
-    case 'blob':
-      if (value instanceof Uint8Array) return Uint8Array.from(value);
-      break;
-    case 'json':
-      return deepFrozen(JSON.parse(JSON.stringify(value)));
+/** A counter row starts at 0, in every column that is no part of its key. */
+export function zeroRow(table: AnyTable, key: Columns): Columns {
+  const keyColumns: readonly string[] = [...table.partition, ...table.sort];
+  const zero: Record<string, unknown> = {};
+  for (const [column, type] of Object.entries(table.columns)) {
+    if (type === 'int' && !keyColumns.includes(column) && !keyColumns.includes(`-${column}`))
+      zero[column] = 0;
   }
-  throw new Error(`${name} takes ${type}, not ${JSON.stringify(value)}`);
+  return frozenRow(table, { ...zero, ...key });
 }
 
-function deepFrozen(value: unknown): unknown {
+function isOf(type: Exclude<ColumnType, 'json'>, value: unknown): boolean {
+  switch (type) {
+    case 'text':
+      return typeof value === 'string';
+    case 'int':
+      return Number.isSafeInteger(value);
+    case 'bool':
+      return typeof value === 'boolean';
+    case 'blob':
+      return value instanceof Uint8Array;
+  }
+}
+
+/** A copy as JSON would make it, of what JSON can say. */
+function frozenCopy(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
-  for (const inner of Object.values(value)) deepFrozen(inner);
-  return Object.freeze(value);
+  if (Array.isArray(value)) return Object.freeze(value.map(frozenCopy));
+  const copy: Record<string, unknown> = { ...value };
+  for (const name in copy) {
+    if (copy[name] === undefined) delete copy[name];
+    else copy[name] = frozenCopy(copy[name]);
+  }
+  return Object.freeze(copy);
 }

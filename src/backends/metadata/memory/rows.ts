@@ -12,15 +12,22 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import { type Columns, orderOf } from '../order.ts';
 import { passed, type Span, skipTo, spanOf } from '../span.ts';
-import { frozenRow } from './frozen-row.ts';
+import { frozenRow, zeroRow } from './frozen-row.ts';
 import { SortedMap } from './sorted-map.ts';
 
 interface Entry extends Stored<Columns> {
   readonly expiresAt: number;
 }
 
-/** A write whose row is known to be sound; it cannot fail. */
-export type Write = (revision: Revision) => void;
+/** A change whose row is known to be sound. */
+export interface Prepared {
+  /** Of the row that it is about. */
+  readonly key: string;
+  /** Cannot fail. */
+  write(revision: Revision): void;
+}
+
+const freedAtOnce = 8;
 
 /** A row's key as text with one unit for each byte: JavaScript then compares it byte by byte. Spreading costs seven times as much. */
 const keyText = (bytes: Uint8Array): string => String.fromCharCode.apply(null, bytes as unknown as number[]);
@@ -41,32 +48,58 @@ export class MemoryRows {
   }
 
   get(at: At<AnyTable>, key: Columns): Stored<Columns> | undefined {
-    return this.#alive(this.#entries.get(this.#keyOf(at, key)));
+    return this.find(this.keyOf(at, key));
   }
 
-  preparedPut(at: At<AnyTable>, row: Columns, expiresAt = Number.POSITIVE_INFINITY): Write {
-    const key = this.#keyOf(at, row);
+  find(key: string): Stored<Columns> | undefined {
+    return this.#alive(this.#entries.get(key));
+  }
+
+  preparedPut(at: At<AnyTable>, row: Columns, expiresAt = Number.POSITIVE_INFINITY): Prepared {
+    const key = this.keyOf(at, row);
     const frozen = frozenRow(at.table, row);
-    return (revision) => {
+    const write = (revision: Revision): void => {
       this.#entries.set(key, { row: frozen, revision, expiresAt });
-      if (Number.isFinite(expiresAt)) this.#expiring.set(`${timeText(expiresAt)}${key}`, key);
+      if (expiresAt < Number.POSITIVE_INFINITY) this.#expireAt(expiresAt, key);
     };
+    return { key, write };
   }
 
-  preparedRemove(at: At<AnyTable>, row: Columns): Write {
-    const key = this.#keyOf(at, row);
-    return () => this.#entries.delete(key);
+  /** Each row that will expire makes room for some that have, so that there are never many more than are alive. */
+  #expireAt(expiresAt: number, key: string): void {
+    this.#expiring.set(`${timeText(expiresAt)}${key}`, key);
+    const now = this.#clock.now();
+    const due: (readonly [place: string, key: string])[] = [];
+    for (const entry of this.#expiring.between('', timeText(now + 1))) {
+      if (due.push(entry) === freedAtOnce) break;
+    }
+    for (const [place, dueKey] of due) {
+      this.#expiring.delete(place);
+      if ((this.#entries.get(dueKey)?.expiresAt ?? now + 1) <= now) this.#entries.delete(dueKey);
+    }
   }
 
-  preparedAdd(at: At<AnyTable>, row: Columns, by: Readonly<Record<string, number>>): Write {
-    const key = this.#keyOf(at, row);
-    const zero = frozenRow(at.table, { ...(at.in as Columns), ...row });
-    return (revision) => {
-      const sums: Record<string, unknown> = { ...(this.#alive(this.#entries.get(key))?.row ?? zero) };
-      for (const [column, amount] of Object.entries(by)) sums[column] = Number(sums[column] ?? 0) + amount;
+  /** Rows that are kept, those included that have expired and were not freed yet. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  preparedRemove(at: At<AnyTable>, row: Columns): Prepared {
+    const key = this.keyOf(at, row);
+    return { key, write: () => this.#entries.delete(key) };
+  }
+
+  preparedAdd(at: At<AnyTable>, row: Columns, by: Readonly<Record<string, number>>): Prepared {
+    const key = this.keyOf(at, row);
+    const zero = this.find(key)?.row ?? zeroRow(at.table, { ...(at.in as Columns), ...row });
+    const write = (revision: Revision): void => {
+      // Read again: an addition before this one, in the same commit, may be to the same row.
+      const sums: Record<string, unknown> = { ...(this.find(key)?.row ?? zero) };
+      for (const column in by) sums[column] = Number(sums[column]) + (by[column] as number);
       const expiresAt = Number.POSITIVE_INFINITY;
-      this.#entries.set(key, { row: frozenRow(at.table, sums), revision, expiresAt });
+      this.#entries.set(key, { row: Object.freeze(sums), revision, expiresAt });
     };
+    return { key, write };
   }
 
   /** The next rows of a span, and what is left of it. */
@@ -90,27 +123,13 @@ export class MemoryRows {
     for (const [key] of doomed) this.#entries.delete(key);
   }
 
-  sweep(): void {
-    const now = this.#clock.now();
-    for (const [place, key] of [...this.#expiring.between('', timeText(now + 1))]) {
-      this.#expiring.delete(place);
-      if ((this.#entries.get(key)?.expiresAt ?? now + 1) <= now) this.#entries.delete(key);
-    }
-  }
-
-  assertDistinct(at: At<AnyTable>, keys: readonly object[]): void {
-    if (keys.length < 2) return;
-    const distinct = new Set(keys.map((key) => this.#keyOf(at, key as Columns)));
-    if (distinct.size < keys.length) throw new Error(`a commit changes a row of ${at.table.name} twice`);
-  }
-
   assertSameKey(at: At<AnyTable>, key: Columns, row: Columns): void {
-    if (this.#keyOf(at, key) !== this.#keyOf(at, row)) {
+    if (this.keyOf(at, key) !== this.keyOf(at, row)) {
       throw new Error(`an update of a row of ${at.table.name} changes its key`);
     }
   }
 
-  #keyOf(at: At<AnyTable>, row: Columns): string {
+  keyOf(at: At<AnyTable>, row: Columns): string {
     return keyText(orderOf(at.table).rowKey(at.in as Columns, row));
   }
 

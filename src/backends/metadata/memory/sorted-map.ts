@@ -1,13 +1,8 @@
 /**
- * A map in key order with O(log n) look-ups and seeks: sorted blocks of at most 512 keys, so that an
- * insertion moves one block's keys and not the whole map's.
+ * A map in key order: a hash table finds an entry, and sorted blocks of at most 512 keys know the order, so that an
+ * insertion moves one block's keys and not the whole map's, and overwriting moves nothing.
  */
 const blockSize = 512;
-
-interface Block<Value> {
-  readonly keys: string[];
-  readonly values: Value[];
-}
 
 interface Place {
   block: number;
@@ -15,34 +10,34 @@ interface Place {
 }
 
 export class SortedMap<Value> {
-  readonly #blocks: Block<Value>[] = [{ keys: [], values: [] }];
+  readonly #values = new Map<string, Value>();
+  readonly #blocks: string[][] = [[]];
+
+  get size(): number {
+    return this.#values.size;
+  }
 
   get(key: string): Value | undefined {
-    const { block, slot } = this.#place(key);
-    const found = this.#block(block);
-    return found.keys[slot] === key ? found.values[slot] : undefined;
+    return this.#values.get(key);
   }
 
   set(key: string, value: Value): void {
+    if (!this.#values.has(key)) this.#insert(key);
+    this.#values.set(key, value);
+  }
+
+  #insert(key: string): void {
     const { block, slot } = this.#place(key);
-    const { keys, values } = this.#block(block);
-    if (keys[slot] === key) {
-      values[slot] = value;
-      return;
-    }
+    const keys = this.#block(block);
     keys.splice(slot, 0, key);
-    values.splice(slot, 0, value);
-    if (keys.length <= blockSize) return;
-    const half = keys.length >> 1;
-    this.#blocks.splice(block + 1, 0, { keys: keys.splice(half), values: values.splice(half) });
+    if (keys.length > blockSize) this.#blocks.splice(block + 1, 0, keys.splice(keys.length >> 1));
   }
 
   delete(key: string): void {
+    if (!this.#values.delete(key)) return;
     const { block, slot } = this.#place(key);
-    const { keys, values } = this.#block(block);
-    if (keys[slot] !== key) return;
+    const keys = this.#block(block);
     keys.splice(slot, 1);
-    values.splice(slot, 1);
     if (keys.length === 0 && this.#blocks.length > 1) this.#blocks.splice(block, 1);
   }
 
@@ -50,11 +45,11 @@ export class SortedMap<Value> {
   *between(low: string, high: string): Generator<readonly [key: string, value: Value]> {
     let { block, slot } = this.#place(low);
     for (; block < this.#blocks.length; block++, slot = 0) {
-      const { keys, values } = this.#block(block);
+      const keys = this.#block(block);
       for (; slot < keys.length; slot++) {
         const key = keys[slot] as string;
         if (key >= high) return;
-        yield [key, values[slot] as Value];
+        yield [key, this.#values.get(key) as Value];
       }
     }
   }
@@ -63,11 +58,11 @@ export class SortedMap<Value> {
   *backwards(low: string, high: string): Generator<readonly [key: string, value: Value]> {
     let { block, slot } = this.#place(high);
     for (slot--; block >= 0; slot = this.#lengthOf(--block) - 1) {
-      const { keys, values } = this.#block(block);
+      const keys = this.#block(block);
       for (; slot >= 0; slot--) {
         const key = keys[slot] as string;
         if (key < low) return;
-        yield [key, values[slot] as Value];
+        yield [key, this.#values.get(key) as Value];
       }
     }
   }
@@ -75,17 +70,17 @@ export class SortedMap<Value> {
   /** Where a key is, or where it would be inserted. */
   #place(key: string): Place {
     const last = this.#blocks.length - 1;
-    const block = firstWhere(last, (index) => (this.#block(index).keys.at(-1) as string) >= key);
-    const { keys } = this.#block(block);
+    const block = firstWhere(last, (index) => (this.#block(index).at(-1) as string) >= key);
+    const keys = this.#block(block);
     return { block, slot: firstWhere(keys.length, (index) => (keys[index] as string) >= key) };
   }
 
-  #block(index: number): Block<Value> {
-    return this.#blocks[index] as Block<Value>;
+  #block(index: number): string[] {
+    return this.#blocks[index] as string[];
   }
 
   #lengthOf(index: number): number {
-    return this.#blocks[index]?.keys.length ?? 0;
+    return this.#blocks[index]?.length ?? 0;
   }
 }
 

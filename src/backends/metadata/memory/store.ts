@@ -23,10 +23,10 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../order.ts';
 import { orderOf } from '../order.ts';
-import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate, keyOf } from '../rules.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { spanOf } from '../span.ts';
 import { MemoryIntents } from './intents.ts';
-import { MemoryCursor, MemoryRows } from './rows.ts';
+import { MemoryCursor, MemoryRows, type Prepared } from './rows.ts';
 
 export interface MemoryOptions {
   readonly clock: Clock;
@@ -39,8 +39,12 @@ export interface MemoryOptions {
 }
 
 export interface MemoryStore extends MetadataStore {
-  /** Renews the open intents and forgets expired rows; only needed where `intentTtlMs` is given. */
+  /** Renews the open intents; only needed where `intentTtlMs` is given. */
   maintain(): Promise<void>;
+}
+
+interface Expecting extends Prepared {
+  readonly expect: Change<AnyTable>['expect'];
 }
 
 type Because = 'conflict' | 'fenced' | 'abandoned';
@@ -78,39 +82,35 @@ class Memory implements MemoryStore {
   ): Promise<Outcome<T>> {
     const listed = changes as readonly Change<AnyTable>[];
     assertCommit(at, listed, options.then);
-    this.#rows.assertDistinct(at, listed.map(keyOf));
     // Whatever can be wrong with a row is found here, before the first of them is written.
-    const writes = [
-      ...listed.map((change) => this.#prepared(at, change)),
-      ...(options.then ?? []).map((change) => this.#prepared(change.at as At<AnyTable>, change)),
-    ];
-    const refusal = this.#refusal(at, listed, options);
+    const prepared = listed.map((change) => ({ ...this.#prepared(at, change), expect: change.expect }));
+    assertDistinct(at, prepared);
+    const aside = options.then?.map((change) => this.#prepared(change.at as At<AnyTable>, change));
+    const refusal = this.#refusal(at, prepared, options);
     if (refusal !== undefined) return refusal as Outcome<T>;
     const revision = this.#nextRevision();
-    for (const write of writes) write(revision);
+    for (const { write } of prepared) write(revision);
+    for (const { write } of aside ?? []) write(revision);
     return { applied: true, revision };
   }
 
-  #prepared(at: At<AnyTable>, change: Change<AnyTable> | SideChange): (revision: Revision) => void {
+  #prepared(at: At<AnyTable>, change: Change<AnyTable> | SideChange): Prepared {
     if ('put' in change) return this.#rows.preparedPut(at, change.put as Columns, change.expiresAt);
     if ('remove' in change) return this.#rows.preparedRemove(at, change.remove as Columns);
-    return 'add' in change ? this.#rows.preparedAdd(at, change.add as Columns, change.by) : () => {};
+    if ('add' in change) return this.#rows.preparedAdd(at, change.add as Columns, change.by);
+    return { key: this.#rows.keyOf(at, change.check as Columns), write: () => {} };
   }
 
-  #refusal(
-    at: At<AnyTable>,
-    changes: readonly Change<AnyTable>[],
-    options: CommitOptions,
-  ): Refusal | undefined {
+  #refusal(at: At<AnyTable>, changes: readonly Expecting[], options: CommitOptions): Refusal | undefined {
     if (options.op !== undefined && !this.#intents.isOpen(options.op.id)) {
       return { applied: false, because: 'abandoned' };
     }
     const fence = this.#fenceOf(at);
     if (at.fence !== undefined && at.fence !== fence) return { applied: false, because: 'fenced', fence };
-    for (const change of changes) {
-      if (change.expect === 'any') continue;
-      const current = this.#rows.get(at, keyOf(change) as Columns);
-      if ((current?.revision ?? 'absent') === change.expect) continue;
+    for (const { key, expect } of changes) {
+      if (expect === 'any') continue;
+      const current = this.#rows.find(key);
+      if ((current?.revision ?? 'absent') === expect) continue;
       return { applied: false, because: 'conflict', ...(current && { current }) };
     }
     return undefined;
@@ -134,9 +134,9 @@ class Memory implements MemoryStore {
 
   async apply(changes: readonly SideChange[]): Promise<void> {
     assertSideChanges(changes);
-    const writes = changes.map((change) => this.#prepared(change.at as At<AnyTable>, change));
+    const prepared = changes.map((change) => this.#prepared(change.at as At<AnyTable>, change));
     const revision = this.#nextRevision();
-    for (const write of writes) write(revision);
+    for (const { write } of prepared) write(revision);
   }
 
   async update<T extends AnyTable>(
@@ -149,7 +149,7 @@ class Memory implements MemoryStore {
     const row = change(current?.row);
     this.#rows.assertSameKey(at, key as Columns, row as Columns);
     assertRow(at, row as Columns);
-    this.#rows.preparedPut(at, row as Columns)(this.#nextRevision());
+    this.#rows.preparedPut(at, row as Columns).write(this.#nextRevision());
     return row;
   }
 
@@ -192,10 +192,15 @@ class Memory implements MemoryStore {
 
   async maintain(): Promise<void> {
     this.#intents.renew();
-    this.#rows.sweep();
   }
 
   async close(): Promise<void> {}
+}
+
+function assertDistinct(at: At<AnyTable>, changes: readonly Prepared[]): void {
+  if (changes.length < 2) return;
+  const distinct = new Set(changes.map(({ key }) => key));
+  if (distinct.size < changes.length) throw new Error(`a commit changes a row of ${at.table.name} twice`);
 }
 
 export function memoryStore(options: MemoryOptions): MemoryStore {
