@@ -4,6 +4,7 @@ import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { bytes, choice, duration, powerOfTwo, text, toggle } from './config/kinds.ts';
 import { cidrs, domains, filePath, listen, pathIn } from './config/network.ts';
+import { notifyTargets } from './config/notify-targets.ts';
 import { processes } from './config/processes.ts';
 import { type Reading, readSettings } from './config/read.ts';
 import { optional, type Setting, secret, type ValueOf } from './config/setting.ts';
@@ -94,6 +95,9 @@ export const settings = {
     fallback: 'INFO',
     doc: 'The least severe log line that is written.',
   }),
+  SVC_NOTIFY_TARGETS: secret(
+    notifyTargets('The sinks that notifications of buckets may point to: the last field of an ARN is an id.'),
+  ),
   SVC_REGION: text({
     kind: 'region name',
     fallback: 'default',

@@ -2,6 +2,7 @@
 import type { Grant } from '../metadata/tables.ts';
 import { family } from './documents.ts';
 import type { Lifecycle, TagFilter } from './lifecycle.ts';
+import type { Notification } from './notification.ts';
 
 export interface Tagging {
   readonly TagSet: readonly { readonly Key: string; readonly Value: string }[];
@@ -138,3 +139,6 @@ export interface Website {
   readonly RoutingRules?: readonly RoutingRule[];
 }
 export const bucketWebsite = family<Website>('website');
+
+/** Set where some event is told to somebody. */
+export const bucketNotification = family<Notification>('notification');

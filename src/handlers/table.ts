@@ -12,6 +12,10 @@ import { ListObjectVersions } from './bucket/list-object-versions.ts';
 import { ListObjects, ListObjectsV2 } from './bucket/list-objects.ts';
 import { GetBucketLogging, PutBucketLogging } from './bucket/logging.ts';
 import {
+  GetBucketNotificationConfiguration,
+  PutBucketNotificationConfiguration,
+} from './bucket/notification.ts';
+import {
   DeleteBucketOwnershipControls,
   GetBucketOwnershipControls,
   PutBucketOwnershipControls,
@@ -62,6 +66,8 @@ export const handlers: Handlers = {
   GetBucketReplication,
   PutBucketReplication,
   DeleteBucketReplication,
+  GetBucketNotificationConfiguration,
+  PutBucketNotificationConfiguration,
   GetBucketLogging,
   PutBucketLogging,
   GetBucketWebsite,

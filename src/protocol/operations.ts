@@ -83,6 +83,8 @@ export const operations = {
   GetBucketReplication: { on: 'GET bucket ?replication', action: 's3:GetReplicationConfiguration' },
   PutBucketReplication: { on: 'PUT bucket ?replication', action: 's3:PutReplicationConfiguration' },
   DeleteBucketReplication: { on: 'DELETE bucket ?replication', action: 's3:PutReplicationConfiguration' },
+  GetBucketNotificationConfiguration: { on: 'GET bucket ?notification', action: 's3:GetBucketNotification' },
+  PutBucketNotificationConfiguration: { on: 'PUT bucket ?notification', action: 's3:PutBucketNotification' },
   GetBucketLogging: { on: 'GET bucket ?logging' },
   PutBucketLogging: { on: 'PUT bucket ?logging' },
   GetBucketWebsite: { on: 'GET bucket ?website' },

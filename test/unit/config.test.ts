@@ -156,6 +156,30 @@ describe('a configuration', () => {
     expect(faultsOf({ SVC_POOL_CLUSTERS: '[null,{"id":"a","path":"/"}]' })).toHaveLength(2);
     expect(faultsOf({ SVC_POOL_CLUSTERS: '{"id":"a"}' })).toHaveLength(1);
   });
+
+  it('reads the sinks of notifications, and never shows what it was given', () => {
+    const given = [{ id: 'jobs', type: 'queue', url: 'redis://q', token: 'hidden' }];
+    expect(configWith().SVC_NOTIFY_TARGETS).toEqual([]);
+    expect(configWith({ SVC_NOTIFY_TARGETS: JSON.stringify(given) }).SVC_NOTIFY_TARGETS).toEqual(given);
+    const wrong = [
+      null,
+      { id: 'a b', type: 'pigeon', url: 'nowhere', token: ' ', path: '/' },
+      ...given,
+      ...given,
+    ];
+    const faults = faultsOf({ SVC_NOTIFY_TARGETS: JSON.stringify(wrong) });
+    expect(faults.map((each) => each.replace(/^.*?: entry/, 'entry'))).toEqual([
+      'entry 1 is not an object',
+      'entry 2 needs an id of A-Z, a-z, 0-9, "_" and "-", at most 80 long',
+      'entry 2 needs a type that is one of webhook, queue',
+      'entry 2 needs a url',
+      'entry 2 has a token that is not printable ASCII without spaces',
+      'entry 2 has an unknown field "path"',
+      'entry 4 repeats the id "jobs"',
+    ]);
+    expect(faults.join()).not.toContain('hidden');
+    expect(faultsOf({ SVC_NOTIFY_TARGETS: '{}' })).toHaveLength(1);
+  });
 });
 
 describe('flags', () => {
