@@ -47,6 +47,7 @@ export async function authenticate(
   const credential = await findSigner(ctx, wire, { query: parsed.query, claim: open });
   const { claim, incoming: rest } = await withBodyHash(ctx.hasher, incoming, open);
   const key = await verifySignature(ctx, { wire, path: parsed.path, claim, credential }, options.secretFor);
+  ctx.credentials.used?.(credential, claim);
   const payload = signedPayload({
     hasher: ctx.hasher,
     incoming: rest,

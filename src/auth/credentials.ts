@@ -1,9 +1,36 @@
-/** The static credential store: access keys from settings or a file (spec "Authentication" 2.2). */
+/** Whose key it is (spec "Authentication" 2.2): configured ones first, then those of IAM users. */
 import type { Credential, Credentials } from '../ports/credentials.ts';
+import { type AccountContext, AccountKeys } from './account-keys.ts';
 
 /** Records are validated where settings are read; of two with the same access key the first one counts. */
+function byAccessKey(records: readonly Credential[]): ReadonlyMap<string, Credential> {
+  const found = new Map<string, Credential>();
+  for (const record of records) if (!found.has(record.accessKey)) found.set(record.accessKey, record);
+  return found;
+}
+
 export function staticCredentials(records: readonly Credential[]): Credentials {
-  const byKey = new Map<string, Credential>();
-  for (const record of records) if (!byKey.has(record.accessKey)) byKey.set(record.accessKey, record);
-  return { find: async (accessKey) => byKey.get(accessKey) };
+  const configured = byAccessKey(records);
+  return { find: async (accessKey) => configured.get(accessKey) };
+}
+
+/** Accounts are called as their roots are. */
+const displayNames = (records: readonly Credential[]): ReadonlyMap<string, string> =>
+  new Map(records.filter(({ root }) => root).map(({ owner, displayName }) => [owner, displayName]));
+
+export interface ServiceCredentials extends Credentials {
+  /** Resolves when nothing is being written any more. */
+  settled(): Promise<void>;
+}
+
+export function openCredentials(ctx: AccountContext, records: readonly Credential[]): ServiceCredentials {
+  const configured = byAccessKey(records);
+  const keys = new AccountKeys(ctx, displayNames(records));
+  return {
+    find: async (accessKey) => configured.get(accessKey) ?? keys.find(accessKey),
+    used({ accessKey, iam }, use) {
+      if (iam !== undefined) keys.used(accessKey, use);
+    },
+    settled: () => keys.settled(),
+  };
 }

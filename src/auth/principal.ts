@@ -40,5 +40,6 @@ export interface BroughtPolicies {
 }
 
 export async function policiesOf(identity: Identity): Promise<BroughtPolicies> {
-  return { identity: identity === undefined || identity.root ? nothing : everything };
+  if (identity === undefined || identity.root || identity.iam !== undefined) return { identity: nothing };
+  return { identity: everything };
 }

@@ -71,6 +71,7 @@ export async function verifySigV2(
       signature,
       stringToSign: stringToSign(wire, parsed.query, { expires, path: bucket + parsed.path }),
     });
+  ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
   return { credential, dialect: amz };
 }
 

@@ -32,7 +32,7 @@ import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucke
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
 import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/website.ts';
 import type { Handlers } from './call.ts';
-import { GetCallerIdentity } from './iam/get-caller-identity.ts';
+import { actions } from './iam/table.ts';
 import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
 import { CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
 import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
@@ -103,5 +103,5 @@ export const handlers: Handlers = {
   ListParts,
   OptionsBucket,
   OptionsObject,
-  GetCallerIdentity,
+  ...actions,
 };

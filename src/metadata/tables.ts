@@ -1,6 +1,7 @@
 /** The records (design §3, §5): every metadata table, declared once; layouts and docs derive from here. */
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
+import { iamTables } from './iam-tables.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
 export interface BucketRow {
@@ -9,7 +10,7 @@ export interface BucketRow {
   readonly id: string;
   readonly owner: string;
   readonly ownerName: string;
-  /** The access key's user who created it. */
+  /** The user who created it; the account's id for its root, `<role id>:<session>` for a session. */
   readonly creator: string;
   readonly created: number;
   readonly region: string;
@@ -388,4 +389,5 @@ export const tables = {
   queues,
   usage,
   leases,
+  ...iamTables,
 } as const;

@@ -4,6 +4,7 @@ export interface Credential {
   readonly secretKey: string;
   /** The account that the key belongs to; buckets belong to accounts. */
   readonly owner: string;
+  /** The account's, as ACLs and listings show it. */
   readonly displayName: string;
   readonly email?: string;
   /** The account's root user. */
@@ -12,6 +13,16 @@ export interface Credential {
   readonly operator: boolean;
   /** Absent for a configured key, which is its account's root, or a user that IAM does not know. */
   readonly caller?: Caller;
+  /** Where IAM keeps what the caller may do; absent for a configured key. */
+  readonly iam?: IamIdentity;
+}
+
+/** A user or role among IAM's records. */
+export interface IamIdentity {
+  /** The unique id of the user or role. */
+  readonly id: string;
+  /** The state of the account's records in which the caller was found. */
+  readonly revision: string;
 }
 
 /** Who a key speaks for, in the words of policies. */
@@ -31,6 +42,15 @@ export interface Caller {
   readonly tags?: ReadonlyMap<string, string>;
 }
 
+/** A request that a key signed. */
+export interface KeyUse {
+  readonly service: string;
+  readonly region: string;
+}
+
 export interface Credentials {
+  /** What a key is good for now; undefined for one that is unknown, inactive or deleted. */
   find(accessKey: string): Promise<Credential | undefined>;
+  /** Remembers that a key was used, some time later and not each time. */
+  used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
 }

@@ -20,6 +20,8 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   BadRequest: { status: 400, message: 'The request could not be understood.' },
   BucketAlreadyExists: { status: 409, message: 'The requested bucket name is not available.' },
   BucketNotEmpty: { status: 409, message: 'The bucket you tried to delete is not empty.' },
+  DeleteConflict: { status: 409, message: 'The entity still has subordinate entities.' },
+  EntityAlreadyExists: { status: 409, message: 'The entity already exists.' },
   EntityTooLarge: { status: 400, message: 'Your proposed upload exceeds the maximum allowed size.' },
   EntityTooSmall: { status: 400, message: 'Your proposed upload is smaller than the minimum allowed size.' },
   IllegalVersioningConfigurationException: {
@@ -47,6 +49,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message: 'The request is not valid for the current state of the bucket.',
   },
   InvalidDigest: { status: 400, message: 'The digest you specified is not valid.' },
+  InvalidInput: {
+    status: 400,
+    message: 'An invalid or out-of-range value was supplied for an input parameter.',
+  },
   InvalidLocationConstraint: { status: 400, message: 'The specified location constraint is not valid.' },
   InvalidParameterCombination: {
     status: 400,
@@ -70,6 +76,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   InvalidURI: { status: 400, message: 'The specified URI could not be parsed.' },
   KeyTooLongError: { status: 400, message: 'Your key is too long: the limit is 1024 bytes of UTF-8.' },
   MalformedJSON: { status: 400, message: 'The JSON of the body is not what is expected here.' },
+  LimitExceeded: { status: 409, message: 'The limit of the account is exceeded.' },
   MalformedPolicy: { status: 400, message: 'The policy is not valid.' },
   MalformedQueryString: { status: 404, message: 'The query string contains a syntax error.' },
   MalformedTrailerError: {
@@ -89,6 +96,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   MissingRequestBodyError: { status: 400, message: 'Request body is empty.' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },
+  NoSuchEntity: { status: 404, message: 'The entity cannot be found.' },
   NoSuchKey: { status: 404, message: 'The specified key does not exist.' },
   NoSuchLifecycleConfiguration: { status: 404, message: 'The lifecycle configuration does not exist.' },
   NoSuchPublicAccessBlockConfiguration: {

@@ -18,10 +18,22 @@ const rows = <Service extends string, const Names extends string>(
   names: readonly Names[],
 ) =>
   Object.fromEntries(
-    names.map((name) => [name, { on: `ANY service ?Action=${name}`, action: `${service}:${name}`, audited }]),
+    names.map((name) => {
+      const row: ActionRow<Service, Names> = {
+        on: `ANY service ?Action=${name}`,
+        action: `${service}:${name}`,
+        audited,
+        judges: 'each',
+      };
+      return [name, row];
+    }),
     // The cast: one entry was made of each name.
   ) as unknown as ActionRows<Service, Names>;
 
 export const iamOperations = {
+  ...rows('iam', true, ['CreateUser', 'UpdateUser', 'DeleteUser', 'TagUser', 'UntagUser']),
+  ...rows('iam', false, ['GetUser', 'ListUsers', 'ListUserTags']),
+  ...rows('iam', true, ['CreateAccessKey', 'UpdateAccessKey', 'DeleteAccessKey']),
+  ...rows('iam', false, ['ListAccessKeys', 'GetAccessKeyLastUsed']),
   ...rows('sts', false, ['GetCallerIdentity']),
 };

@@ -2,7 +2,7 @@
  * From settings to ports: the one place that knows which backend a setting's value names. Backends are loaded
  * when they are asked for, so that a runtime without a disk never sees lmdb.
  */
-import { staticCredentials } from '../auth/credentials.ts';
+import { openCredentials } from '../auth/credentials.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { WriteBudget } from '../backends/data/write-budget.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
@@ -112,18 +112,24 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     throw error;
   }
   const measure = { telemetry, clock };
+  const timed = timedMetadata(metadata, measure);
+  const credentials = openCredentials({ metadata: timed, sealer, clock, telemetry }, options.credentials);
   const context: Context = {
     config,
-    metadata: timedMetadata(metadata, measure),
+    metadata: timed,
     // The other half is what the process needs for itself and for readers.
     bytes: timedBytes(chunked(stores, new WriteBudget(config.SVC_MEMORY_MAX / 2, clock)), measure),
     clock,
     random,
     hasher,
     cipher,
-    credentials: staticCredentials(options.credentials),
+    credentials,
     sealer,
     telemetry,
   };
-  return { context, close: closeStores };
+  const close = async (): Promise<void> => {
+    await credentials.settled();
+    await closeStores();
+  };
+  return { context, close };
 }

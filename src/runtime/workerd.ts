@@ -2,7 +2,7 @@
  * The gateway on workerd, for trying out: everything is in the memory of one isolate and gone with it. The
  * runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be reached here.
  */
-import { staticCredentials } from '../auth/credentials.ts';
+import { openCredentials } from '../auth/credentials.ts';
 import { portableCipher } from '../backends/ciphering/portable.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { memoryChunks } from '../backends/data/memory.ts';
@@ -28,18 +28,22 @@ function gatewayFrom(env: Environment): Gateway {
   const random = systemRandom();
   const hasher = portableHasher();
   const cipher = portableCipher();
+  const clock = systemClock;
+  const metadata = memoryStore({ clock, random });
+  const telemetry = { ...silentTelemetry, log: createLog() };
+  // What it seals is gone with the isolate too.
+  const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
   return createGateway({
     config,
-    metadata: memoryStore({ clock: systemClock, random }),
+    metadata,
     bytes: chunked({ default: memoryChunks() }),
-    clock: systemClock,
+    clock,
     random,
     hasher,
     cipher,
-    credentials: staticCredentials(config.SVC_CREDENTIALS),
-    // What it seals is gone with the isolate too.
-    sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random }),
-    telemetry: { ...silentTelemetry, log: createLog() },
+    credentials: openCredentials({ metadata, sealer, clock, telemetry }, config.SVC_CREDENTIALS),
+    sealer,
+    telemetry,
   });
 }
 

@@ -1,4 +1,5 @@
 /** CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation (spec "Bucket and object operations"). */
+import { callerOf } from '../../auth/principal.ts';
 import { createBucket, deleteBucket } from '../../domain/buckets.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
@@ -19,13 +20,19 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
     name: bucketName,
     owner: identity.owner,
     ownerName: identity.displayName,
-    creator: identity.accessKey,
+    creator: creatorOf(identity),
     region: regionOf(call, ctx.config.SVC_REGION),
     objectLock: header(call, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
     documents: {},
   });
   return emptyReply(200, [['Location', `/${bucket.name}`]]);
 };
+
+/** The user's name, or what stands for the root or a session. */
+function creatorOf(identity: NonNullable<Call['identity']>): string {
+  const { username, userid } = callerOf(identity);
+  return username ?? userid;
+}
 
 /** The region of the body; an empty body means this endpoint's own. */
 function regionOf({ body }: Call, own: string): string {

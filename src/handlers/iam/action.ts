@@ -24,7 +24,6 @@ export interface ActionCall extends Call {
 }
 
 export interface Action<F extends Fields, R> {
-  readonly parameters: F;
   /** The ARN that the caller must be allowed the action on, or that everybody may. */
   readonly resource:
     | 'anybody'
@@ -39,8 +38,11 @@ const responseMetadata = element({ RequestId: token });
 const versions = { iam: '2010-05-08', sts: '2011-06-15' } as const;
 const common = { Action: text({ max: 128 }), Version: optional(text({ max: 32 })) };
 
-export function action<F extends Fields, R = void>(name: ActionName, declared: Action<F, R>) {
-  const { parameters, resource, result, run } = declared;
+export function action<F extends Fields, R = void>(
+  name: ActionName,
+  parameters: F,
+  { resource, result, run }: Action<F, R>,
+) {
   const service = describeOperation(name).action.startsWith('sts:') ? 'sts' : 'iam';
   const namespace = actionNamespaces[service];
   const root = `${name}Response`;

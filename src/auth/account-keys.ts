@@ -1,0 +1,114 @@
+/**
+ * The access keys of IAM users (spec "Authentication" 2.2). A key costs one read of its account's own record: as long
+ * as that is unchanged, so is everything that was found out about the key, and a change (a key made inactive, a user
+ * deleted) holds for the next request in every process.
+ */
+import { findKey, openAccessKey } from '../domain/iam/access-keys.ts';
+import { userById } from '../domain/iam/users.ts';
+import { iamRevision, recordAccessKeyUse } from '../metadata/iam.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Credential, KeyUse } from '../ports/credentials.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { Sealer } from '../ports/sealer.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+import { userArn } from '../protocol/arns.ts';
+
+export interface AccountContext {
+  readonly metadata: MetadataStore;
+  readonly sealer: Sealer;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly telemetry: Pick<Telemetry, 'log'>;
+}
+
+interface Kept {
+  readonly account: string;
+  readonly revision: string | undefined;
+  readonly credential: Credential;
+}
+
+const keptMax = 4_096;
+/** How often the use of one key is written down. */
+const useEveryMs = 5 * 60 * 1000;
+
+/** Forgets the oldest entries first. */
+function keep<V>(map: Map<string, V>, key: string, value: V): void {
+  map.delete(key);
+  if (map.size >= keptMax) map.delete(map.keys().next().value as string);
+  map.set(key, value);
+}
+
+export class AccountKeys {
+  readonly #ctx: AccountContext;
+  readonly #displayNames: ReadonlyMap<string, string>;
+  readonly #kept = new Map<string, Kept>();
+  readonly #usedAt = new Map<string, number>();
+  readonly #writing = new Set<Promise<void>>();
+
+  /** @param displayNames of accounts, where they are configured */
+  constructor(ctx: AccountContext, displayNames: ReadonlyMap<string, string>) {
+    this.#ctx = ctx;
+    this.#displayNames = displayNames;
+  }
+
+  async find(accessKey: string): Promise<Credential | undefined> {
+    const { metadata } = this.#ctx;
+    const kept = this.#kept.get(accessKey);
+    if (kept !== undefined && (await iamRevision(metadata, kept.account)) === kept.revision)
+      return kept.credential;
+    const found = await this.#load(accessKey);
+    if (found === undefined) this.#kept.delete(accessKey);
+    else keep(this.#kept, accessKey, found);
+    return found?.credential;
+  }
+
+  /** The revision is read first: what is found after it may be newer, and is then found again. */
+  async #load(accessKey: string): Promise<Kept | undefined> {
+    const { metadata } = this.#ctx;
+    const opened = await openAccessKey(this.#ctx, accessKey);
+    if (opened === undefined) return undefined;
+    const { account, secretKey } = opened;
+    const revision = await iamRevision(metadata, account);
+    const key = await findKey({ metadata }, account, accessKey);
+    if (key?.status !== 'Active') return undefined;
+    const user = await userById({ metadata }, account, key.user);
+    if (user === undefined || revision === undefined) return undefined;
+    const { id, name, path, tags } = user;
+    const credential: Credential = {
+      accessKey,
+      secretKey,
+      owner: account,
+      displayName: this.#displayNames.get(account) ?? account,
+      root: false,
+      operator: false,
+      caller: {
+        kind: 'user',
+        account,
+        arn: userArn(account, name, path),
+        userid: id,
+        username: name,
+        tags: new Map(tags),
+      },
+      iam: { id, revision },
+    };
+    return { account, revision, credential };
+  }
+
+  used(accessKey: string, { service, region }: KeyUse): void {
+    const { clock, metadata, telemetry } = this.#ctx;
+    const at = clock.now();
+    const before = this.#usedAt.get(accessKey);
+    if (before !== undefined && at - before < useEveryMs) return;
+    keep(this.#usedAt, accessKey, at);
+    const writing = recordAccessKeyUse(metadata, { accessKey, at, service, region })
+      .catch((cause: unknown) =>
+        telemetry.log('WARN', 'the use of an access key was not recorded', { cause }),
+      )
+      .finally(() => this.#writing.delete(writing));
+    this.#writing.add(writing);
+  }
+
+  /** Resolves when every use that was told is written down. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#writing);
+  }
+}

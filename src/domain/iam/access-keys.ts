@@ -1,0 +1,157 @@
+/**
+ * The access keys of users. A key has a row of its own with its sealed secret, which says of which account it is; whose
+ * it is and whether it may be used stands in the account's records, so one change of them holds for every process.
+ */
+import type { Context } from '../../context.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
+import {
+  findAccessKey,
+  findAccessKeyUse,
+  findIam,
+  type KeyRecord,
+  putAccessKey,
+  recordOf,
+  removeAccessKey,
+} from '../../metadata/iam.ts';
+import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { drawKeyPair, type KeyPair } from './ids.ts';
+import { getUser, keyOf, userById, userIn } from './users.ts';
+
+type SealingCtx = Ctx & Pick<Context, 'sealer'>;
+
+const keysMax = 2;
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const placeOf = (accessKey: string): string => `access key ${accessKey}`;
+
+export interface AccessKey extends KeyRecord {
+  readonly accessKey: string;
+}
+
+const noSuchKey = (accessKey: string): Refusal =>
+  fail('NoSuchEntity', `The Access Key with id ${accessKey} cannot be found.`);
+
+export const createAccessKey = (
+  ctx: SealingCtx,
+  account: string,
+  user: string,
+): Promise<AccessKey & KeyPair> => addAccessKey(ctx, account, { user, pair: drawKeyPair(ctx.random) });
+
+/**
+ * Gives a user a key pair that exists already, for clients that move here.
+ * @throws EntityAlreadyExists when anybody has the access key
+ */
+export async function importAccessKey(
+  ctx: SealingCtx & Pick<Context, 'credentials'>,
+  account: string,
+  { user, pair }: { readonly user: string; readonly pair: KeyPair },
+): Promise<AccessKey> {
+  const { accessKey } = pair;
+  // A configured key has no row, and one that is inactive is found by nobody.
+  const known = (await ctx.credentials.find(accessKey)) ?? (await findAccessKey(ctx.metadata, accessKey));
+  if (known !== undefined) throw fail('EntityAlreadyExists', `The access key ${accessKey} is in use.`);
+  const { secretKey: _, ...key } = await addAccessKey(ctx, account, { user, pair });
+  return key;
+}
+
+async function addAccessKey(
+  ctx: SealingCtx,
+  account: string,
+  { user: name, pair }: { readonly user: string; readonly pair: KeyPair },
+): Promise<AccessKey & KeyPair> {
+  const { accessKey } = pair;
+  const secret = await ctx.sealer.seal(encoder.encode(pair.secretKey), placeOf(accessKey));
+  return changeAccount(ctx, account, async (draft) => {
+    const user = await userIn(draft, name);
+    if (user.keys.length >= keysMax)
+      throw fail('LimitExceeded', `Cannot exceed quota for AccessKeysPerUser: ${keysMax}`);
+    const key: KeyRecord = { user: user.id, status: 'Active', created: ctx.clock.now() };
+    await draft.put('key', accessKey, key);
+    await draft.put('user', keyOf(name), { ...user, keys: [...user.keys, accessKey] });
+    draft.also(putAccessKey({ accessKey, account, secret }));
+    return { ...key, ...pair };
+  });
+}
+
+async function keyIn(draft: AccountDraft, user: string, accessKey: string): Promise<KeyRecord> {
+  const { keys } = await userIn(draft, user);
+  const key = keys.includes(accessKey) ? await draft.find('key', accessKey) : undefined;
+  if (key === undefined) throw noSuchKey(accessKey);
+  return key.value;
+}
+
+interface NamedKey {
+  readonly user: string;
+  readonly accessKey: string;
+}
+
+export const updateAccessKey = (
+  ctx: Ctx,
+  account: string,
+  { user, accessKey, status }: NamedKey & Pick<KeyRecord, 'status'>,
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    await draft.put('key', accessKey, { ...(await keyIn(draft, user, accessKey)), status });
+  });
+
+export const deleteAccessKey = (
+  ctx: Ctx,
+  account: string,
+  { user: name, accessKey }: NamedKey,
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    await keyIn(draft, name, accessKey);
+    const user = await userIn(draft, name);
+    await draft.put('user', keyOf(name), { ...user, keys: user.keys.filter((each) => each !== accessKey) });
+    await draft.remove('key', accessKey);
+    draft.also(...removeAccessKey(accessKey));
+  });
+
+export async function listAccessKeys(
+  ctx: Pick<Ctx, 'metadata'>,
+  account: string,
+  user: string,
+): Promise<readonly AccessKey[]> {
+  const { keys } = await getUser(ctx, account, user);
+  const found = await Promise.all(keys.map((accessKey) => findKey(ctx, account, accessKey)));
+  return found.filter((key) => key !== undefined);
+}
+
+/** A key by its account's records. */
+export async function findKey(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+  accessKey: string,
+): Promise<AccessKey | undefined> {
+  const stored = await findIam(metadata, account, { kind: 'key', name: accessKey });
+  return stored === undefined ? undefined : { accessKey, ...recordOf<'key'>(stored).value };
+}
+
+/** The account that a key belongs to and its secret; whether it may be used, the account's records say. */
+export async function openAccessKey(
+  { metadata, sealer }: Pick<Context, 'metadata' | 'sealer'>,
+  accessKey: string,
+): Promise<{ readonly account: string; readonly secretKey: string } | undefined> {
+  const row = await findAccessKey(metadata, accessKey);
+  if (row === undefined) return undefined;
+  const secret = await sealer.open(row.secret, placeOf(accessKey));
+  if (secret === undefined) throw new Error(`the secret of access key ${accessKey} does not open`);
+  return { account: row.account, secretKey: decoder.decode(secret) };
+}
+
+export interface LastUse {
+  readonly userName: string;
+  readonly use: { readonly at: number; readonly service: string; readonly region: string } | undefined;
+}
+
+/** @throws NoSuchEntity, also for a key of another account */
+export async function lastUseOf(
+  ctx: Pick<Ctx, 'metadata'>,
+  account: string,
+  accessKey: string,
+): Promise<LastUse> {
+  const key = await findKey(ctx, account, accessKey);
+  const user = key === undefined ? undefined : await userById(ctx, account, key.user);
+  if (user === undefined) throw noSuchKey(accessKey);
+  return { userName: user.name, use: await findAccessKeyUse(ctx.metadata, accessKey) };
+}

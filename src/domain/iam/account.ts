@@ -1,0 +1,123 @@
+/**
+ * Changes of an account's IAM records. Every change also writes the account's own record, which counts what is limited:
+ * of two changes at the same time the later one is decided again, so whatever a change saw still holds when it applies.
+ */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import {
+  type AccountRecord,
+  commitIam,
+  findIam,
+  type IamKind,
+  type IamRange,
+  type IamRecord,
+  type IamRecords,
+  recordOf,
+  type StoredIam,
+  scanIam,
+} from '../../metadata/iam.ts';
+import type { iam } from '../../metadata/iam-tables.ts';
+import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
+
+const empty: AccountRecord = { users: 0, groups: 0, roles: 0, policies: 0, devices: 0 };
+const limits: AccountRecord = { users: 5_000, groups: 300, roles: 1_000, policies: 1_500, devices: 5_000 };
+
+/** How often a change is tried against others, and the longest pause between two tries. */
+const attemptsMax = 16;
+const pauseMsMax = 50;
+
+/** An account's records as a change sees them, and what it writes. */
+export class AccountDraft {
+  readonly account: string;
+  readonly #metadata: Metadata;
+  readonly #seen = new Map<string, StoredIam | undefined>();
+  readonly #changes = new Map<string, Change<typeof iam>>();
+  readonly #then: SideChange[] = [];
+  #counts: AccountRecord = empty;
+
+  constructor(metadata: Metadata, account: string) {
+    this.#metadata = metadata;
+    this.account = account;
+  }
+
+  /** As it was before the change. */
+  async find<K extends IamKind>(kind: K, name: string): Promise<IamRecord<K> | undefined> {
+    const stored = await this.#see(kind, name);
+    return stored === undefined ? undefined : recordOf(stored);
+  }
+
+  async #see(kind: IamKind, name: string): Promise<StoredIam | undefined> {
+    const key = `${kind} ${name}`;
+    if (!this.#seen.has(key))
+      this.#seen.set(key, await findIam(this.#metadata, this.account, { kind, name }));
+    return this.#seen.get(key);
+  }
+
+  async isAny(range: IamRange): Promise<boolean> {
+    return (await scanIam(this.#metadata, this.account, { ...range, count: 1 })).length > 0;
+  }
+
+  async put<K extends IamKind>(kind: K, name: string, value: IamRecords[K], text?: string): Promise<void> {
+    const stored = await this.#see(kind, name);
+    const row = { account: this.account, kind, name, value, ...(text === undefined ? {} : { text }) };
+    this.#changes.set(`${kind} ${name}`, { put: row, expect: stored?.revision ?? 'absent' });
+  }
+
+  async remove(kind: IamKind, name: string): Promise<void> {
+    const stored = await this.#see(kind, name);
+    if (stored === undefined) return;
+    this.#changes.set(`${kind} ${name}`, { remove: { kind, name }, expect: stored.revision });
+  }
+
+  /** A change of another table that applies with this one. */
+  also(...changes: readonly SideChange[]): void {
+    this.#then.push(...changes);
+  }
+
+  /** @throws LimitExceeded */
+  count(what: keyof AccountRecord, by: 1 | -1): void {
+    const counted = this.#counts[what] + by;
+    if (by > 0 && counted > limits[what])
+      throw fail('LimitExceeded', `Cannot exceed quota for ${what} of the account: ${limits[what]}`);
+    this.#counts = { ...this.#counts, [what]: counted };
+  }
+
+  async open(): Promise<void> {
+    this.#counts = (await this.find('account', ''))?.value ?? empty;
+  }
+
+  /** False when another change came first. */
+  async commit(): Promise<boolean> {
+    if (this.#changes.size === 0) return true;
+    await this.put('account', '', this.#counts);
+    const outcome = await commitIam(this.#metadata, this.account, {
+      changes: [...this.#changes.values()],
+      then: this.#then,
+    });
+    return outcome.applied;
+  }
+}
+
+/** @param decide says what changes by writing the draft; asked again when another change came first */
+export async function changeAccount<T>(
+  ctx: Ctx,
+  account: string,
+  decide: (draft: AccountDraft) => Promise<T>,
+): Promise<T> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (attempt > 0) await ctx.clock.sleep(1 + ((ctx.random.bytes(1)[0] ?? 0) % pauseMsMax));
+    const draft = new AccountDraft(ctx.metadata, account);
+    await draft.open();
+    const decided = await decide(draft);
+    if (await draft.commit()) return decided;
+  }
+  throw fail('OperationAborted');
+}
+
+export async function countsOf({ metadata }: Pick<Ctx, 'metadata'>, account: string): Promise<AccountRecord> {
+  const stored = await findIam(metadata, account, { kind: 'account', name: '' });
+  return stored === undefined ? empty : recordOf<'account'>(stored).value;
+}

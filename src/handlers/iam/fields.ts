@@ -1,0 +1,68 @@
+/** Parameters that many actions share, with the bounds of the public API. */
+
+import { callerOf } from '../../auth/principal.ts';
+import { fail } from '../../errors/refusal.ts';
+import { integer, list, optional, structure, text } from '../../protocol/parameters.ts';
+import { readToken, writeToken } from '../continuation-token.ts';
+import type { ActionCall } from './action.ts';
+
+const name = (max: number) =>
+  text({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });
+export const userName = name(64);
+export const groupName = name(128);
+export const roleName = name(64);
+export const policyName = name(128);
+
+export const path = text({
+  max: 512,
+  pattern: /^\/(?:[\x21-\x7e]*\/)?$/,
+  must: '"/" or printable ASCII that begins and ends with "/"',
+});
+export const pathPrefix = text({
+  max: 512,
+  pattern: /^\/[\x21-\x7e]*$/,
+  must: 'printable ASCII that begins with "/"',
+});
+
+export const accessKeyId = text({ min: 3, max: 128, pattern: /^[\w.=+@-]+$/, must: 'an access key id' });
+
+const tagKey = text({
+  max: 128,
+  pattern: /^[\p{L}\p{Z}\p{N}_.:/=+\-@]+$/u,
+  must: 'letters, digits, blanks and any of _.:/=+-@',
+});
+const tagValue = text({
+  min: 0,
+  max: 256,
+  pattern: /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u,
+  must: 'letters, digits, blanks and any of _.:/=+-@',
+});
+export const tags = list(structure({ Key: tagKey, Value: tagValue }), { max: 50 });
+export const tagKeys = list(tagKey, { max: 50 });
+
+export const page = {
+  Marker: optional(text({ max: 1_024 })),
+  MaxItems: optional(integer({ min: 1, max: 1_000 })),
+};
+const pageItems = 100;
+
+/** Where a page begins and how long it is. */
+export const pageFrom = (given: {
+  readonly Marker: string | undefined;
+  readonly MaxItems: number | undefined;
+}) => ({
+  after: readToken(given.Marker)?.after,
+  max: given.MaxItems ?? pageItems,
+});
+
+/** What a reply says of the page that it is. */
+export const pageEnd = (next: string | undefined) =>
+  next === undefined ? { IsTruncated: false } : { IsTruncated: true, Marker: writeToken({ after: next }) };
+
+/** The user that an action is about: the named one, or the caller. @throws ValidationError for a caller that is no user */
+export function userOrCaller({ identity }: ActionCall, given: string | undefined): string {
+  const found = given ?? callerOf(identity).username;
+  if (found === undefined)
+    throw fail('ValidationError', 'Must specify userName when calling with non-User credentials.');
+  return found;
+}

@@ -1,0 +1,185 @@
+/**
+ * IAM's records of an account: one partition, read and committed as one. Names are kept in lower case, because IAM
+ * tells names apart without regard to case; whatever lies under an entity is kept by its unique id, so that a rename
+ * moves one row.
+ */
+import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
+import { type AccessKeyRow, accessKeys, accessKeyUses, type IamRow, iam } from './iam-tables.ts';
+import { prefixRange } from './prefix.ts';
+
+export type IamTag = readonly [name: string, value: string];
+
+/** How many there are of what is limited. */
+export interface AccountRecord {
+  readonly users: number;
+  readonly groups: number;
+  readonly roles: number;
+  readonly policies: number;
+  readonly devices: number;
+}
+
+interface Entity {
+  /** `AIDA…`, `AGPA…`, `AROA…`, `ANPA…`: never used again. */
+  readonly id: string;
+  /** As it was given. */
+  readonly name: string;
+  readonly path: string;
+  readonly created: number;
+}
+/** What policies can be put on. */
+export interface Holder extends Entity {
+  /** Ids of managed policies: `ANPA…`, or the ARN of one that every account has. */
+  readonly attached: readonly string[];
+  /** Characters of its inline policies that are not blank. */
+  readonly inlineSize: number;
+}
+export interface UserRecord extends Holder {
+  readonly tags: readonly IamTag[];
+  readonly groups: readonly string[];
+  readonly keys: readonly string[];
+  /** Names of its MFA devices. */
+  readonly devices: readonly string[];
+  readonly boundary?: string;
+}
+export type GroupRecord = Holder;
+export interface RoleRecord extends Holder {
+  readonly tags: readonly IamTag[];
+  readonly description: string;
+  readonly sessionSecondsMax: number;
+  readonly boundary?: string;
+}
+export interface PolicyRecord extends Entity {
+  readonly description: string;
+  readonly updated: number;
+  readonly tags: readonly IamTag[];
+  /** Numbers of `v1`, `v2`, …; none is used again. */
+  readonly versions: readonly { readonly number: number; readonly created: number }[];
+  readonly defaultVersion: number;
+  readonly latestVersion: number;
+  readonly attachments: number;
+  readonly boundaries: number;
+}
+export interface KeyRecord {
+  /** The id of its user. */
+  readonly user: string;
+  readonly status: 'Active' | 'Inactive';
+  readonly created: number;
+}
+export interface DeviceRecord {
+  readonly name: string;
+  readonly path: string;
+  /** Base64 of the seed, sealed under the master key. */
+  readonly seed: string;
+  readonly created: number;
+  /** The id of its user, '' for the account's root. */
+  readonly user?: string;
+  readonly enabled?: number;
+}
+
+/** What a record of each kind holds, under which name. */
+export interface IamRecords {
+  /** '' */
+  readonly account: AccountRecord;
+  readonly user: UserRecord;
+  readonly group: GroupRecord;
+  readonly role: RoleRecord;
+  readonly policy: PolicyRecord;
+  /** A unique id. */
+  readonly id: { readonly kind: EntityKind; readonly name: string };
+  /** An access key. */
+  readonly key: KeyRecord;
+  /** `<id of a group>/<id of a user>` */
+  readonly member: Record<never, never>;
+  /** `<managed policy>|<id of its holder>` */
+  readonly attachment: { readonly as: 'policy' | 'boundary' };
+  /** `<id of a user, group or role>/<name>`: an inline policy. `<id of a policy>/<number>`: a version. `<id of a role>`: its trust. */
+  readonly document: { readonly name: string };
+  readonly device: DeviceRecord;
+}
+export type IamKind = keyof IamRecords;
+export type EntityKind = 'user' | 'group' | 'role' | 'policy';
+export interface IamRecord<K extends IamKind> {
+  readonly name: string;
+  readonly value: IamRecords[K];
+  readonly text: string | undefined;
+}
+
+type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
+export type StoredIam = Stored<IamRow>;
+
+export const iamAt = (account: string): At<typeof iam> => ({ table: iam, in: { account } });
+
+/** The cast: a kind's rows are only ever written from values of that kind. */
+export const recordOf = <K extends IamKind>({ row }: StoredIam): IamRecord<K> => ({
+  name: row.name,
+  value: row.value as IamRecords[K],
+  text: row.text,
+});
+
+export const findIam = (
+  metadata: Pick<Metadata, 'get'>,
+  account: string,
+  key: { readonly kind: IamKind; readonly name: string },
+): Promise<StoredIam | undefined> => metadata.get(iamAt(account), key);
+
+/** The state of an account's records: it is another one after every change. */
+export const iamRevision = async (
+  metadata: Pick<Metadata, 'get'>,
+  account: string,
+): Promise<string | undefined> => (await findIam(metadata, account, { kind: 'account', name: '' }))?.revision;
+
+export interface IamRange {
+  readonly kind: IamKind;
+  readonly prefix?: string;
+  /** The last name of the page before. */
+  readonly after?: string | undefined;
+}
+
+/** The records of a kind by name, as many as `count`. */
+export async function scanIam(
+  metadata: Pick<Metadata, 'scan'>,
+  account: string,
+  { kind, prefix = '', after, count }: IamRange & { readonly count: number },
+): Promise<readonly StoredIam[]> {
+  const within = { from: { kind }, ...prefixRange('name', prefix, { kind }) };
+  const cursor = metadata.scan(iamAt(account), within);
+  if (after !== undefined && after >= prefix) cursor.seek({ kind, name: after }, { past: true });
+  const found = await cursor.next(count);
+  return found.filter(({ row }) => row.kind === kind);
+}
+
+export const commitIam = (
+  metadata: Pick<Metadata, 'commit'>,
+  account: string,
+  {
+    changes,
+    then,
+  }: { readonly changes: readonly Change<typeof iam>[]; readonly then: readonly SideChange[] },
+): Promise<Outcome<typeof iam>> => metadata.commit(iamAt(account), changes, { then });
+
+const keyAt = (accessKey: string): At<typeof accessKeys> => ({ table: accessKeys, in: { accessKey } });
+const useAt = (accessKey: string): At<typeof accessKeyUses> => ({ table: accessKeyUses, in: { accessKey } });
+
+export const findAccessKey = async (
+  metadata: Pick<Metadata, 'get'>,
+  accessKey: string,
+): Promise<AccessKeyRow | undefined> => (await metadata.get(keyAt(accessKey), {}))?.row;
+
+export const putAccessKey = (row: AccessKeyRow): SideChange => ({ at: keyAt(row.accessKey), put: row });
+export const removeAccessKey = (accessKey: string): readonly SideChange[] => [
+  { at: keyAt(accessKey), remove: {} },
+  { at: useAt(accessKey), remove: {} },
+];
+
+export const findAccessKeyUse = async (metadata: Pick<Metadata, 'get'>, accessKey: string) =>
+  (await metadata.get(useAt(accessKey), {}))?.row;
+
+/** A use is forgotten after as long as the public API keeps one; that also ends what outlived its key. */
+const useKeptMs = 400 * 24 * 60 * 60 * 1000;
+
+export async function recordAccessKeyUse(
+  metadata: Pick<MetadataStore, 'apply'>,
+  use: { readonly accessKey: string; readonly at: number; readonly service: string; readonly region: string },
+): Promise<void> {
+  await metadata.apply([{ at: useAt(use.accessKey), put: use, expiresAt: use.at + useKeptMs }]);
+}

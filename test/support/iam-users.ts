@@ -1,0 +1,74 @@
+/** Users of an account in a test, made by its root, and the keys that they sign with. */
+import type { Credential } from '../../src/ports/credentials.ts';
+import { type Act, openActions, type Parameters } from './actions.ts';
+import type { GatewayWorld } from './gateway.ts';
+import type { Answer } from './gateway-client.ts';
+
+export const allow = (...actions: readonly string[]): string =>
+  JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Action: actions, Resource: '*' }],
+  });
+
+/** Fails the test with what was answered. */
+export async function must(answer: Promise<Answer>): Promise<Answer> {
+  const found = await answer;
+  if (found.status !== 200) throw new Error(`${found.status} ${found.text}`);
+  return found;
+}
+
+export interface TestUser {
+  readonly name: string;
+  readonly credential: Credential;
+  /** IAM and STS as this user. */
+  readonly act: Act;
+}
+
+export const credentialOf = (answer: Answer, owner: string): Credential => ({
+  accessKey: answer.one('AccessKeyId') ?? '',
+  secretKey: answer.one('SecretAccessKey') ?? '',
+  owner,
+  displayName: '',
+  root: false,
+  operator: false,
+});
+
+/** A user with a key, which may do what `policy` says. */
+export async function openUser(
+  world: GatewayWorld,
+  name: string,
+  { root, policy }: { readonly root?: Credential; readonly policy?: string } = {},
+): Promise<TestUser> {
+  const iam = openActions(world, root === undefined ? {} : { credential: root });
+  await must(iam('CreateUser', { UserName: name }));
+  if (policy !== undefined) await must(putPolicy(iam, name, policy));
+  const made = await must(iam('CreateAccessKey', { UserName: name }));
+  const credential = credentialOf(made, root?.owner ?? 'alice-account');
+  return { name, credential, act: openActions(world, { credential }) };
+}
+
+export const putPolicy = (iam: Act, UserName: string, PolicyDocument: string): Promise<Answer> =>
+  iam('PutUserPolicy', { UserName, PolicyName: 'test', PolicyDocument });
+
+/** All members of a list that comes in pages of `MaxItems`. */
+export async function everyPage(
+  iam: Act,
+  action: string,
+  {
+    element,
+    parameters = {},
+    size,
+  }: { readonly element: string; readonly parameters?: Parameters; readonly size: number },
+): Promise<string[]> {
+  const found: string[] = [];
+  for (let marker: string | undefined; ; ) {
+    const more: Parameters = marker === undefined ? {} : { Marker: marker };
+    const page = await must(iam(action, { ...parameters, MaxItems: String(size), ...more }));
+    const items = page.all(element);
+    if (items.length > size) throw new Error(`${items.length} on a page of ${size}`);
+    found.push(...items);
+    marker = page.one('Marker');
+    if ((marker !== undefined) !== (page.one('IsTruncated') === 'true')) throw new Error(page.text);
+    if (marker === undefined) return found;
+  }
+}
