@@ -9,7 +9,7 @@ import { findBucket, replaceBucket } from '../metadata/buckets.ts';
 import { documentId, documentRemovals, readText, writeDocument } from '../metadata/documents.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import { assertOpen } from './buckets.ts';
+import { assertOpen, openBucket } from './buckets.ts';
 import { drawId } from './version-ids.ts';
 
 /** A kind of configuration: its name in the bucket's row, and how its text is read. */
@@ -96,11 +96,16 @@ export interface DocumentChange {
   readonly text: string | undefined;
   /** What else changes in the row, or why the change is refused: asked again with each attempt. */
   readonly amend?: (row: BucketRow) => BucketRow;
+  /** The document that this one was made from: where another one stands by now, nothing changes. */
+  readonly made?: { readonly from: string | undefined };
 }
 
-/** Sets or removes a configuration. From its return on every request obeys it. */
-export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<void> {
-  const { bucket, family: kind, text, amend = (row) => row } = change;
+/**
+ * Sets or removes a configuration. From its return on every request obeys it.
+ * @returns false where it was made from a document that stands no more
+ */
+export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<boolean> {
+  const { bucket, family: kind, text, made, amend = (row) => row } = change;
   const id = text === undefined ? undefined : documentId(drawId(ctx.random), text);
   if (id !== undefined && text !== undefined) await writeDocument(ctx.metadata, id, text);
   try {
@@ -111,17 +116,43 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
       const open = await assertOpen(ctx, found);
       if (open !== found.row) continue;
       const { [kind.name]: former, ...others } = open.documents;
-      if (former === undefined && id === undefined) return;
+      if (made !== undefined && made.from !== former) {
+        await dropUnnamed(ctx, bucket.name, id);
+        return false;
+      }
+      if (former === undefined && id === undefined) return true;
       const next = amend({ ...open, documents: id === undefined ? others : { ...others, [kind.name]: id } });
       const then = former === undefined ? [] : documentRemovals(former);
       const outcome = await replaceBucket(ctx.metadata, found, next, then);
-      if (outcome.applied) return;
+      if (outcome.applied) return true;
     }
     throw fail('OperationAborted');
   } catch (cause) {
     await dropUnnamed(ctx, bucket.name, id);
     throw cause;
   }
+}
+
+export interface Revision<T> {
+  readonly family: Family<T>;
+  /** The new value, undefined to remove it; asked again when another writer came first. Refusals are thrown. */
+  revise(value: T | undefined): T | undefined;
+}
+
+/** Changes a configuration by what it says now, so that no writer's change is lost. */
+export async function reviseDocument<T>(
+  ctx: Ctx,
+  bucket: Pick<BucketRow, 'id' | 'name'>,
+  { family: kind, revise }: Revision<T>,
+): Promise<void> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const row = await openBucket(ctx, bucket.name);
+    const value = revise(await readDocument(ctx, row, kind));
+    const text = value === undefined ? undefined : JSON.stringify(value);
+    const made = { from: row.documents[kind.name] };
+    if (await changeDocument(ctx, { bucket, family: kind, text, made })) return;
+  }
+  throw fail('OperationAborted');
 }
 
 /** A document that no row came to name is removed, unless the outcome of the commit is not known. */

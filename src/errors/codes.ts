@@ -29,6 +29,7 @@ export const errorCodes = [
   'InvalidPartOrder',
   'InvalidRange',
   'InvalidRequest',
+  'InvalidS3DestinationBucket',
   'InvalidStorageClass',
   'InvalidTag',
   'InvalidTargetBucketForLogging',
@@ -51,6 +52,7 @@ export const errorCodes = [
   'NoSuchBucket',
   'NoSuchCORSConfiguration',
   'NoSuchEntity',
+  'NoSuchConfiguration',
   'NoSuchKey',
   'NoSuchLifecycleConfiguration',
   'NoSuchPublicAccessBlockConfiguration',
@@ -71,6 +73,7 @@ export const errorCodes = [
   'ServiceUnavailable',
   'SignatureDoesNotMatch',
   'SlowDown',
+  'TooManyConfigurations',
   'ValidationError',
   'XAmzContentSHA256Mismatch',
 ] as const;

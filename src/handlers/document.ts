@@ -43,7 +43,7 @@ export interface DocumentHandlers {
 
 export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
   const { family, root, schema, unset, amend } = rules;
-  const change = (ctx: Context, { bucket }: BucketCall, value: T | undefined): Promise<void> =>
+  const change = (ctx: Context, { bucket }: BucketCall, value: T | undefined): Promise<boolean> =>
     changeDocument(ctx, {
       bucket,
       family,

@@ -4,6 +4,12 @@ import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts
 import { DeleteObjects } from './bucket/delete-objects.ts';
 import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
 import {
+  DeleteBucketInventoryConfiguration,
+  GetBucketInventoryConfiguration,
+  ListBucketInventoryConfigurations,
+  PutBucketInventoryConfiguration,
+} from './bucket/inventory.ts';
+import {
   DeleteBucketLifecycleConfiguration,
   GetBucketLifecycleConfiguration,
   PutBucketLifecycleConfiguration,
@@ -68,6 +74,10 @@ export const handlers: Handlers = {
   DeleteBucketReplication,
   GetBucketNotificationConfiguration,
   PutBucketNotificationConfiguration,
+  GetBucketInventoryConfiguration,
+  PutBucketInventoryConfiguration,
+  DeleteBucketInventoryConfiguration,
+  ListBucketInventoryConfigurations,
   GetBucketLogging,
   PutBucketLogging,
   GetBucketWebsite,

@@ -65,6 +65,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   InvalidPartOrder: { status: 400, message: 'The list of parts was not in ascending order.' },
   InvalidRange: { status: 416, message: 'The requested range is not satisfiable.' },
   InvalidRequest: { status: 400, message: 'Invalid Request' },
+  InvalidS3DestinationBucket: {
+    status: 400,
+    message: 'The destination bucket of the configuration is not valid.',
+  },
   InvalidStorageClass: { status: 400, message: 'The storage class you specified is not valid.' },
   InvalidTag: { status: 400, message: 'The tag provided was not a valid tag.' },
   InvalidTargetBucketForLogging: {
@@ -97,6 +101,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },
   NoSuchEntity: { status: 404, message: 'The entity cannot be found.' },
+  NoSuchConfiguration: { status: 404, message: 'The specified configuration does not exist.' },
   NoSuchKey: { status: 404, message: 'The specified key does not exist.' },
   NoSuchLifecycleConfiguration: { status: 404, message: 'The lifecycle configuration does not exist.' },
   NoSuchPublicAccessBlockConfiguration: {
@@ -158,6 +163,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
       'The request signature we calculated does not match the signature you provided. Check your key and signing method.',
   },
   SlowDown: { status: 503, message: 'Please reduce your request rate.', retryAfter: 1 },
+  TooManyConfigurations: {
+    status: 400,
+    message:
+      'You are attempting to create a new configuration but have already reached the 1,000-configuration limit.',
+  },
   ValidationError: { status: 400, message: 'The input fails to satisfy the constraints of the service.' },
   XAmzContentSHA256Mismatch: {
     status: 400,

@@ -85,6 +85,21 @@ export const operations = {
   DeleteBucketReplication: { on: 'DELETE bucket ?replication', action: 's3:PutReplicationConfiguration' },
   GetBucketNotificationConfiguration: { on: 'GET bucket ?notification', action: 's3:GetBucketNotification' },
   PutBucketNotificationConfiguration: { on: 'PUT bucket ?notification', action: 's3:PutBucketNotification' },
+  GetBucketInventoryConfiguration: {
+    on: 'GET bucket ?inventory ?id',
+    action: 's3:GetInventoryConfiguration',
+  },
+  PutBucketInventoryConfiguration: {
+    on: 'PUT bucket ?inventory',
+    action: 's3:PutInventoryConfiguration',
+    with: ['id'],
+  },
+  DeleteBucketInventoryConfiguration: {
+    on: 'DELETE bucket ?inventory',
+    action: 's3:PutInventoryConfiguration',
+    with: ['id'],
+  },
+  ListBucketInventoryConfigurations: { on: 'GET bucket ?inventory', action: 's3:GetInventoryConfiguration' },
   GetBucketLogging: { on: 'GET bucket ?logging' },
   PutBucketLogging: { on: 'PUT bucket ?logging' },
   GetBucketWebsite: { on: 'GET bucket ?website' },
