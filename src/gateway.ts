@@ -12,6 +12,7 @@ import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
 import { fail } from './errors/refusal.ts';
+import { asksInBody } from './gateway/asked.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { permit } from './gateway/permit.ts';
@@ -179,9 +180,11 @@ async function run(
     payload,
     signal,
   };
-  const target = await permit(ctx, facts, { row, bucket });
+  const read = () => readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
   // The body of an action query has been read: it is a part of what is asked.
-  const body = isAction ? noBody : await readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
+  const early = isAction ? noBody : asksInBody(operation) ? await read() : undefined;
+  const target = await permit(ctx, facts, { row, bucket, body: early });
+  const body = early ?? (await read());
   return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) });
 }
 

@@ -7,6 +7,7 @@ import { usageChanges } from '../metadata/usage.ts';
 import type { Op, SideChange, Stored } from '../ports/metadata-store.ts';
 import { refreshBucket } from './buckets.ts';
 import { queueManifest } from './garbage.ts';
+import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
 import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
@@ -37,6 +38,8 @@ export interface KeyChange {
   /** Side changes beside those that the plan asks for. */
   readonly then?: readonly SideChange[];
   readonly record?: Recorder;
+  /** What Object Lock holds in GOVERNANCE mode may go: the caller asked for it, and may. */
+  readonly bypass?: boolean;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
   /** Asked about the row that stands where a commit was refused: `true` ends the change there. */
@@ -67,6 +70,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     const state = await readState(ctx, bucket, change.key);
     const plan = await change.decide(state);
     if (plan === undefined) return { done: 'nothing' };
+    if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
     const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, {
       ...(change.op === undefined ? {} : { op: change.op }),
       then: await sideChanges(ctx, bucket, change, plan),
@@ -80,6 +84,15 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     }
   }
   throw fail('SlowDown', 'Too many concurrent requests change this key.');
+}
+
+/**
+ * Nothing that Object Lock holds goes, whoever removes it. A plan states the revision of each row that goes, so a
+ * retention or hold that is placed meanwhile refuses its commit, and it is asked again.
+ */
+async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyChange): Promise<void> {
+  const now = await lockTime(ctx);
+  for (const row of gone) assertRemovable(row, { now, bypass });
 }
 
 async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyState> {

@@ -13,6 +13,8 @@ export interface Deletion {
   /** One version for good; absent: the object, or a delete marker on top of it. */
   readonly versionId?: string;
   readonly conditions: Conditions;
+  /** Governance retention is bypassed: the caller asked for it, and may. */
+  readonly bypass?: boolean;
   readonly owner: string;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
@@ -24,7 +26,7 @@ export interface Deleted {
 }
 
 export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Deleted> {
-  const { bucket, key, record, requestId, versionId } = deletion;
+  const { bucket, key, record, requestId, versionId, bypass = false } = deletion;
   if (versionId !== undefined && !isVersionId(versionId)) {
     throw fail('InvalidArgument', {
       message: 'Invalid version id specified',
@@ -36,6 +38,7 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
     key,
     requestId,
     id: `${requestId}-${drawVersion(ctx)}`,
+    bypass,
     ...(record === undefined ? {} : { record }),
     decide: (state) =>
       versionId === undefined ? decideDelete(ctx, deletion, state) : decideVersion(ctx, deletion, state),

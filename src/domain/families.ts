@@ -142,3 +142,17 @@ export const bucketWebsite = family<Website>('website');
 
 /** Set where some event is told to somebody. */
 export const bucketNotification = family<Notification>('notification');
+
+export interface ObjectLockConfiguration {
+  readonly ObjectLockEnabled: 'Enabled';
+  /** What versions are held with whose writers say nothing. */
+  readonly Rule?: {
+    readonly DefaultRetention: {
+      readonly Mode: 'GOVERNANCE' | 'COMPLIANCE';
+      readonly Days?: number;
+      readonly Years?: number;
+    };
+  };
+}
+/** Set by the first PutObjectLockConfiguration; a bucket may have Object Lock without it, and never loses it. */
+export const objectLock = family<ObjectLockConfiguration>('object-lock');

@@ -13,6 +13,7 @@ import type {
 import type { Op, SideChange } from '../ports/metadata-store.ts';
 import { changeKey, type Recorder } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
+import { lockAtWrite } from './object-lock.ts';
 import { placeWrite } from './placement.ts';
 import { type Content, queueUnowned, storeBytes } from './store-bytes.ts';
 import { drawVersion } from './version-ids.ts';
@@ -99,7 +100,6 @@ export async function commitObject(
     headers,
     owner,
     ...(acl === undefined ? {} : { acl }),
-    ...(lock === undefined ? {} : { lock }),
     requestId,
   };
   const outcome = await changeKey(ctx, {
@@ -112,10 +112,12 @@ export async function commitObject(
     ...(record === undefined ? {} : { record }),
     decide: ({ bucket: now, head, oldNull }) => {
       checkWrite(conditions, head?.row.marker ? undefined : head?.row);
-      return planNewVersion(now, head, oldNull, {
-        fresh,
-        version: version ?? drawVersion(ctx, head?.row.version),
-      });
+      const plan = (held?: Lock) =>
+        planNewVersion(now, head, oldNull, {
+          fresh: held === undefined ? fresh : { ...fresh, lock: held },
+          version: version ?? drawVersion(ctx, head?.row.version),
+        });
+      return now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan();
     },
     // Another version won, not a change to the one that we meant to replace.
     lost: (winner, { bucket: now, head }) =>

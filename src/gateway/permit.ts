@@ -4,13 +4,15 @@ import type { Context } from '../context.ts';
 import { lookUpVersion } from '../domain/read-object.ts';
 import { fail } from '../errors/refusal.ts';
 import { type Call, header } from '../handlers/call.ts';
-import { tagsOf } from '../handlers/object/tagging-header.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { describeOperation } from '../protocol/operations.ts';
+import { askedBy } from './asked.ts';
 
 interface Permitted {
   readonly row: ReturnType<typeof describeOperation>;
   readonly bucket: BucketRow | undefined;
+  /** Where it was read to be judged by. */
+  readonly body: Uint8Array | undefined;
 }
 
 /**
@@ -20,7 +22,7 @@ interface Permitted {
 export async function permit(
   ctx: Context,
   call: Omit<Call, 'body'>,
-  { row, bucket }: Permitted,
+  { row, bucket, body }: Permitted,
 ): Promise<ObjectRow | undefined> {
   const { identity, bucketName, key, query } = call;
   // ListBuckets of an anonymous principal is an empty list, not a refusal (spec "Authentication" 5).
@@ -34,11 +36,11 @@ export async function permit(
     row.about === 'version' && bucket !== undefined
       ? await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
       : undefined;
-  const about = { bucket, bucketName, key, target, requestTags: requestTagsOf(call, row) };
+  const { caller, requestTags } = askedBy(call, row, body);
+  const about = { bucket, bucketName, key, target, requestTags };
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
-  await authorize(ctx, call, { ...about, action });
-  for (const [name, along] of Object.entries(row.also ?? {}))
-    if (header(call, name) !== undefined) await authorize(ctx, call, { ...about, action: along });
+  await authorize(ctx, caller, { ...about, action });
+  for (const along of alongOf(call, row)) await authorize(ctx, caller, { ...about, action: along });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
     await mayKnow(ctx, call, about);
   return target;
@@ -53,5 +55,12 @@ async function mayKnow(
   if (!(await isAllowed(ctx, call, lists))) throw fail('AccessDenied');
 }
 
-const requestTagsOf = (call: Omit<Call, 'body'>, { also }: Permitted['row']) =>
-  also !== undefined && 'tagging' in also ? tagsOf(header(call, 'tagging')) : undefined;
+/** The actions that the request's headers ask for beside its own. */
+function alongOf(call: Pick<Call, 'own'>, { also = {} }: Permitted['row']): readonly string[] {
+  return Object.entries(also).flatMap(([mark, actions]) => {
+    const [name = '', wanted] = mark.split('=');
+    const value = header(call, name);
+    const isAsked = wanted === undefined ? value !== undefined : value?.toLowerCase() === wanted;
+    return isAsked ? actions : [];
+  });
+}

@@ -21,6 +21,7 @@ import {
   GetBucketNotificationConfiguration,
   PutBucketNotificationConfiguration,
 } from './bucket/notification.ts';
+import { GetObjectLockConfiguration, PutObjectLockConfiguration } from './bucket/object-lock.ts';
 import {
   DeleteBucketOwnershipControls,
   GetBucketOwnershipControls,
@@ -49,7 +50,10 @@ import { CopyObject } from './object/copy-object.ts';
 import { DeleteObject } from './object/delete-object.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
 import { GetObjectAttributes } from './object/get-object-attributes.ts';
+import { GetObjectLegalHold, PutObjectLegalHold } from './object/legal-hold.ts';
 import { PutObject } from './object/put-object.ts';
+import { GetObjectRetention, PutObjectRetention } from './object/retention.ts';
+import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging } from './object/tagging.ts';
 import { ListBuckets } from './service/list-buckets.ts';
 
 export const handlers: Handlers = {
@@ -94,6 +98,8 @@ export const handlers: Handlers = {
   DeletePublicAccessBlock,
   GetBucketRequestPayment,
   PutBucketRequestPayment,
+  GetObjectLockConfiguration,
+  PutObjectLockConfiguration,
   ListObjects,
   ListObjectsV2,
   ListObjectVersions,
@@ -105,6 +111,13 @@ export const handlers: Handlers = {
   HeadObject,
   DeleteObject,
   GetObjectAttributes,
+  GetObjectTagging,
+  PutObjectTagging,
+  DeleteObjectTagging,
+  GetObjectRetention,
+  PutObjectRetention,
+  GetObjectLegalHold,
+  PutObjectLegalHold,
   CreateMultipartUpload,
   UploadPart,
   UploadPartCopy,

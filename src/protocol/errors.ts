@@ -108,6 +108,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 404,
     message: 'The public access block configuration was not found.',
   },
+  NoSuchObjectLockConfiguration: {
+    status: 404,
+    message: 'The specified object does not have an ObjectLock configuration.',
+  },
   NoSuchTagSet: { status: 404, message: 'The TagSet does not exist.' },
   NoSuchUpload: {
     status: 404,
@@ -122,6 +126,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   NotImplemented: {
     status: 501,
     message: 'A header, query or operation of this request is not implemented.',
+  },
+  ObjectLockConfigurationNotFoundError: {
+    status: 404,
+    message: 'Object Lock configuration does not exist for this bucket',
   },
   OperationAborted: {
     status: 409,

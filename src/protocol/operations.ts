@@ -19,8 +19,11 @@ export interface Operation {
   readonly action?: `${'s3' | 'iam' | 'sts'}:${string}`;
   /** The policy action of the same request about a version, where it is another one. */
   readonly versionAction?: `s3:${string}`;
-  /** What else the caller must be allowed when the request carries a dialect header: bare name to policy action. */
-  readonly also?: Readonly<Record<string, `s3:${string}`>>;
+  /**
+   * What else the caller must be allowed when the request carries a dialect header: bare name, or `name=value` where
+   * another value asks for nothing, to policy actions.
+   */
+  readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
   /** About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. */
   readonly about?: 'version';
   /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
@@ -55,10 +58,17 @@ const alongWrites = {
   'object-lock-legal-hold': 's3:PutObjectLegalHold',
 } as const;
 
+const bypass = { 'bypass-governance-retention=true': 's3:BypassGovernanceRetention' } as const;
+
 export const operations = {
   ListBuckets: { on: 'GET service', action: 's3:ListAllMyBuckets' },
 
-  CreateBucket: { on: 'PUT bucket' },
+  CreateBucket: {
+    on: 'PUT bucket',
+    also: {
+      'bucket-object-lock-enabled=true': ['s3:PutBucketObjectLockConfiguration', 's3:PutBucketVersioning'],
+    },
+  },
   DeleteBucket: { on: 'DELETE bucket' },
   HeadBucket: { on: 'HEAD bucket', action: 's3:ListBucket' },
   GetBucketLocation: { on: 'GET bucket ?location' },
@@ -122,6 +132,14 @@ export const operations = {
   },
   GetBucketRequestPayment: { on: 'GET bucket ?requestPayment' },
   PutBucketRequestPayment: { on: 'PUT bucket ?requestPayment' },
+  GetObjectLockConfiguration: {
+    on: 'GET bucket ?object-lock',
+    action: 's3:GetBucketObjectLockConfiguration',
+  },
+  PutObjectLockConfiguration: {
+    on: 'PUT bucket ?object-lock',
+    action: 's3:PutBucketObjectLockConfiguration',
+  },
   ListObjects: { on: 'GET bucket', action: 's3:ListBucket' },
   ListObjectsV2: { on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
   ListObjectVersions: { on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
@@ -147,13 +165,32 @@ export const operations = {
     on: 'DELETE object',
     versionAction: 's3:DeleteObjectVersion',
     with: ['versionId'],
-    also: { 'bypass-governance-retention': 's3:BypassGovernanceRetention' },
+    also: bypass,
   },
   GetObjectAttributes: {
     on: 'GET object ?attributes',
     about: 'version',
     versionAction: 's3:GetObjectVersionAttributes',
   },
+  GetObjectTagging: {
+    on: 'GET object ?tagging',
+    about: 'version',
+    versionAction: 's3:GetObjectVersionTagging',
+  },
+  PutObjectTagging: {
+    on: 'PUT object ?tagging',
+    about: 'version',
+    versionAction: 's3:PutObjectVersionTagging',
+  },
+  DeleteObjectTagging: {
+    on: 'DELETE object ?tagging',
+    about: 'version',
+    versionAction: 's3:DeleteObjectVersionTagging',
+  },
+  GetObjectRetention: { on: 'GET object ?retention', about: 'version' },
+  PutObjectRetention: { on: 'PUT object ?retention', about: 'version', also: bypass },
+  GetObjectLegalHold: { on: 'GET object ?legal-hold', about: 'version' },
+  PutObjectLegalHold: { on: 'PUT object ?legal-hold', about: 'version' },
 
   CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', also: alongWrites },
   UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },

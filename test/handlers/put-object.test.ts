@@ -263,10 +263,9 @@ describe('PutObject', () => {
     await world.client.put('/bucket');
     for (const name of [
       'server-side-encryption',
-      'object-lock-mode',
+      'object-lock-event-hold',
       'grant-read',
       'server-side-encryption-customer-key',
-      'object-lock-legal-hold',
       'write-offset-bytes',
     ]) {
       const refused = await world.client.put('/bucket/key', { body: 'x', headers: { [`*-${name}`]: 'x' } });

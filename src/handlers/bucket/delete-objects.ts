@@ -18,6 +18,7 @@ import {
 } from '../../protocol/schemas/delete.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
 import { assertKey } from '../key.ts';
+import { asksBypass } from '../object/lock-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 
@@ -45,12 +46,11 @@ async function deleteOne(
   const { Key, VersionId } = object;
   try {
     assertKey(Key);
-    await authorize(ctx, call, {
-      action: VersionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion',
-      bucket: call.bucket,
-      bucketName: call.bucket.name,
-      key: Key,
-    });
+    const about = { bucket: call.bucket, bucketName: call.bucket.name, key: Key };
+    const action = VersionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion';
+    const bypass = asksBypass(call);
+    await authorize(ctx, call, { ...about, action });
+    if (bypass) await authorize(ctx, call, { ...about, action: 's3:BypassGovernanceRetention' });
     const { version } = await deleteObject(ctx, {
       bucket: call.bucket,
       key: Key,
@@ -60,6 +60,7 @@ async function deleteOne(
         ifModifiedAt: object.LastModifiedTime === undefined ? undefined : Date.parse(object.LastModifiedTime),
         ifSize: object.Size,
       }),
+      bypass,
       owner: call.identity?.owner ?? call.bucket.owner,
       requestId: call.requestId,
     });

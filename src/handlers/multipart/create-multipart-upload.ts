@@ -8,6 +8,7 @@ import type { Checksum } from '../../metadata/tables.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
 import { type Call, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { algorithmOf } from '../claims.ts';
+import { lockOf } from '../object/lock-headers.ts';
 import { objectHeadersOf } from '../object/object-headers.ts';
 import { storageClassOf } from '../object/storage-class.ts';
 import { defined } from '../parameters.ts';
@@ -25,7 +26,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
     headers: objectHeadersOf(call),
     owner: identity?.owner ?? bucket.owner,
     initiator: identity?.owner ?? bucket.owner,
-    ...defined({ checksumAlgorithm, checksumType }),
+    ...defined({ checksumAlgorithm, checksumType, lock: lockOf(ctx, call) }),
   });
   const headers: HeaderPair[] = [];
   if (checksumAlgorithm !== undefined) headers.push(['*-checksum-algorithm', checksumAlgorithm]);

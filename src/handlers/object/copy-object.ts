@@ -12,6 +12,7 @@ import { xmlReply } from '../xml-reply.ts';
 import { checksumFieldsOf } from './checksum-fields.ts';
 import { writeConditions } from './conditions.ts';
 import { type CopySource, openCopySource } from './copy-source.ts';
+import { lockOf } from './lock-headers.ts';
 import { objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 
@@ -39,6 +40,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
       key,
       storageClass: storageClassOf(call),
       headers: copiedHeaders(objectHeadersOf(call), row.headers, directives),
+      lock: lockOf(ctx, call),
       owner: call.identity?.owner ?? bucket.owner,
       conditions: writeConditions(call),
       requestId,

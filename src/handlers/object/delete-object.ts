@@ -4,6 +4,7 @@ import type { HandlerOf, HeaderPair } from '../call.ts';
 import { defined } from '../parameters.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { deleteConditions } from './conditions.ts';
+import { asksBypass } from './lock-headers.ts';
 import { versionHeader } from './object-headers.ts';
 
 export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
@@ -14,6 +15,7 @@ export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
     key,
     ...defined({ versionId }),
     conditions: deleteConditions(call),
+    bypass: asksBypass(call),
     owner: call.identity?.owner ?? bucket.owner,
     requestId,
   });

@@ -9,6 +9,7 @@ import type { Reply, ReplyBody } from '../../protocol/reply.ts';
 import { type BucketCall, type HandlerOf, type HeaderPair, header, targetOf } from '../call.ts';
 import { dateOf } from '../parameters.ts';
 import { readConditions } from './conditions.ts';
+import { lockHeaders } from './lock-headers.ts';
 import { notModified } from './not-modified.ts';
 import { checksumHeaders, describeObject, quoted } from './object-headers.ts';
 import { parseRange } from './range.ts';
@@ -30,6 +31,7 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
   const describing: HeaderPair[] = [
     ...describeObject(call, row),
     ...headers,
+    ...(row.lock === undefined ? [] : await lockHeaders(ctx, call, row)),
     ['Content-Length', String(end - start + 1)],
   ];
   // An empty part lies nowhere.

@@ -3,6 +3,7 @@ import { writeObject } from '../../domain/write-object.ts';
 import type { HandlerOf } from '../call.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { writeConditions } from './conditions.ts';
+import { lockOf } from './lock-headers.ts';
 import { checksumHeaders, objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 import { contentOf } from './write-content.ts';
@@ -14,6 +15,7 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
     key,
     storageClass: storageClassOf(call),
     headers: objectHeadersOf(call),
+    lock: lockOf(ctx, call),
     owner: call.identity?.owner ?? bucket.owner,
     conditions: writeConditions(call),
     requestId,

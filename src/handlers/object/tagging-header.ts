@@ -1,5 +1,8 @@
-/** The `tagging` header: a query string of tags, as the public API bounds them. */
+/** The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them. */
 import { fail } from '../../errors/refusal.ts';
+import { readXml } from '../../protocol/codec.ts';
+import { bodyMaxDefault } from '../../protocol/operations.ts';
+import { tagging } from '../../protocol/schemas/tagging.ts';
 import { Query } from '../../protocol/wire.ts';
 
 export type Tags = readonly (readonly [string, string])[];
@@ -19,6 +22,17 @@ export function tagsOf(raw: string | undefined): Tags {
         'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
       elements: { ArgumentName: 'tagging', ArgumentValue: raw },
     });
+  }
+  return checkTags(tags);
+}
+
+/** The tags of a body. @throws MalformedXML, InvalidTag or BadRequest naming the tag */
+export function tagsIn(body: Uint8Array): Tags {
+  const { TagSet } = readXml(tagging, 'Tagging', body, { maxBytes: bodyMaxDefault });
+  const tags = TagSet.map(({ Key, Value }) => [Key, Value] as const);
+  for (const [i, [key]] of tags.entries()) {
+    if (tags.findIndex(([each]) => each === key) < i)
+      throw invalidTag('Cannot provide multiple Tags with the same key', key);
   }
   return checkTags(tags);
 }
