@@ -90,6 +90,11 @@ export const settings = {
     range: ['1s', '1h'],
     doc: 'How long the intent of an unfinished write outlives the process that began it.',
   }),
+  SVC_AUDIT_RETENTION: duration({
+    fallback: '30d',
+    range: ['1h', '3650d'],
+    doc: 'How long the audit rows of state-changing requests are kept.',
+  }),
   SVC_LOG_LEVEL: choice({
     of: ['DEBUG', 'INFO', 'WARN', 'ERROR'],
     fallback: 'INFO',

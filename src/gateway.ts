@@ -7,33 +7,33 @@
  * establishes stand in one `Call`, assigned once.
  */
 
-import type { Authenticated } from './auth/identity.ts';
 import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
-import { fail } from './errors/refusal.ts';
+import { areaCall } from './gateway/area-call.ts';
 import { asksInBody } from './gateway/asked.ts';
+import { Audit, auditOfUnknown } from './gateway/audit.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
+import { locate } from './gateway/locate.ts';
 import { permit } from './gateway/permit.ts';
 import { readAction } from './gateway/read-action.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
-import { type AreaCall, type Areas, areaOf, openAreas } from './handlers/areas.ts';
+import { openTrace, type Trace, unknownOperation } from './gateway/trace.ts';
+import { type Areas, openAreas } from './handlers/areas.ts';
 import { noBody, readBody } from './handlers/body.ts';
 import { type BucketCall, type Call, header, needsBucket, ownHeaders } from './handlers/call.ts';
 import { assertKey } from './handlers/key.ts';
 import { handlers } from './handlers/table.ts';
-import type { BucketRow } from './metadata/tables.ts';
-import { isActionQuery, noParameters } from './protocol/action-query.ts';
-import { type AddressRules, localPath, splitAddress, virtualBucket } from './protocol/address.ts';
-import { amz, type Dialect, shownDialect, store } from './protocol/dialect.ts';
+import { noParameters } from './protocol/action-query.ts';
+import { type AddressRules, splitAddress } from './protocol/address.ts';
+import { amz, shownDialect, store } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { describeOperation, type OperationName } from './protocol/operations.ts';
-import { behindProxies } from './protocol/peer.ts';
-import { type ErrorFormat, renderHeaders, renderRefusal } from './protocol/render.ts';
+import { renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { Reply } from './protocol/reply.ts';
 import { select, selectAction } from './protocol/select.ts';
-import { type Incoming, Query, splitTarget } from './protocol/wire.ts';
+import { type Incoming, splitTarget } from './protocol/wire.ts';
 
 export interface GatewayOptions {
   /** The path under which the gateway is mounted, for example `/s3`; signatures cover it, addresses do not. */
@@ -45,18 +45,6 @@ export interface Gateway {
   handle(incoming: Incoming): Promise<Reply>;
   /** For every fetch-based framework. */
   fetch(request: Request): Promise<Response>;
-}
-
-/** What is known of a request as soon as it arrives, and what the steps learn for the log and the error. */
-interface Trace {
-  readonly requestId: string;
-  readonly path: string;
-  dialect: Dialect | undefined;
-  /** Where the storage protocol is spoken, as soon as it is known. */
-  address: { readonly local: string; readonly virtual: string | undefined } | undefined;
-  bucket: BucketRow | undefined;
-  operation: string;
-  format: ErrorFormat;
 }
 
 interface Pipeline {
@@ -81,27 +69,21 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   const { wire } = incoming;
   const startedAt = ctx.clock.elapsed();
   const { path, query } = splitTarget(wire.target);
-  const trace: Trace = {
-    requestId: drawRequestId(ctx.random),
-    path,
-    dialect: undefined,
-    address: undefined,
-    bucket: undefined,
-    operation: 'Unknown',
-    format: 'xml',
-  };
+  const trace = openTrace(drawRequestId(ctx.random), path);
   let reply: Reply;
   let code: string | undefined;
   try {
     reply = await run(pipeline, { incoming, query, trace });
   } catch (cause) {
     const refusal = refusalOf(ctx, cause, { incoming, trace });
-    // Refused before its caller was known: it is answered as it spoke.
+    // Refused before its caller was known: it is answered as it spoke, and audited as it asked.
     trace.dialect ??= shownDialect([...wire.headers.names(), ...query.split('&')]);
     code = refusal.code;
+    if (trace.operation === unknownOperation) trace.audit = auditOfUnknown(ctx, trace);
     const { requestId, format } = trace;
     reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });
   }
+  if (trace.audit !== undefined) await trace.audit.end({ status: reply.status, code });
   const { operation } = trace;
   const durationMs = ctx.clock.elapsed() - startedAt;
   ctx.telemetry.request({ operation, method: wire.method, status: reply.status, code, durationMs });
@@ -126,26 +108,13 @@ async function run(
     trace,
   }: { readonly incoming: Incoming; readonly query: string; readonly trace: Trace },
 ): Promise<Reply> {
-  const { signal, listener } = incoming;
-  const wire = behindProxies(incoming.wire, ctx.config.SVC_TRUSTED_PROXIES);
-  const query = new Query(rawQuery);
-  const virtual = listener === 'admin' ? undefined : virtualBucket(wire.headers.get('host'), rules);
-  const local = localPath(trace.path, rules);
-  if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
-  const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
-  if (area === undefined && listener === 'admin')
-    throw fail('NotFound', 'This address serves operators only.');
-  const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
+  const place = locate(ctx.config, rules, { incoming, path: trace.path, rawQuery });
+  trace.place = place;
+  const { wire, query, local, virtual, area, isAction } = place;
   if (area !== undefined || isAction) trace.format = isAction ? 'iam' : 'json';
-  else trace.address = { local, virtual };
-
   const { identity, signed, dialect, payload } = await identify(ctx, incoming, {
+    ...place,
     path: trace.path,
-    local,
-    query,
-    virtual,
-    area,
-    isAction,
   });
   trace.dialect = dialect === undefined ? undefined : dialect === 'amz' ? amz : store;
   if (area !== undefined) {
@@ -162,23 +131,23 @@ async function run(
     ? selectAction(wire.method, parameters.get('Action'))
     : select(wire.method, scope, query, (name) => header(named, name) !== undefined);
   trace.operation = operation;
-  if (scope === 'object') assertKey(key);
   const row = describeOperation(operation);
   if (row.action.startsWith('sts:')) trace.format = 'sts';
+  const about = { requestId: trace.requestId, wire, identity, bucketName, key };
+  if (row.audited) trace.audit = new Audit(ctx, { ...about, action: operation });
+  if (scope === 'object') assertKey(key);
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
   trace.bucket = bucket;
   const facts = {
     ...named,
-    requestId: trace.requestId,
+    ...about,
     operation,
     query,
     parameters,
-    identity,
     signed,
-    bucketName,
-    key,
     payload,
-    signal,
+    record: trace.audit,
+    signal: incoming.signal,
   };
   const read = () => readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
   // The body of an action query has been read: it is a part of what is asked.
@@ -187,26 +156,6 @@ async function run(
   const body = early ?? (await read());
   return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) });
 }
-
-interface AreaFacts extends Pick<Authenticated, 'identity' | 'payload'>, Pick<Call, 'wire' | 'query'> {
-  readonly trace: Trace;
-  readonly incoming: Incoming;
-}
-
-const areaCall = (
-  ctx: Context,
-  { wire, query, identity, payload, trace, incoming }: AreaFacts,
-): AreaCall => ({
-  requestId: trace.requestId,
-  wire,
-  query,
-  identity,
-  readBody: () =>
-    readBody(ctx, { wire, own: new Map(), payload }, { hasBody: incoming.body !== undefined, row: {} }),
-  asked: (operation) => {
-    trace.operation = operation;
-  },
-});
 
 /** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */
 function dispatch(ctx: Context, operation: OperationName, call: Call & Partial<BucketCall>): Promise<Reply> {

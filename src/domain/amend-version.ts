@@ -2,8 +2,9 @@
 import { findVersion } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Stored } from '../ports/metadata-store.ts';
-import { type Ctx, changeKey, type KeyState, type Recorder } from './commit-version.ts';
+import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { assertObject } from './read-object.ts';
+import type { Recorder } from './recorder.ts';
 import { drawVersion } from './version-ids.ts';
 
 export interface Amendment {
@@ -29,7 +30,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
     key,
     requestId,
     id: `${requestId}-${drawVersion(ctx)}`,
-    ...(record === undefined ? {} : { record }),
+    record,
     decide: async (state) => {
       const target = await targetOf(ctx, amendment, state);
       amended = amend(target.row);

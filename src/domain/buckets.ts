@@ -5,6 +5,7 @@ import { findBucket, insertBucket, removeBucket, replaceBucket } from '../metada
 import { objectsOf } from '../metadata/objects.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Stored } from '../ports/metadata-store.ts';
+import { type Recorder, recorded } from './recorder.ts';
 import { abortUploadsOf } from './upload-session.ts';
 import { drawId } from './version-ids.ts';
 
@@ -80,10 +81,11 @@ export interface NewBucket {
   readonly objectLock: boolean;
   /** Configurations that it is born with, by family. */
   readonly documents: Readonly<Record<string, string>>;
+  readonly record?: Recorder | undefined;
 }
 
 /** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
-export async function createBucket(ctx: Ctx, wanted: NewBucket): Promise<BucketRow> {
+export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): Promise<BucketRow> {
   const row: BucketRow = {
     ...wanted,
     id: drawId(ctx.random),
@@ -94,8 +96,11 @@ export async function createBucket(ctx: Ctx, wanted: NewBucket): Promise<BucketR
     shards: ctx.config.SVC_BUCKET_SHARDS,
     closedAt: 0,
   };
-  const outcome = await insertBucket(ctx.metadata, row);
-  if (outcome.applied) return row;
+  const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
+  if (outcome.applied) {
+    record?.applied();
+    return row;
+  }
   const { current } = outcome;
   if (current === undefined) throw fail('OperationAborted');
   if (current.row.owner !== wanted.owner)
@@ -108,7 +113,11 @@ export async function createBucket(ctx: Ctx, wanted: NewBucket): Promise<BucketR
  * Deletes an empty bucket: closes it to writers, looks, then removes it or opens it again. Open uploads
  * do not keep a bucket: they are aborted (design §7.5).
  */
-export async function deleteBucket(ctx: Ctx, name: string, requestId: string): Promise<void> {
+export async function deleteBucket(
+  ctx: Ctx,
+  name: string,
+  { record, requestId }: { readonly record?: Recorder | undefined; readonly requestId: string },
+): Promise<void> {
   // A look before closing: trying to delete a bucket in use does not disturb its writers.
   await assertEmpty(ctx, await openBucket(ctx, name));
   const closed = await closeBucket(ctx, name);
@@ -124,8 +133,9 @@ export async function deleteBucket(ctx: Ctx, name: string, requestId: string): P
     await replaceBucket(ctx.metadata, closed, reopened);
     throw cause;
   }
-  const outcome = await removeBucket(ctx.metadata, closed);
+  const outcome = await removeBucket(ctx.metadata, closed, await recorded(record));
   if (!outcome.applied) throw fail('OperationAborted');
+  record?.applied();
 }
 
 async function assertEmpty(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> {
@@ -145,11 +155,16 @@ async function closeBucket(ctx: Ctx, name: string): Promise<Stored<BucketRow>> {
   throw fail('OperationAborted');
 }
 
+export interface VersioningChange {
+  readonly versioning: 'Enabled' | 'Suspended';
+  readonly record?: Recorder | undefined;
+}
+
 /** Sets the versioning state; from its return on every write obeys it. */
 export async function setVersioning(
   ctx: Ctx,
   name: string,
-  versioning: 'Enabled' | 'Suspended',
+  { versioning, record }: VersioningChange,
 ): Promise<void> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await findBucket(ctx.metadata, name);
@@ -162,8 +177,10 @@ export async function setVersioning(
       );
     }
     const row = { ...found.row, versioning, generation: found.row.generation + 1 };
-    const outcome = await replaceBucket(ctx.metadata, found, row);
-    if (outcome.applied) return ctx.metadata.raiseFence(objectsOf(row), row.generation);
+    const outcome = await replaceBucket(ctx.metadata, found, row, await recorded(record));
+    if (!outcome.applied) continue;
+    record?.applied();
+    return ctx.metadata.raiseFence(objectsOf(row), row.generation);
   }
   throw fail('OperationAborted');
 }

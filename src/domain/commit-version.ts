@@ -8,6 +8,7 @@ import type { Op, SideChange, Stored } from '../ports/metadata-store.ts';
 import { refreshBucket } from './buckets.ts';
 import { queueManifest } from './garbage.ts';
 import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
+import type { Recorder } from './recorder.ts';
 import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
@@ -20,14 +21,6 @@ export interface KeyState {
   readonly oldNull: Stored<ObjectRow> | undefined;
 }
 
-/** What a plan does to a key, for what is recorded of it. */
-export interface KeyMove extends Pick<Plan, 'fresh' | 'amended' | 'gone'> {
-  readonly bucket: BucketRow;
-}
-
-/** Side changes that record a change of a key (events, replication, audit) in its own commit. Asked at each attempt. */
-export type Recorder = (move: KeyMove) => Promise<readonly SideChange[]> | readonly SideChange[];
-
 export interface KeyChange {
   readonly bucket: BucketRow;
   readonly key: string;
@@ -37,7 +30,7 @@ export interface KeyChange {
   readonly id: string;
   /** Side changes beside those that the plan asks for. */
   readonly then?: readonly SideChange[];
-  readonly record?: Recorder;
+  readonly record?: Recorder | undefined;
   /** What Object Lock holds in GOVERNANCE mode may go: the caller asked for it, and may. */
   readonly bypass?: boolean;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
@@ -75,7 +68,10 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
       ...(change.op === undefined ? {} : { op: change.op }),
       then: await sideChanges(ctx, bucket, change, plan),
     });
-    if (outcome.applied) return { done: 'applied', plan };
+    if (outcome.applied) {
+      change.record?.applied();
+      return { done: 'applied', plan };
+    }
     if (outcome.because === 'abandoned')
       throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
     if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
@@ -119,7 +115,7 @@ async function sideChanges(
     ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
   ];
   const { id, requestId } = change;
-  const recorded = change.record === undefined ? [] : await change.record({ ...plan, bucket });
+  const recorded = change.record === undefined ? [] : await change.record.changes({ ...plan, bucket });
   const moved = [...usageChanges(bucket.id, id, deltas), ...(change.then ?? []), ...recorded];
   if (gone.length === 0) return moved;
   const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;

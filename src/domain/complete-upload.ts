@@ -8,10 +8,10 @@ import {
 } from '../metadata/tables.ts';
 import { findSession, replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
-import type { Recorder } from './commit-version.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
 import { queueUpload } from './garbage.ts';
 import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
+import type { Recorder } from './recorder.ts';
 import { finishCompleting, resolveCompleting, resultOf } from './settle-upload.ts';
 import { type Ctx, clusterOf, noSuchUpload, openUpload, type UploadName } from './upload-session.ts';
 import { commitObject } from './write-object.ts';

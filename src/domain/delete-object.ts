@@ -2,8 +2,9 @@
 import { fail } from '../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
-import { type Ctx, changeKey, type KeyState, type Recorder } from './commit-version.ts';
+import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { type Conditions, checkDelete } from './conditions.ts';
+import type { Recorder } from './recorder.ts';
 import { drawVersion, isVersionId } from './version-ids.ts';
 import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
 
@@ -39,7 +40,7 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
     requestId,
     id: `${requestId}-${drawVersion(ctx)}`,
     bypass,
-    ...(record === undefined ? {} : { record }),
+    record,
     decide: (state) =>
       versionId === undefined ? decideDelete(ctx, deletion, state) : decideVersion(ctx, deletion, state),
   });

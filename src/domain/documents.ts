@@ -10,6 +10,7 @@ import { documentId, documentRemovals, readText, writeDocument } from '../metada
 import type { BucketRow } from '../metadata/tables.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { assertOpen, openBucket } from './buckets.ts';
+import { type Recorder, recorded } from './recorder.ts';
 import { drawId } from './version-ids.ts';
 
 /** A kind of configuration: its name in the bucket's row, and how its text is read. */
@@ -98,6 +99,7 @@ export interface DocumentChange {
   readonly amend?: (row: BucketRow) => BucketRow;
   /** The document that this one was made from: where another one stands by now, nothing changes. */
   readonly made?: { readonly from: string | undefined };
+  readonly record?: Recorder | undefined;
 }
 
 /**
@@ -105,7 +107,7 @@ export interface DocumentChange {
  * @returns false where it was made from a document that stands no more
  */
 export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<boolean> {
-  const { bucket, family: kind, text, made, amend = (row) => row } = change;
+  const { bucket, family: kind, text, made, amend = (row) => row, record } = change;
   const id = text === undefined ? undefined : documentId(drawId(ctx.random), text);
   if (id !== undefined && text !== undefined) await writeDocument(ctx.metadata, id, text);
   try {
@@ -122,9 +124,12 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
       }
       if (former === undefined && id === undefined) return true;
       const next = amend({ ...open, documents: id === undefined ? others : { ...others, [kind.name]: id } });
-      const then = former === undefined ? [] : documentRemovals(former);
+      const replaced = former === undefined ? [] : documentRemovals(former);
+      const then = [...replaced, ...(await recorded(record))];
       const outcome = await replaceBucket(ctx.metadata, found, next, then);
-      if (outcome.applied) return true;
+      if (!outcome.applied) continue;
+      record?.applied();
+      return true;
     }
     throw fail('OperationAborted');
   } catch (cause) {

@@ -4,6 +4,7 @@ import type { UploadPart } from '../metadata/tables.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
 import { queueGarbage } from './garbage.ts';
+import { type Recorder, recorded } from './recorder.ts';
 import { type Content, storeBytes } from './store-bytes.ts';
 import { type Ctx, clusterOf, openUploading, type UploadName } from './upload-session.ts';
 
@@ -13,6 +14,7 @@ const attemptsMax = 16;
 export interface PartWrite {
   readonly name: UploadName;
   readonly part: number;
+  readonly record?: Recorder | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -49,7 +51,7 @@ export async function writePart(
 
 async function commitPart(
   ctx: Ctx,
-  { name, part, requestId }: PartWrite,
+  { name, part, record, requestId }: PartWrite,
   { uploaded, op }: { readonly uploaded: UploadPart; readonly op: Op },
 ): Promise<void> {
   const { uploadId } = name;
@@ -58,6 +60,7 @@ async function commitPart(
     const former = await findSessionPart(ctx.metadata, uploadId, part);
     const garbage = former?.row.stored?.extent;
     const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
+    const replaced = garbage === undefined ? [] : [queueGarbage([garbage], { id: op.id, requestId, due })];
     const outcome = await ctx.metadata.commit(
       uploadAt(uploadId),
       [
@@ -65,9 +68,9 @@ async function commitPart(
         { check: { part: 0 }, expect: session.revision },
         { put: { uploadId, part, stored: uploaded, requestId }, expect: former?.revision ?? 'absent' },
       ],
-      { op, then: garbage === undefined ? [] : [queueGarbage([garbage], { id: op.id, requestId, due })] },
+      { op, then: [...replaced, ...(await recorded(record))] },
     );
-    if (outcome.applied) return;
+    if (outcome.applied) return record?.applied();
     if (outcome.because === 'abandoned')
       throw fail('ServiceUnavailable', 'The upload took too long and was given up. Please retry.');
   }

@@ -14,6 +14,7 @@ import {
 } from '../metadata/uploads.ts';
 import { queueUpload } from './garbage.ts';
 import { placeWrite } from './placement.ts';
+import { type Recorder, recorded } from './recorder.ts';
 import { drawVersion, isUploadId } from './version-ids.ts';
 
 export type Ctx = Pick<
@@ -31,6 +32,7 @@ export interface NewUpload
   > {
   readonly bucket: BucketRow;
   readonly headers: ObjectHeaders;
+  readonly record?: Recorder | undefined;
   readonly requestId: string;
 }
 
@@ -38,7 +40,7 @@ export async function createUpload(
   ctx: Ctx,
   wanted: NewUpload,
 ): Promise<{ uploadId: string; session: UploadSession }> {
-  const { bucket, requestId, ...described } = wanted;
+  const { bucket, record, requestId, ...described } = wanted;
   if (bucket.closedAt !== 0)
     throw fail('OperationAborted', 'The bucket is being deleted by another request. Please try again.');
   const uploadId = drawVersion(ctx);
@@ -58,16 +60,17 @@ export async function createUpload(
   const outcome = await ctx.metadata.commit(
     uploadAt(uploadId),
     [{ put: { uploadId, part: 0, session, requestId }, expect: 'absent' }],
-    { then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }] },
+    { then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }, ...(await recorded(record))] },
   );
   if (!outcome.applied) throw new Error(`upload id ${uploadId} was drawn twice`);
+  record?.applied();
   // A DeleteBucket that listed the uploads before this one was there had closed the bucket before that.
   const now = await findBucket(ctx.metadata, bucket.name);
   if (now?.row.id === bucket.id && now.row.closedAt === 0) return { uploadId, session };
   await abortSession(
     ctx,
     { row: { uploadId, part: 0, session, requestId }, revision: outcome.revision },
-    requestId,
+    { requestId },
   );
   if (now?.row.id === bucket.id) throw fail('OperationAborted');
   throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
@@ -107,15 +110,20 @@ export async function openUploading(ctx: Pick<Ctx, 'metadata'>, name: UploadName
 export const noSuchUpload = (uploadId: string) => fail('NoSuchUpload', { elements: { UploadId: uploadId } });
 
 /** Aborts: idempotent, also for a session that was aborted before. The parts go to the deletion queue. */
-export async function abortUpload(ctx: Ctx, name: UploadName, requestId: string): Promise<void> {
+export async function abortUpload(ctx: Ctx, name: UploadName, asked: AbortRequest): Promise<void> {
   const found = await openUpload(ctx, name);
-  await abortSession(ctx, found, requestId);
+  await abortSession(ctx, found, asked);
+}
+
+export interface AbortRequest {
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
 }
 
 export async function abortSession(
   ctx: Pick<Ctx, 'metadata'>,
   found: StoredSession,
-  requestId: string,
+  { record, requestId }: AbortRequest,
 ): Promise<void> {
   const { uploadId, session } = found.row;
   if (session.state === 'aborted') return;
@@ -123,9 +131,13 @@ export async function abortSession(
   const now = await ctx.metadata.now();
   const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'aborted' },
-    then: [unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
+    then: [
+      unindexed(uploadId, session),
+      queueUpload(uploadId, { to: 'clear', requestId, due: now }),
+      ...(await recorded(record)),
+    ],
   });
-  if (outcome.applied) return;
+  if (outcome.applied) return record?.applied();
   // Somebody else moved the session: an abort is what we wanted, anything else is too late.
   const latest = await findSession(ctx.metadata, uploadId);
   if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
@@ -142,7 +154,7 @@ export async function abortUploadsOf(
     for (const { row } of page) {
       const found = await findSession(ctx.metadata, row.uploadId);
       if (found?.row.session.state !== 'uploading') continue;
-      await abortSession(ctx, found, requestId).catch((cause: unknown) => {
+      await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
         if (!(cause instanceof Refusal)) throw cause;
       });
     }

@@ -11,10 +11,11 @@ import type {
   ObjectRow,
 } from '../metadata/tables.ts';
 import type { Op, SideChange } from '../ports/metadata-store.ts';
-import { changeKey, type Recorder } from './commit-version.ts';
+import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
 import { lockAtWrite } from './object-lock.ts';
 import { placeWrite } from './placement.ts';
+import type { Recorder } from './recorder.ts';
 import { type Content, queueUnowned, storeBytes } from './store-bytes.ts';
 import { drawVersion } from './version-ids.ts';
 import { planNewVersion } from './versions.ts';
@@ -109,7 +110,7 @@ export async function commitObject(
     op,
     id: op.id,
     ...(then === undefined ? {} : { then }),
-    ...(record === undefined ? {} : { record }),
+    record,
     decide: ({ bucket: now, head, oldNull }) => {
       checkWrite(conditions, head?.row.marker ? undefined : head?.row);
       const plan = (held?: Lock) =>

@@ -7,16 +7,15 @@ import { Refusal } from '../errors/refusal.ts';
 import type { HeaderPair } from '../handlers/call.ts';
 import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../handlers/cross-origin.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import { splitAddress } from '../protocol/address.ts';
 import type { Wire } from '../protocol/wire.ts';
+import { bucketNameAt, type Place } from './locate.ts';
 
 export interface Answered {
   readonly wire: Wire;
   readonly requestId: string;
   /** Undefined where the request was refused before its bucket was opened. */
   readonly bucket: BucketRow | undefined;
-  /** The path without the mount point, and the bucket that the host names. */
-  readonly address: { readonly local: string; readonly virtual: string | undefined } | undefined;
+  readonly place: Place | undefined;
 }
 
 const none: readonly HeaderPair[] = [];
@@ -35,11 +34,10 @@ export function crossOriginHeaders(
 /** A reply is not lost over headers that could not be told. */
 async function headersFor(
   ctx: Context,
-  { wire, requestId, bucket, address }: Answered,
+  { wire, requestId, bucket, place }: Answered,
 ): Promise<readonly HeaderPair[]> {
   try {
-    const row =
-      bucket ?? (address && (await lookUpBucket(ctx, splitAddress(address.local, address.virtual).bucket)));
+    const row = bucket ?? (place && (await lookUpBucket(ctx, bucketNameAt(place))));
     const cors = row && (await readDocument(ctx, row, bucketCors));
     if (cors === undefined) return none;
     const asked = crossOriginOf(wire);

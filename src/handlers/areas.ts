@@ -2,6 +2,7 @@
 import { type IRequestStrict, IttyRouter } from 'itty-router';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
+import type { Recorder } from '../domain/recorder.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
@@ -14,8 +15,11 @@ export interface AreaCall {
   readonly identity: Identity;
   /** The whole body, verified. */
   readBody(): Promise<Uint8Array>;
-  /** Tells the pipeline which operation it is. */
-  asked(operation: string): void;
+  /** Tells the pipeline what it is, and gets what its commits are to record where it may change something. */
+  asked(
+    action: string,
+    about: { readonly audited: boolean; readonly bucketName: string },
+  ): Recorder | undefined;
 }
 
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;

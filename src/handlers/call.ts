@@ -2,6 +2,7 @@
 import type { Identity, Payload, Signed } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import { assertObject } from '../domain/read-object.ts';
+import type { Recorder } from '../domain/recorder.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Parameters } from '../protocol/action-query.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
@@ -30,6 +31,8 @@ export interface Call {
   readonly payload: Payload;
   /** The whole body, verified, where the operation's row bounds it; else empty. */
   readonly body: Uint8Array;
+  /** Goes into the commits of whatever changes something; absent where nothing may change. */
+  readonly record?: Recorder | undefined;
   readonly signal: AbortSignal;
 }
 

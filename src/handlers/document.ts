@@ -43,9 +43,10 @@ export interface DocumentHandlers {
 
 export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
   const { family, root, schema, unset, amend } = rules;
-  const change = (ctx: Context, { bucket }: BucketCall, value: T | undefined): Promise<boolean> =>
+  const change = (ctx: Context, { bucket, record }: BucketCall, value: T | undefined): Promise<boolean> =>
     changeDocument(ctx, {
       bucket,
+      record,
       family,
       text: value === undefined ? undefined : JSON.stringify(value),
       ...(amend === undefined ? {} : { amend: (row) => amend(row, value) }),

@@ -18,7 +18,11 @@ const inSlot = (slot: number): At<typeof bucketsAll> => ({ table: bucketsAll, in
 export const findBucket = (metadata: Metadata, name: string): Promise<Stored<BucketRow> | undefined> =>
   metadata.get(bucketAt(name), {});
 
-export const insertBucket = (metadata: Metadata, row: BucketRow): Promise<Outcome<typeof buckets>> =>
+export const insertBucket = (
+  metadata: Metadata,
+  row: BucketRow,
+  then: readonly SideChange[] = [],
+): Promise<Outcome<typeof buckets>> =>
   metadata.commit(bucketAt(row.name), [{ put: row, expect: 'absent' }], {
     then: [
       {
@@ -26,6 +30,7 @@ export const insertBucket = (metadata: Metadata, row: BucketRow): Promise<Outcom
         put: { owner: row.owner, name: row.name, created: row.created, region: row.region },
       },
       { at: inSlot(slotOf(row.name)), put: { slot: slotOf(row.name), name: row.name } },
+      ...then,
     ],
   });
 
@@ -40,12 +45,14 @@ export const replaceBucket = (
 export const removeBucket = (
   metadata: Metadata,
   found: Stored<BucketRow>,
+  then: readonly SideChange[] = [],
 ): Promise<Outcome<typeof buckets>> =>
   metadata.commit(bucketAt(found.row.name), [{ remove: {}, expect: found.revision }], {
     then: [
       { at: ownedBy(found.row.owner), remove: { name: found.row.name } },
       { at: inSlot(slotOf(found.row.name)), remove: { name: found.row.name } },
       ...Object.values(found.row.documents).flatMap(documentRemovals),
+      ...then,
     ],
   });
 

@@ -2,6 +2,7 @@
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
 import { iamTables } from './iam-tables.ts';
+import { audit } from './recorded.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
 export interface BucketRow {
@@ -390,4 +391,5 @@ export const tables = {
   usage,
   leases,
   ...iamTables,
+  audit,
 } as const;

@@ -22,3 +22,16 @@ export function describeAdminOperation(name: AdminOperationName) {
   const [method = '', path = ''] = on.split(' ');
   return { method, path: adminPrefix + path, audited: method !== 'GET' && reads !== true };
 }
+
+/** The operation that a request asks for, before anything is known of it but its method and local path. */
+export const adminOperationAt = (method: string, local: string): AdminOperationName | undefined =>
+  adminOperationNames.find((name) => {
+    const row = describeAdminOperation(name);
+    return row.method === method && shapeOf(row.path).test(local);
+  });
+
+const shapeOf = (path: string): RegExp => new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}/?$`);
+
+/** The bucket that an operator's request is about, by its path; '' where it is about none. */
+export const adminBucketAt = (local: string): string =>
+  /\/admin\/v1\/buckets\/([^/]+)/.exec(local)?.[1] ?? '';

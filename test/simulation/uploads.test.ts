@@ -147,7 +147,7 @@ test('DeleteBucket takes an upload along whose completion was cut short', async 
       const mortal = world.process({ call, when });
       await untilDeath(mortal, mortal.complete('key', uploadId, listed));
       const bucket = await world.bucket();
-      const isDeleted = await deleteBucket(world, 'bucket', 'request').then(
+      const isDeleted = await deleteBucket(world, 'bucket', { requestId: 'request' }).then(
         () => true,
         () => false,
       );
@@ -169,7 +169,7 @@ test('a completion that DeleteBucket overtakes is refused and leaves nothing', a
   const { uploadId, listed } = await openUpload(world.process(), 2);
   const client = world.process();
   const commit: typeof world.metadata.commit = async (at, changes, options) => {
-    if (at.table.name === 'objects') await deleteBucket(world, 'bucket', 'request');
+    if (at.table.name === 'objects') await deleteBucket(world, 'bucket', { requestId: 'request' });
     return world.metadata.commit(at, changes, options);
   };
   const overtaken = completeUpload(
@@ -194,7 +194,8 @@ test('an upload is never opened in a bucket that is deleted meanwhile', async ()
   const bucket = await world.bucket();
   const client = world.process();
   const commit: typeof world.metadata.commit = async (at, changes, options) => {
-    if (at.table.name === 'uploads') await deleteBucket(world, 'bucket', 'request').catch(() => {});
+    if (at.table.name === 'uploads')
+      await deleteBucket(world, 'bucket', { requestId: 'request' }).catch(() => {});
     return world.metadata.commit(at, changes, options);
   };
   const late = createUpload(
@@ -296,7 +297,7 @@ test('the manifest of a completion that died goes with its bucket', async () => 
   }
   const ids = new Set([op ?? '']);
   expect(await manifestRowsIn(world, ids)).toBeGreaterThan(0);
-  await deleteBucket(world, 'bucket', 'request');
+  await deleteBucket(world, 'bucket', { requestId: 'request' });
   await world.cleanUp();
   expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
   expect(await manifestRowsIn(world, ids)).toBe(0);

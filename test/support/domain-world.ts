@@ -63,7 +63,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
     documents: {},
   };
   await createBucket(ctx, { ...named, objectLock: false });
-  if (versioning !== '') await setVersioning(ctx, 'bucket', versioning);
+  if (versioning !== '') await setVersioning(ctx, 'bucket', { versioning });
 
   return {
     ...ctx,
@@ -91,7 +91,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
       });
     },
     bucket: () => openBucket(ctx, 'bucket'),
-    setVersioning: (to: 'Enabled' | 'Suspended') => setVersioning(ctx, 'bucket', to),
+    setVersioning: (versioning: 'Enabled' | 'Suspended') => setVersioning(ctx, 'bucket', { versioning }),
     /** Lets the intents of the dead lapse, sweeps, and collects until nothing is queued. */
     async cleanUp() {
       await clock.advance(intentTtlMs + 1);
@@ -160,7 +160,7 @@ function actions(ctx: ActionContext) {
         claims: {},
       }),
     abort: async (key: string, uploadId: string) =>
-      abortUpload(ctx, { bucket: await bucket(), key, uploadId }, 'request'),
+      abortUpload(ctx, { bucket: await bucket(), key, uploadId }, { requestId: 'request' }),
   };
 }
 

@@ -1,6 +1,7 @@
 /** What a handler of the operator API gets: an operator's request, its body read whole. */
 import type { Identity } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
+import type { Recorder } from '../../domain/recorder.ts';
 import type { AdminOperationName } from '../../protocol/admin-operations.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/wire.ts';
@@ -12,6 +13,8 @@ export interface AdminCall {
   /** The parameters of the path, decoded. */
   readonly params: ReadonlyMap<string, string>;
   readonly query: Query;
+  /** Goes into the commits of whatever changes something; absent where nothing may change. */
+  readonly record?: Recorder | undefined;
   readonly body: Uint8Array;
 }
 

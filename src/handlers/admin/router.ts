@@ -4,6 +4,7 @@ import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import {
   type AdminOperationName,
+  adminBucketAt,
   adminOperationNames,
   describeAdminOperation,
 } from '../../protocol/admin-operations.ts';
@@ -17,23 +18,28 @@ export function registerAdmin(router: Router, ctx: Context): void {
   for (const name of adminOperationNames) {
     const { method, path } = describeAdminOperation(name);
     const register = router[method.toLowerCase()] as Router['get'];
-    register(path, (request, call) => run(ctx, call, { name, params: request.params }));
+    register(path, (request, call) => run(ctx, call, { name, request }));
   }
 }
 
 async function run(
   ctx: Context,
   call: AreaCall,
-  { name, params }: { readonly name: AdminOperationName; readonly params: Record<string, string> },
+  { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
 ) {
   const { identity, requestId, query } = call;
-  call.asked(`admin:${name}`);
+  const { audited } = describeAdminOperation(name);
+  const bucketName = adminBucketAt(request.url);
+  const record = call.asked(`admin:${name}`, { audited, bucketName });
   if (!identity?.operator) throw fail('AccessDenied', 'The operator API is for operators.');
   return adminHandlers[name](ctx, {
     requestId,
     identity,
     query,
-    params: new Map(Object.entries(params).map(([key, value]) => [key, percentDecode(value)])),
+    record,
+    params: new Map(
+      Object.entries<string>(request.params).map(([key, value]) => [key, percentDecode(value)]),
+    ),
     body: await call.readBody(),
   });
 }

@@ -24,6 +24,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
     region: regionOf(call, ctx.config.SVC_REGION),
     objectLock: header(call, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
     documents: {},
+    record: call.record,
   });
   return emptyReply(200, [['Location', `/${bucket.name}`]]);
 };
@@ -54,8 +55,8 @@ export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket }) =>
     ['Content-Type', 'application/xml'],
   ]);
 
-export const DeleteBucket: HandlerOf<'DeleteBucket'> = async (ctx, { bucket, requestId }) => {
-  await deleteBucket(ctx, bucket.name, requestId);
+export const DeleteBucket: HandlerOf<'DeleteBucket'> = async (ctx, { bucket, record, requestId }) => {
+  await deleteBucket(ctx, bucket.name, { record, requestId });
   return emptyReply(204);
 };
 

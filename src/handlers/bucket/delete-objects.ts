@@ -62,6 +62,7 @@ async function deleteOne(
       }),
       bypass,
       owner: call.identity?.owner ?? call.bucket.owner,
+      record: call.record,
       requestId: call.requestId,
     });
     const marker = version?.marker

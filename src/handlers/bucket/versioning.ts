@@ -13,13 +13,16 @@ export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx
     bucket.versioning === '' ? {} : { Status: bucket.versioning },
   );
 
-export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx, { bucket, body }) => {
+export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (
+  ctx,
+  { bucket, body, record },
+) => {
   const { Status, MfaDelete } = readXml(versioningConfiguration, 'VersioningConfiguration', body, {
     maxBytes: 64 * 1024,
   });
   if (MfaDelete === 'Enabled') throw fail('NotImplemented', 'MFA delete is not implemented.');
   if (Status === undefined)
     throw fail('IllegalVersioningConfigurationException', 'Status must be Enabled or Suspended.');
-  await setVersioning(ctx, bucket.name, Status);
+  await setVersioning(ctx, bucket.name, { versioning: Status, record });
   return emptyReply(200);
 };

@@ -5,6 +5,6 @@ import { emptyReply } from '../xml-reply.ts';
 import { uploadNameOf } from './upload-name.ts';
 
 export const AbortMultipartUpload: HandlerOf<'AbortMultipartUpload'> = async (ctx, call) => {
-  await abortUpload(ctx, uploadNameOf(call), call.requestId);
+  await abortUpload(ctx, uploadNameOf(call), call);
   return emptyReply(204);
 };

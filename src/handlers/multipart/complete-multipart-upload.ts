@@ -21,12 +21,13 @@ import { xmlReply } from '../xml-reply.ts';
 import { uploadNameOf } from './upload-name.ts';
 
 export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, call) => {
-  const { bucket, key, requestId, signal } = call;
+  const { bucket, key, record, requestId, signal } = call;
   const result = await completeUpload(ctx, {
     name: uploadNameOf(call),
     parts: partsOf(call),
     claims: claimsOf(call),
     conditions: writeConditions(call),
+    record,
     requestId,
     signal,
   });

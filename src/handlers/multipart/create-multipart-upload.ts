@@ -15,12 +15,13 @@ import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 
 export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, call) => {
-  const { bucket, key, requestId, identity } = call;
+  const { bucket, key, record, requestId, identity } = call;
   const checksumAlgorithm = algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm');
   const checksumType = checksumTypeOf(call, checksumAlgorithm);
   const { uploadId } = await createUpload(ctx, {
     bucket,
     key,
+    record,
     requestId,
     storageClass: storageClassOf(call),
     headers: objectHeadersOf(call),

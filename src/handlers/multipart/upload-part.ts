@@ -17,7 +17,7 @@ import { emptyReply, xmlReply } from '../xml-reply.ts';
 import { partNumberOf, uploadNameOf } from './upload-name.ts';
 
 export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, call) => {
-  const { requestId, signal } = call;
+  const { record, requestId, signal } = call;
   const name = uploadNameOf(call);
   const part = partNumberOf(call);
   refuseUnbuilt(call);
@@ -25,7 +25,7 @@ export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, call) => {
   const { session } = found.row;
   const content = contentOf(call, session.checksumAlgorithm);
   refuseOtherAlgorithm(session, content);
-  const stored = await writePart(ctx, found, { name, part, requestId, signal }, content);
+  const stored = await writePart(ctx, found, { name, part, record, requestId, signal }, content);
   const headers: HeaderPair[] = [['ETag', quoted(stored.etag)]];
   if (stored.checksum !== undefined)
     headers.push([`*-checksum-${stored.checksum.algorithm.toLowerCase()}`, stored.checksum.value]);
@@ -43,7 +43,7 @@ function refuseOtherAlgorithm({ checksumAlgorithm }: UploadSession, { claims }: 
 }
 
 export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, call) => {
-  const { requestId, signal } = call;
+  const { record, requestId, signal } = call;
   refuseUnbuilt(call);
   const name = uploadNameOf(call);
   const part = partNumberOf(call);
@@ -57,7 +57,7 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, call) => 
   const stored = await writePart(
     ctx,
     found,
-    { name, part, requestId, signal },
+    { name, part, record, requestId, signal },
     {
       source: readObject(ctx, row, slice, signal),
       length,

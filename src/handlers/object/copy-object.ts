@@ -17,7 +17,7 @@ import { objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 
 export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
-  const { bucket, key, requestId, signal } = call;
+  const { bucket, key, record, requestId, signal } = call;
   const source = await openCopySource(ctx, call);
   const { row } = source;
   if (row.size > contentMax) {
@@ -43,6 +43,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
       lock: lockOf(ctx, call),
       owner: call.identity?.owner ?? bucket.owner,
       conditions: writeConditions(call),
+      record,
       requestId,
       signal,
     },

@@ -8,7 +8,7 @@ import { asksBypass } from './lock-headers.ts';
 import { versionHeader } from './object-headers.ts';
 
 export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
-  const { bucket, key, requestId } = call;
+  const { bucket, key, record, requestId } = call;
   const versionId = call.query.get('versionId');
   const { version } = await deleteObject(ctx, {
     bucket,
@@ -17,6 +17,7 @@ export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
     conditions: deleteConditions(call),
     bypass: asksBypass(call),
     owner: call.identity?.owner ?? bucket.owner,
+    record,
     requestId,
   });
   const headers: HeaderPair[] = [];

@@ -9,7 +9,7 @@ import { storageClassOf } from './storage-class.ts';
 import { contentOf } from './write-content.ts';
 
 export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
-  const { bucket, key, requestId, signal } = call;
+  const { bucket, key, record, requestId, signal } = call;
   const object = {
     bucket,
     key,
@@ -18,6 +18,7 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
     lock: lockOf(ctx, call),
     owner: call.identity?.owner ?? bucket.owner,
     conditions: writeConditions(call),
+    record,
     requestId,
     signal,
   };

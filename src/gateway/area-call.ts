@@ -1,0 +1,33 @@
+/** What the areas beside the storage protocol get of a request. */
+import type { Authenticated } from '../auth/identity.ts';
+import type { Context } from '../context.ts';
+import type { AreaCall } from '../handlers/areas.ts';
+import { readBody } from '../handlers/body.ts';
+import type { Incoming } from '../protocol/wire.ts';
+import { Audit } from './audit.ts';
+import type { Place } from './locate.ts';
+import type { Trace } from './trace.ts';
+
+interface AreaFacts extends Pick<Authenticated, 'identity' | 'payload'>, Pick<Place, 'wire' | 'query'> {
+  readonly trace: Trace;
+  readonly incoming: Incoming;
+}
+
+export const areaCall = (
+  ctx: Context,
+  { wire, query, identity, payload, trace, incoming }: AreaFacts,
+): AreaCall => ({
+  requestId: trace.requestId,
+  wire,
+  query,
+  identity,
+  readBody: () =>
+    readBody(ctx, { wire, own: new Map(), payload }, { hasBody: incoming.body !== undefined, row: {} }),
+  asked: (action, { audited, bucketName }) => {
+    trace.operation = action;
+    if (!audited) return undefined;
+    const { requestId } = trace;
+    trace.audit = new Audit(ctx, { requestId, wire, action, identity, bucketName, key: '' });
+    return trace.audit;
+  },
+});

@@ -1,0 +1,91 @@
+/** Where a request went, as its host and path say it (spec "What the service does" 6.2-6.5). Nothing is verified yet. */
+import type { Config } from '../config.ts';
+import { fail, Refusal } from '../errors/refusal.ts';
+import { areaOf } from '../handlers/areas.ts';
+import { header, ownHeaders } from '../handlers/call.ts';
+import { isActionQuery } from '../protocol/action-query.ts';
+import { type AddressRules, localPath, splitAddress, virtualBucket } from '../protocol/address.ts';
+import { adminBucketAt, adminOperationAt, describeAdminOperation } from '../protocol/admin-operations.ts';
+import { describeOperation } from '../protocol/operations.ts';
+import { behindProxies } from '../protocol/peer.ts';
+import { select, selectAction } from '../protocol/select.ts';
+import { type Incoming, Query, type Wire } from '../protocol/wire.ts';
+
+export interface Place {
+  /** As the client's side of trusted proxies shows it. */
+  readonly wire: Wire;
+  readonly query: Query;
+  /** The raw path without the mount point. */
+  readonly local: string;
+  /** The bucket that the host names. */
+  readonly virtual: string | undefined;
+  readonly area: string | undefined;
+  /** IAM and STS are asked, in their own words. */
+  readonly isAction: boolean;
+}
+
+/** @throws NotFound outside the mount point, and at the operators' address for what is no area */
+export function locate(
+  config: Pick<Config, 'SVC_TRUSTED_PROXIES'>,
+  rules: AddressRules,
+  {
+    incoming,
+    path,
+    rawQuery,
+  }: { readonly incoming: Incoming; readonly path: string; readonly rawQuery: string },
+): Place {
+  const { listener } = incoming;
+  const wire = behindProxies(incoming.wire, config.SVC_TRUSTED_PROXIES);
+  const query = new Query(rawQuery);
+  const virtual = listener === 'admin' ? undefined : virtualBucket(wire.headers.get('host'), rules);
+  const local = localPath(path, rules);
+  if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
+  const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
+  if (area === undefined && listener === 'admin')
+    throw fail('NotFound', 'This address serves operators only.');
+  const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
+  return { wire, query, local, virtual, area, isAction };
+}
+
+export interface Asked {
+  /** The operation's name, or `admin:<OperationName>`. */
+  readonly action: string;
+  readonly audited: boolean;
+  readonly bucketName: string;
+  readonly key: string;
+}
+
+/** What was asked for, of a request that was refused before that mattered; undefined where it names no operation. */
+export function askedAt({ wire, query, local, virtual, area, isAction }: Place): Asked | undefined {
+  try {
+    if (area !== undefined) return area === 'admin' ? askedOfAdmin(wire.method, local) : undefined;
+    const own = ownHeaders(wire, query, undefined);
+    const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
+    const operation = isAction
+      ? selectAction(wire.method, query.get('Action'))
+      : select(wire.method, scope, query, (name) => header({ own }, name) !== undefined);
+    const { audited } = describeOperation(operation);
+    return { action: operation, audited, bucketName, key };
+  } catch (cause) {
+    if (cause instanceof Refusal) return undefined;
+    throw cause;
+  }
+}
+
+function askedOfAdmin(method: string, path: string): Asked | undefined {
+  const name = adminOperationAt(method, path);
+  if (name === undefined) return undefined;
+  const { audited } = describeAdminOperation(name);
+  return { action: `admin:${name}`, audited, bucketName: adminBucketAt(path), key: '' };
+}
+
+/** The name of the bucket that a request went to, '' where it went to none. */
+export function bucketNameAt({ local, virtual, area, isAction }: Place): string {
+  if (area !== undefined || isAction) return '';
+  try {
+    return splitAddress(local, virtual).bucket;
+  } catch (cause) {
+    if (cause instanceof Refusal) return '';
+    throw cause;
+  }
+}

@@ -1,0 +1,32 @@
+/** What is known of a request as soon as it arrives, and what the steps learn for whoever looks at it when it has ended. */
+import type { BucketRow } from '../metadata/tables.ts';
+import type { Dialect } from '../protocol/dialect.ts';
+import type { ErrorFormat } from '../protocol/render.ts';
+import type { Audit } from './audit.ts';
+import type { Place } from './locate.ts';
+
+export interface Trace {
+  readonly requestId: string;
+  readonly path: string;
+  dialect: Dialect | undefined;
+  place: Place | undefined;
+  bucket: BucketRow | undefined;
+  operation: string;
+  format: ErrorFormat;
+  /** Of a request that may change something, as soon as that is known. */
+  audit: Audit | undefined;
+}
+
+/** The operation of a request that was refused before it was selected. */
+export const unknownOperation = 'Unknown';
+
+export const openTrace = (requestId: string, path: string): Trace => ({
+  requestId,
+  path,
+  dialect: undefined,
+  place: undefined,
+  bucket: undefined,
+  operation: unknownOperation,
+  format: 'xml',
+  audit: undefined,
+});

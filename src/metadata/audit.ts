@@ -1,0 +1,104 @@
+/** The audit log: a row for every request that changes or would have changed something (spec "Audit record"). */
+import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { type AuditRow, audit } from './recorded.ts';
+import { spread } from './spread.ts';
+
+const hourMs = 60 * 60 * 1000;
+/** An hour's rows are spread so that the writers of one moment do not queue behind one partition. */
+const auditSlots = 8;
+
+const hourOf = (time: number): number => Math.floor(time / hourMs);
+const auditAt = (hour: number, slot: number): At<typeof audit> => ({ table: audit, in: { hour, slot } });
+
+/** The row of a request. Its place is its time and id: written again, it is the same row. */
+export function audited(
+  entry: Omit<AuditRow, 'hour' | 'slot'>,
+  { retentionMs }: { readonly retentionMs: number },
+): SideChange {
+  const hour = hourOf(entry.time);
+  const slot = spread(entry.id, auditSlots);
+  return {
+    at: auditAt(hour, slot),
+    put: { ...entry, hour, slot } satisfies AuditRow,
+    expiresAt: entry.time + retentionMs,
+  };
+}
+
+/** Between two rows: what comes before it is older. */
+export interface AuditPlace {
+  readonly time: number;
+  readonly id: string;
+}
+
+export interface AuditQuery {
+  /** The first and the last millisecond that counts. */
+  readonly start: number;
+  readonly end: number;
+  /** Where the page before stopped. */
+  readonly before?: AuditPlace | undefined;
+  readonly max: number;
+  matches(row: AuditRow): boolean;
+}
+
+export interface AuditPage {
+  readonly rows: readonly AuditRow[];
+  /** Where to go on; also of a page that holds few rows or none, because what one look reads is bounded. */
+  readonly next?: AuditPlace;
+}
+
+/** What one page looks at, at most. */
+const looks = { hours: 240, rows: 10_000 } as const;
+
+/** A page of the log, the newest first. */
+export async function readAudit(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { start, end, before = { time: end + 1, id: '' }, max, matches }: AuditQuery,
+): Promise<AuditPage> {
+  const rows: AuditRow[] = [];
+  let looked = 0;
+  const newest = hourOf(before.time);
+  for (let hour = newest; hour >= hourOf(start); hour -= 1) {
+    if (newest - hour >= looks.hours) return { rows, next: { time: (hour + 1) * hourMs, id: '' } };
+    for await (const row of hourBackwards(metadata, hour, { start, before })) {
+      if (matches(row)) rows.push(row);
+      looked += 1;
+      if (rows.length >= max || looked >= looks.rows) return { rows, next: { time: row.time, id: row.id } };
+    }
+  }
+  return { rows };
+}
+
+/** Rows of a slot that are read at once. */
+const readAhead = 64;
+
+/** The rows of an hour, the newest first: its slots merged. */
+async function* hourBackwards(
+  metadata: Pick<MetadataStore, 'scan'>,
+  hour: number,
+  { start, before }: { readonly start: number; readonly before: AuditPlace },
+): AsyncGenerator<AuditRow> {
+  const slots = await Promise.all(
+    Array.from({ length: auditSlots }, async (_, slot) => {
+      const cursor = metadata.scan(auditAt(hour, slot), { from: { time: start }, before, reverse: true });
+      return { cursor, rows: await rowsOf(cursor) };
+    }),
+  );
+  for (;;) {
+    const newest = slots
+      .filter(({ rows }) => rows.length > 0)
+      .reduce<(typeof slots)[number] | undefined>(
+        (best, each) => (best === undefined || isNewer(each.rows[0], best.rows[0]) ? each : best),
+        undefined,
+      );
+    const row = newest?.rows.shift();
+    if (newest === undefined || row === undefined) return;
+    yield row;
+    if (newest.rows.length === 0) newest.rows = await rowsOf(newest.cursor);
+  }
+}
+
+const rowsOf = async (cursor: Cursor<typeof audit>): Promise<AuditRow[]> =>
+  (await cursor.next(readAhead)).map(({ row }) => row);
+
+const isNewer = (a: AuditPlace | undefined, b: AuditPlace | undefined): boolean =>
+  a !== undefined && b !== undefined && (a.time > b.time || (a.time === b.time && a.id > b.id));

@@ -1,0 +1,48 @@
+/** The records of what happened: what is kept of a request beside its effect (spec "Events", design §7.15). */
+import { table } from '../ports/metadata-store.ts';
+
+/** Who asked for what, from where, and what came of it: one row for a request (spec "Audit record", design §7.15). */
+export interface AuditRow {
+  /** Hours since the epoch. */
+  readonly hour: number;
+  readonly slot: number;
+  /** When the request came (ms since the epoch). */
+  readonly time: number;
+  /** The request's. */
+  readonly id: string;
+  /** The operation's name; `admin:<OperationName>` for operators' writes. */
+  readonly action: string;
+  /** `bucket:<name>`; '' where the action is about none. */
+  readonly resource: string;
+  readonly key?: string;
+  readonly status: number;
+  /** The error's code, where it was refused or failed. */
+  readonly error?: string;
+  /** The caller's ARN, access key id and account; absent for whoever did not prove to be somebody. */
+  readonly principal?: string;
+  readonly accessKey?: string;
+  readonly account?: string;
+  /** The address that it came from. */
+  readonly source: string;
+}
+export const audit = table<AuditRow>()({
+  name: 'audit',
+  kind: 'plain',
+  partition: ['hour', 'slot'],
+  sort: ['time', 'id'],
+  columns: {
+    hour: 'int',
+    slot: 'int',
+    time: 'int',
+    id: 'text',
+    action: 'text',
+    resource: 'text',
+    key: 'text',
+    status: 'int',
+    error: 'text',
+    principal: 'text',
+    accessKey: 'text',
+    account: 'text',
+    source: 'text',
+  },
+});

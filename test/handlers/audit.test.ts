@@ -1,0 +1,163 @@
+/** The audit log (spec "Events" 5, design §7.15): one row for every request that changes or would have changed something. */
+import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { faulty } from '../support/faulty.ts';
+import { alice, backends, bob, openGateway } from '../support/gateway.ts';
+import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import type { Client } from '../support/gateway-client.ts';
+import { auditRows, inShort } from '../support/recorded.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+/** How often rows were written outside of a commit. */
+function countingApplies() {
+  let applies = 0;
+  return {
+    applies: () => applies,
+    wrap: (context: Context): Context => {
+      const apply: MetadataStore['apply'] = (changes) => {
+        applies += 1;
+        return context.metadata.apply(changes);
+      };
+      return { ...context, metadata: faulty(context.metadata, { apply }) };
+    },
+  };
+}
+
+/** No two requests come at one moment, so that rows sort as the requests came. */
+function tickingClock(): Clock {
+  let now = Date.now();
+  return { ...systemClock, now: () => (now += 1) };
+}
+
+async function changeEverything(client: Client): Promise<void> {
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  const { header } = await client.put('/bucket/key', { body: 'one' });
+  await client.put('/bucket/copy', { headers: { '*-copy-source': '/bucket/key' } });
+  await client.delete('/bucket/key');
+  await client.delete(`/bucket/key?versionId=${header('*-version-id')}`);
+  await client.post('/bucket?delete', { body: deletion(['key', 'copy', 'none']) });
+  const uploadId = await createUpload(client, '/bucket/key');
+  const part = await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'part' });
+  await client.put('/bucket/key', {
+    query: { uploadId, partNumber: '2' },
+    headers: { '*-copy-source': `/bucket/key?versionId=none` },
+  });
+  await complete(client, '/bucket/key', { uploadId, parts: [part] });
+  await client.delete('/bucket/key', { query: { uploadId: await createUpload(client, '/bucket/key') } });
+  await client.delete('/bucket');
+}
+
+describe.each(backends)('on %s', (backend) => {
+  test('every state-changing request leaves one row, and no other request does', async () => {
+    await using world = await openGateway({ backend, clock: tickingClock() });
+    const { client } = world;
+    await changeEverything(client);
+    for (const path of ['/', '/bucket', '/bucket?versions', '/bucket/key']) await client.get(path);
+    await client.head('/bucket/none');
+    expect((await auditRows(world.context)).map(inShort)).toEqual([
+      'CreateBucket bucket:bucket 200',
+      'PutBucketVersioning bucket:bucket 200',
+      'PutObject bucket:bucket/key 200',
+      'CopyObject bucket:bucket/copy 200',
+      'DeleteObject bucket:bucket/key 204',
+      'DeleteObject bucket:bucket/key 204',
+      'DeleteObjects bucket:bucket 200',
+      'CreateMultipartUpload bucket:bucket/key 200',
+      'UploadPart bucket:bucket/key 200',
+      'UploadPartCopy bucket:bucket/key 400 InvalidArgument',
+      'CompleteMultipartUpload bucket:bucket/key 200',
+      'CreateMultipartUpload bucket:bucket/key 200',
+      'AbortMultipartUpload bucket:bucket/key 204',
+      'DeleteBucket bucket:bucket 409 BucketNotEmpty',
+    ]);
+  });
+
+  test('a row says who asked, from where, when, and under which request id', async () => {
+    await using world = await openGateway({ backend });
+    const since = Date.now();
+    const answer = await world.client.put('/bucket');
+    const [row] = await auditRows(world.context);
+    expect(row).toMatchObject({
+      id: answer.header('*-request-id'),
+      principal: `arn:aws:iam::${alice.owner}:root`,
+      accessKey: alice.accessKey,
+      account: alice.owner,
+      source: '127.0.0.1',
+    });
+    expect(row?.time).toBeGreaterThanOrEqual(since);
+    expect(row?.time).toBeLessThanOrEqual(Date.now());
+  });
+
+  test('what is refused leaves one row with the error, whoever asked', async () => {
+    await using world = await openGateway({ backend, clock: tickingClock() });
+    await world.client.put('/bucket');
+    await world.bob.put('/bucket/key', { body: 'x' });
+    await world.anonymous.delete('/bucket/key');
+    await world.client.put('/none/key', { body: 'x' });
+    await world.client.put('/bucket/key', { body: 'x', headers: { 'if-match': '"e"' } });
+    await world.client.put('/bucket/key', { body: 'x', tamper: { signature: () => '0'.repeat(64) } });
+    await world.client.put(`/bucket/${'k'.repeat(2000)}`, { body: 'x' });
+    await world.client.get('/bucket/key', { tamper: { signature: () => '0'.repeat(64) } });
+    const [, ...rows] = await auditRows(world.context);
+    expect(rows.map((row) => [row.key?.length, row.accessKey, row.status, row.error])).toEqual([
+      [3, bob.accessKey, 403, 'AccessDenied'],
+      [3, undefined, 403, 'AccessDenied'],
+      [3, alice.accessKey, 404, 'NoSuchBucket'],
+      [3, alice.accessKey, 404, 'NoSuchKey'],
+      [3, undefined, 403, 'SignatureDoesNotMatch'],
+      [1024, alice.accessKey, 400, 'KeyTooLongError'],
+    ]);
+  });
+
+  test('the row rides in the commit of what was done: nothing is written beside it', async () => {
+    const { applies, wrap } = countingApplies();
+    await using world = await openGateway({ backend, wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    await setVersioning(client, 'bucket', 'Enabled');
+    await client.put('/bucket/key', { body: 'one' });
+    await client.put('/bucket/copy', { headers: { '*-copy-source': '/bucket/key' } });
+    await client.delete('/bucket/key');
+    await client.post('/bucket?delete', { body: deletion(['key', 'copy']) });
+    const uploadId = await createUpload(client, '/bucket/key');
+    const part = await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'part' });
+    await complete(client, '/bucket/key', { uploadId, parts: [part] });
+    expect(applies()).toBe(0);
+    await client.delete('/bucket');
+    expect(applies()).toBe(1);
+    expect(await auditRows(world.context)).toHaveLength(10);
+  });
+
+  test('no secret and no signature is in a row', async () => {
+    await using world = await openGateway({ backend });
+    await changeEverything(world.client);
+    await world.client.presigned('PUT', '/bucket/key', { body: 'x' });
+    const text = JSON.stringify(await auditRows(world.context));
+    expect(text).not.toMatch(/secret|signature=|credential/i);
+  });
+});
+
+test('rows go when their time is over', async () => {
+  const clock = virtualClock();
+  await using world = await openGateway({ clock, settings: { SVC_AUDIT_RETENTION: '1h' } });
+  await world.client.put('/bucket');
+  await clock.advance(3_599_000);
+  expect(await auditRows(world.context)).toHaveLength(1);
+  await clock.advance(2_000);
+  expect(await auditRows(world.context)).toHaveLength(0);
+});
+
+test('a log that cannot be written does not undo what was done', async () => {
+  const wrap = (context: Context): Context => {
+    const apply = async (): Promise<void> => {
+      throw new Error('full');
+    };
+    return { ...context, metadata: faulty(context.metadata, { apply }) };
+  };
+  await using world = await openGateway({ wrap });
+  await world.client.put('/bucket');
+  expect((await world.client.put('/bucket')).status).toBe(200);
+});
