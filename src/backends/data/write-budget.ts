@@ -58,8 +58,9 @@ export class WriteBudget {
     return bytes;
   }
 
-  /** Takes what is in memory already and waits for no client: to hold it back would free nothing. */
-  pass(bytes: number): number {
+  /** Takes the share of what is in memory already and waits for no client: to hold it back would free nothing. */
+  pass(size: number): number {
+    const bytes = this.#shareOf(size);
     this.#taken += bytes;
     return bytes;
   }

@@ -10,12 +10,68 @@ import type { Share } from './write-share.ts';
 /** Chunks of one source being flushed, beside the one that is streaming. */
 const flushingMax = 3;
 
+interface Target {
+  readonly store: ChunkStore;
+  readonly budget: WriteBudget | undefined;
+}
+
 export async function writeChunks(
-  { store, budget }: { readonly store: ChunkStore; readonly budget: WriteBudget | undefined },
+  target: Target,
   source: AsyncIterable<Uint8Array>,
-  { cluster, id, owner, size, signal }: WriteOptions,
+  options: WriteOptions,
 ): Promise<Extent> {
   const input = new Cutter(source[Symbol.asyncIterator]());
+  const only = await input.only();
+  return only === undefined ? writeMany(target, input, options) : writeOnly(target, only, options);
+}
+
+/** Most contents are one array, which is in memory already: they go the straight way. */
+async function writeOnly(
+  { store, budget }: Target,
+  bytes: Uint8Array,
+  { cluster, id, owner, size, signal }: WriteOptions,
+): Promise<Extent> {
+  signal?.throwIfAborted();
+  const { length } = bytes;
+  if (size !== undefined && length !== size) throw new Error(`a source of ${size} bytes gave ${length}`);
+  const held = budget?.pass(length);
+  try {
+    const { at } = await store.write(`${id}.0`, new OneArray(bytes), {
+      owner,
+      size: length,
+      ...(signal && { signal }),
+    });
+    return at === undefined ? { cluster, id, size: length } : { cluster, id, size: length, at };
+  } finally {
+    if (held !== undefined) budget?.give(held);
+  }
+}
+
+class OneArray implements AsyncIterableIterator<Uint8Array> {
+  #bytes: Uint8Array | undefined;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    const value = this.#bytes;
+    this.#bytes = undefined;
+    return Promise.resolve(value === undefined ? over : { done: false, value });
+  }
+}
+
+const over: IteratorReturnResult<undefined> = { done: true, value: undefined };
+
+async function writeMany(
+  { store, budget }: Target,
+  input: Cutter,
+  { cluster, id, owner, size, signal }: WriteOptions,
+): Promise<Extent> {
   const written: ChunkRef[] = [];
   const flushing = new Set<Promise<void>>();
   const outcome: { failure?: { readonly cause: unknown } } = {};
@@ -85,7 +141,6 @@ class Cutter {
   /** Arrays that were pulled and not yet dealt: one, or two after the look-ahead. */
   readonly #held: Uint8Array[] = [];
   #ended = false;
-  #dealt = false;
   #failure: { readonly cause: unknown } | undefined;
   #endCut: () => void = () => {};
 
@@ -102,11 +157,17 @@ class Cutter {
     return this.#held.reduce((sum, bytes) => sum + bytes.length, 0);
   }
 
-  /** Whether there is a byte for another cut. At first it looks two arrays ahead: most sources are one. */
+  /** Before anything else: the only array of a source that is no more than one chunk. */
+  async only(): Promise<Uint8Array | undefined> {
+    await this.#pull();
+    await this.#pull();
+    const [first] = this.#held;
+    return this.isWhole && this.#held.length === 1 ? first : undefined;
+  }
+
+  /** Whether there is a byte for another cut. */
   async hasMore(): Promise<boolean> {
     if (this.#held.length === 0) await this.#pull();
-    if (!this.#dealt && this.#held.length === 1) await this.#pull();
-    this.#dealt = true;
     return this.#held.length > 0;
   }
 
