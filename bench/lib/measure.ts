@@ -26,14 +26,14 @@ export interface Figures {
 export interface MeasureOptions {
   readonly load: Load;
   readonly clients: number;
-  /** Of measuring, for each target; twice as long at most goes to warming up. */
+  /** Of measuring, for each target; three times as long at most goes to warming up. */
   readonly seconds: number;
   readonly rounds: number;
 }
 
 /** A server in JavaScript compiles what it runs often: it is measured once it has, or after a time. */
-const warmUpSteps = 12_000;
-const warmUpTimes = 2;
+const warmUpSteps = 30_000;
+const warmUpTimes = 3;
 const warmUpBytesMax = 256 * 1024 ** 2;
 /** Enough for the fastest target's deletes. */
 const deletesPerSecond = 12_000;

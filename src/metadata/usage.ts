@@ -17,13 +17,21 @@ export interface UsageDelta {
 /** @param opId spreads the deltas of concurrent writers over the rows */
 export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
   const slot = spread(opId, usageSlots);
-  const byClass = Map.groupBy(deltas, (delta) => delta.storageClass);
-  return [...byClass].flatMap(([storageClass, each]) => {
-    const bytes = each.reduce((sum, delta) => sum + delta.bytes, 0);
-    const objects = each.reduce((sum, delta) => sum + delta.objects, 0);
-    if (bytes === 0 && objects === 0) return [];
-    return [{ at: usageOf(bucketId), add: { storageClass, slot }, by: { bytes, objects } }];
-  });
+  const at = usageOf(bucketId);
+  const sums = new Map<string, { bytes: number; objects: number }>();
+  for (const { storageClass, bytes, objects } of deltas) {
+    const sum = sums.get(storageClass);
+    if (sum === undefined) sums.set(storageClass, { bytes, objects });
+    else {
+      sum.bytes += bytes;
+      sum.objects += objects;
+    }
+  }
+  const changes: SideChange[] = [];
+  for (const [storageClass, by] of sums) {
+    if (by.bytes !== 0 || by.objects !== 0) changes.push({ at, add: { storageClass, slot }, by });
+  }
+  return changes;
 }
 
 /** The bytes and objects of a bucket now, by storage class. */

@@ -157,12 +157,10 @@ class Cutter {
     return this.#held.reduce((sum, bytes) => sum + bytes.length, 0);
   }
 
-  /** Before anything else: the only array of a source that is no more than one chunk. */
+  /** Before anything else: the only array of a source that is no more than one chunk. It looks two arrays ahead. */
   async only(): Promise<Uint8Array | undefined> {
-    await this.#pull();
-    await this.#pull();
-    const [first] = this.#held;
-    return this.isWhole && this.#held.length === 1 ? first : undefined;
+    while (!this.#ended && this.#held.length < 2) this.#keep(await this.#source.next());
+    return this.#held.length === 1 && this.isWhole ? this.#held[0] : undefined;
   }
 
   /** Whether there is a byte for another cut. */
@@ -172,15 +170,14 @@ class Cutter {
   }
 
   async #pull(): Promise<void> {
-    while (!this.#ended) {
-      const step = await this.#source.next();
-      if (step.done) {
-        this.#ended = true;
-      } else if (step.value.length > 0) {
-        this.#held.push(step.value);
-        return;
-      }
+    for (const before = this.#held.length; !this.#ended && this.#held.length === before; ) {
+      this.#keep(await this.#source.next());
     }
+  }
+
+  #keep({ done, value }: IteratorResult<Uint8Array>): void {
+    if (done === true) this.#ended = true;
+    else if (value.length > 0) this.#held.push(value);
   }
 
   /** @param share lent while the source is waited for */
