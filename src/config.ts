@@ -69,6 +69,11 @@ export const settings = {
     'file',
   ),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that chunks are kept on.'),
+  SVC_DEFAULT_OWNERSHIP: choice({
+    of: ['ObjectWriter', 'BucketOwnerPreferred', 'BucketOwnerEnforced'],
+    fallback: 'ObjectWriter',
+    doc: 'Whom the objects of a new bucket belong to; under `BucketOwnerEnforced` it has no ACLs.',
+  }),
   SVC_BUCKET_SHARDS: powerOfTwo({
     fallback: '64',
     range: ['1', '65536'],

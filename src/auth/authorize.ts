@@ -3,7 +3,8 @@
  * bucket's policy, ACL, ownership and public access block, the object's owner and ACL, and the facts of the request.
  */
 import { readDocument } from '../domain/documents.ts';
-import { bucketAcl, ownershipControls, publicAccessBlock } from '../domain/families.ts';
+import { bucketAcl, publicAccessBlock } from '../domain/families.ts';
+import { ownershipOf } from '../domain/object-ownership.ts';
 import { fail } from '../errors/refusal.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -27,6 +28,11 @@ export interface Question extends About {
   readonly key: string;
   /** The name, also of a bucket that is about to be created; '' at service scope. */
   readonly bucketName: string;
+  /**
+   * The account of the writer that an object is about to belong to. It is the one to ask about the ACL that comes along:
+   * whoever may write may also say who reads (public API).
+   */
+  readonly writer?: string | undefined;
   /** The ARN, where it is neither a bucket's nor an object's. */
   readonly resource?: string;
 }
@@ -90,20 +96,20 @@ const resourceOf = (bucketName: string, key: string): string => {
 async function bucketSide(
   ctx: AuthorizationContext,
   bucket: BucketRow,
-  { target }: About,
+  { target, writer }: Pick<Question, 'target' | 'writer'>,
 ): Promise<BucketSide> {
   const [policy, acl, ownership, block] = await Promise.all([
     readDocument(ctx, bucket, bucketPolicy),
     readDocument(ctx, bucket, bucketAcl),
-    readDocument(ctx, bucket, ownershipControls),
+    ownershipOf(ctx, bucket),
     readDocument(ctx, bucket, publicAccessBlock),
   ]);
   return {
     owner: bucket.owner,
     policy,
     acls: { bucket: acl ?? [], object: target?.acl },
-    ownership: ownership?.Rule[0]?.ObjectOwnership ?? 'ObjectWriter',
-    objectOwner: target?.owner,
+    ownership: writer === undefined ? ownership : 'ObjectWriter',
+    objectOwner: writer ?? target?.owner,
     publicAccess: block && {
       ignorePublicAcls: block.IgnorePublicAcls === true,
       restrictPublicBuckets: block.RestrictPublicBuckets === true,

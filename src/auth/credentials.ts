@@ -1,5 +1,5 @@
 /** Whose key it is (spec "Authentication" 2.2): configured ones first, then those of IAM users. */
-import type { Credential, Credentials } from '../ports/credentials.ts';
+import type { Account, Credential, Credentials } from '../ports/credentials.ts';
 import { type AccountContext, AccountKeys } from './account-keys.ts';
 
 /** Records are validated where settings are read; of two with the same access key the first one counts. */
@@ -9,9 +9,22 @@ function byAccessKey(records: readonly Credential[]): ReadonlyMap<string, Creden
   return found;
 }
 
+/** The accounts that configured credentials are of. */
+function configuredAccounts(records: readonly Credential[]): Credentials['account'] {
+  const byOwner = new Map<string, Account>();
+  const byEmail = new Map<string, Account>();
+  // An account is called as its root is.
+  for (const { owner, displayName, email } of [...records].sort((a, b) => Number(b.root) - Number(a.root))) {
+    const account = byOwner.get(owner) ?? { owner, displayName };
+    byOwner.set(owner, account);
+    if (email !== undefined && !byEmail.has(email.toLowerCase())) byEmail.set(email.toLowerCase(), account);
+  }
+  return async (by) => ('owner' in by ? byOwner.get(by.owner) : byEmail.get(by.email.toLowerCase()));
+}
+
 export function staticCredentials(records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);
-  return { find: async (accessKey) => configured.get(accessKey) };
+  return { find: async (accessKey) => configured.get(accessKey), account: configuredAccounts(records) };
 }
 
 /** Accounts are called as their roots are. */
@@ -28,6 +41,7 @@ export function openCredentials(ctx: AccountContext, records: readonly Credentia
   const keys = new AccountKeys(ctx, displayNames(records));
   return {
     find: async (accessKey) => configured.get(accessKey) ?? keys.find(accessKey),
+    account: configuredAccounts(records),
     used({ accessKey, iam }, use) {
       if (iam !== undefined) keys.used(accessKey, use);
     },

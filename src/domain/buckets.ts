@@ -1,13 +1,12 @@
-/** Buckets: creation, deletion that never races a write, and the versioning flip (spec "Bucket and object operations"). */
+/** Buckets: how they are found, deletion that never races a write, and the versioning flip (spec "Bucket and object operations"). */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
-import { findBucket, insertBucket, removeBucket, replaceBucket } from '../metadata/buckets.ts';
+import { findBucket, removeBucket, replaceBucket } from '../metadata/buckets.ts';
 import { objectsOf } from '../metadata/objects.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Stored } from '../ports/metadata-store.ts';
 import { type Recorder, recorded } from './recorder.ts';
 import { abortUploadsOf } from './upload-session.ts';
-import { drawId } from './version-ids.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
 
@@ -70,43 +69,6 @@ export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<Bucke
   const outcome = await replaceBucket(ctx.metadata, found, reopened);
   if (!outcome.applied) throw fail('OperationAborted');
   return reopened;
-}
-
-export interface NewBucket {
-  readonly name: string;
-  readonly owner: string;
-  readonly ownerName: string;
-  readonly creator: string;
-  readonly region: string;
-  readonly objectLock: boolean;
-  /** Configurations that it is born with, by family. */
-  readonly documents: Readonly<Record<string, string>>;
-  readonly record?: Recorder | undefined;
-}
-
-/** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
-export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): Promise<BucketRow> {
-  const row: BucketRow = {
-    ...wanted,
-    id: drawId(ctx.random),
-    created: ctx.clock.now(),
-    generation: 0,
-    // Object Lock works on versions, so it brings versioning with it.
-    versioning: wanted.objectLock ? 'Enabled' : '',
-    shards: ctx.config.SVC_BUCKET_SHARDS,
-    closedAt: 0,
-  };
-  const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
-  if (outcome.applied) {
-    record?.applied();
-    return row;
-  }
-  const { current } = outcome;
-  if (current === undefined) throw fail('OperationAborted');
-  if (current.row.owner !== wanted.owner)
-    throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
-  // A bucket that is going away is not one to promise.
-  return assertOpen(ctx, current);
 }
 
 /**

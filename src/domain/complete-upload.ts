@@ -5,6 +5,7 @@ import {
   type ManifestPart,
   manifestSegmentParts,
   type UploadResult,
+  type UploadSession,
 } from '../metadata/tables.ts';
 import { findSession, replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
@@ -26,8 +27,8 @@ export interface Completion {
   readonly signal: AbortSignal;
 }
 
-/** More parts than this and the manifest gets rows of its own. */
-const inlinePartsMax = 32;
+/** More parts than this and the manifest gets rows of its own; sooner where an ACL takes up the object's row. */
+const inlinePartsMax = ({ acl }: UploadSession): number => (acl === undefined ? 32 : 16);
 
 export async function completeUpload(ctx: Ctx, completion: Completion): Promise<UploadResult> {
   const { name, parts, conditions, requestId } = completion;
@@ -44,7 +45,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
     // Again, now that no part can change: one that was replaced since it was looked at is garbage by now.
     const checked = await checkParts(ctx, found, completion);
-    const manifest = await writeManifest(ctx, op, checked.parts);
+    const manifest = await writeManifest(ctx, checked.parts, { op, session });
     const { row, won } = await commitObject(ctx, objectOf(completion, session), {
       op,
       manifest,
@@ -56,7 +57,6 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
     });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
-    if (!won) await dropManifest(ctx, op, parts);
     const result = resultOf(completing, row);
     await finishCompleting(ctx, completing, result);
     await ctx.metadata.end(op);
@@ -64,7 +64,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   } catch (cause) {
     // The object may or may not be committed: the rows tell, and the sweep asks again if we cannot.
     await resolveCompleting(ctx, name.uploadId, op.id)
-      .then(() => dropUncommitted(ctx, op, completion))
+      .then(() => dropUncommitted(ctx, op, completion.name))
       .then(() => ctx.metadata.end(op))
       .catch((fault: unknown) => {
         ctx.telemetry.log('WARN', 'a failed completion is left to the sweep', {
@@ -114,8 +114,12 @@ async function moveToCompleting(
 /** Rows that one `apply` writes: each is a few KiB. */
 const rowsPerApply = 4;
 
-async function writeManifest(ctx: Ctx, op: Op, parts: readonly ManifestPart[]): Promise<Manifest> {
-  if (parts.length <= inlinePartsMax) return { parts };
+async function writeManifest(
+  ctx: Ctx,
+  parts: readonly ManifestPart[],
+  { op, session }: { readonly op: Op; readonly session: UploadSession },
+): Promise<Manifest> {
+  if (parts.length <= inlinePartsMax(session)) return { parts };
   const rows = manifestRows(op.id, parts);
   for (let first = 0; first < rows.length; first += rowsPerApply) {
     await ctx.metadata.apply(rows.slice(first, first + rowsPerApply));
@@ -129,15 +133,14 @@ async function writeManifest(ctx: Ctx, op: Op, parts: readonly ManifestPart[]): 
   return { manifestId: op.id, partCount: parts.length, offsets };
 }
 
-/** The rows of a manifest that no object took. */
-async function dropManifest(ctx: Ctx, op: Op, parts: readonly ListedPart[]): Promise<void> {
-  if (parts.length > inlinePartsMax) await clearManifest(ctx.metadata, op.id);
-}
-
-/** Somebody else may have settled the session while we still wrote rows; only a completed one has a use for them. */
-async function dropUncommitted(ctx: Ctx, op: Op, { name, parts }: Completion): Promise<void> {
-  const found = await findSession(ctx.metadata, name.uploadId);
-  if (found !== undefined && found.row.session.state !== 'completed') await dropManifest(ctx, op, parts);
+/**
+ * The rows of a manifest that no object took. Somebody else may have settled the session while we still wrote them;
+ * only a completed one has a use for them.
+ */
+async function dropUncommitted(ctx: Ctx, op: Op, { uploadId }: UploadName): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found !== undefined && found.row.session.state !== 'completed')
+    await clearManifest(ctx.metadata, op.id);
 }
 
 const digestOf = (ctx: Ctx, parts: readonly ListedPart[]): string =>

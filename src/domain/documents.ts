@@ -87,6 +87,25 @@ export async function readDocument<T>(
 }
 
 type Ctx = Pick<Context, 'metadata' | 'random'>;
+
+/** Stores the documents that a bucket is about to be born with. @returns their ids by family */
+export async function writeDocuments(
+  ctx: Ctx,
+  texts: Readonly<Record<string, string>>,
+): Promise<Readonly<Record<string, string>>> {
+  const ids: Record<string, string> = {};
+  for (const [name, text] of Object.entries(texts)) {
+    const id = documentId(drawId(ctx.random), text);
+    await writeDocument(ctx.metadata, id, text);
+    ids[name] = id;
+  }
+  return ids;
+}
+
+/** Removes documents that no bucket came to name. */
+export async function dropDocuments(ctx: Ctx, ids: Readonly<Record<string, string>>): Promise<void> {
+  for (const id of Object.values(ids)) await ctx.metadata.apply(documentRemovals(id));
+}
 /** How often a change is tried against concurrent ones. */
 const attemptsMax = 8;
 

@@ -1,5 +1,6 @@
 /** Every error code that a client can receive. Status and text are in `protocol/errors.ts`. */
 export const errorCodes = [
+  'AccessControlListNotSupported',
   'AccessDenied',
   'AccessForbidden',
   'AuthorizationHeaderMalformed',
@@ -38,6 +39,7 @@ export const errorCodes = [
   'KeyTooLongError',
   'MalformedJSON',
   'LimitExceeded',
+  'MalformedACLError',
   'MalformedPolicy',
   'MalformedQueryString',
   'MalformedTrailerError',
@@ -49,6 +51,7 @@ export const errorCodes = [
   'MissingAuthenticationToken',
   'MissingContentLength',
   'MissingRequestBodyError',
+  'MissingSecurityHeader',
   'NoSuchBucket',
   'NoSuchCORSConfiguration',
   'NoSuchEntity',
@@ -76,6 +79,7 @@ export const errorCodes = [
   'SignatureDoesNotMatch',
   'SlowDown',
   'TooManyConfigurations',
+  'UnresolvableGrantByEmailAddress',
   'ValidationError',
   'XAmzContentSHA256Mismatch',
 ] as const;

@@ -1,7 +1,9 @@
 /**
- * What a request asks for as facts of its judgement: tags and locks that it wants to set. Where they stand in the
+ * What a request asks for as facts of its judgement: tags and locks that it wants to set, where a bucket is to lie. Where they stand in the
  * body, that is read before the caller is judged, and they count like the headers that say the same.
  */
+
+import { creationIn } from '../handlers/bucket/create-bucket.ts';
 import type { Call } from '../handlers/call.ts';
 import { header } from '../handlers/call.ts';
 import { legalHoldIn } from '../handlers/object/legal-hold.ts';
@@ -11,11 +13,19 @@ import type { Operation, OperationName } from '../protocol/operations.ts';
 
 interface Asked {
   readonly requestTags?: Tags;
+  /** By condition key. */
+  readonly named?: ReadonlyMap<string, string>;
   /** In place of the request's own headers of these bare names. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
 }
 
 const inBody: Partial<Record<OperationName, (body: Uint8Array) => Asked>> = {
+  CreateBucket: (body) => {
+    const { LocationConstraint = '' } = creationIn(body);
+    return LocationConstraint === ''
+      ? {}
+      : { named: new Map([['s3:LocationConstraint', LocationConstraint]]) };
+  },
   PutObjectTagging: (body) => ({ requestTags: tagsIn(body) }),
   PutObjectLegalHold: (body) => ({ headers: { 'object-lock-legal-hold': legalHoldIn(body).Status } }),
   PutObjectRetention: (body) => {
@@ -33,17 +43,17 @@ export function askedBy<C extends Asking>(
   call: C,
   { also }: Pick<Operation, 'also'>,
   body: Uint8Array | undefined,
-): { readonly caller: C; readonly requestTags: Tags | undefined } {
+): { readonly caller: C; readonly requestTags: Tags | undefined; readonly named?: Asked['named'] } {
   const read = inBody[call.operation];
   if (read === undefined || body === undefined) {
     const asksTags = also !== undefined && 'tagging' in also;
     return { caller: call, requestTags: asksTags ? tagsOf(header(call, 'tagging')) : undefined };
   }
-  const { requestTags, headers = {} } = read(body);
+  const { requestTags, named, headers = {} } = read(body);
   const own = new Map(call.own);
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined) own.delete(name);
     else own.set(name, value);
   }
-  return { caller: { ...call, own }, requestTags };
+  return { caller: { ...call, own }, requestTags, named };
 }

@@ -36,11 +36,12 @@ export async function permit(
     row.about === 'version' && bucket !== undefined
       ? await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
       : undefined;
-  const { caller, requestTags } = askedBy(call, row, body);
-  const about = { bucket, bucketName, key, target, requestTags };
+  const { caller, requestTags, named } = askedBy(call, row, body);
+  const about = { bucket, bucketName, key, target, requestTags, named };
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
   await authorize(ctx, caller, { ...about, action });
-  for (const along of alongOf(call, row)) await authorize(ctx, caller, { ...about, action: along });
+  for (const along of alongOf(call, row))
+    await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
     await mayKnow(ctx, call, about);
   return target;
@@ -58,9 +59,9 @@ async function mayKnow(
 /** The actions that the request's headers ask for beside its own. */
 function alongOf(call: Pick<Call, 'own'>, { also = {} }: Permitted['row']): readonly string[] {
   return Object.entries(also).flatMap(([mark, actions]) => {
-    const [name = '', wanted] = mark.split('=');
-    const value = header(call, name);
-    const isAsked = wanted === undefined ? value !== undefined : value?.toLowerCase() === wanted;
-    return isAsked ? actions : [];
+    const [, name = '', relation, wanted] = /^([\w-]+)(!?=)?(.+)?$/.exec(mark) ?? [];
+    const value = (header(call, name) ?? '').toLowerCase();
+    const isAsked = relation === undefined ? value !== '' : (value === wanted) === (relation === '=');
+    return isAsked && value !== '' ? actions : [];
   });
 }

@@ -1,6 +1,8 @@
 /** Every operation and the handler that answers it: a missing one does not compile. */
-import { CreateBucket, DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
+import { GetBucketAcl, PutBucketAcl } from './bucket/acl.ts';
+import { DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
 import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
+import { CreateBucket } from './bucket/create-bucket.ts';
 import { DeleteObjects } from './bucket/delete-objects.ts';
 import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
 import {
@@ -46,6 +48,7 @@ import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
 import { ListMultipartUploads } from './multipart/list-multipart-uploads.ts';
 import { ListParts } from './multipart/list-parts.ts';
 import { UploadPart, UploadPartCopy } from './multipart/upload-part.ts';
+import { GetObjectAcl, PutObjectAcl } from './object/acl.ts';
 import { CopyObject } from './object/copy-object.ts';
 import { DeleteObject } from './object/delete-object.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
@@ -100,6 +103,8 @@ export const handlers: Handlers = {
   PutBucketRequestPayment,
   GetObjectLockConfiguration,
   PutObjectLockConfiguration,
+  GetBucketAcl,
+  PutBucketAcl,
   ListObjects,
   ListObjectsV2,
   ListObjectVersions,
@@ -118,6 +123,8 @@ export const handlers: Handlers = {
   PutObjectRetention,
   GetObjectLegalHold,
   PutObjectLegalHold,
+  GetObjectAcl,
+  PutObjectAcl,
   CreateMultipartUpload,
   UploadPart,
   UploadPartCopy,

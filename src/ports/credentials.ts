@@ -42,6 +42,12 @@ export interface Caller {
   readonly tags?: ReadonlyMap<string, string>;
 }
 
+/** What is publicly known of an account. */
+export interface Account {
+  readonly owner: string;
+  readonly displayName: string;
+}
+
 /** A request that a key signed. */
 export interface KeyUse {
   readonly service: string;
@@ -53,4 +59,6 @@ export interface Credentials {
   find(accessKey: string): Promise<Credential | undefined>;
   /** Remembers that a key was used, some time later and not each time. */
   used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
+  /** The account of an id or of an e-mail address, where it is known. */
+  account(by: { readonly owner: string } | { readonly email: string }): Promise<Account | undefined>;
 }

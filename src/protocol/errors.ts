@@ -9,6 +9,7 @@ export interface ErrorEntry {
 }
 
 export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
+  AccessControlListNotSupported: { status: 400, message: 'The bucket does not allow ACLs' },
   AccessDenied: { status: 403, message: 'Access Denied' },
   AccessForbidden: { status: 403, message: 'CORSResponse: This CORS request is not allowed.' },
   AuthorizationHeaderMalformed: { status: 400, message: 'The authorization header is malformed.' },
@@ -81,6 +82,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   KeyTooLongError: { status: 400, message: 'Your key is too long: the limit is 1024 bytes of UTF-8.' },
   MalformedJSON: { status: 400, message: 'The JSON of the body is not what is expected here.' },
   LimitExceeded: { status: 409, message: 'The limit of the account is exceeded.' },
+  MalformedACLError: {
+    status: 400,
+    message: 'The ACL you provided was not well-formed or did not validate.',
+  },
   MalformedPolicy: { status: 400, message: 'The policy is not valid.' },
   MalformedQueryString: { status: 404, message: 'The query string contains a syntax error.' },
   MalformedTrailerError: {
@@ -98,6 +103,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   MissingAuthenticationToken: { status: 403, message: 'Request is missing Authentication Token' },
   MissingContentLength: { status: 411, message: 'You must provide the Content-Length HTTP header.' },
   MissingRequestBodyError: { status: 400, message: 'Request body is empty.' },
+  MissingSecurityHeader: { status: 400, message: 'Your request was missing a required header' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },
   NoSuchEntity: { status: 404, message: 'The entity cannot be found.' },
@@ -177,6 +183,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
       'You are attempting to create a new configuration but have already reached the 1,000-configuration limit.',
   },
   ValidationError: { status: 400, message: 'The input fails to satisfy the constraints of the service.' },
+  UnresolvableGrantByEmailAddress: {
+    status: 400,
+    message: 'The e-mail address you provided does not match any account on record.',
+  },
   XAmzContentSHA256Mismatch: {
     status: 400,
     message: 'The provided content-sha256 header does not match what was computed.',

@@ -20,8 +20,8 @@ export interface Operation {
   /** The policy action of the same request about a version, where it is another one. */
   readonly versionAction?: `s3:${string}`;
   /**
-   * What else the caller must be allowed when the request carries a dialect header: bare name, or `name=value` where
-   * another value asks for nothing, to policy actions.
+   * What else the caller must be allowed when the request carries a dialect header: bare name, or `name=value` and
+   * `name!=value` where not every value asks for them, to policy actions.
    */
   readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
   /** About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. */
@@ -49,6 +49,7 @@ export const bodyMaxDefault = 64 * KiB;
 const alongWrites = {
   acl: 's3:PutObjectAcl',
   'grant-read': 's3:PutObjectAcl',
+  'grant-write': 's3:PutObjectAcl',
   'grant-read-acp': 's3:PutObjectAcl',
   'grant-write-acp': 's3:PutObjectAcl',
   'grant-full-control': 's3:PutObjectAcl',
@@ -66,6 +67,13 @@ export const operations = {
   CreateBucket: {
     on: 'PUT bucket',
     also: {
+      'acl!=private': 's3:PutBucketAcl',
+      'grant-read': 's3:PutBucketAcl',
+      'grant-write': 's3:PutBucketAcl',
+      'grant-read-acp': 's3:PutBucketAcl',
+      'grant-write-acp': 's3:PutBucketAcl',
+      'grant-full-control': 's3:PutBucketAcl',
+      'object-ownership': 's3:PutBucketOwnershipControls',
       'bucket-object-lock-enabled=true': ['s3:PutBucketObjectLockConfiguration', 's3:PutBucketVersioning'],
     },
   },
@@ -140,6 +148,8 @@ export const operations = {
     on: 'PUT bucket ?object-lock',
     action: 's3:PutBucketObjectLockConfiguration',
   },
+  GetBucketAcl: { on: 'GET bucket ?acl' },
+  PutBucketAcl: { on: 'PUT bucket ?acl' },
   ListObjects: { on: 'GET bucket', action: 's3:ListBucket' },
   ListObjectsV2: { on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
   ListObjectVersions: { on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
@@ -191,6 +201,9 @@ export const operations = {
   PutObjectRetention: { on: 'PUT object ?retention', about: 'version', also: bypass },
   GetObjectLegalHold: { on: 'GET object ?legal-hold', about: 'version' },
   PutObjectLegalHold: { on: 'PUT object ?legal-hold', about: 'version' },
+
+  GetObjectAcl: { on: 'GET object ?acl', about: 'version', versionAction: 's3:GetObjectVersionAcl' },
+  PutObjectAcl: { on: 'PUT object ?acl', about: 'version', versionAction: 's3:PutObjectVersionAcl' },
 
   CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', also: alongWrites },
   UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },

@@ -130,7 +130,11 @@ describe('a request that no row of the table knows', () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'x' });
-    for (const name of [
+    const isBuilt = (method: string, name: string): boolean =>
+      Object.values(operations).some(({ on }) =>
+        new RegExp(`^${method} object .*[?]${name}(?![\\w-])`).test(on),
+      );
+    const names = [
       'acl',
       'tagging',
       'retention',
@@ -139,8 +143,10 @@ describe('a request that no row of the table knows', () => {
       'restore',
       'select',
       'renameObject',
-    ]) {
+    ];
+    for (const name of names) {
       for (const method of ['PUT', 'DELETE', 'GET', 'POST', 'HEAD']) {
+        if (isBuilt(method, name)) continue;
         const refused = await world.client.send(
           method,
           `/bucket/key?${name}`,

@@ -264,7 +264,6 @@ describe('PutObject', () => {
     for (const name of [
       'server-side-encryption',
       'object-lock-event-hold',
-      'grant-read',
       'server-side-encryption-customer-key',
       'write-offset-bytes',
     ]) {

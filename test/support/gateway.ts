@@ -36,13 +36,15 @@ export interface GatewayWorldOptions extends GatewayOptions {
   readonly settings?: Partial<Readonly<Record<SettingName, string>>>;
   readonly backend?: Backend;
   readonly telemetry?: Telemetry;
+  /** Credentials beside those of alice, bob and the operator. */
+  readonly people?: readonly Credential[];
   /** Replaces ports, for example with counting or slow ones. */
   readonly wrap?: (context: Context) => Context;
 }
 
 const never = new AbortController().signal;
 
-const person = (name: string, more: Partial<Credential> = {}): Credential => ({
+export const person = (name: string, more: Partial<Credential> = {}): Credential => ({
   accessKey: `KEY-${name}`,
   secretKey: `secret-of-${name}`,
   owner: `${name}-account`,
@@ -92,7 +94,7 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
   });
   const { telemetry } = options;
   const composed = await compose(config, {
-    credentials: [alice, bob, operator],
+    credentials: [alice, bob, operator, ...(options.people ?? [])],
     clock,
     ...(telemetry === undefined ? {} : { telemetry }),
   });

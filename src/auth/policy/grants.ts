@@ -1,4 +1,5 @@
 /** What the grants of an ACL allow, in the words of policies (the public API's table of permissions and actions). */
+import { isPublicGrant } from '../../domain/acl.ts';
 import type { Grant } from '../../metadata/tables.ts';
 import type { Reach } from './principals.ts';
 import type { Principal } from './request.ts';
@@ -53,12 +54,6 @@ function reachOfGrantee(grantee: Grant['grantee'], principal: Principal): Reach 
   if (grantee.group === 'LogDelivery') return principal.service === logDelivery ? 'direct' : undefined;
   return principal.account === '' ? undefined : 'direct';
 }
-
-export const isPublicGrant = ({ grantee }: Grant): boolean =>
-  grantee.is === 'group' && grantee.group !== 'LogDelivery';
-
-/** Whether an ACL is public, for BlockPublicAcls and the policy status. */
-export const isPublicAcl = (grants: readonly Grant[]): boolean => grants.some(isPublicGrant);
 
 export interface Acls {
   readonly bucket: readonly Grant[];

@@ -20,6 +20,9 @@ export type Reach = 'direct' | 'account';
 
 /** What an account may be called here (owner ids), and in the public API (twelve digits). */
 const accountPattern = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/;
+/** Whether a text can be an account's id. */
+export const isAccount = (text: string): boolean => accountPattern.test(text);
+
 const namePattern = '[\\w+=,.@/-]{1,600}';
 const rootArn = /^arn:aws[\w-]*:iam::([^:]+):root$/;
 const namedArn = new RegExp(

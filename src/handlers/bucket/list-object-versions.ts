@@ -11,8 +11,9 @@ import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import { listVersionsResult } from '../../protocol/schemas/listing.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
 import { placeOf } from '../key.ts';
+import type { OwnerOf } from '../owners.ts';
 import { xmlReply } from '../xml-reply.ts';
-import { commonFields, describeListed, encoderOf, groupingOf, ownerOf, prefixesOf } from './list-objects.ts';
+import { commonFields, describeListed, encoderOf, groupingOf, ownersOf, prefixesOf } from './list-objects.ts';
 
 export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, call) => {
   const { query, bucket } = call;
@@ -30,6 +31,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, c
       : 'row' in last
         ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: last.row.version }
         : { NextKeyMarker: encode(last.commonPrefix) };
+  const ownerOf = await ownersOf(ctx, call, page.entries);
   return xmlReply(listVersionsResult, 'ListVersionsResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -38,7 +40,9 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, c
     ...next,
     ...commonFields(call, grouping, encode),
     IsTruncated: page.isTruncated,
-    entries: page.entries.flatMap((entry) => ('row' in entry ? [versionEntry(call, entry.row, encode)] : [])),
+    entries: page.entries.flatMap((entry) =>
+      'row' in entry ? [versionEntry(entry.row, { encode, ownerOf })] : [],
+    ),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
@@ -71,12 +75,15 @@ async function startOf(
   return found === undefined ? { after: KeyMarker } : { key: KeyMarker, version: found.row.version };
 }
 
-function versionEntry({ bucket }: BucketCall, row: ObjectRow, encode: (text: string) => string) {
+function versionEntry(
+  row: ObjectRow,
+  { encode, ownerOf }: { readonly encode: (text: string) => string; readonly ownerOf: OwnerOf },
+) {
   const shared = {
     Key: encode(row.key),
     VersionId: shownVersion(row),
     IsLatest: row.slot === headSlot,
-    Owner: ownerOf(bucket, row),
+    Owner: ownerOf(row),
   };
   return row.marker
     ? { DeleteMarker: { ...shared, LastModified: new Date(row.modified).toISOString() } }

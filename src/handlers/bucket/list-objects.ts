@@ -9,6 +9,7 @@ import type { BucketCall, HandlerOf } from '../call.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
 import { placeOf } from '../key.ts';
 import { quoted } from '../object/object-headers.ts';
+import { type OwnerOf, objectOwners } from '../owners.ts';
 import { countOf, isUrlEncoded, urlEncode } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 
@@ -32,7 +33,7 @@ export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
     ...next,
     ...commonFields(call, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: contentsOf(call, page.entries, { encode, owner: true }),
+    Contents: contentsOf(page.entries, { encode, ownerOf: await ownersOf(ctx, call, page.entries) }),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
@@ -43,7 +44,8 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
   const startAfter = placeOf(query, 'start-after');
   const { grouping, encode, page } = await list(ctx, call, readToken(rawToken)?.after ?? startAfter);
   const last = page.entries.at(-1);
-  const owner = query.get('fetch-owner') === 'true';
+  const isOwnerAsked = query.get('fetch-owner') === 'true';
+  const ownerOf = isOwnerAsked ? await ownersOf(ctx, call, page.entries) : undefined;
   return xmlReply(listObjectsV2Result, 'ListBucketResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -55,7 +57,7 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
     KeyCount: page.entries.length,
     ...commonFields(call, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: contentsOf(call, page.entries, { encode, owner }),
+    Contents: contentsOf(page.entries, { encode, ownerOf }),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
@@ -89,9 +91,8 @@ export function commonFields({ query }: BucketCall, grouping: Grouping, encode: 
 const nameOf = (entry: Entry<ObjectRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
 
 function contentsOf(
-  { bucket }: BucketCall,
   entries: readonly Entry<ObjectRow>[],
-  { encode, owner }: { readonly encode: (text: string) => string; readonly owner: boolean },
+  { encode, ownerOf }: { readonly encode: (text: string) => string; readonly ownerOf: OwnerOf | undefined },
 ): ListedObject[] {
   return entries.flatMap((entry) =>
     'row' in entry
@@ -99,19 +100,23 @@ function contentsOf(
           {
             Key: encode(entry.row.key),
             ...describeListed(entry.row),
-            ...(owner ? { Owner: { ID: entry.row.owner, DisplayName: ownerName(bucket, entry.row) } } : {}),
+            ...(ownerOf === undefined ? {} : { Owner: ownerOf(entry.row) }),
           },
         ]
       : [],
   );
 }
 
-const ownerName = (bucket: BucketCall['bucket'], row: ObjectRow): string =>
-  row.owner === bucket.owner ? bucket.ownerName : row.owner;
-export const ownerOf = (bucket: BucketCall['bucket'], row: ObjectRow) => ({
-  ID: row.owner,
-  DisplayName: ownerName(bucket, row),
-});
+export const ownersOf = (
+  ctx: Context,
+  { bucket }: BucketCall,
+  entries: readonly Entry<ObjectRow>[],
+): Promise<OwnerOf> =>
+  objectOwners(
+    ctx,
+    bucket,
+    entries.flatMap((entry) => ('row' in entry ? [entry.row] : [])),
+  );
 
 export const describeListed = (row: ObjectRow) => ({
   LastModified: new Date(row.modified).toISOString(),

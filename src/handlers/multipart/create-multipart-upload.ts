@@ -8,6 +8,7 @@ import type { Checksum } from '../../metadata/tables.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
 import { type Call, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { algorithmOf } from '../claims.ts';
+import { accessOf } from '../object/acl.ts';
 import { lockOf } from '../object/lock-headers.ts';
 import { objectHeadersOf } from '../object/object-headers.ts';
 import { storageClassOf } from '../object/storage-class.ts';
@@ -25,7 +26,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
     requestId,
     storageClass: storageClassOf(call),
     headers: objectHeadersOf(call),
-    owner: identity?.owner ?? bucket.owner,
+    ...(await accessOf(ctx, call)),
     initiator: identity?.owner ?? bucket.owner,
     ...defined({ checksumAlgorithm, checksumType, lock: lockOf(ctx, call) }),
   });

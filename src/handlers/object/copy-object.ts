@@ -9,6 +9,7 @@ import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../cal
 import { algorithmOf } from '../claims.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
+import { accessOf } from './acl.ts';
 import { checksumFieldsOf } from './checksum-fields.ts';
 import { writeConditions } from './conditions.ts';
 import { type CopySource, openCopySource } from './copy-source.ts';
@@ -33,6 +34,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
   refuseNoChange(call, source, directives);
   const algorithm =
     algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
+  const access = await accessOf(ctx, call);
   const written = await writeObject(
     ctx,
     {
@@ -41,7 +43,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
       storageClass: storageClassOf(call),
       headers: copiedHeaders(objectHeadersOf(call), row.headers, directives),
       lock: lockOf(ctx, call),
-      owner: call.identity?.owner ?? bucket.owner,
+      ...access,
       conditions: writeConditions(call),
       record,
       requestId,

@@ -33,27 +33,6 @@ const userMetadataMax = 2048;
 /** What the public API takes as headers at all; it also keeps the row of an object small (design §5 "Row size"). */
 const storedHeadersMax = 8192;
 
-const cannedAcls = new Set([
-  'private',
-  'public-read',
-  'public-read-write',
-  'authenticated-read',
-  'aws-exec-read',
-  'bucket-owner-read',
-  'bucket-owner-full-control',
-  'log-delivery-write',
-]);
-
-/** The `acl` header. @throws InvalidArgument for one that the public API does not know */
-export function cannedAclOf(call: Call): string | undefined {
-  const acl = header(call, 'acl');
-  if (acl === undefined || cannedAcls.has(acl)) return acl;
-  throw fail('InvalidArgument', {
-    message: `"${acl}" is not a canned ACL`,
-    elements: { ArgumentName: 'acl', ArgumentValue: acl },
-  });
-}
-
 /** Asking for what is not built must not be answered as if it had been done. */
 const refusedHeaders = [
   'server-side-encryption',
@@ -65,10 +44,6 @@ const refusedHeaders = [
   'object-lock-event-hold',
   'object-lock-event-hold-duration-days',
   'object-lock-event-hold-duration-years',
-  'grant-read',
-  'grant-read-acp',
-  'grant-write-acp',
-  'grant-full-control',
   'write-offset-bytes',
   'copy-source-server-side-encryption-customer-algorithm',
   'copy-source-server-side-encryption-customer-key',
@@ -85,7 +60,6 @@ export function refuseUnbuilt(call: Call): void {
 /** What a write stores beside the content. */
 export function objectHeadersOf(call: Call): ObjectHeaders {
   refuseUnbuilt(call);
-  cannedAclOf(call);
   const system: Record<string, string> = {};
   for (const name of systemHeaders) {
     const value = name === 'content-encoding' ? contentEncodingOf(call) : call.wire.headers.get(name);

@@ -2,6 +2,7 @@
 import { writeObject } from '../../domain/write-object.ts';
 import type { HandlerOf } from '../call.ts';
 import { emptyReply } from '../xml-reply.ts';
+import { accessOf } from './acl.ts';
 import { writeConditions } from './conditions.ts';
 import { lockOf } from './lock-headers.ts';
 import { checksumHeaders, objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
@@ -16,7 +17,7 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
     storageClass: storageClassOf(call),
     headers: objectHeadersOf(call),
     lock: lockOf(ctx, call),
-    owner: call.identity?.owner ?? bucket.owner,
+    ...(await accessOf(ctx, call)),
     conditions: writeConditions(call),
     record,
     requestId,

@@ -1,0 +1,50 @@
+/** Creating a bucket, with the configurations that it is born with (spec "CreateBucket"). */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import { insertBucket } from '../metadata/buckets.ts';
+import type { BucketRow } from '../metadata/tables.ts';
+import { assertOpen } from './buckets.ts';
+import { dropDocuments, writeDocuments } from './documents.ts';
+import { type Recorder, recorded } from './recorder.ts';
+import { drawId } from './version-ids.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+
+export interface NewBucket {
+  readonly name: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  readonly creator: string;
+  readonly region: string;
+  readonly objectLock: boolean;
+  /** Texts of the configurations that it is born with, by family. */
+  readonly documents: Readonly<Record<string, string>>;
+  readonly record?: Recorder | undefined;
+}
+
+/** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
+export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): Promise<BucketRow> {
+  const row: BucketRow = {
+    ...wanted,
+    documents: await writeDocuments(ctx, wanted.documents),
+    id: drawId(ctx.random),
+    created: ctx.clock.now(),
+    generation: 0,
+    // Object Lock works on versions, so it brings versioning with it.
+    versioning: wanted.objectLock ? 'Enabled' : '',
+    shards: ctx.config.SVC_BUCKET_SHARDS,
+    closedAt: 0,
+  };
+  const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
+  if (outcome.applied) {
+    record?.applied();
+    return row;
+  }
+  await dropDocuments(ctx, row.documents);
+  const { current } = outcome;
+  if (current === undefined) throw fail('OperationAborted');
+  if (current.row.owner !== wanted.owner)
+    throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
+  // A bucket that is going away is not one to promise.
+  return assertOpen(ctx, current);
+}

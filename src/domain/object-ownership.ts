@@ -1,0 +1,86 @@
+/**
+ * Who owns what is written into a bucket, and which ACLs it takes (public API "Controlling ownership of objects",
+ * "Blocking public access").
+ */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import type { BucketRow, Grant } from '../metadata/tables.ts';
+import { type AclOf, type GivenAcl, grantsOf, isPlainAcl, isPublicAcl } from './acl.ts';
+import { readDocument } from './documents.ts';
+import { type OwnershipControls, ownershipControls, publicAccessBlock } from './families.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+export const ownerships = ['BucketOwnerEnforced', 'BucketOwnerPreferred', 'ObjectWriter'] as const;
+export type Ownership = OwnershipControls['Rule'][number]['ObjectOwnership'];
+
+export async function ownershipOf(ctx: Ctx, bucket: BucketRow): Promise<Ownership> {
+  const controls = await readDocument(ctx, bucket, ownershipControls);
+  return controls?.Rule[0]?.ObjectOwnership ?? 'ObjectWriter';
+}
+
+/** Under BucketOwnerEnforced an ACL may be named where it says what holds anyway: the bucket's owner has full control. */
+const saysNothing = (given: GivenAcl, bucketOwner: string): boolean =>
+  'canned' in given ? given.canned === 'bucket-owner-full-control' : isPlainAcl(given.grants, bucketOwner);
+
+/** An object's ACL lies in its row, beside headers of at most 8 KiB and the manifest (design §5 "Row size"). */
+const objectAclMax = 7168;
+
+interface Taking {
+  readonly of: AclOf;
+  readonly bucket: BucketRow;
+  /** Of what the ACL is for. */
+  readonly owner: string;
+  readonly ownership: Ownership;
+}
+
+/**
+ * The grants; undefined where the ACL changes nothing, because ACLs are turned off.
+ * @throws AccessControlListNotSupported where ACLs are turned off, AccessDenied where public ones are blocked
+ */
+async function takeAcl(
+  ctx: Ctx,
+  given: GivenAcl,
+  { of, bucket, owner, ownership }: Taking,
+): Promise<readonly Grant[] | undefined> {
+  if (ownership === 'BucketOwnerEnforced') {
+    if (saysNothing(given, bucket.owner)) return undefined;
+    throw fail('AccessControlListNotSupported');
+  }
+  const grants = grantsOf(given, { owner, bucketOwner: bucket.owner });
+  const block = await readDocument(ctx, bucket, publicAccessBlock);
+  if (block?.BlockPublicAcls === true && isPublicAcl(grants))
+    throw fail('AccessDenied', 'Public ACLs are blocked by the public access block of this bucket.');
+  if (of === 'object' && JSON.stringify(grants).length > objectAclMax)
+    throw fail('InvalidRequest', `The ACL of an object takes at most ${objectAclMax} bytes here.`);
+  return grants;
+}
+
+/** For a bucket, or for an object that exists. */
+export const acceptAcl = async (
+  ctx: Ctx,
+  given: GivenAcl,
+  on: Omit<Taking, 'ownership'>,
+): Promise<readonly Grant[] | undefined> =>
+  takeAcl(ctx, given, { ...on, ownership: await ownershipOf(ctx, on.bucket) });
+
+export interface ObjectAccess {
+  readonly owner: string;
+  readonly acl?: readonly Grant[];
+}
+
+/** The owner and the ACL of an object that is about to be written. */
+export async function accessOfNew(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { writer, given }: { readonly writer: string; readonly given: GivenAcl | undefined },
+): Promise<ObjectAccess> {
+  const ownership = await ownershipOf(ctx, bucket);
+  const isHandedOver =
+    given !== undefined && 'canned' in given && given.canned === 'bucket-owner-full-control';
+  const isBucketOwners =
+    ownership === 'BucketOwnerEnforced' || (ownership === 'BucketOwnerPreferred' && isHandedOver);
+  const owner = isBucketOwners ? bucket.owner : writer;
+  if (given === undefined) return { owner };
+  const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner, ownership });
+  return grants === undefined || isPlainAcl(grants, owner) ? { owner } : { owner, acl: grants };
+}

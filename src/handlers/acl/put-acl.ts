@@ -1,0 +1,25 @@
+/** The one ACL that a request to change it brings, by headers or by its body (spec "GetObjectAcl / PutObjectAcl"). */
+import type { Context } from '../../context.ts';
+import type { AclOf, GivenAcl } from '../../domain/acl.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Call } from '../call.ts';
+import { readAclBody } from './acl-body.ts';
+import { givenAcl, namesAcl } from './given-acl.ts';
+
+/**
+ * @param owner of what the ACL is for
+ * @throws MalformedACLError for headers and a body together, MissingSecurityHeader for neither
+ */
+export async function readPutAcl(
+  ctx: Pick<Context, 'credentials'>,
+  call: Pick<Call, 'own' | 'body'>,
+  { of, owner }: { readonly of: AclOf; readonly owner: string },
+): Promise<GivenAcl> {
+  const isNamed = namesAcl(call);
+  if (isNamed && call.body.length > 0)
+    throw fail('MalformedACLError', 'An ACL is given by headers or by a body, not by both.');
+  if (call.body.length > 0) return { grants: await readAclBody(ctx, call.body, owner) };
+  const given = isNamed ? await givenAcl(ctx, call, of) : undefined;
+  if (given !== undefined) return given;
+  throw fail('MissingSecurityHeader', { elements: { MissingHeaderName: 'acl' } });
+}

@@ -1,0 +1,27 @@
+/** GetBucketAcl and PutBucketAcl (spec "ACL"). */
+import { isPlainAcl, toUser } from '../../domain/acl.ts';
+import { changeDocument, readDocument } from '../../domain/documents.ts';
+import { bucketAcl } from '../../domain/families.ts';
+import { acceptAcl, ownershipOf } from '../../domain/object-ownership.ts';
+import { aclReply } from '../acl/acl-body.ts';
+import { readPutAcl } from '../acl/put-acl.ts';
+import type { HandlerOf } from '../call.ts';
+import { emptyReply } from '../xml-reply.ts';
+
+export const GetBucketAcl: HandlerOf<'GetBucketAcl'> = async (ctx, { bucket }) => {
+  const { owner } = bucket;
+  const isEnforced = (await ownershipOf(ctx, bucket)) === 'BucketOwnerEnforced';
+  const grants = isEnforced ? undefined : await readDocument(ctx, bucket, bucketAcl);
+  return aclReply(ctx, { bucket, owner, grants: grants ?? [toUser(owner, 'FULL_CONTROL')] });
+};
+
+export const PutBucketAcl: HandlerOf<'PutBucketAcl'> = async (ctx, call) => {
+  const { bucket, record } = call;
+  const { owner } = bucket;
+  const given = await readPutAcl(ctx, call, { of: 'bucket', owner });
+  const grants = await acceptAcl(ctx, given, { of: 'bucket', bucket, owner });
+  if (grants === undefined) return emptyReply(200);
+  const text = isPlainAcl(grants, owner) ? undefined : JSON.stringify(grants);
+  await changeDocument(ctx, { bucket, family: bucketAcl, text, record });
+  return emptyReply(200);
+};

@@ -1,0 +1,96 @@
+/** CreateBucket (spec "CreateBucket"): a bucket with the region, ownership and ACL that it is asked for. */
+import { callerOf } from '../../auth/principal.ts';
+import { type GivenAcl, grantsOf, isPlainAcl } from '../../domain/acl.ts';
+import { createBucket } from '../../domain/create-bucket.ts';
+import { bucketAcl, type OwnershipControls, ownershipControls } from '../../domain/families.ts';
+import { type Ownership, ownerships } from '../../domain/object-ownership.ts';
+import { fail } from '../../errors/refusal.ts';
+import { readXml } from '../../protocol/codec.ts';
+import { bodyMaxDefault } from '../../protocol/operations.ts';
+import { type CreateBucketConfiguration, createBucketConfiguration } from '../../protocol/schemas/bucket.ts';
+import { givenAcl } from '../acl/given-acl.ts';
+import { type Call, type HandlerOf, header } from '../call.ts';
+import { emptyReply } from '../xml-reply.ts';
+import { assertBucketName } from './bucket-name.ts';
+
+export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
+  const { bucketName, identity } = call;
+  if (identity === undefined) throw fail('AccessDenied');
+  assertBucketName(bucketName);
+  const asked: Asked = {
+    region: regionOf(call),
+    ownership: ownershipOf(call),
+    acl: await givenAcl(ctx, call, 'bucket'),
+    objectLock: header(call, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
+  };
+  const { owner } = identity;
+  const bucket = await createBucket(ctx, {
+    name: bucketName,
+    owner,
+    ownerName: (await ctx.credentials.account({ owner }))?.displayName ?? identity.displayName,
+    creator: creatorOf(identity),
+    region: asked.region ?? ctx.config.SVC_REGION,
+    objectLock: asked.objectLock,
+    documents: documentsOf(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
+    record: call.record,
+  });
+  return emptyReply(200, [['Location', `/${bucket.name}`]]);
+};
+
+/** The user's name, or what stands for the root or a session. */
+function creatorOf(identity: NonNullable<Call['identity']>): string {
+  const { username, userid } = callerOf(identity);
+  return username ?? userid;
+}
+
+interface Asked {
+  readonly region: string | undefined;
+  readonly ownership: Ownership | undefined;
+  readonly acl: GivenAcl | undefined;
+  readonly objectLock: boolean;
+}
+
+/** What the body asks for; an empty one asks for nothing. */
+export const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
+  body.length === 0
+    ? {}
+    : readXml(createBucketConfiguration, 'CreateBucketConfiguration', body, { maxBytes: bodyMaxDefault });
+
+/** The region of the body; none means this endpoint's own. */
+function regionOf({ body }: Call): string | undefined {
+  const { LocationConstraint = '', Tags = [] } = creationIn(body);
+  if (Tags.length > 0) throw fail('NotImplemented', 'Tags at the creation of a bucket are not implemented.');
+  if (LocationConstraint === '') return undefined;
+  if (/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(LocationConstraint)) return LocationConstraint;
+  throw fail('InvalidLocationConstraint', { elements: { LocationConstraint } });
+}
+
+function ownershipOf(call: Call): Ownership | undefined {
+  const raw = header(call, 'object-ownership');
+  if (raw === undefined) return undefined;
+  const known = ownerships.find((each) => each === raw);
+  if (known !== undefined) return known;
+  throw fail('InvalidArgument', {
+    message: `object-ownership is one of ${ownerships.join(', ')}`,
+    elements: { ArgumentName: 'object-ownership', ArgumentValue: raw },
+  });
+}
+
+function documentsOf(
+  { acl, ownership: asked }: Asked,
+  owner: string,
+  fallback: Ownership,
+): Record<string, string> {
+  const ownership = asked ?? fallback;
+  const grants = acl === undefined ? [] : grantsOf(acl, { owner, bucketOwner: owner });
+  const isPlain = acl === undefined || isPlainAcl(grants, owner);
+  if (ownership === 'BucketOwnerEnforced' && !isPlain) throw fail('InvalidBucketAclWithObjectOwnership');
+  const controls: OwnershipControls = { Rule: [{ ObjectOwnership: ownership }] };
+  return {
+    ...(isPlain ? {} : { [bucketAcl.name]: JSON.stringify(grants) }),
+    // What is not set means ObjectWriter.
+    ...(asked === undefined && ownership === 'ObjectWriter'
+      ? {}
+      : { [ownershipControls.name]: JSON.stringify(controls) }),
+  };
+}

@@ -1,0 +1,65 @@
+/** GetObjectAcl and PutObjectAcl, and the access that a write asks for (spec "GetObjectAcl / PutObjectAcl"). */
+import type { Context } from '../../context.ts';
+import { isPlainAcl, toUser } from '../../domain/acl.ts';
+import { amendVersion } from '../../domain/amend-version.ts';
+import { acceptAcl, accessOfNew, type ObjectAccess, ownershipOf } from '../../domain/object-ownership.ts';
+import { fail } from '../../errors/refusal.ts';
+import { commitLimits } from '../../ports/metadata-store.ts';
+import { aclReply } from '../acl/acl-body.ts';
+import { givenAcl, namesAcl } from '../acl/given-acl.ts';
+import { readPutAcl } from '../acl/put-acl.ts';
+import { type BucketCall, type HandlerOf, targetOf } from '../call.ts';
+import { emptyReply } from '../xml-reply.ts';
+import { versionHeader } from './object-headers.ts';
+
+/** A row that the store takes in any case, whatever else its object carries. */
+const rowMax = commitLimits.rowBytes - 1024;
+
+/** Whom the object that a request writes will belong to, and who may use it. */
+export async function accessOf(
+  ctx: Pick<Context, 'metadata' | 'credentials'>,
+  call: Pick<BucketCall, 'bucket' | 'identity' | 'own'>,
+): Promise<ObjectAccess> {
+  const { bucket, identity } = call;
+  const given = namesAcl(call) ? await givenAcl(ctx, call, 'object') : undefined;
+  return accessOfNew(ctx, bucket, { writer: identity?.owner ?? bucket.owner, given });
+}
+
+export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, call) => {
+  const { bucket } = call;
+  const row = targetOf(call);
+  const isEnforced = (await ownershipOf(ctx, bucket)) === 'BucketOwnerEnforced';
+  const owner = isEnforced ? bucket.owner : row.owner;
+  const grants = isEnforced ? undefined : row.acl;
+  return aclReply(ctx, {
+    bucket,
+    owner,
+    grants: grants ?? [toUser(owner, 'FULL_CONTROL')],
+    headers: versionHeader(call, row),
+  });
+};
+
+export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, call) => {
+  const { bucket, key, query, record, requestId } = call;
+  const judged = targetOf(call);
+  const { owner } = judged;
+  const given = await readPutAcl(ctx, call, { of: 'object', owner });
+  const grants = await acceptAcl(ctx, given, { bucket, owner, of: 'object' });
+  if (grants === undefined) return emptyReply(200, versionHeader(call, judged));
+  const row = await amendVersion(ctx, {
+    bucket,
+    key,
+    versionId: query.get('versionId'),
+    record,
+    requestId,
+    amend: ({ acl: _, ...found }) => {
+      // The caller was judged by another version, which may have been another's.
+      if (found.version !== judged.version) throw fail('OperationAborted');
+      const next = isPlainAcl(grants, owner) ? found : { ...found, acl: grants };
+      if (JSON.stringify(next).length > rowMax)
+        throw fail('InvalidRequest', 'The ACL is too large for this object.');
+      return next;
+    },
+  });
+  return emptyReply(200, versionHeader(call, row));
+};
