@@ -190,3 +190,7 @@ export function actionOnNoncurrent(
   );
   return coldest(moves, version.storageClass, now);
 }
+
+/** How an expiration is told in a header. */
+export const expirationHeader = ({ at, rule }: Due): string =>
+  `expiry-date="${new Date(at).toUTCString()}", rule-id="${encodeURIComponent(rule)}"`;

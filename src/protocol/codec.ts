@@ -86,11 +86,12 @@ export const int = ({
     return value === 0 ? 0 : value;
   }, String);
 
+/** In any case: the public reference itself writes `TRUE`. */
 export const bool: Xml<boolean> = leaf((found, refuse) => {
-  const word = trim(found);
+  const word = trim(found).toLowerCase();
   if (word === 'true' || word === '1') return true;
   if (word === 'false' || word === '0') return false;
-  throw refuse(`must be true or false, not ${shown(word)}`);
+  throw refuse(`must be true or false, not ${shown(trim(found))}`);
 }, String);
 
 const isoDate =
