@@ -73,7 +73,7 @@ async function decideVersion(
   { bucket, head }: KeyState,
 ): Promise<Plan | undefined> {
   const target = await findVersion(ctx.metadata, bucket, deletion.key, deletion.versionId ?? 'null');
-  checkDelete(deletion.conditions, target?.row);
+  checkDelete(deletion.conditions, target?.row.marker ? undefined : target?.row);
   if (head === undefined || target === undefined) return undefined;
   return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, bucket, deletion.key));
 }

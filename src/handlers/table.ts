@@ -55,6 +55,7 @@ import { GetObject, HeadObject } from './object/get-object.ts';
 import { GetObjectAttributes } from './object/get-object-attributes.ts';
 import { GetObjectLegalHold, PutObjectLegalHold } from './object/legal-hold.ts';
 import { PutObject } from './object/put-object.ts';
+import { RestoreObject } from './object/restore-object.ts';
 import { GetObjectRetention, PutObjectRetention } from './object/retention.ts';
 import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging } from './object/tagging.ts';
 import { ListBuckets } from './service/list-buckets.ts';
@@ -116,6 +117,7 @@ export const handlers: Handlers = {
   HeadObject,
   DeleteObject,
   GetObjectAttributes,
+  RestoreObject,
   GetObjectTagging,
   PutObjectTagging,
   DeleteObjectTagging,

@@ -19,6 +19,8 @@ export interface BucketRow {
   /** '' until versioning was first set. */
   readonly versioning: '' | 'Enabled' | 'Suspended';
   readonly objectLock: boolean;
+  /** The storage class of what is written without one; STANDARD where it is not set. */
+  readonly defaultClass?: string;
   /** The shard count N, fixed at creation. */
   readonly shards: number;
   /** The configurations that are set, by family; each is an immutable document, so an id names its text for good. */
@@ -42,6 +44,7 @@ export const buckets = table<BucketRow>()({
     generation: 'int',
     versioning: 'text',
     objectLock: 'bool',
+    defaultClass: 'text',
     shards: 'int',
     documents: 'json',
     closedAt: 'int',

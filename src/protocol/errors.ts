@@ -59,12 +59,20 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 400,
     message: 'Parameters that must not be used together were used together.',
   },
+  InvalidObjectState: {
+    status: 403,
+    message: "The operation is not valid for the object's storage class",
+  },
   InvalidPart: {
     status: 400,
     message: 'One or more of the specified parts could not be found, or its ETag did not match.',
   },
   InvalidPartOrder: { status: 400, message: 'The list of parts was not in ascending order.' },
   InvalidRange: { status: 416, message: 'The requested range is not satisfiable.' },
+  InvalidRedirectLocation: {
+    status: 400,
+    message: "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
+  },
   InvalidRequest: { status: 400, message: 'Invalid Request' },
   InvalidS3DestinationBucket: {
     status: 400,

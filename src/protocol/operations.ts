@@ -182,6 +182,7 @@ export const operations = {
     about: 'version',
     versionAction: 's3:GetObjectVersionAttributes',
   },
+  RestoreObject: { on: 'POST object ?restore', about: 'version' },
   GetObjectTagging: {
     on: 'GET object ?tagging',
     about: 'version',

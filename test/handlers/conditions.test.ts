@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import type { Answer } from '../support/gateway-client.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const before = new Date(Date.UTC(2026, 5, 1, 11)).toUTCString();
@@ -218,4 +219,26 @@ describe.each(backends)('races on %s', (backend) => {
     expect(replies.filter((reply) => reply.status === 200)).toHaveLength(1);
     for (const reply of replies) expect([200, 409, 412]).toContain(reply.status);
   });
+});
+
+test('in a versioned bucket a DELETE compares the latest version, one of a version that version, and a marker is nothing', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  const older = await client.put('/bucket/key', { body: 'older' });
+  const newer = await client.put('/bucket/key', { body: 'newer' });
+  const ifMatch = (answer: Answer) => ({ headers: { 'if-match': answer.header('etag') ?? '' } });
+  const version = (answer: Answer) => `/bucket/key?versionId=${answer.header('*-version-id')}`;
+  expect((await client.delete('/bucket/key', ifMatch(older))).status).toBe(412);
+  expect((await client.delete(version(older), ifMatch(newer))).status).toBe(412);
+  expect((await client.get('/bucket?versions')).all('VersionId')).toHaveLength(2);
+  const laid = await client.delete('/bucket/key', ifMatch(newer));
+  expect([laid.status, laid.header('*-delete-marker')]).toEqual([204, 'true']);
+  for (const path of ['/bucket/key', version(laid)])
+    expect((await client.delete(path, { headers: { 'if-match': '*' } })).status).toBe(412);
+  expect((await client.delete(version(laid), { headers: { '*-if-match-size': '0' } })).status).toBe(412);
+  expect((await client.delete(version(older), ifMatch(older))).status).toBe(204);
+  expect((await client.delete(version(laid))).status).toBe(204);
+  expect((await client.get('/bucket/key')).text).toBe('newer');
 });

@@ -273,6 +273,21 @@ describe('PutObject', () => {
     expect((await world.client.head('/bucket/key')).status).toBe(404);
   });
 
+  test('a redirect leads to a path or a web address, and nowhere else', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const put = (to: string) =>
+      world.client.put('/bucket/key', { body: 'x', headers: { '*-website-redirect-location': to } });
+    for (const to of ['/', '/a b', 'http://a/', 'https://a', `/${'x'.repeat(2047)}`]) {
+      expect((await put(to)).status).toBe(200);
+      expect((await world.client.head('/bucket/key')).header('*-website-redirect-location')).toBe(to);
+    }
+    for (const to of ['', 'a', 'javascript:alert(1)', 'ftp://a', 'http:/a', `/${'x'.repeat(2048)}`]) {
+      const refused = await put(to);
+      expect([refused.status, refused.code], to).toEqual([400, 'InvalidRedirectLocation']);
+    }
+  });
+
   test('in a versioned bucket shows the version that it made', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');

@@ -14,11 +14,13 @@ import { placeOf } from '../key.ts';
 import type { OwnerOf } from '../owners.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { commonFields, describeListed, encoderOf, groupingOf, ownersOf, prefixesOf } from './list-objects.ts';
+import { type RestoreStatus, restoreStatusFor } from './restore-status.ts';
 
 export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, call) => {
   const { query, bucket } = call;
   const grouping = groupingOf(call, 'max-keys');
   const encode = encoderOf(call);
+  const restoreStatus = restoreStatusFor(ctx, call);
   const KeyMarker = placeOf(query, 'key-marker');
   const VersionIdMarker = query.get('version-id-marker') ?? '';
   const start = await startOf(ctx, call, { grouping, KeyMarker, VersionIdMarker });
@@ -41,7 +43,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, c
     ...commonFields(call, grouping, encode),
     IsTruncated: page.isTruncated,
     entries: page.entries.flatMap((entry) =>
-      'row' in entry ? [versionEntry(entry.row, { encode, ownerOf })] : [],
+      'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf })] : [],
     ),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
@@ -75,10 +77,13 @@ async function startOf(
   return found === undefined ? { after: KeyMarker } : { key: KeyMarker, version: found.row.version };
 }
 
-function versionEntry(
-  row: ObjectRow,
-  { encode, ownerOf }: { readonly encode: (text: string) => string; readonly ownerOf: OwnerOf },
-) {
+interface Shown {
+  readonly encode: (text: string) => string;
+  readonly restoreStatus: RestoreStatus;
+  readonly ownerOf: OwnerOf;
+}
+
+function versionEntry(row: ObjectRow, { encode, restoreStatus, ownerOf }: Shown) {
   const shared = {
     Key: encode(row.key),
     VersionId: shownVersion(row),
@@ -87,5 +92,5 @@ function versionEntry(
   };
   return row.marker
     ? { DeleteMarker: { ...shared, LastModified: new Date(row.modified).toISOString() } }
-    : { Version: { ...shared, ...describeListed(row) } };
+    : { Version: { ...shared, ...describeListed(row), ...restoreStatus(row) } };
 }

@@ -12,6 +12,7 @@ import { quoted } from '../object/object-headers.ts';
 import { type OwnerOf, objectOwners } from '../owners.ts';
 import { countOf, isUrlEncoded, urlEncode } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
+import { type RestoreStatus, restoreStatusFor } from './restore-status.ts';
 
 /** Entries on one page (public API). */
 export const pageMax = 1000;
@@ -19,7 +20,7 @@ export const pageMax = 1000;
 export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
   const { query, bucket } = call;
   const marker = placeOf(query, 'marker');
-  const { grouping, encode, page } = await list(ctx, call, marker);
+  const { grouping, encode, restoreStatus, page } = await list(ctx, call, marker);
   const last = page.entries.at(-1);
   // The marker is the literal last entry of the page; without a delimiter clients take the last key.
   const next =
@@ -33,7 +34,11 @@ export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
     ...next,
     ...commonFields(call, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: contentsOf(page.entries, { encode, ownerOf: await ownersOf(ctx, call, page.entries) }),
+    Contents: contentsOf(page.entries, {
+      encode,
+      restoreStatus,
+      ownerOf: await ownersOf(ctx, call, page.entries),
+    }),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
@@ -42,7 +47,11 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
   const { query, bucket } = call;
   const rawToken = query.get('continuation-token');
   const startAfter = placeOf(query, 'start-after');
-  const { grouping, encode, page } = await list(ctx, call, readToken(rawToken)?.after ?? startAfter);
+  const { grouping, encode, restoreStatus, page } = await list(
+    ctx,
+    call,
+    readToken(rawToken)?.after ?? startAfter,
+  );
   const last = page.entries.at(-1);
   const isOwnerAsked = query.get('fetch-owner') === 'true';
   const ownerOf = isOwnerAsked ? await ownersOf(ctx, call, page.entries) : undefined;
@@ -57,7 +66,7 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
     KeyCount: page.entries.length,
     ...commonFields(call, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: contentsOf(page.entries, { encode, ownerOf }),
+    Contents: contentsOf(page.entries, { encode, restoreStatus, ownerOf }),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
@@ -65,9 +74,10 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
 async function list(ctx: Context, call: BucketCall, marker: string) {
   const grouping = groupingOf(call, 'max-keys');
   const encode = encoderOf(call);
+  const restoreStatus = restoreStatusFor(ctx, call);
   const start = marker === '' ? undefined : startBehind(marker, grouping);
   const page = await readPage(liveObjects(ctx, call.bucket, { prefix: grouping.prefix, start }), grouping);
-  return { grouping, encode, page };
+  return { grouping, encode, restoreStatus, page };
 }
 
 export const encoderOf = (call: BucketCall): ((text: string) => string) =>
@@ -90,9 +100,15 @@ export function commonFields({ query }: BucketCall, grouping: Grouping, encode: 
 
 const nameOf = (entry: Entry<ObjectRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
 
+interface Shown {
+  readonly encode: (text: string) => string;
+  readonly restoreStatus: RestoreStatus;
+  readonly ownerOf: OwnerOf | undefined;
+}
+
 function contentsOf(
   entries: readonly Entry<ObjectRow>[],
-  { encode, ownerOf }: { readonly encode: (text: string) => string; readonly ownerOf: OwnerOf | undefined },
+  { encode, restoreStatus, ownerOf }: Shown,
 ): ListedObject[] {
   return entries.flatMap((entry) =>
     'row' in entry
@@ -100,6 +116,7 @@ function contentsOf(
           {
             Key: encode(entry.row.key),
             ...describeListed(entry.row),
+            ...restoreStatus(entry.row),
             ...(ownerOf === undefined ? {} : { Owner: ownerOf(entry.row) }),
           },
         ]

@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/buckets.ts';
 import { checkCopySource } from '../../domain/conditions.ts';
 import { assertObject, lookUpVersion } from '../../domain/read-object.ts';
+import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { percentDecode } from '../../protocol/wire.ts';
@@ -56,5 +57,6 @@ export async function openCopySource(ctx: Context, call: Call): Promise<CopySour
     );
   const row = assertObject(found, source);
   checkCopySource(sourceConditions(call), row);
+  assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
   return { bucket, row };
 }

@@ -1,5 +1,6 @@
 /** GetObjectAttributes: the chosen facts about an object, its parts in pages (spec "GetObjectAttributes"). */
 
+import { authorize } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
 import { partsFrom } from '../../domain/read-object.ts';
@@ -23,6 +24,10 @@ const partsMax = 1000;
 export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, call) => {
   const wanted = wantedOf(call);
   const row = targetOf(call);
+  const { bucket, key, query } = call;
+  const action = query.get('versionId') === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
+  // Its attributes are for those who may read the object itself.
+  await authorize(ctx, call, { action, bucket, bucketName: bucket.name, key, target: row });
   if (checkRead(readConditions(call), row) === 'not-modified') return notModified(call, row);
   const { ChecksumType, ...checksum } = checksumFieldsOf(row.checksum);
   const result: GetObjectAttributesResponse = {

@@ -3,6 +3,7 @@
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
 import { findPart, readObject, type Slice } from '../../domain/read-object.ts';
+import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Reply, ReplyBody } from '../../protocol/reply.ts';
@@ -13,6 +14,7 @@ import { lockHeaders } from './lock-headers.ts';
 import { notModified } from './not-modified.ts';
 import { checksumHeaders, describeObject, quoted } from './object-headers.ts';
 import { parseRange } from './range.ts';
+import { restoreHeaders } from './restore-object.ts';
 
 /** Contents up to this size are read before the reply begins: one write, and an error can still be told. */
 const eagerMax = 64 * 1024;
@@ -25,6 +27,7 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
   if (checkRead(readConditions(call), row) === 'not-modified') {
     return notModified(call, row);
   }
+  if (withBody) assertReadable(ctx, row);
   const { slice, headers } = await choose(ctx, call, row);
   const whole = { start: 0, end: row.size - 1 };
   const { start, end } = slice ?? whole;
@@ -32,6 +35,7 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
     ...describeObject(call, row),
     ...headers,
     ...(row.lock === undefined ? [] : await lockHeaders(ctx, call, row)),
+    ...(row.restore === undefined ? [] : restoreHeaders(ctx, row)),
     ['Content-Length', String(end - start + 1)],
   ];
   // An empty part lies nowhere.

@@ -32,6 +32,7 @@ const defaultContentType = 'binary/octet-stream';
 const userMetadataMax = 2048;
 /** What the public API takes as headers at all; it also keeps the row of an object small (design §5 "Row size"). */
 const storedHeadersMax = 8192;
+const redirectMax = 2048;
 
 /** Asking for what is not built must not be answered as if it had been done. */
 const refusedHeaders = [
@@ -65,7 +66,7 @@ export function objectHeadersOf(call: Call): ObjectHeaders {
     const value = name === 'content-encoding' ? contentEncodingOf(call) : call.wire.headers.get(name);
     if (value !== undefined && value !== '') system[name] = value;
   }
-  const redirect = header(call, 'website-redirect-location');
+  const redirect = redirectOf(call);
   if (redirect !== undefined) system['website-redirect-location'] = redirect;
   const user = userMetadataOf(call);
   const tags = tagsOf(header(call, 'tagging'));
@@ -76,6 +77,16 @@ export function objectHeadersOf(call: Call): ObjectHeaders {
   });
   if (utf8Length(JSON.stringify(headers)) > storedHeadersMax) throw fail('RequestHeaderSectionTooLarge');
   return headers;
+}
+
+/** Where a website sends whoever asks for the object. @throws InvalidRedirectLocation */
+function redirectOf(call: Call): string | undefined {
+  const redirect = header(call, 'website-redirect-location');
+  if (redirect === undefined) return undefined;
+  if (redirect.length > redirectMax)
+    throw fail('InvalidRedirectLocation', `A redirect location has at most ${redirectMax} characters.`);
+  if (!/^(\/|https?:\/\/)/.test(redirect)) throw fail('InvalidRedirectLocation');
+  return redirect;
 }
 
 /** `aws-chunked` is the framing of the request, not an encoding of the object. */

@@ -1,6 +1,6 @@
 /** Storage classes on the wire and in the specification's own words (design §7.6). */
 import { fail } from '../../errors/refusal.ts';
-import { type Call, header } from '../call.ts';
+import { type BucketCall, header } from '../call.ts';
 
 /** The public API's classes; every one of them is kept and shown. */
 const wireClasses = new Set([
@@ -25,9 +25,10 @@ export function wireClassOf(name: string): string | undefined {
   return wire !== undefined && wireClasses.has(wire) ? wire : undefined;
 }
 
-export function storageClassOf(call: Call): string {
+/** The class that a write asks for; else the default of its bucket (spec "Resources", `DefaultClass`). */
+export function storageClassOf(call: BucketCall): string {
   const raw = header(call, 'storage-class');
-  if (raw === undefined || raw === '') return 'STANDARD';
+  if (raw === undefined || raw === '') return call.bucket.defaultClass ?? 'STANDARD';
   const name = wireClassOf(raw);
   if (name === undefined) throw fail('InvalidStorageClass', { elements: { StorageClassRequested: raw } });
   return name;

@@ -16,6 +16,9 @@ const described = {
   Size: int({ min: 0 }),
   StorageClass: optional(token),
   Owner: optional(owner),
+  RestoreStatus: optional(
+    element({ IsRestoreInProgress: optional(bool), RestoreExpiryDate: optional(date) }),
+  ),
 };
 
 const contents = element({ Key: text, ...described });
