@@ -12,12 +12,12 @@ import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
 import { areaCall } from './gateway/area-call.ts';
 import { asksInBody } from './gateway/asked.ts';
-import { Audit, auditOfUnknown } from './gateway/audit.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { locate } from './gateway/locate.ts';
 import { permit } from './gateway/permit.ts';
 import { readAction } from './gateway/read-action.ts';
+import { Recording, recordingOfUnknown } from './gateway/recording.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
 import { openTrace, type Trace, unknownOperation } from './gateway/trace.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
@@ -79,11 +79,11 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     // Refused before its caller was known: it is answered as it spoke, and audited as it asked.
     trace.dialect ??= shownDialect([...wire.headers.names(), ...query.split('&')]);
     code = refusal.code;
-    if (trace.operation === unknownOperation) trace.audit = auditOfUnknown(ctx, trace);
+    if (trace.operation === unknownOperation) trace.recording = recordingOfUnknown(ctx, trace);
     const { requestId, format } = trace;
     reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });
   }
-  if (trace.audit !== undefined) await trace.audit.end({ status: reply.status, code });
+  if (trace.recording !== undefined) await trace.recording.end({ status: reply.status, code });
   const { operation } = trace;
   const durationMs = ctx.clock.elapsed() - startedAt;
   ctx.telemetry.request({ operation, method: wire.method, status: reply.status, code, durationMs });
@@ -134,7 +134,7 @@ async function run(
   const row = describeOperation(operation);
   if (row.action.startsWith('sts:')) trace.format = 'sts';
   const about = { requestId: trace.requestId, wire, identity, bucketName, key };
-  if (row.audited) trace.audit = new Audit(ctx, { ...about, action: operation });
+  if (row.audited) trace.recording = new Recording(ctx, { ...about, action: operation, events: row.events });
   if (scope === 'object') assertKey(key);
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
   trace.bucket = bucket;
@@ -146,7 +146,7 @@ async function run(
     parameters,
     signed,
     payload,
-    record: trace.audit,
+    record: trace.recording,
     signal: incoming.signal,
   };
   const read = () => readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });

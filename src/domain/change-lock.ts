@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import { objectsOf } from '../metadata/objects.ts';
-import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { ObjectRow } from '../metadata/tables.ts';
 import { type Amendment, amendVersion } from './amend-version.ts';
 import type { Ctx } from './commit-version.ts';
 import { changeDocument } from './documents.ts';
@@ -40,12 +40,13 @@ export async function putLegalHold(ctx: Ctx, about: About, legalHold: boolean): 
  */
 export async function configureObjectLock(
   ctx: Pick<Context, 'metadata' | 'random'>,
-  bucket: BucketRow,
+  { bucket, record }: Pick<Amendment, 'bucket' | 'record'>,
   configuration: ObjectLockConfiguration,
 ): Promise<void> {
   let changed = bucket;
   await changeDocument(ctx, {
     bucket,
+    record,
     family: objectLock,
     text: JSON.stringify(configuration),
     amend: (row) => {

@@ -8,7 +8,7 @@ import { fail } from '../errors/refusal.ts';
 import { findBucket, replaceBucket } from '../metadata/buckets.ts';
 import { documentId, documentRemovals, readText, writeDocument } from '../metadata/documents.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import { assertOpen, openBucket } from './buckets.ts';
 import { type Recorder, recorded } from './recorder.ts';
 import { drawId } from './version-ids.ts';
@@ -118,6 +118,8 @@ export interface DocumentChange {
   readonly amend?: (row: BucketRow) => BucketRow;
   /** The document that this one was made from: where another one stands by now, nothing changes. */
   readonly made?: { readonly from: string | undefined };
+  /** What else happens if and only if the change does. */
+  readonly then?: readonly SideChange[];
   readonly record?: Recorder | undefined;
 }
 
@@ -126,7 +128,7 @@ export interface DocumentChange {
  * @returns false where it was made from a document that stands no more
  */
 export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<boolean> {
-  const { bucket, family: kind, text, made, amend = (row) => row, record } = change;
+  const { bucket, family: kind, text, made, amend = (row) => row, then: more = [], record } = change;
   const id = text === undefined ? undefined : documentId(drawId(ctx.random), text);
   if (id !== undefined && text !== undefined) await writeDocument(ctx.metadata, id, text);
   try {
@@ -144,7 +146,7 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
       if (former === undefined && id === undefined) return true;
       const next = amend({ ...open, documents: id === undefined ? others : { ...others, [kind.name]: id } });
       const replaced = former === undefined ? [] : documentRemovals(former);
-      const then = [...replaced, ...(await recorded(record))];
+      const then = [...replaced, ...more, ...(await recorded(record))];
       const outcome = await replaceBucket(ctx.metadata, found, next, then);
       if (!outcome.applied) continue;
       record?.applied();

@@ -85,7 +85,17 @@ export interface KeyFilter {
 export function keyFilterOf({ Filter }: NotificationRule): KeyFilter {
   const named = (wanted: string): string =>
     Filter?.S3Key?.FilterRule.find(({ Name }) => Name.toLowerCase() === wanted)?.Value ?? '';
-  return { prefix: named('prefix'), suffix: named('suffix') };
+  return { prefix: decoded(named('prefix')), suffix: decoded(named('suffix')) };
+}
+
+/** The public API wants special characters of a filter percent-encoded; what does not decode is meant as it stands. */
+function decoded(value: string): string {
+  if (!value.includes('%')) return value;
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
 }
 
 const targetArn = /^arn:[a-z0-9-]+:(sqs|sns|lambda):[a-z0-9-]*:[^:]*:(?:function:)?([A-Za-z0-9_-]{1,80})$/;

@@ -20,6 +20,9 @@ export function drawVersion(
   return ordered + toHex(ctx.random.bytes(8));
 }
 
+/** What orders a version id among those of its key, without what makes it unique. */
+export const orderOf = (version: string): string => version.slice(0, orderedDigits);
+
 const successor = (version: string): string =>
   (BigInt(`0x${version.slice(0, orderedDigits)}`) + 1n).toString(16).padStart(orderedDigits, '0');
 

@@ -4,8 +4,8 @@ import type { Context } from '../context.ts';
 import type { AreaCall } from '../handlers/areas.ts';
 import { readBody } from '../handlers/body.ts';
 import type { Incoming } from '../protocol/wire.ts';
-import { Audit } from './audit.ts';
 import type { Place } from './locate.ts';
+import { Recording } from './recording.ts';
 import type { Trace } from './trace.ts';
 
 interface AreaFacts extends Pick<Authenticated, 'identity' | 'payload'>, Pick<Place, 'wire' | 'query'> {
@@ -27,7 +27,7 @@ export const areaCall = (
     trace.operation = action;
     if (!audited) return undefined;
     const { requestId } = trace;
-    trace.audit = new Audit(ctx, { requestId, wire, action, identity, bucketName, key: '' });
-    return trace.audit;
+    trace.recording = new Recording(ctx, { requestId, wire, action, identity, bucketName, key: '' });
+    return trace.recording;
   },
 });

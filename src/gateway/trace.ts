@@ -2,8 +2,8 @@
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { ErrorFormat } from '../protocol/render.ts';
-import type { Audit } from './audit.ts';
 import type { Place } from './locate.ts';
+import type { Recording } from './recording.ts';
 
 export interface Trace {
   readonly requestId: string;
@@ -14,7 +14,7 @@ export interface Trace {
   operation: string;
   format: ErrorFormat;
   /** Of a request that may change something, as soon as that is known. */
-  audit: Audit | undefined;
+  recording: Recording | undefined;
 }
 
 /** The operation of a request that was refused before it was selected. */
@@ -28,5 +28,5 @@ export const openTrace = (requestId: string, path: string): Trace => ({
   bucket: undefined,
   operation: unknownOperation,
   format: 'xml',
-  audit: undefined,
+  recording: undefined,
 });

@@ -7,6 +7,7 @@ import { changeDocument, type Family, readDocument } from '../domain/documents.t
 import type { ErrorCode } from '../errors/codes.ts';
 import { fail } from '../errors/refusal.ts';
 import type { BucketRow } from '../metadata/tables.ts';
+import type { SideChange } from '../ports/metadata-store.ts';
 import { readXml, type Xml } from '../protocol/codec.ts';
 import { bodyMaxDefault, describeOperation } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
@@ -27,6 +28,8 @@ export interface DocumentRules<T> {
   readonly amend?: (row: BucketRow, value: T | undefined) => BucketRow;
   /** The document that means "not set" (an empty one), which removes instead of storing. */
   readonly isEmpty?: (value: T) => boolean;
+  /** What else happens with a Put. */
+  readonly then?: (ctx: Context, call: BucketCall, value: T) => Promise<readonly SideChange[]>;
   readonly limits?: Partial<XmlLimits>;
   /** The status of a successful Put; 200 unless the public API says 204. */
   readonly putStatus?: 200 | 204;
@@ -43,13 +46,16 @@ export interface DocumentHandlers {
 
 export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
   const { family, root, schema, unset, amend } = rules;
-  const change = (ctx: Context, { bucket, record }: BucketCall, value: T | undefined): Promise<boolean> =>
+  const change = async (ctx: Context, call: BucketCall, value: T | undefined): Promise<boolean> =>
     changeDocument(ctx, {
-      bucket,
-      record,
+      bucket: call.bucket,
+      record: call.record,
       family,
       text: value === undefined ? undefined : JSON.stringify(value),
       ...(amend === undefined ? {} : { amend: (row) => amend(row, value) }),
+      ...(value === undefined || rules.then === undefined
+        ? {}
+        : { then: await rules.then(ctx, call, value) }),
     });
   return {
     async get(ctx, { bucket }) {

@@ -3,8 +3,8 @@ import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-st
 import { spread } from './spread.ts';
 import { type QueueRow, queues } from './tables.ts';
 
-/** The queues of this build; `gc` deletes bytes (spec item 13). */
-export type QueueName = 'gc';
+/** The queues of this build: `gc` deletes bytes, `notify` delivers events (spec item 13). */
+export type QueueName = 'gc' | 'notify';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;

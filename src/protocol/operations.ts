@@ -28,6 +28,8 @@ export interface Operation {
   readonly about?: 'version';
   /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
   readonly judges?: 'each' | 'nobody';
+  /** The events that it causes; see `domain/events.ts`. */
+  readonly events?: readonly string[];
   /** Audited or not, where the method does not tell. */
   readonly audited?: boolean;
   /** The handler reads `payload.content` itself, as a stream. All other bodies are read whole and verified first. */
@@ -154,10 +156,21 @@ export const operations = {
   ListObjectsV2: { on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
   ListObjectVersions: { on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
   ListMultipartUploads: { on: 'GET bucket ?uploads', action: 's3:ListBucketMultipartUploads' },
-  DeleteObjects: { on: 'POST bucket ?delete', action: 's3:DeleteObject', bodyMax: 4 * MiB, judges: 'each' },
+  DeleteObjects: {
+    on: 'POST bucket ?delete',
+    action: 's3:DeleteObject',
+    bodyMax: 4 * MiB,
+    judges: 'each',
+    events: ['ObjectRemoved'],
+  },
 
-  PutObject: { on: 'PUT object', streams: true, also: alongWrites },
-  CopyObject: { on: 'PUT object +copy-source', action: 's3:PutObject', also: alongWrites },
+  PutObject: { on: 'PUT object', streams: true, also: alongWrites, events: ['ObjectCreated:Put'] },
+  CopyObject: {
+    on: 'PUT object +copy-source',
+    action: 's3:PutObject',
+    also: alongWrites,
+    events: ['ObjectCreated:Copy'],
+  },
   GetObject: {
     on: 'GET object',
     about: 'version',
@@ -176,6 +189,7 @@ export const operations = {
     versionAction: 's3:DeleteObjectVersion',
     with: ['versionId'],
     also: bypass,
+    events: ['ObjectRemoved'],
   },
   GetObjectAttributes: {
     on: 'GET object ?attributes',
@@ -192,11 +206,13 @@ export const operations = {
     on: 'PUT object ?tagging',
     about: 'version',
     versionAction: 's3:PutObjectVersionTagging',
+    events: ['ObjectTagging:Put'],
   },
   DeleteObjectTagging: {
     on: 'DELETE object ?tagging',
     about: 'version',
     versionAction: 's3:DeleteObjectVersionTagging',
+    events: ['ObjectTagging:Delete'],
   },
   GetObjectRetention: { on: 'GET object ?retention', about: 'version' },
   PutObjectRetention: { on: 'PUT object ?retention', about: 'version', also: bypass },
@@ -214,6 +230,7 @@ export const operations = {
     action: 's3:PutObject',
     bodyMax: 4 * MiB,
     checksumOf: 'object',
+    events: ['ObjectCreated:CompleteMultipartUpload'],
   },
   AbortMultipartUpload: { on: 'DELETE object ?uploadId' },
   ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts' },

@@ -1,13 +1,12 @@
 /** The audit log (spec "Events" 5, design §7.15): one row for every request that changes or would have changed something. */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
-import { auditRows, inShort } from '../support/recorded.ts';
+import { auditRows, inShort, tickingClock } from '../support/recorded.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 /** How often rows were written outside of a commit. */
@@ -23,12 +22,6 @@ function countingApplies() {
       return { ...context, metadata: faulty(context.metadata, { apply }) };
     },
   };
-}
-
-/** No two requests come at one moment, so that rows sort as the requests came. */
-function tickingClock(): Clock {
-  let now = Date.now();
-  return { ...systemClock, now: () => (now += 1) };
 }
 
 async function changeEverything(client: Client): Promise<void> {

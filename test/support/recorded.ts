@@ -1,7 +1,10 @@
 /** What a gateway has recorded of its requests, read row by row. */
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
-import type { AuditRow } from '../../src/metadata/recorded.ts';
+import { allRows, type QueueName, queueSlots } from '../../src/metadata/queues.ts';
+import type { AuditRow, NotifyTask } from '../../src/metadata/recorded.ts';
+import type { QueueRow } from '../../src/metadata/tables.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 
 type World = Pick<Context, 'metadata' | 'clock'>;
 
@@ -14,6 +17,45 @@ export async function auditRows({ metadata, clock }: World): Promise<readonly Au
   return rows.toReversed();
 }
 
+/** No two requests come at one moment, so that rows sort as the requests came. */
+export function tickingClock(): Clock {
+  let now = Date.now();
+  return { ...systemClock, now: () => (now += 1) };
+}
+
 /** What was asked and what came of it, in few words: `PutObject bucket:b/key 200`. */
 export const inShort = ({ action, resource, key, status, error }: AuditRow): string =>
   `${action} ${resource}${key === undefined ? '' : `/${key}`} ${status}${error === undefined ? '' : ` ${error}`}`;
+
+/** The tasks of a queue, the oldest first. */
+export async function tasksOf<Task>({ metadata }: World, queue: QueueName): Promise<readonly Task[]> {
+  const rows: QueueRow[] = [];
+  for (let slot = 0; slot < queueSlots; slot += 1)
+    rows.push(...(await allRows(metadata, queue, slot).next(10_000)).map(({ row }) => row));
+  return rows.toSorted((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1)).map(({ task }) => task as Task);
+}
+
+/** A record as a sink gets it, as far as tests look at it. */
+export interface EventRecord {
+  readonly eventVersion: string;
+  readonly eventName: string;
+  readonly s3: {
+    readonly configurationId: string;
+    readonly object: {
+      readonly key: string;
+      readonly size?: number;
+      readonly eTag?: string;
+      readonly versionId?: string;
+      readonly sequencer: string;
+    };
+  };
+}
+
+/** Every event that waits for its sink. */
+export async function eventsOf(world: World): Promise<readonly EventRecord[]> {
+  const tasks = await tasksOf<NotifyTask & { readonly message: { readonly Records?: EventRecord[] } }>(
+    world,
+    'notify',
+  );
+  return tasks.flatMap(({ message }) => message.Records ?? []);
+}

@@ -1,10 +1,11 @@
 /** The tables agree with themselves and with what stands beside them. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { eventPatterns } from '../../src/domain/notification.ts';
 import { errorCodes } from '../../src/errors/codes.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';
-import { operationNames, operations } from '../../src/protocol/operations.ts';
+import { describeOperation, operationNames, operations } from '../../src/protocol/operations.ts';
 import { ties } from '../../src/protocol/select.ts';
 import { sourceFiles } from './source-files.ts';
 
@@ -15,6 +16,13 @@ test('no two rows of the operation table answer one request', () => {
 test('request lines are well-formed', () => {
   const line = /^(GET|HEAD|PUT|POST|DELETE|OPTIONS|ANY) (service|bucket|object)( [?+][\w-]+(=[\w-]+)?)*$/;
   expect(operationNames.filter((name) => !line.test(operations[name].on))).toEqual([]);
+});
+
+test('every event that an operation causes is one that a configuration may name', () => {
+  const caused = operationNames.flatMap((name) => describeOperation(name).events ?? []);
+  const known = (event: string): boolean =>
+    eventPatterns.has(`s3:${event}`) || eventPatterns.has(`s3:${event}:*`);
+  expect(caused.filter((event) => !known(event))).toEqual([]);
 });
 
 test('error codes are listed once and have a sensible status', () => {

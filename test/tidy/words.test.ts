@@ -13,7 +13,12 @@ interface Banned {
 const banned: readonly Banned[] = [
   { word: /\bDate\.now\(/, instead: 'ctx.clock.now()', except: /^src\/(ports\/clock|runtime\/|telemetry\/)/ },
   { word: /\bMath\.random\(/, instead: 'ctx.random' },
-  { word: /['"`]x-(amz|store)-/i, instead: 'protocol/dialect.ts', except: /^src\/protocol\/dialect\.ts$/ },
+  {
+    word: /['"`]x-(amz|store)-/i,
+    instead: 'protocol/dialect.ts',
+    // Events are the public API's documents, whatever dialect asked for the change.
+    except: /^src\/(protocol\/dialect|domain\/events)\.ts$/,
+  },
   { word: /\bas any\b|: any\b/, instead: 'a real type', except: /^src\/ports\/metadata-store\.ts$/ },
   { word: /process\.env/, instead: 'config.ts', except: /^src\/runtime\// },
   {

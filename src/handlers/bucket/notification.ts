@@ -1,5 +1,6 @@
 /** GetBucketNotificationConfiguration, PutBucketNotificationConfiguration (spec "Notification"). */
 import type { Context } from '../../context.ts';
+import { testEvents } from '../../domain/events.ts';
 import { bucketNotification } from '../../domain/families.ts';
 import {
   eventPatterns,
@@ -87,6 +88,7 @@ const documentOf = document({
   schema: notificationConfiguration,
   unset: { TopicConfiguration: [], QueueConfiguration: [], CloudFunctionConfiguration: [] },
   isEmpty: (value) => rulesOf(value).length === 0,
+  then: (ctx, { bucket, requestId }, notification) => testEvents(ctx, bucket, { notification, requestId }),
   validate: (ctx, _call, value) => {
     if (value.EventBridgeConfiguration !== undefined)
       throw fail('NotImplemented', 'There is no event bus here: name a queue, a topic or a function.');

@@ -25,14 +25,18 @@ export const GetObjectLockConfiguration: HandlerOf<'GetObjectLockConfiguration'>
 /** One without a rule takes the default retention away; Object Lock itself stays. */
 export const PutObjectLockConfiguration: HandlerOf<'PutObjectLockConfiguration'> = async (
   ctx,
-  { bucket, body },
+  { bucket, body, record },
 ) => {
   const { ObjectLockEnabled, Rule } = readXml(objectLockConfiguration, 'ObjectLockConfiguration', body, {
     maxBytes: bodyMaxDefault,
   });
   if (ObjectLockEnabled === undefined) throw fail('MalformedXML', 'ObjectLockEnabled must be Enabled');
   if (Rule !== undefined) checkPeriod(Rule.DefaultRetention);
-  await configureObjectLock(ctx, bucket, { ObjectLockEnabled, ...(Rule === undefined ? {} : { Rule }) });
+  await configureObjectLock(
+    ctx,
+    { bucket, record },
+    { ObjectLockEnabled, ...(Rule === undefined ? {} : { Rule }) },
+  );
   return emptyReply(200);
 };
 

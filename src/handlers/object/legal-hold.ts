@@ -20,8 +20,12 @@ export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, 
 };
 
 export const PutObjectLegalHold: HandlerOf<'PutObjectLegalHold'> = async (ctx, call) => {
-  const { bucket, key, query, requestId } = call;
+  const { bucket, key, query, record, requestId } = call;
   const { Status } = legalHoldIn(call.body);
-  await putLegalHold(ctx, { bucket, key, versionId: query.get('versionId'), requestId }, Status === 'ON');
+  await putLegalHold(
+    ctx,
+    { bucket, key, versionId: query.get('versionId'), record, requestId },
+    Status === 'ON',
+  );
   return emptyReply(200);
 };

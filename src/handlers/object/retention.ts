@@ -23,7 +23,7 @@ export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, 
 };
 
 export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, call) => {
-  const { bucket, key, query, requestId } = call;
+  const { bucket, key, query, record, requestId } = call;
   const { Mode, RetainUntilDate } = retentionIn(call.body);
   const wanted =
     Mode === undefined || RetainUntilDate === undefined
@@ -31,7 +31,7 @@ export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, c
       : futureRetention(ctx, { mode: Mode, until: RetainUntilDate }, 'RetainUntilDate');
   await putRetention(
     ctx,
-    { bucket, key, versionId: query.get('versionId'), requestId },
+    { bucket, key, versionId: query.get('versionId'), record, requestId },
     { wanted, bypass: asksBypass(call) },
   );
   return emptyReply(200);

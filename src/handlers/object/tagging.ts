@@ -30,10 +30,11 @@ export const DeleteObjectTagging: HandlerOf<'DeleteObjectTagging'> = async (ctx,
 };
 
 async function setTags(ctx: Context, call: BucketCall, tags: Tags): Promise<ObjectRow> {
-  const { bucket, key, query, requestId } = call;
+  const { bucket, key, query, record, requestId } = call;
   return amendVersion(ctx, {
     bucket,
     key,
+    record,
     versionId: query.get('versionId'),
     requestId,
     amend: (row) => {

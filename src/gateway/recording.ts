@@ -1,18 +1,21 @@
 /**
- * The audit row of one request (design §7.15). It rides in the commit that does what was asked, where there is one,
- * and says there that it went well; the pipeline writes it where nothing was committed or it ended otherwise.
+ * What is recorded of a request that changes something (spec "Events", design §7.15): its audit row and its events. They
+ * ride in the commit that does what was asked. The row says there that it went well; the pipeline writes it where
+ * nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../auth/identity.ts';
 import { principalOf } from '../auth/principal.ts';
 import type { Context } from '../context.ts';
-import type { Recorder } from '../domain/recorder.ts';
+import { eventChanges } from '../domain/events.ts';
+import { bucketNotification } from '../domain/families.ts';
+import type { KeyMove, Recorder } from '../domain/recorder.ts';
 import { audited } from '../metadata/audit.ts';
 import type { AuditRow } from '../metadata/recorded.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Wire } from '../protocol/wire.ts';
 import { askedAt, type Place } from './locate.ts';
 
-export interface AuditedRequest {
+export interface RecordedRequest {
   readonly requestId: string;
   readonly wire: Wire;
   /** The operation's name, or `admin:<OperationName>`. */
@@ -21,6 +24,8 @@ export interface AuditedRequest {
   /** '' where it is about none. */
   readonly bucketName: string;
   readonly key: string;
+  /** What buckets tell of it. */
+  readonly events?: readonly string[] | undefined;
 }
 
 /** How a request ended; `code` is that of its refusal. */
@@ -32,20 +37,34 @@ export interface Ending {
 /** Names that were refused for their length are not kept whole. */
 const nameMax = 1024;
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'config' | 'telemetry'>;
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
 
-export class Audit implements Recorder {
+export class Recording implements Recorder {
   readonly #ctx: Ctx;
+  readonly #request: RecordedRequest;
   readonly #entry: Omit<AuditRow, 'hour' | 'slot'>;
   #isWritten = false;
 
-  constructor(ctx: Ctx, request: AuditedRequest) {
+  constructor(ctx: Ctx, request: RecordedRequest) {
     this.#ctx = ctx;
+    this.#request = request;
     this.#entry = entryOf(request, ctx.clock.now());
   }
 
-  changes(): readonly SideChange[] {
-    return [this.#row(this.#entry)];
+  changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]> {
+    const row = this.#row(this.#entry);
+    return move !== undefined && bucketNotification.name in move.bucket.documents
+      ? this.#withEvents(move, row)
+      : [row];
+  }
+
+  async #withEvents(move: KeyMove, row: SideChange): Promise<readonly SideChange[]> {
+    const { events = [], requestId, wire, identity } = this.#request;
+    const principalId = principalOf(identity).userid;
+    return [
+      row,
+      ...(await eventChanges(this.#ctx, move, { events, requestId, principalId, source: wire.remote })),
+    ];
   }
 
   applied(): void {
@@ -75,14 +94,14 @@ interface Arrived {
 }
 
 /** Of a request that was refused before its operation mattered: who called is not known (spec "Events" 5). */
-export function auditOfUnknown(ctx: Ctx, { requestId, place }: Arrived): Audit | undefined {
+export function recordingOfUnknown(ctx: Ctx, { requestId, place }: Arrived): Recording | undefined {
   const asked = place === undefined ? undefined : askedAt(place);
   if (place === undefined || !asked?.audited) return undefined;
-  return new Audit(ctx, { ...asked, requestId, wire: place.wire, identity: undefined });
+  return new Recording(ctx, { ...asked, requestId, wire: place.wire, identity: undefined });
 }
 
 function entryOf(
-  { requestId, wire, action, identity, bucketName, key }: AuditedRequest,
+  { requestId, wire, action, identity, bucketName, key }: RecordedRequest,
   time: number,
 ): Omit<AuditRow, 'hour' | 'slot'> {
   return {
