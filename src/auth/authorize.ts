@@ -13,7 +13,7 @@ import { bucketPolicy } from './bucket-policy.ts';
 import { type About, type Asking, factsOf } from './facts.ts';
 import type { Identity } from './identity.ts';
 import { type BucketSide, decide, type Verdict } from './policy/decision.ts';
-import type { Trace } from './policy/evaluate.ts';
+import type { Policy, Trace } from './policy/evaluate.ts';
 import type { Facts } from './policy/request.ts';
 import { policiesOf, principalOf } from './principal.ts';
 
@@ -33,6 +33,8 @@ export interface Question extends About {
    * whoever may write may also say who reads (public API).
    */
   readonly writer?: string | undefined;
+  /** What would be decided if this were the bucket's policy. */
+  readonly policy?: Policy | undefined;
   /** The ARN, where it is neither a bucket's nor an object's. */
   readonly resource?: string;
 }
@@ -81,11 +83,12 @@ export async function judge(
 }
 
 /** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */
-const isRootAtHome = (identity: Identity, { bucket, target }: Question): boolean =>
+const isRootAtHome = (identity: Identity, { bucket, target, policy }: Question): boolean =>
   identity?.root === true &&
   bucket !== undefined &&
   bucket.owner === identity.owner &&
   bucket.documents[bucketPolicy.name] === undefined &&
+  policy === undefined &&
   (target === undefined || target.owner === identity.owner);
 
 const resourceOf = (bucketName: string, key: string): string => {
@@ -96,10 +99,10 @@ const resourceOf = (bucketName: string, key: string): string => {
 async function bucketSide(
   ctx: AuthorizationContext,
   bucket: BucketRow,
-  { target, writer }: Pick<Question, 'target' | 'writer'>,
+  { target, writer, policy: supposed }: Pick<Question, 'target' | 'writer' | 'policy'>,
 ): Promise<BucketSide> {
   const [policy, acl, ownership, block] = await Promise.all([
-    readDocument(ctx, bucket, bucketPolicy),
+    supposed ?? readDocument(ctx, bucket, bucketPolicy),
     readDocument(ctx, bucket, bucketAcl),
     ownershipOf(ctx, bucket),
     readDocument(ctx, bucket, publicAccessBlock),

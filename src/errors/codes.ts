@@ -55,6 +55,7 @@ export const errorCodes = [
   'MissingRequestBodyError',
   'MissingSecurityHeader',
   'NoSuchBucket',
+  'NoSuchBucketPolicy',
   'NoSuchCORSConfiguration',
   'NoSuchEntity',
   'NoSuchConfiguration',

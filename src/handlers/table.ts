@@ -29,6 +29,12 @@ import {
   GetBucketOwnershipControls,
   PutBucketOwnershipControls,
 } from './bucket/ownership-controls.ts';
+import {
+  DeleteBucketPolicy,
+  GetBucketPolicy,
+  GetBucketPolicyStatus,
+  PutBucketPolicy,
+} from './bucket/policy.ts';
 import { OptionsBucket, OptionsObject } from './bucket/preflight.ts';
 import {
   DeletePublicAccessBlock,
@@ -104,6 +110,10 @@ export const handlers: Handlers = {
   PutBucketRequestPayment,
   GetObjectLockConfiguration,
   PutObjectLockConfiguration,
+  GetBucketPolicy,
+  PutBucketPolicy,
+  DeleteBucketPolicy,
+  GetBucketPolicyStatus,
   GetBucketAcl,
   PutBucketAcl,
   ListObjects,

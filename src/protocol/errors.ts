@@ -113,6 +113,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   MissingRequestBodyError: { status: 400, message: 'Request body is empty.' },
   MissingSecurityHeader: { status: 400, message: 'Your request was missing a required header' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
+  NoSuchBucketPolicy: { status: 404, message: 'The bucket policy does not exist' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },
   NoSuchEntity: { status: 404, message: 'The entity cannot be found.' },
   NoSuchConfiguration: { status: 404, message: 'The specified configuration does not exist.' },

@@ -106,6 +106,28 @@ for (const layout of layouts) {
       }
     });
 
+    test('a policy put in one process binds the next request to the other, and no longer than it stands', async () => {
+      const path = pathOf('ruled', 'key');
+      await world.a.expect({ method: 'PUT', path: pathOf('ruled') });
+      await world.a.expect({ method: 'PUT', path, body: 'x' });
+      const deny = (action: string): string => {
+        const resource = 'arn:aws:s3:::ruled/*';
+        const statement = { Effect: 'Deny', Principal: '*', Action: action, Resource: resource };
+        return JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
+      };
+      for (let turn = 0; turn < 30; turn += 1) {
+        const [writer, reader] = turn % 2 === 0 ? [world.a, world.b] : [world.b, world.a];
+        const policy = { path: pathOf('ruled'), query: { policy: '' } };
+        await writer.expect({ ...policy, method: 'PUT', body: deny('s3:GetObject') });
+        expect((await reader.send({ path })).status).toBe(403);
+        await writer.expect({ ...policy, method: 'PUT', body: deny('s3:DeleteObject') });
+        expect((await reader.send({ path })).status).toBe(200);
+        expect((await reader.send({ method: 'DELETE', path })).status).toBe(403);
+        await writer.expect({ ...policy, method: 'DELETE' });
+        expect((await reader.send({ ...policy })).status).toBe(404);
+      }
+    });
+
     test('writes meet a versioning flip without losing a version', async () => {
       const path = pathOf('shaken', 'key');
       await world.a.expect({ method: 'PUT', path: pathOf('shaken') });

@@ -1,0 +1,80 @@
+/** PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus (spec "Policy"). */
+import { isAllowed } from '../../auth/authorize.ts';
+import { bucketPolicy } from '../../auth/bucket-policy.ts';
+import { type PolicyDocument, parsePolicy } from '../../auth/policy/document.ts';
+import { isPublicPolicy } from '../../auth/policy/public-status.ts';
+import type { Context } from '../../context.ts';
+import { isPublicAcl } from '../../domain/acl.ts';
+import { changeDocument, readDocument } from '../../domain/documents.ts';
+import { bucketAcl, publicAccessBlock } from '../../domain/families.ts';
+import { fail } from '../../errors/refusal.ts';
+import { policyStatus } from '../../protocol/schemas/policy-status.ts';
+import { type BucketCall, type HandlerOf, header } from '../call.ts';
+import { emptyReply, xmlReply } from '../xml-reply.ts';
+
+/** A policy can let other accounts do anything but this (public API). */
+function assertOwnAccount({ bucket, identity }: BucketCall): void {
+  if (identity?.owner !== bucket.owner) throw fail('MethodNotAllowed');
+}
+
+export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, call) => {
+  assertOwnAccount(call);
+  const { bucket, body, record } = call;
+  if (body.length === 0) throw fail('MissingRequestBodyError');
+  const text = textOf(body);
+  const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name, versionRequired: true });
+  const block = await readDocument(ctx, bucket, publicAccessBlock);
+  if (block?.BlockPublicPolicy === true && isPublicPolicy(document))
+    throw fail('AccessDenied', 'Public policies are blocked by the public access block of this bucket.');
+  if (header(call, 'confirm-remove-self-bucket-access')?.toLowerCase() !== 'true')
+    await assertMayReturn(ctx, call, document);
+  await changeDocument(ctx, { bucket, family: bucketPolicy, text, record });
+  return emptyReply(204);
+};
+
+function textOf(body: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+  } catch (cause) {
+    throw fail('MalformedPolicy', { message: 'The policy is not UTF-8 text.', cause });
+  }
+}
+
+/** Whoever locks himself out by mistake would have to wake up the root of the account. */
+async function assertMayReturn(ctx: Context, call: BucketCall, document: PolicyDocument): Promise<void> {
+  const { bucket } = call;
+  const again = { action: 's3:PutBucketPolicy', bucket, bucketName: bucket.name, key: '' };
+  const policy = { name: 'new bucket policy', document };
+  if (!(await isAllowed(ctx, call, { ...again, policy })))
+    throw fail(
+      'MalformedPolicy',
+      'The new bucket policy will not allow you to change the bucket policy in the future: say that you mean it by the confirm-remove-self-bucket-access header.',
+    );
+}
+
+export const GetBucketPolicy: HandlerOf<'GetBucketPolicy'> = async (ctx, call) => {
+  assertOwnAccount(call);
+  const { text } = await policyOf(ctx, call);
+  return { status: 200, headers: [['Content-Type', 'application/json']], body: text };
+};
+
+async function policyOf(ctx: Context, { bucket }: BucketCall) {
+  const policy = await readDocument(ctx, bucket, bucketPolicy);
+  if (policy !== undefined) return policy;
+  throw fail('NoSuchBucketPolicy', { elements: { BucketName: bucket.name } });
+}
+
+export const DeleteBucketPolicy: HandlerOf<'DeleteBucketPolicy'> = async (ctx, call) => {
+  assertOwnAccount(call);
+  const { bucket, record } = call;
+  await changeDocument(ctx, { bucket, family: bucketPolicy, text: undefined, record });
+  return emptyReply(204);
+};
+
+export const GetBucketPolicyStatus: HandlerOf<'GetBucketPolicyStatus'> = async (ctx, call) => {
+  const { bucket } = call;
+  const { document } = await policyOf(ctx, call);
+  const IsPublic =
+    isPublicPolicy(document) || isPublicAcl((await readDocument(ctx, bucket, bucketAcl)) ?? []);
+  return xmlReply(policyStatus, 'PolicyStatus', { IsPublic });
+};

@@ -1,0 +1,264 @@
+/** Bucket policies: kept as they came, held by the very next request, and refused where they mean nothing (spec "Policy"). */
+import { describe, expect, test } from 'vitest';
+import { blockXml, policyOf } from '../support/access.ts';
+import { alice, backends, type GatewayWorld, openGateway, person } from '../support/gateway.ts';
+
+const objects = 'arn:aws:s3:::bucket/*';
+const itself = 'arn:aws:s3:::bucket';
+const readable = policyOf({ Action: 's3:GetObject', Resource: objects });
+
+describe.each(backends)('the policy of a bucket on %s', (backend) => {
+  test('is told as unset, stored to the letter, replaced, removed, and removed again', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    await client.put('/bucket');
+    const unset = await client.get('/bucket?policy');
+    expect([unset.status, unset.code, unset.one('BucketName')]).toEqual([
+      404,
+      'NoSuchBucketPolicy',
+      'bucket',
+    ]);
+    for (const body of [
+      `\n { "Version": "2012-10-17",  "Statement" : {"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"${objects}/\\u00e9ü"} }\t`,
+      readable,
+    ]) {
+      expect((await client.put('/bucket?policy', { body })).status).toBe(204);
+      const got = await client.get('/bucket?policy');
+      expect([got.status, got.header('content-type'), got.text]).toEqual([200, 'application/json', body]);
+    }
+    expect((await client.delete('/bucket?policy')).status).toBe(204);
+    expect((await client.delete('/bucket?policy')).status).toBe(204);
+    expect((await client.get('/bucket?policy')).code).toBe('NoSuchBucketPolicy');
+  });
+
+  test('holds from the next request on, and no longer than it stands', async () => {
+    await using world = await openGateway({ backend });
+    const { client, anonymous } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'x' });
+    for (let round = 0; round < 5; round += 1) {
+      expect((await anonymous.get('/bucket/key')).status).toBe(403);
+      await client.put('/bucket?policy', { body: readable });
+      expect((await anonymous.get('/bucket/key')).status).toBe(200);
+      const denied = policyOf(
+        { Action: 's3:*', Resource: objects },
+        { Effect: 'Deny', Action: 's3:GetObject', Resource: objects },
+      );
+      await client.put('/bucket?policy', { body: denied });
+      // A deny binds the root of the account as well.
+      expect((await client.get('/bucket/key')).status).toBe(403);
+      await client.delete('/bucket?policy');
+      expect((await client.get('/bucket/key')).status).toBe(200);
+    }
+  });
+
+  test('goes with its bucket: one of the same name begins without', async () => {
+    await using world = await openGateway({ backend });
+    const { client, anonymous } = world;
+    await client.put('/bucket');
+    await client.put('/bucket?policy', { body: readable });
+    await client.delete('/bucket');
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'x' });
+    expect((await anonymous.get('/bucket/key')).status).toBe(403);
+    expect((await client.get('/bucket?policy')).code).toBe('NoSuchBucketPolicy');
+  });
+});
+
+describe('a policy is refused', () => {
+  test.each([
+    ['', 'MissingRequestBodyError', ''],
+    ['nothing', 'MalformedPolicy', ''],
+    [new Uint8Array([0x7b, 0xff, 0x7d]), 'MalformedPolicy', 'UTF-8'],
+    ['[]', 'MalformedPolicy', 'must be a JSON object'],
+    [readable.replace('"Version":"2012-10-17",', ''), 'MalformedPolicy', 'needs Version'],
+    ['{"Version":"2012-10-17"}', 'MalformedPolicy', 'needs Statement'],
+    ['{"Version":"2012-10-17","Statement":[]}', 'MalformedPolicy', 'Statement'],
+    [readable.replace('2012-10-17', '2020-01-01'), 'MalformedPolicy', 'Version'],
+    [
+      policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::other/*' }),
+      'MalformedPolicy',
+      'Statement[0].Resource',
+    ],
+    [policyOf({ Action: 's3:ListBucket', Resource: objects }), 'MalformedPolicy', 'does not apply'],
+    [policyOf({ Action: 's3:EatObject', Resource: objects }), 'MalformedPolicy', 'Statement[0].Action'],
+    [policyOf({ Action: 'iam:*', Resource: objects }), 'MalformedPolicy', 'Statement[0].Action'],
+    [
+      policyOf({ Effect: 'Allow', NotPrincipal: '*', Action: 's3:GetObject', Resource: objects }),
+      'MalformedPolicy',
+      'NotPrincipal',
+    ],
+    [
+      policyOf({ Principal: { Federated: 'x' }, Action: 's3:GetObject', Resource: objects }),
+      'MalformedPolicy',
+      'Principal',
+    ],
+    [policyOf({ Action: 's3:GetObject', Resource: objects, Sidd: 'x' }), 'MalformedPolicy', 'Sidd'],
+    [
+      policyOf({
+        Action: 's3:GetObject',
+        Resource: objects,
+        Condition: { StringSounds: { 'aws:Referer': 'x' } },
+      }),
+      'MalformedPolicy',
+      'StringSounds',
+    ],
+    [
+      policyOf({
+        Action: 's3:GetObject',
+        Resource: objects,
+        Condition: { StringLike: { 'aws:Refferer': 'x' } },
+      }),
+      'MalformedPolicy',
+      'aws:Refferer',
+    ],
+    [
+      policyOf({ Action: 's3:GetObject', Resource: `${objects}/\${aws:nobody}` }),
+      'MalformedPolicy',
+      'aws:nobody',
+    ],
+    [
+      policyOf({ Action: 's3:GetObject', Resource: `${objects}${'x'.repeat(21_000)}` }),
+      'MalformedPolicy',
+      '20480',
+    ],
+    [' '.repeat(70_000), 'MaxMessageLengthExceeded', ''],
+  ])('%# with the place that is wrong', async (body, code, says) => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket?policy', { body: readable });
+    const refused = await client.put('/bucket?policy', { body });
+    expect([refused.status, refused.code]).toEqual([400, code]);
+    expect(refused.one('Message')).toContain(says);
+    expect((await client.get('/bucket?policy')).text).toBe(readable);
+  });
+
+  test('where it would lock its writer out, unless that is meant', async () => {
+    const user = person('ursula', { owner: alice.owner, root: false });
+    await using world = await openGateway({ people: [user] });
+    const ursula = world.as({ credential: user });
+    await ursula.put('/bucket');
+    const only = policyOf({
+      Effect: 'Deny',
+      NotPrincipal: { AWS: 'arn:aws:iam::alice-account:root' },
+      Action: 's3:*Policy',
+      Resource: itself,
+    });
+    const refused = await ursula.put('/bucket?policy', { body: only });
+    expect([refused.status, refused.code]).toEqual([400, 'MalformedPolicy']);
+    expect(refused.one('Message')).toContain('confirm-remove-self-bucket-access');
+    expect((await ursula.get('/bucket?policy')).code).toBe('NoSuchBucketPolicy');
+    const headers = { '*-confirm-remove-self-bucket-access': 'true' };
+    expect((await ursula.put('/bucket?policy', { body: only, headers })).status).toBe(204);
+    for (const send of [ursula.get, ursula.put, ursula.delete])
+      expect((await send('/bucket?policy', { body: readable })).status).toBe(403);
+    // Whom it spares comes back.
+    expect((await world.client.delete('/bucket?policy')).status).toBe(204);
+    expect((await ursula.put('/bucket?policy', { body: readable })).status).toBe(204);
+  });
+
+  test('never so that the root of the account is locked out', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket');
+    const nobody = policyOf({ Effect: 'Deny', Action: 's3:*', Resource: [itself, objects] });
+    expect((await client.put('/bucket?policy', { body: nobody })).status).toBe(204);
+    expect((await client.get('/bucket')).status).toBe(403);
+    expect((await client.get('/bucket?policy')).text).toBe(nobody);
+    expect((await client.put('/bucket?policy', { body: nobody })).status).toBe(204);
+    expect((await client.delete('/bucket?policy')).status).toBe(204);
+    expect((await client.get('/bucket')).status).toBe(200);
+  });
+});
+
+describe('another account', () => {
+  test('may be let into everything but the policy: 405 where it says so, else 403', async () => {
+    await using world = await openGateway();
+    const { client, bob, anonymous } = world;
+    await client.put('/bucket');
+    for (const [method, path] of [
+      ['GET', '/bucket?policy'],
+      ['PUT', '/bucket?policy'],
+      ['DELETE', '/bucket?policy'],
+    ] as const) {
+      const ask = () => bob.send(method, path, method === 'PUT' ? { body: readable } : {});
+      await client.put('/bucket?policy', { body: readable });
+      expect((await ask()).status, method).toBe(403);
+      await client.put('/bucket?policy', { body: policyOf({ Action: 's3:*', Resource: [itself, objects] }) });
+      const refused = await ask();
+      expect([refused.status, refused.code], method).toEqual([405, 'MethodNotAllowed']);
+      expect((await anonymous.send(method, path)).status, method).toBe(405);
+      expect((await bob.put('/bucket/key', { body: 'x' })).status).toBe(200);
+      expect((await bob.get('/bucket?policyStatus')).status).toBe(200);
+    }
+  });
+});
+
+describe('GetBucketPolicyStatus', () => {
+  const isPublic = async ({ client }: GatewayWorld) =>
+    (await client.get('/bucket?policyStatus')).one('IsPublic');
+
+  test('tells a public policy from one that is held to somebody', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket');
+    const unset = await client.get('/bucket?policyStatus');
+    expect([unset.status, unset.code]).toEqual([404, 'NoSuchBucketPolicy']);
+    await client.put('/bucket?policy', { body: readable });
+    expect(await isPublic(world)).toBe('true');
+    const held = {
+      Principal: { AWS: 'bob-account' },
+      Action: 's3:GetObject',
+      Resource: objects,
+    };
+    await client.put('/bucket?policy', { body: policyOf(held) });
+    expect(await isPublic(world)).toBe('false');
+    // An ACL lets the public in as well.
+    await client.put('/bucket?acl', { headers: { '*-acl': 'public-read' } });
+    expect(await isPublic(world)).toBe('true');
+  });
+});
+
+describe('a public access block', () => {
+  test('BlockPublicPolicy refuses public policies, and leaves the one that stands', async () => {
+    await using world = await openGateway();
+    const { client, anonymous } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'x' });
+    await client.put('/bucket?policy', { body: readable });
+    await client.put('/bucket?publicAccessBlock', { body: blockXml('BlockPublicPolicy') });
+    const refused = await client.put('/bucket?policy', { body: readable });
+    expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
+    expect((await anonymous.get('/bucket/key')).status).toBe(200);
+    const held = policyOf({ Principal: { AWS: 'bob-account' }, Action: 's3:GetObject', Resource: objects });
+    expect((await client.put('/bucket?policy', { body: held })).status).toBe(204);
+    await client.delete('/bucket?publicAccessBlock');
+    expect((await client.put('/bucket?policy', { body: readable })).status).toBe(204);
+  });
+
+  test('RestrictPublicBuckets keeps everybody outside the account out of a public policy', async () => {
+    const user = person('ursula', { owner: alice.owner, root: false });
+    await using world = await openGateway({ people: [user] });
+    const { client, anonymous, bob } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'x' });
+    await client.put('/bucket?policy', {
+      body: policyOf(
+        { Action: 's3:GetObject', Resource: objects },
+        { Principal: { AWS: 'bob-account' }, Action: 's3:PutObject', Resource: objects },
+      ),
+    });
+    expect((await anonymous.get('/bucket/key')).status).toBe(200);
+    await client.put('/bucket?publicAccessBlock', { body: blockXml('RestrictPublicBuckets') });
+    expect((await anonymous.get('/bucket/key')).status).toBe(403);
+    expect((await bob.get('/bucket/key')).status).toBe(403);
+    expect((await bob.put('/bucket/key', { body: 'y' })).status).toBe(403);
+    expect((await world.as({ credential: user }).get('/bucket/key')).status).toBe(200);
+    // A policy that is not public still lets in whom it names.
+    const held = policyOf({ Principal: { AWS: 'bob-account' }, Action: 's3:GetObject', Resource: objects });
+    await client.put('/bucket?policy', { body: held });
+    expect((await bob.get('/bucket/key')).status).toBe(200);
+    expect((await anonymous.get('/bucket/key')).status).toBe(403);
+  });
+});
