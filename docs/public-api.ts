@@ -7,22 +7,22 @@ CreateBucketMetadataTableConfiguration CreateMultipartUpload CreateSession Delet
 DeleteBucketCors DeleteBucketEncryption DeleteBucketIntelligentTieringConfiguration DeleteBucketInventoryConfiguration
 DeleteBucketLifecycle DeleteBucketMetadataConfiguration DeleteBucketMetadataTableConfiguration DeleteBucketMetricsConfiguration
 DeleteBucketOwnershipControls DeleteBucketPolicy DeleteBucketReplication DeleteBucketTagging DeleteBucketWebsite DeleteObject
-DeleteObjects DeleteObjectTagging DeletePublicAccessBlock GetBucketAbac GetBucketAccelerateConfiguration GetBucketAcl
+DeleteObjectAnnotation DeleteObjects DeleteObjectTagging DeletePublicAccessBlock GetBucketAbac GetBucketAccelerateConfiguration GetBucketAcl
 GetBucketAnalyticsConfiguration GetBucketCors GetBucketEncryption GetBucketIntelligentTieringConfiguration
 GetBucketInventoryConfiguration GetBucketLifecycle GetBucketLifecycleConfiguration GetBucketLocation GetBucketLogging
 GetBucketMetadataConfiguration GetBucketMetadataTableConfiguration GetBucketMetricsConfiguration GetBucketNotification
 GetBucketNotificationConfiguration GetBucketOwnershipControls GetBucketPolicy GetBucketPolicyStatus GetBucketReplication
-GetBucketRequestPayment GetBucketTagging GetBucketVersioning GetBucketWebsite GetObject GetObjectAcl GetObjectAttributes
+GetBucketRequestPayment GetBucketTagging GetBucketVersioning GetBucketWebsite GetObject GetObjectAcl GetObjectAnnotation GetObjectAttributes
 GetObjectLegalHold GetObjectLockConfiguration GetObjectRetention GetObjectTagging GetObjectTorrent GetPublicAccessBlock
 HeadBucket HeadObject ListBucketAnalyticsConfigurations ListBucketIntelligentTieringConfigurations
 ListBucketInventoryConfigurations ListBucketMetricsConfigurations ListBuckets ListDirectoryBuckets ListMultipartUploads
-ListObjects ListObjectsV2 ListObjectVersions ListParts PostObject PutBucketAbac PutBucketAccelerateConfiguration PutBucketAcl
+ListObjectAnnotations ListObjects ListObjectsV2 ListObjectVersions ListParts PostObject PutBucketAbac PutBucketAccelerateConfiguration PutBucketAcl
 PutBucketAnalyticsConfiguration PutBucketCors PutBucketEncryption PutBucketIntelligentTieringConfiguration
 PutBucketInventoryConfiguration PutBucketLifecycle PutBucketLifecycleConfiguration PutBucketLogging
 PutBucketMetricsConfiguration PutBucketNotification PutBucketNotificationConfiguration PutBucketOwnershipControls
 PutBucketPolicy PutBucketReplication PutBucketRequestPayment PutBucketTagging PutBucketVersioning PutBucketWebsite PutObject
-PutObjectAcl PutObjectLegalHold PutObjectLockConfiguration PutObjectRetention PutObjectTagging PutPublicAccessBlock
-RenameObject RestoreObject SelectObjectContent UpdateBucketMetadataInventoryTableConfiguration
+PutObjectAcl PutObjectAnnotation PutObjectLegalHold PutObjectLockConfiguration PutObjectRetention PutObjectTagging PutPublicAccessBlock
+RenameObject RestoreObject SelectObjectContent UpdateBucketMetadataAnnotationTableConfiguration UpdateBucketMetadataInventoryTableConfiguration
 UpdateBucketMetadataJournalTableConfiguration UpdateObjectEncryption UploadPart UploadPartCopy WriteGetObjectResponse
 `
   .trim()
@@ -49,23 +49,9 @@ export const notes: Readonly<Record<string, string>> = {
   PutBucketLogging: 'requests are recorded; the worker that writes the log objects comes later',
 };
 
-/** Why an operation is not here. */
-export const outOfScope: Readonly<Record<string, string>> = {
-  CreateSession: 'directory buckets: the specification leaves them out',
-  ListDirectoryBuckets: 'directory buckets: the specification leaves them out',
-  RenameObject: 'directory buckets: the specification leaves them out',
-  SelectObjectContent: 'the specification leaves it out',
+/** Why an operation has no row: its request is that of another one. */
+export const withoutRow: Readonly<Record<string, string>> = {
+  ListDirectoryBuckets:
+    'directory buckets: the specification leaves them out; its request is that of ListBuckets',
   WriteGetObjectResponse: 'belongs to functions of the public service',
-  GetObjectTorrent: 'withdrawn by the public service',
-  UpdateObjectEncryption: 'young; a copy of an object onto itself changes its encryption',
 };
-
-const leftOut = /(Analytics|IntelligentTiering|Metrics|Accelerate)Configurations?$/;
-const tables = /Metadata(Inventory|Journal)?(Table)?Configuration$/;
-
-export function outOfScopeBecause(name: string): string | undefined {
-  if (leftOut.test(name)) return 'the specification leaves it out';
-  if (tables.test(name)) return 'table buckets of the public service';
-  if (name.endsWith('Abac')) return 'young; policies see object tags, not bucket tags';
-  return outOfScope[name];
-}

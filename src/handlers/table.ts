@@ -48,6 +48,7 @@ import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts
 import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/website.ts';
 import type { Handlers } from './call.ts';
 import { actions } from './iam/table.ts';
+import { leftOut } from './left-out.ts';
 import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
 import { CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
 import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
@@ -146,4 +147,5 @@ export const handlers: Handlers = {
   OptionsBucket,
   OptionsObject,
   ...actions,
+  ...leftOut,
 };

@@ -7,11 +7,12 @@
  * `s3:<Name>`, anything but GET, HEAD and OPTIONS is audited, and the metric label is the name.
  */
 import { iamOperations } from './iam-operations.ts';
+import { leftOutOperations } from './left-out-operations.ts';
 
 export type Scope = 'service' | 'bucket' | 'object';
 /** `ANY` is GET or POST: an action query, which only `Action` tells from others. */
 export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE' | 'OPTIONS' | 'ANY';
-type RequestLine = `${Method} ${Scope}` | `${Method} ${Scope} ${'?' | '+'}${string}`;
+export type RequestLine = `${Method} ${Scope}` | `${Method} ${Scope} ${'?' | '+'}${string}`;
 
 export interface Operation {
   readonly on: RequestLine;
@@ -38,6 +39,8 @@ export interface Operation {
   readonly bodyMax?: number;
   /** The checksum header speaks of the object that is to be, not of the body that comes with it. */
   readonly checksumOf?: 'object';
+  /** Why it is not served: see `left-out-operations.ts`. */
+  readonly leftOut?: string;
   /** Sub-resource names that may accompany the request without choosing another row. */
   readonly with?: readonly string[] | 'anything';
 }
@@ -244,6 +247,7 @@ export const operations = {
   OptionsObject: { on: 'OPTIONS object', judges: 'nobody', with: 'anything' },
 
   ...iamOperations,
+  ...leftOutOperations,
 } as const satisfies Readonly<Record<string, Operation>>;
 
 export type OperationName = keyof typeof operations;
@@ -268,6 +272,7 @@ export const subResources: ReadonlySet<string> = new Set([
   'accelerate',
   'acl',
   'analytics',
+  'annotation',
   'attributes',
   'cors',
   'delete',

@@ -1,0 +1,15 @@
+/** What every operation that is not served is answered with. */
+import { fail } from '../errors/refusal.ts';
+import { type LeftOutName, leftOutNames, leftOutOperations } from '../protocol/left-out-operations.ts';
+import type { HandlerOf } from './call.ts';
+
+const refusing =
+  (name: LeftOutName): HandlerOf<LeftOutName> =>
+  async () => {
+    throw fail('NotImplemented', `${name} is not implemented: ${leftOutOperations[name].leftOut}.`);
+  };
+
+export const leftOut = Object.fromEntries(
+  leftOutNames.map((name) => [name, refusing(name)]),
+  // The cast: one entry was made of each name.
+) as Readonly<Record<LeftOutName, HandlerOf<LeftOutName>>>;
