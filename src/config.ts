@@ -50,6 +50,31 @@ export const settings = {
     ),
     'master.key',
   ),
+  SVC_KEY_PROVIDER: optional(
+    choice({
+      of: ['local-hsm'],
+      fallback: 'local-hsm',
+      doc: 'Who wraps the keys of objects that are encrypted by SSE-KMS; unset, these are refused.',
+      notBuilt: ['cloud-kms', 'transit'],
+    }),
+  ),
+  SVC_HSM_KEYS_FILE: optional(
+    filePath(
+      'The keys of `local-hsm`: a JSON object of base64 texts of 32 bytes by key id, and of key ids by `alias/<name>`.',
+    ),
+  ),
+  SVC_KMS_DEFAULT_KEY_ID: optional(
+    text({
+      kind: 'key id',
+      doc: 'The key of whoever names none; unset, it is the one that is called as the bucket.',
+      pattern: /^[\x21-\x7e]{1,512}$/,
+      otherwise: 'is not a key id: 1 to 512 printable ASCII characters without spaces',
+    }),
+  ),
+  SVC_SSE_C_REQUIRE_TLS: toggle(
+    'true',
+    'Refuses keys of customers (SSE-C) that come over plain HTTP, where anybody on the way reads them.',
+  ),
   SVC_META_BACKEND: withDataDir(
     choice({
       of: ['memory', 'embedded'],

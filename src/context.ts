@@ -4,6 +4,7 @@ import type { Cipher } from './ports/cipher.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Credentials } from './ports/credentials.ts';
 import type { Hasher } from './ports/hasher.ts';
+import type { KeyProvider } from './ports/key-provider.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import type { Random } from './ports/random.ts';
@@ -20,5 +21,7 @@ export interface Context {
   readonly cipher: Cipher;
   readonly credentials: Credentials;
   readonly sealer: Sealer;
+  /** Absent where none is configured. */
+  readonly keys?: KeyProvider;
   readonly telemetry: Telemetry;
 }

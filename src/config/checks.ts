@@ -60,6 +60,17 @@ const sharedByProcesses: Check = {
       : undefined,
 };
 
+const hsmHasKeys: Check = {
+  reads: ['SVC_KEY_PROVIDER', 'SVC_HSM_KEYS_FILE'],
+  find: ({ SVC_KEY_PROVIDER: provider, SVC_HSM_KEYS_FILE: file }) => {
+    if (provider === 'local-hsm' && file === undefined)
+      return 'SVC_KEY_PROVIDER=local-hsm needs SVC_HSM_KEYS_FILE';
+    return provider === undefined && file !== undefined
+      ? 'SVC_HSM_KEYS_FILE is used by SVC_KEY_PROVIDER=local-hsm alone'
+      : undefined;
+  },
+};
+
 const directoriesAreUsed: Check = {
   reads: ['SVC_POOL_CLUSTERS', 'SVC_DATA_BACKEND'],
   find: (config) =>
@@ -81,6 +92,14 @@ const halvesLastAlike: Check = {
 };
 
 export const checks: { readonly faults: readonly Check[]; readonly warnings: readonly Check[] } = {
-  faults: [needsDataDir, tlsPair, oneCredentialSource, twoListeners, sharedByProcesses, directoriesAreUsed],
+  faults: [
+    needsDataDir,
+    tlsPair,
+    oneCredentialSource,
+    twoListeners,
+    sharedByProcesses,
+    directoriesAreUsed,
+    hsmHasKeys,
+  ],
   warnings: [halvesLastAlike],
 };

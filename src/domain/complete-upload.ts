@@ -1,4 +1,5 @@
 /** Completing a multipart upload: `uploading → completing → completed`, once, whatever is retried or killed (design §7.11). */
+
 import { clearManifest, findLiveHead, manifestRows } from '../metadata/objects.ts';
 import {
   type Manifest,
@@ -10,6 +11,7 @@ import {
 import { findSession, replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
+import { contentSize } from './encryption/segments.ts';
 import { queueUpload } from './garbage.ts';
 import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import type { Recorder } from './recorder.ts';
@@ -27,8 +29,11 @@ export interface Completion {
   readonly signal: AbortSignal;
 }
 
-/** More parts than this and the manifest gets rows of its own; sooner where an ACL takes up the object's row. */
-const inlinePartsMax = ({ acl }: UploadSession): number => (acl === undefined ? 32 : 16);
+/** More parts than this and the manifest gets rows of its own; sooner where other things take up the object's row. */
+function inlinePartsMax({ acl, encryption }: UploadSession): number {
+  if (encryption?.by === 'provider') return 4;
+  return acl === undefined ? 32 : 16;
+}
 
 export async function completeUpload(ctx: Ctx, completion: Completion): Promise<UploadResult> {
   const { name, parts, conditions, requestId } = completion;
@@ -46,6 +51,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     // Again, now that no part can change: one that was replaced since it was looked at is garbage by now.
     const checked = await checkParts(ctx, found, completion);
     const manifest = await writeManifest(ctx, checked.parts, { op, session });
+    const { encryption } = session;
     const { row, won } = await commitObject(ctx, objectOf(completion, session), {
       op,
       manifest,
@@ -55,6 +61,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       // What tells for good that the object was committed.
       then: [unindexed(name.uploadId, session)],
       ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
+      ...(encryption === undefined ? {} : { encryption }),
     });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     const result = resultOf(completing, row);
@@ -128,7 +135,7 @@ async function writeManifest(
   let offset = 0;
   for (const [i, part] of parts.entries()) {
     if (i % manifestSegmentParts === 0) offsets.push(offset);
-    offset += part.extent.size;
+    offset += contentSize(part.extent, session.encryption);
   }
   return { manifestId: op.id, partCount: parts.length, offsets };
 }

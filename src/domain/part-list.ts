@@ -4,6 +4,7 @@ import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../metad
 import { everyPart, type StoredSession } from '../metadata/uploads.ts';
 import { type CrcName, combineCrcs, compositeChecksum } from './checksums.ts';
 import { type ChecksumAlgorithm, fromBase64, fromHex, hashNames, toBase64, toHex } from './digests.ts';
+import { contentSize } from './encryption/segments.ts';
 import type { Ctx } from './upload-session.ts';
 
 /** Public API limits. */
@@ -33,6 +34,8 @@ export interface CheckedParts {
 
 interface Chosen {
   readonly number: number;
+  /** Of its content. */
+  readonly size: number;
   readonly stored: UploadPart;
 }
 
@@ -43,9 +46,13 @@ export async function checkParts(
 ): Promise<CheckedParts> {
   const stored = new Map<number, UploadPart>();
   for await (const part of everyPart(ctx.metadata, row.uploadId)) stored.set(part.row.part, part.stored);
-  const chosen = listed.map((part, i) => choose(part, listed[i - 1], stored));
+  const { encryption } = row.session;
+  const chosen = listed.map((part, i) => {
+    const found = choose(part, listed[i - 1], stored);
+    return { number: part.number, stored: found, size: contentSize(found.extent, encryption) };
+  });
   assertSizes(chosen);
-  const size = chosen.reduce((sum, { stored: part }) => sum + part.extent.size, 0);
+  const size = chosen.reduce((sum, part) => sum + part.size, 0);
   if (claims.size !== undefined && claims.size !== size) {
     throw fail(
       'InvalidRequest',
@@ -68,7 +75,7 @@ function choose(
   part: ListedPart,
   previous: ListedPart | undefined,
   stored: ReadonlyMap<number, UploadPart>,
-): Chosen {
+): UploadPart {
   if (previous !== undefined && previous.number >= part.number) throw fail('InvalidPartOrder');
   const found = stored.get(part.number);
   const elements = { PartNumber: part.number, ETag: part.etag };
@@ -81,16 +88,16 @@ function choose(
       });
     }
   }
-  return { number: part.number, stored: found };
+  return found;
 }
 
 /** Every part but the last has at least 5 MiB. */
 function assertSizes(chosen: readonly Chosen[]): void {
-  for (const { number, stored } of chosen.slice(0, -1)) {
-    if (stored.extent.size >= partSizeMin) continue;
+  for (const { number, size, stored } of chosen.slice(0, -1)) {
+    if (size >= partSizeMin) continue;
     throw fail('EntityTooSmall', {
       elements: {
-        ProposedSize: stored.extent.size,
+        ProposedSize: size,
         MinSizeAllowed: partSizeMin,
         PartNumber: number,
         ETag: stored.etag,
@@ -133,9 +140,9 @@ function objectChecksum(
       `The upload was created with checksum type ${type}, not ${claims.checksumType}.`,
     );
   }
-  const parts = chosen.map(({ stored }) => ({
+  const parts = chosen.map(({ stored, size }) => ({
     digest: fromBase64(stored.checksum?.value ?? ''),
-    size: stored.extent.size,
+    size,
   }));
   const value =
     type === 'FULL_OBJECT' && isCrc(algorithm)

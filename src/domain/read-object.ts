@@ -3,10 +3,13 @@ import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import { findHead, findVersion, manifestParts } from '../metadata/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../metadata/tables.ts';
-import type { Extent } from '../ports/object-bytes.ts';
+import type { ByteRange, Extent } from '../ports/object-bytes.ts';
+import { extentKey } from './encryption/content-key.ts';
+import type { ObjectKey } from './encryption/object-key.ts';
+import { contentSize, decryptSegments } from './encryption/segments.ts';
 import { isVersionId } from './version-ids.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'bytes'>;
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
 
 /** What the client sees as the id of a version. */
 export const shownVersion = (row: ObjectRow): string => (row.isNull ? 'null' : row.version);
@@ -59,30 +62,64 @@ export interface Slice {
   readonly end: number;
 }
 
+export interface ReadOptions {
+  /** Of an object that is encrypted: see `openObjectKey`. */
+  readonly objectKey?: ObjectKey | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** The bytes of a slice of a version, in order, read no further ahead than the byte store's own window. */
 export async function* readObject(
   ctx: Ctx,
   row: ObjectRow,
   slice: Slice,
-  signal?: AbortSignal,
+  { objectKey, signal }: ReadOptions = {},
 ): AsyncGenerator<Uint8Array> {
-  let offset = 0;
-  for await (const { extent, start } of extentsFrom(ctx, row, slice.start)) {
-    offset = start;
-    if (offset > slice.end) return;
-    const from = Math.max(0, slice.start - offset);
-    const to = Math.min(extent.size - 1, slice.end - offset);
-    if (from <= to) yield* ctx.bytes.read(extent, { start: from, end: to }, signal);
+  for await (const found of extentsFrom(ctx, row, slice.start)) {
+    const { extent, start, size } = found;
+    if (start > slice.end) return;
+    const range = { start: Math.max(0, slice.start - start), end: Math.min(size - 1, slice.end - start) };
+    if (range.start > range.end) continue;
+    if (row.encryption === undefined) yield* ctx.bytes.read(extent, range, signal);
+    else yield* decrypted(ctx, row, found, { range, objectKey, signal });
   }
 }
 
-/** Extents with the position where each begins, from the first that reaches `position`. */
+/** A range of the content of one encrypted extent. */
+async function* decrypted(
+  ctx: Pick<Ctx, 'bytes' | 'hasher' | 'cipher'>,
+  { bucketId, key }: ObjectRow,
+  { extent, part }: FoundExtent,
+  { range, objectKey, signal }: ReadOptions & { readonly range: ByteRange },
+): AsyncGenerator<Uint8Array> {
+  if (objectKey === undefined) throw new Error(`${key} is encrypted, and its key was not opened`);
+  const extentsOwn = await extentKey(ctx, objectKey, { bucketId, key, id: extent.id, part });
+  const read = (stored: ByteRange) => ctx.bytes.read(extent, stored, signal);
+  yield* decryptSegments({ size: extent.size, read }, extentsOwn, range);
+}
+
+interface FoundExtent {
+  readonly extent: Extent;
+  /** 0 outside of multipart uploads. */
+  readonly part: number;
+  /** Where its content begins in the object's. */
+  readonly start: number;
+  /** Of its content. */
+  readonly size: number;
+}
+
+/** Extents with the place of their content in the object, from the first that reaches `position`. */
 async function* extentsFrom(
   ctx: Pick<Ctx, 'metadata'>,
-  { manifest }: ObjectRow,
+  { manifest, encryption }: ObjectRow,
   position: number,
-): AsyncGenerator<{ readonly extent: Extent; readonly start: number }> {
+): AsyncGenerator<FoundExtent> {
   let start = 0;
+  const place = (extent: Extent, part: number): FoundExtent => {
+    const found = { extent, part, start, size: contentSize(extent, encryption) };
+    start += found.size;
+    return found;
+  };
   if ('manifestId' in manifest) {
     const segment = Math.max(
       0,
@@ -90,18 +127,11 @@ async function* extentsFrom(
     );
     start = manifest.offsets[segment] ?? 0;
     for await (const parts of manifestParts(ctx.metadata, manifest.manifestId, segment)) {
-      for (const { extent } of parts) {
-        yield { extent, start };
-        start += extent.size;
-      }
+      for (const { extent, number } of parts) yield place(extent, number);
     }
-    return;
-  }
-  const extents = 'parts' in manifest ? manifest.parts.map((part) => part.extent) : manifest.extents;
-  for (const extent of extents) {
-    yield { extent, start };
-    start += extent.size;
-  }
+  } else if ('parts' in manifest)
+    for (const { extent, number } of manifest.parts) yield place(extent, number);
+  else for (const extent of manifest.extents) yield place(extent, 0);
 }
 
 export interface PartSlice extends Slice {
@@ -120,8 +150,9 @@ export async function findPart(
   const partCount = 'parts' in manifest ? manifest.parts.length : manifest.partCount;
   let start = 0;
   for await (const part of partsFrom(ctx, row)) {
-    if (part.number === number) return { part, partCount, start, end: start + part.extent.size - 1 };
-    start += part.extent.size;
+    const size = contentSize(part.extent, row.encryption);
+    if (part.number === number) return { part, partCount, start, end: start + size - 1 };
+    start += size;
   }
   throw fail('InvalidPart', {
     message: `Part ${number} does not exist: the object has ${partCount} parts.`,

@@ -70,6 +70,7 @@ export const resultOf = ({ row: { session } }: StoredSession, row: ObjectRow): U
   isNull: row.isNull,
   etag: row.etag,
   ...(row.checksum === undefined ? {} : { checksum: row.checksum }),
+  ...(row.encryption === undefined ? {} : { encryption: row.encryption }),
 });
 
 /**

@@ -4,10 +4,13 @@ import type { BucketRow } from '../metadata/tables.ts';
 import type { Op } from '../ports/metadata-store.ts';
 import { type Extent, type Owner, unknownSize } from '../ports/object-bytes.ts';
 import { type Claims, type Digested, digesting } from './digests.ts';
+import { etagOf, extentKey, placeOf } from './encryption/content-key.ts';
+import type { ObjectKey } from './encryption/object-key.ts';
+import { encryptedSize, encryptSegments } from './encryption/segments.ts';
 import { queueGarbage } from './garbage.ts';
 import { isOwned } from './ownership.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'config' | 'telemetry'>;
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
 
 export interface Content {
   readonly source: AsyncIterable<Uint8Array>;
@@ -16,14 +19,18 @@ export interface Content {
   readonly claims: Claims;
 }
 
-export interface StoredBytes extends Digested {
+export interface StoredBytes extends Omit<Digested, 'md5'> {
   readonly extent: Extent;
+  /** The MD5 of the content, or what stands in for it. */
+  readonly etag: string;
 }
 
 export interface ByteWrite {
   readonly cluster: string;
   readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
   readonly owner: Owner;
+  /** Absent: the content is stored as it comes. */
+  readonly objectKey?: ObjectKey | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -46,14 +53,26 @@ export async function storeBytes<T>(
   let extent: Extent = { cluster: write.cluster, id: op.id, size: unknownSize };
   try {
     const digests = digesting(ctx, content.source, { claims: content.claims, sizeMax: contentMax });
-    extent = await ctx.bytes.write(digests.content, {
-      cluster: write.cluster,
-      id: op.id,
-      owner: write.owner,
-      signal: write.signal,
-      ...(content.length === undefined ? {} : { size: content.length }),
-    });
-    const result = await own({ ...digests.finish(), extent }, op);
+    const { objectKey } = write;
+    const size =
+      content.length !== undefined && objectKey !== undefined
+        ? encryptedSize(content.length)
+        : content.length;
+    extent = await ctx.bytes.write(
+      objectKey === undefined
+        ? digests.content
+        : encryptSegments(digests.content, await extentKey(ctx, objectKey, placeOf(write.owner, op.id))),
+      {
+        cluster: write.cluster,
+        id: op.id,
+        owner: write.owner,
+        signal: write.signal,
+        ...(size === undefined ? {} : { size }),
+      },
+    );
+    const { md5, ...digested } = digests.finish();
+    const etag = objectKey === undefined ? md5 : etagOf(ctx, objectKey, md5);
+    const result = await own({ ...digested, extent, etag }, op);
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {

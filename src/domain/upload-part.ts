@@ -3,6 +3,7 @@ import { fail } from '../errors/refusal.ts';
 import type { UploadPart } from '../metadata/tables.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
+import type { ObjectKey } from './encryption/object-key.ts';
 import { queueGarbage } from './garbage.ts';
 import { type Recorder, recorded } from './recorder.ts';
 import { type Content, storeBytes } from './store-bytes.ts';
@@ -15,6 +16,8 @@ export interface PartWrite {
   readonly name: UploadName;
   readonly part: number;
   readonly record?: Recorder | undefined;
+  /** The session's, where it is encrypted. */
+  readonly objectKey?: ObjectKey | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -30,16 +33,16 @@ export async function writePart(
   content: Content,
 ): Promise<UploadPart> {
   const { session, uploadId } = found.row;
-  const { part, requestId, signal } = write;
+  const { part, objectKey, requestId, signal } = write;
   const owner = { bucketId: session.bucketId, key: session.key, uploadId, part };
   return storeBytes(
     ctx,
     content,
-    { cluster: clusterOf(session), bucket: write.name.bucket, owner, requestId, signal },
+    { cluster: clusterOf(session), bucket: write.name.bucket, owner, objectKey, requestId, signal },
     async (stored, op) => {
       const uploaded: UploadPart = {
         extent: stored.extent,
-        etag: stored.md5,
+        etag: stored.etag,
         modified: ctx.clock.now(),
         ...(stored.checksum === undefined ? {} : { checksum: stored.checksum }),
       };

@@ -19,7 +19,7 @@ import { drawVersion, isUploadId } from './version-ids.ts';
 
 export type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'hasher' | 'config' | 'telemetry' | 'clock' | 'random'
+  'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
 >;
 
 /** How long a session is remembered once it is over and cleared, so that a retry gets the same answer. */
@@ -28,7 +28,15 @@ export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
 export interface NewUpload
   extends Pick<
     UploadSession,
-    'key' | 'storageClass' | 'acl' | 'lock' | 'owner' | 'initiator' | 'checksumAlgorithm' | 'checksumType'
+    | 'key'
+    | 'storageClass'
+    | 'acl'
+    | 'lock'
+    | 'encryption'
+    | 'owner'
+    | 'initiator'
+    | 'checksumAlgorithm'
+    | 'checksumType'
   > {
   readonly bucket: BucketRow;
   readonly headers: ObjectHeaders;

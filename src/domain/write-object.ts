@@ -1,5 +1,6 @@
 /** Writing an object (spec item 7): place, store, commit by compare-and-set; the loser of a race is answered too. */
 import type { Context } from '../context.ts';
+import type { Encryption } from '../metadata/encryption.ts';
 import { findLiveHead } from '../metadata/objects.ts';
 import type {
   BucketRow,
@@ -13,6 +14,7 @@ import type {
 import type { Op, SideChange } from '../ports/metadata-store.ts';
 import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
+import type { ObjectKey } from './encryption/object-key.ts';
 import { lockAtWrite } from './object-lock.ts';
 import { placeWrite } from './placement.ts';
 import type { Recorder } from './recorder.ts';
@@ -22,7 +24,7 @@ import { planNewVersion } from './versions.ts';
 
 export type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'hasher' | 'config' | 'telemetry' | 'clock' | 'random'
+  'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
 >;
 
 /** What a new version is, whatever way its bytes come. */
@@ -35,6 +37,8 @@ export interface NewObject {
   readonly lock?: Lock | undefined;
   readonly owner: string;
   readonly conditions: Conditions;
+  /** Absent: the content is stored as it comes. */
+  readonly objectKey?: ObjectKey | undefined;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -47,19 +51,21 @@ export interface WrittenObject {
 }
 
 export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
-  const { bucket, key, conditions, requestId, signal } = object;
+  const { bucket, key, conditions, objectKey, requestId, signal } = object;
   // A conditional write that cannot hold is refused before its body is read.
   if (isConditional(conditions)) checkWrite(conditions, (await findLiveHead(ctx.metadata, bucket, key))?.row);
   const cluster = placeWrite(ctx, requestId);
   const owner = { bucketId: bucket.id, key };
-  return storeBytes(ctx, content, { cluster, bucket, owner, requestId, signal }, async (stored, op) => {
+  const write = { cluster, bucket, owner, objectKey, requestId, signal };
+  return storeBytes(ctx, content, write, async (stored, op) => {
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
     const written = await commitObject(ctx, object, {
       op,
       size: stored.size,
-      etag: stored.md5,
+      etag: stored.etag,
       manifest: { extents: stored.size === 0 ? [] : [stored.extent] },
       ...(checksum === undefined ? {} : { checksum }),
+      ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
     });
     if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
     return written;
@@ -73,6 +79,7 @@ export interface OwnedContent {
   readonly etag: string;
   readonly manifest: Manifest;
   readonly checksum?: Checksum;
+  readonly encryption?: Encryption;
   readonly uploadId?: string;
   /** The version id, where it had to be fixed before. */
   readonly version?: string;

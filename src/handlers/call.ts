@@ -79,9 +79,9 @@ export function headersUnder({ own }: Named, prefix: string): [string, string][]
   return found;
 }
 
-/** Of the signature itself, or about a body that nobody knew when the URL was signed. */
+/** Of the signature itself, about a body that nobody knew when the URL was signed, or a secret that no log of URLs may hold. */
 const notHoisted =
-  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-(crc32|crc32c|crc64nvme|sha1|sha256))$/;
+  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-(crc32|crc32c|crc64nvme|sha1|sha256)|(copy-source-)?server-side-encryption-customer-key)$/;
 
 /**
  * The request's dialect headers by bare name. A request that shows no dialect may use either's, and the public one's

@@ -5,7 +5,7 @@
  * harm, and must not: whatever a worker does is safe to do twice, and every commit states what it expects.
  */
 import type { At, MetadataStore, Revision } from '../ports/metadata-store.ts';
-import { type LeaseRow, leases } from './tables.ts';
+import { type LeaseRow, leases } from './lease-table.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now'>;
 

@@ -1,7 +1,9 @@
 /** The records (design §3, §5): every metadata table, declared once; layouts and docs derive from here. */
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
+import type { Encryption } from './encryption.ts';
 import { iamTables } from './iam-tables.ts';
+import { leases } from './lease-table.ts';
 import { audit } from './recorded.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
@@ -180,6 +182,8 @@ export interface ObjectRow {
   readonly acl?: readonly Grant[];
   readonly lock?: Lock;
   readonly restore?: Restore;
+  /** Absent: the content is stored as it came. */
+  readonly encryption?: Encryption;
   /** The multipart session that it came from. */
   readonly uploadId?: string;
   readonly requestId: string;
@@ -210,6 +214,7 @@ export const objects = table<ObjectRow>()({
     acl: 'json',
     lock: 'json',
     restore: 'json',
+    encryption: 'json',
     uploadId: 'text',
     requestId: 'text',
   },
@@ -243,6 +248,8 @@ export interface UploadSession {
   readonly headers: ObjectHeaders;
   readonly acl?: readonly Grant[];
   readonly lock?: Lock;
+  /** Of every part, and of the object. */
+  readonly encryption?: Encryption;
   readonly checksumAlgorithm?: Checksum['algorithm'];
   readonly checksumType?: Checksum['type'];
   readonly owner: string;
@@ -259,6 +266,7 @@ export interface UploadResult {
   readonly isNull: boolean;
   readonly etag: string;
   readonly checksum?: Checksum;
+  readonly encryption?: Encryption;
 }
 export interface UploadPart {
   readonly extent: Extent;
@@ -364,21 +372,6 @@ export const usage = table<UsageRow>()({
   partition: ['bucketId'],
   sort: ['storageClass', 'slot'],
   columns: { bucketId: 'text', storageClass: 'text', slot: 'int', bytes: 'int', objects: 'int' },
-});
-
-/** Who leads. `generation` grows with every change of hands and fences what a former holder still does. */
-export interface LeaseRow {
-  readonly name: string;
-  readonly holder: string;
-  readonly generation: number;
-  readonly expires: number;
-}
-export const leases = table<LeaseRow>()({
-  name: 'leases',
-  kind: 'conditional',
-  partition: ['name'],
-  sort: [],
-  columns: { name: 'text', holder: 'text', generation: 'int', expires: 'int' },
 });
 
 export const tables = {

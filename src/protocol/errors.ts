@@ -87,6 +87,17 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   InvalidToken: { status: 400, message: 'The provided token is malformed or otherwise not valid.' },
   InvalidURI: { status: 400, message: 'The specified URI could not be parsed.' },
+  'KMS.NotFoundException': { status: 400, message: 'Invalid keyId: the key provider has no such key.' },
+  KMSUnavailable: {
+    status: 503,
+    message: 'The key provider cannot be reached. Please retry.',
+    retryAfter: 30,
+  },
+  KeyDenied: {
+    status: 401,
+    message: 'The key provider does not unwrap this key with the key it was asked to use.',
+  },
+  KeyTampered: { status: 401, message: 'The wrapped key is not what the key provider wrapped.' },
   KeyTooLongError: { status: 400, message: 'Your key is too long: the limit is 1024 bytes of UTF-8.' },
   MalformedJSON: { status: 400, message: 'The JSON of the body is not what is expected here.' },
   LimitExceeded: { status: 409, message: 'The limit of the account is exceeded.' },

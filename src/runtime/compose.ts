@@ -15,6 +15,7 @@ import { type Cipher, cipherKeyBytes } from '../ports/cipher.ts';
 import { type Clock, systemClock } from '../ports/clock.ts';
 import type { Credential } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
+import type { KeyProvider } from '../ports/key-provider.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../ports/random.ts';
 import type { Sealer } from '../ports/sealer.ts';
@@ -86,6 +87,17 @@ async function sealerOf(
   return masterSealer({ keys, ...crypto, random });
 }
 
+/** The settings' cross checks see to it that a provider has what it needs. */
+async function keysOf(
+  { config, random }: Parts,
+  crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
+): Promise<KeyProvider | undefined> {
+  if (config.SVC_KEY_PROVIDER === undefined || config.SVC_HSM_KEYS_FILE === undefined) return undefined;
+  const { localHsm } = await import('../backends/keys/local-hsm.ts');
+  const { hsmKeysOf } = await import('./hsm-keys-file.ts');
+  return localHsm({ ...(await hsmKeysOf(config.SVC_HSM_KEYS_FILE)), ...crypto, random });
+}
+
 /** The settings' cross checks see to it that a backend which needs the directory has one. */
 function inDataDir({ SVC_DATA_DIR }: Config, ...names: readonly string[]): string {
   if (SVC_DATA_DIR === undefined) throw new Error('SVC_DATA_DIR is not set');
@@ -98,6 +110,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../backends/ciphering/node.ts')).nodeCipher();
   const sealer = await sealerOf(parts, { hasher, cipher });
+  const keys = await keysOf(parts, { hasher, cipher });
   const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
   const stores: Record<string, ChunkStore> = {};
   const closeStores = async (): Promise<void> => {
@@ -125,6 +138,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     cipher,
     credentials,
     sealer,
+    ...(keys === undefined ? {} : { keys }),
     telemetry,
   };
   const close = async (): Promise<void> => {

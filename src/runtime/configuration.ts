@@ -3,8 +3,10 @@ import { access, constants, mkdir } from 'node:fs/promises';
 import type { Found } from '../config/read.ts';
 import { type Config, type Environment, readConfig, type SettingName } from '../config.ts';
 import type { Credential } from '../ports/credentials.ts';
-import { type CredentialsFile, readCredentialsFile } from './credentials-file.ts';
-import { masterKeyFileFaults } from './master-key-file.ts';
+import { readCredentialsFile } from './credentials-file.ts';
+import { readHsmKeysFile } from './hsm-keys-file.ts';
+import { lookAtMasterKeyFile } from './master-key-file.ts';
+import { noSecretFile } from './secret-file.ts';
 
 export interface Configuration {
   readonly config: Config;
@@ -20,8 +22,6 @@ export interface LoadedConfiguration {
   readonly found: readonly Found[];
 }
 
-const noFile: CredentialsFile = { credentials: [], faults: [], warnings: [] };
-
 export interface LoadOptions {
   readonly env: Environment;
   readonly flags: Environment;
@@ -35,18 +35,21 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
   const textOf = (name: SettingName): string | undefined =>
     reading.found.find((found) => found.name === name)?.text;
   const credentialsPath = textOf('SVC_CREDENTIALS_FILE');
-  const [file, masterKeys, ...fileFaults] = await Promise.all([
-    credentialsPath === undefined ? noFile : readCredentialsFile(credentialsPath),
-    masterKeyFileFaults(textOf('SVC_MASTER_KEY_FILE'), textOf('SVC_DATA_DIR')),
+  const hsmPath = textOf('SVC_HSM_KEYS_FILE');
+  const [file, masterKeys, hsmKeys, ...fileFaults] = await Promise.all([
+    credentialsPath === undefined ? noSecretFile : readCredentialsFile(credentialsPath),
+    lookAtMasterKeyFile(textOf('SVC_MASTER_KEY_FILE'), textOf('SVC_DATA_DIR')),
+    hsmPath === undefined ? noSecretFile : readHsmKeysFile(hsmPath),
     unreadable('SVC_TLS_CERT_FILE', textOf('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', textOf('SVC_TLS_KEY_FILE')),
     prepares ? unwritable('SVC_DATA_DIR', textOf('SVC_DATA_DIR')) : [],
   ]);
-  const faults = [...reading.faults, ...file.faults, ...masterKeys.faults, ...fileFaults.flat()];
-  const warnings = [...reading.warnings, ...file.warnings, ...masterKeys.warnings];
+  const secrets = [file, masterKeys, hsmKeys];
+  const faults = [...reading.faults, ...secrets.flatMap((each) => each.faults), ...fileFaults.flat()];
+  const warnings = [...reading.warnings, ...secrets.flatMap((each) => each.warnings)];
   const { config, found } = reading;
   if (config === undefined || faults.length > 0) return { faults, warnings, found };
-  const credentials = config.SVC_CREDENTIALS ?? file.credentials;
+  const credentials = config.SVC_CREDENTIALS ?? file.value ?? [];
   return { configuration: { config, credentials }, faults, warnings, found };
 }
 

@@ -2,11 +2,12 @@
 import type { Fields } from '../ports/telemetry.ts';
 
 const secretName =
-  /secret|password|passwd|authorization|signature|cookie|private.?key|master.?key|(?:^|[-_.])(?:token|dek)$|security-token|[a-z](?:Token)$/i;
+  /secret|password|passwd|authorization|signature|cookie|private.?key|master.?key|customer.?key|(?:^|[-_.])(?:token|dek)$|security-token|[a-z](?:Token)$/i;
 /** Names that look secret and are not: pages of a listing are no credential. */
 const openName = /^(?:next_?)?(?:continuation|marker|page)_?token$/i;
 /** What a presigned URL carries in its query. */
-const secretParameter = /((?:[?&]|^)(?:x-(?:amz|store)-(?:signature|security-token)|signature)=)[^&\s"]*/gi;
+const secretParameter =
+  /((?:[?&]|^)(?:x-(?:amz|store)-(?:signature|security-token|(?:copy-source-)?server-side-encryption-customer-key)|signature)=)[^&\s"]*/gi;
 
 export const redacted = '[redacted]';
 const limits = { depth: 5, items: 100, text: 8192 } as const;

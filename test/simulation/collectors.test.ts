@@ -1,8 +1,8 @@
 /** Two collectors never work one slot: who stood still past its lease finds the next generation there, and stops. */
 import { expect, test } from 'vitest';
 import { queueGarbage } from '../../src/domain/garbage.ts';
+import { type LeaseRow, leases } from '../../src/metadata/lease-table.ts';
 import { backlog } from '../../src/metadata/queues.ts';
-import { type LeaseRow, leases } from '../../src/metadata/tables.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { leaseTtlMs } from '../../src/workers/leadership.ts';
 import { domainWorld, storedExtents } from '../support/domain-world.ts';

@@ -54,7 +54,7 @@ test('holds the current key first, then older ones; blank lines and comments are
   await writeFile(path, `# since May\n${two.toString('base64')}\n\n ${one.toString('base64')} \n`, {
     mode: 0o600,
   });
-  const { keys, faults, warnings } = await readMasterKeyFile(path);
+  const { value: keys = [], faults, warnings } = await readMasterKeyFile(path);
   expect({ keys: keys.map((key) => Buffer.from(key)), faults, warnings }).toEqual({
     keys: [two, one],
     faults: [],

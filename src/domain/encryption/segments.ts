@@ -4,8 +4,10 @@
  * and chunks of a store do. The number of a segment, and whether it is the last, are its nonce: what is swapped, left
  * out, repeated or cut off does not decrypt.
  */
+
+import type { Encryption } from '../../metadata/encryption.ts';
 import { type CipherKey, nonceBytes, tagBytes } from '../../ports/cipher.ts';
-import { type ByteRange, ChunkDamaged } from '../../ports/object-bytes.ts';
+import { type ByteRange, ChunkDamaged, type Extent } from '../../ports/object-bytes.ts';
 
 /** As stored, with the tag. */
 export const segmentBytes = 64 * 1024;
@@ -16,6 +18,10 @@ const groupMax = 4;
 
 export const encryptedSize = (size: number): number => size + Math.ceil(size / contentBytes) * tagBytes;
 export const decryptedSize = (size: number): number => size - Math.ceil(size / segmentBytes) * tagBytes;
+
+/** What an extent holds for its object. */
+export const contentSize = ({ size }: Extent, encryption: Encryption | undefined): number =>
+  encryption === undefined ? size : decryptedSize(size);
 
 /** Two arrays in turn: the one that the consumer has stays as it is while the next one is made. */
 function twoBuffers(): (length: number) => Uint8Array {

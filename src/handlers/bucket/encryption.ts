@@ -7,7 +7,7 @@ import {
 } from '../../protocol/schemas/encryption.ts';
 import { document } from '../document.ts';
 
-function checkRule({ ApplyServerSideEncryptionByDefault, BlockedEncryptionTypes }: ServerSideEncryptionRule) {
+function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
   const { SSEAlgorithm, KMSMasterKeyID } = ApplyServerSideEncryptionByDefault ?? {};
   if (SSEAlgorithm === 'aws:kms:dsse')
     throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
@@ -22,8 +22,6 @@ function checkRule({ ApplyServerSideEncryptionByDefault, BlockedEncryptionTypes 
       message: 'The KMSMasterKeyID must name a key',
       elements: { ArgumentName: 'KMSMasterKeyID', ArgumentValue: '' },
     });
-  if (BlockedEncryptionTypes?.EncryptionType.includes('SSE-C'))
-    throw fail('NotImplemented', 'Blocking encryption with customer keys is not implemented.');
 }
 
 const documentOf = document({

@@ -15,6 +15,7 @@ import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../cal
 import { claimedChecksum } from '../claims.ts';
 import { checksumFieldsOf } from '../object/checksum-fields.ts';
 import { writeConditions } from '../object/conditions.ts';
+import { encryptionHeaders } from '../object/encryption-headers.ts';
 import { quoted } from '../object/object-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
@@ -31,10 +32,9 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     requestId,
     signal,
   });
-  const headers: HeaderPair[] =
-    bucket.versioning === '' && result.isNull
-      ? []
-      : [['*-version-id', result.isNull ? 'null' : result.version]];
+  const headers: HeaderPair[] = [...encryptionHeaders(result.encryption)];
+  if (bucket.versioning !== '' || !result.isNull)
+    headers.push(['*-version-id', result.isNull ? 'null' : result.version]);
   return xmlReply(
     completeMultipartUploadResult,
     'CompleteMultipartUploadResult',

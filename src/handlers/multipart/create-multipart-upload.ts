@@ -1,6 +1,7 @@
 /** CreateMultipartUpload (spec "CreateMultipartUpload"): opens a session bound to its cluster. */
 
 import type { ChecksumAlgorithm } from '../../domain/digests.ts';
+import { drawObjectKey } from '../../domain/encryption/object-key.ts';
 import { defaultChecksumType } from '../../domain/part-list.ts';
 import { createUpload } from '../../domain/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -9,6 +10,7 @@ import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.
 import { type Call, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { algorithmOf } from '../claims.ts';
 import { accessOf } from '../object/acl.ts';
+import { wantedEncryption, writtenEncryptionHeaders } from '../object/encryption-headers.ts';
 import { lockOf } from '../object/lock-headers.ts';
 import { objectHeadersOf } from '../object/object-headers.ts';
 import { storageClassOf } from '../object/storage-class.ts';
@@ -19,6 +21,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
   const { bucket, key, record, requestId, identity } = call;
   const checksumAlgorithm = algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm');
   const checksumType = checksumTypeOf(call, checksumAlgorithm);
+  const objectKey = await drawObjectKey(ctx, call, wantedEncryption(ctx, call));
   const { uploadId } = await createUpload(ctx, {
     bucket,
     key,
@@ -28,9 +31,14 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
     headers: objectHeadersOf(call),
     ...(await accessOf(ctx, call)),
     initiator: identity?.owner ?? bucket.owner,
-    ...defined({ checksumAlgorithm, checksumType, lock: lockOf(ctx, call) }),
+    ...defined({
+      checksumAlgorithm,
+      checksumType,
+      lock: lockOf(ctx, call),
+      encryption: objectKey?.encryption,
+    }),
   });
-  const headers: HeaderPair[] = [];
+  const headers: HeaderPair[] = [...writtenEncryptionHeaders(objectKey?.encryption)];
   if (checksumAlgorithm !== undefined) headers.push(['*-checksum-algorithm', checksumAlgorithm]);
   if (checksumType !== undefined) headers.push(['*-checksum-type', checksumType]);
   return xmlReply(

@@ -1,4 +1,5 @@
 /** ListParts (spec "ListParts"). */
+import { contentSize } from '../../domain/encryption/segments.ts';
 import { openUploading } from '../../domain/upload-session.ts';
 import { partsOf } from '../../metadata/uploads.ts';
 import { listPartsResult } from '../../protocol/schemas/multipart.ts';
@@ -40,7 +41,7 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, call) => {
               PartNumber: part,
               LastModified: new Date(stored.modified).toISOString(),
               ETag: quoted(stored.etag),
-              Size: stored.extent.size,
+              Size: contentSize(stored.extent, session.encryption),
               ...partChecksumFields(stored.checksum?.algorithm, stored.checksum?.value),
             },
           ],

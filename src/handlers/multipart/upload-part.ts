@@ -9,7 +9,9 @@ import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tab
 import { copyPartResult } from '../../protocol/schemas/copy.ts';
 import { type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { partChecksumFields } from '../object/checksum-fields.ts';
+import { sourceKeyOf, uploadKeyOf } from '../object/content-key.ts';
 import { openCopySource } from '../object/copy-source.ts';
+import { encryptionHeaders } from '../object/encryption-headers.ts';
 import { quoted, refuseUnbuilt } from '../object/object-headers.ts';
 import { contentOf } from '../object/write-content.ts';
 import { defined } from '../parameters.ts';
@@ -25,8 +27,9 @@ export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, call) => {
   const { session } = found.row;
   const content = contentOf(call, session.checksumAlgorithm);
   refuseOtherAlgorithm(session, content);
-  const stored = await writePart(ctx, found, { name, part, record, requestId, signal }, content);
-  const headers: HeaderPair[] = [['ETag', quoted(stored.etag)]];
+  const objectKey = await uploadKeyOf(ctx, call, session);
+  const stored = await writePart(ctx, found, { name, part, objectKey, record, requestId, signal }, content);
+  const headers: HeaderPair[] = [['ETag', quoted(stored.etag)], ...encryptionHeaders(session.encryption)];
   if (stored.checksum !== undefined)
     headers.push([`*-checksum-${stored.checksum.algorithm.toLowerCase()}`, stored.checksum.value]);
   return emptyReply(200, headers);
@@ -53,19 +56,22 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, call) => 
   const length = slice.end - slice.start + 1;
   if (length > contentMax)
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
-  const algorithm = found.row.session.checksumAlgorithm;
+  const { session } = found.row;
+  const objectKey = await uploadKeyOf(ctx, call, session);
+  const sourceKey = await sourceKeyOf(ctx, call, { bucket, row });
+  const algorithm = session.checksumAlgorithm;
   const stored = await writePart(
     ctx,
     found,
-    { name, part, record, requestId, signal },
+    { name, part, objectKey, record, requestId, signal },
     {
-      source: readObject(ctx, row, slice, signal),
+      source: readObject(ctx, row, slice, { objectKey: sourceKey, signal }),
       length,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },
   );
-  const headers: HeaderPair[] =
-    bucket.versioning === '' ? [] : [['*-copy-source-version-id', shownVersion(row)]];
+  const headers: HeaderPair[] = [...encryptionHeaders(session.encryption)];
+  if (bucket.versioning !== '') headers.push(['*-copy-source-version-id', shownVersion(row)]);
   return xmlReply(copyPartResult, 'CopyPartResult', partResult(stored), headers);
 };
 

@@ -1,4 +1,5 @@
 /** CopyObject (spec "CopyObject"): a new object from the bytes of another; chunks are never shared. */
+import { drawObjectKey } from '../../domain/encryption/object-key.ts';
 import { readObject, shownVersion } from '../../domain/read-object.ts';
 import { contentMax } from '../../domain/store-bytes.ts';
 import { writeObject } from '../../domain/write-object.ts';
@@ -12,7 +13,9 @@ import { xmlReply } from '../xml-reply.ts';
 import { accessOf } from './acl.ts';
 import { checksumFieldsOf } from './checksum-fields.ts';
 import { writeConditions } from './conditions.ts';
+import { sourceKeyOf } from './content-key.ts';
 import { type CopySource, openCopySource } from './copy-source.ts';
+import { wantedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import { lockOf } from './lock-headers.ts';
 import { objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
@@ -32,6 +35,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
     tagging: directive(call, 'tagging-directive'),
   };
   refuseNoChange(call, source, directives);
+  const sourceKey = await sourceKeyOf(ctx, call, source);
   const algorithm =
     algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
   const access = await accessOf(ctx, call);
@@ -46,16 +50,23 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
       ...access,
       conditions: writeConditions(call),
       record,
+      objectKey: await drawObjectKey(ctx, call, wantedEncryption(ctx, call)),
       requestId,
       signal,
     },
     {
-      source: row.size === 0 ? empty() : readObject(ctx, row, { start: 0, end: row.size - 1 }, signal),
+      source:
+        row.size === 0
+          ? empty()
+          : readObject(ctx, row, { start: 0, end: row.size - 1 }, { objectKey: sourceKey, signal }),
       length: row.size,
       claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
     },
   );
-  const headers: HeaderPair[] = [...versionHeader(call, written.row)];
+  const headers: HeaderPair[] = [
+    ...writtenEncryptionHeaders(written.row.encryption),
+    ...versionHeader(call, written.row),
+  ];
   if (source.bucket.versioning !== '') headers.push(['*-copy-source-version-id', shownVersion(row)]);
   const { etag, modified, checksum } = written.row;
   const result = {
@@ -98,13 +109,18 @@ function copiedHeaders(given: ObjectHeaders, source: ObjectHeaders, directives: 
   });
 }
 
+const changing = [
+  'storage-class',
+  'website-redirect-location',
+  'server-side-encryption',
+  'server-side-encryption-customer-algorithm',
+];
+
 /** A copy of the current version onto itself must change something (public API). */
 function refuseNoChange(call: BucketCall, source: CopySource, directives: Directives): void {
   const { row } = source;
   const isSelf = source.bucket.id === call.bucket.id && row.key === call.key && row.slot === headSlot;
-  const changes = ['storage-class', 'website-redirect-location'].some(
-    (name) => header(call, name) !== undefined,
-  );
+  const changes = changing.some((name) => header(call, name) !== undefined);
   if (!isSelf || changes || directives.metadata === 'REPLACE' || directives.tagging === 'REPLACE') return;
   throw fail(
     'InvalidRequest',

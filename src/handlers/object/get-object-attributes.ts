@@ -3,6 +3,7 @@
 import { authorize } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
+import { contentSize } from '../../domain/encryption/segments.ts';
 import { partsFrom } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
@@ -14,6 +15,7 @@ import { type BucketCall, type HandlerOf, header, targetOf } from '../call.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { checksumFieldsOf, partChecksumFields } from './checksum-fields.ts';
 import { readConditions } from './conditions.ts';
+import { describeKeyOf } from './content-key.ts';
 import { notModified } from './not-modified.ts';
 import { versionHeader } from './object-headers.ts';
 
@@ -28,6 +30,7 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
   const action = query.get('versionId') === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
   // Its attributes are for those who may read the object itself.
   await authorize(ctx, call, { action, bucket, bucketName: bucket.name, key, target: row });
+  await describeKeyOf(ctx, call, row);
   if (checkRead(readConditions(call), row) === 'not-modified') return notModified(call, row);
   const { ChecksumType, ...checksum } = checksumFieldsOf(row.checksum);
   const result: GetObjectAttributesResponse = {
@@ -81,7 +84,7 @@ async function objectParts(
     if (isTruncated) break;
     Part.push({
       PartNumber: number,
-      Size: extent.size,
+      Size: contentSize(extent, row.encryption),
       ...partChecksumFields(row.checksum.algorithm, checksum),
     });
   }

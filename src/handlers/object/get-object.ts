@@ -2,7 +2,7 @@
 
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
-import { findPart, readObject, type Slice } from '../../domain/read-object.ts';
+import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/read-object.ts';
 import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
@@ -10,6 +10,7 @@ import type { Reply, ReplyBody } from '../../protocol/reply.ts';
 import { type BucketCall, type HandlerOf, type HeaderPair, header, targetOf } from '../call.ts';
 import { dateOf } from '../parameters.ts';
 import { readConditions } from './conditions.ts';
+import { contentKeyOf, describeKeyOf } from './content-key.ts';
 import { lockHeaders } from './lock-headers.ts';
 import { notModified } from './not-modified.ts';
 import { checksumHeaders, describeObject, quoted } from './object-headers.ts';
@@ -24,6 +25,8 @@ export const HeadObject: HandlerOf<'HeadObject'> = (ctx, call) => answer(ctx, ca
 
 async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promise<Reply> {
   const row = targetOf(call);
+  const describing = describeKeyOf(ctx, call, row);
+  const described = describing && (await describing);
   if (checkRead(readConditions(call), row) === 'not-modified') {
     return notModified(call, row);
   }
@@ -31,7 +34,7 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
   const { slice, headers } = await choose(ctx, call, row);
   const whole = { start: 0, end: row.size - 1 };
   const { start, end } = slice ?? whole;
-  const describing: HeaderPair[] = [
+  const shown: HeaderPair[] = [
     ...describeObject(call, row),
     ...headers,
     ...(row.lock === undefined ? [] : await lockHeaders(ctx, call, row)),
@@ -39,11 +42,12 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
     ['Content-Length', String(end - start + 1)],
   ];
   // An empty part lies nowhere.
-  if (slice !== undefined && start <= end)
-    describing.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
-  const reply = { status: slice === undefined ? 200 : 206, headers: describing };
+  if (slice !== undefined && start <= end) shown.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
+  const reply = { status: slice === undefined ? 200 : 206, headers: shown };
   if (!withBody || end < start) return reply;
-  return { ...reply, body: await bodyOf(ctx, row, { start, end }, call.signal) };
+  const opening = described === undefined ? contentKeyOf(ctx, call, row) : undefined;
+  const objectKey = described ?? (opening && (await opening));
+  return { ...reply, body: await bodyOf(ctx, row, { start, end }, { objectKey, signal: call.signal }) };
 }
 
 interface Chosen {
@@ -109,9 +113,9 @@ const wantsChecksum = (call: BucketCall): boolean =>
 const wholeChecksum = (call: BucketCall, row: ObjectRow): HeaderPair[] =>
   wantsChecksum(call) ? checksumHeaders(row.checksum) : [];
 
-async function bodyOf(ctx: Context, row: ObjectRow, slice: Slice, signal: AbortSignal): Promise<ReplyBody> {
+async function bodyOf(ctx: Context, row: ObjectRow, slice: Slice, options: ReadOptions): Promise<ReplyBody> {
   const size = slice.end - slice.start + 1;
-  const content = readObject(ctx, row, slice, signal);
+  const content = readObject(ctx, row, slice, options);
   if (size > eagerMax) return content;
   let body: Uint8Array | undefined;
   let at = 0;

@@ -5,6 +5,7 @@ import type { ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import { headerText } from '../../protocol/header-text.ts';
 import { type Call, type HeaderPair, header, headersUnder } from '../call.ts';
 import { defined, utf8Length } from '../parameters.ts';
+import { encryptionHeaders } from './encryption-headers.ts';
 import { tagsOf } from './tagging-header.ts';
 
 /** Stored as they came, returned under the same names. */
@@ -36,19 +37,10 @@ const redirectMax = 2048;
 
 /** Asking for what is not built must not be answered as if it had been done. */
 const refusedHeaders = [
-  'server-side-encryption',
-  'server-side-encryption-customer-algorithm',
-  'server-side-encryption-customer-key',
-  'server-side-encryption-customer-key-md5',
-  'server-side-encryption-aws-kms-key-id',
-  'server-side-encryption-context',
   'object-lock-event-hold',
   'object-lock-event-hold-duration-days',
   'object-lock-event-hold-duration-years',
   'write-offset-bytes',
-  'copy-source-server-side-encryption-customer-algorithm',
-  'copy-source-server-side-encryption-customer-key',
-  'copy-source-server-side-encryption-customer-key-md5',
 ] as const;
 
 export function refuseUnbuilt(call: Call): void {
@@ -138,7 +130,7 @@ export function describeObject(call: Call, row: ObjectRow): HeaderPair[] {
   for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
   if (tags !== undefined) headers.push(['*-tagging-count', String(tags.length)]);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
-  headers.push(...versionHeader(call, row));
+  headers.push(...encryptionHeaders(row.encryption), ...versionHeader(call, row));
   return headers;
 }
 

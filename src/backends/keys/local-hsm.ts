@@ -1,0 +1,58 @@
+/**
+ * The key provider for one machine: named keys from a file, wrapping in this process. It keeps the rules of a hardware
+ * module: a key is named by id or alias, nothing but wrapped keys leaves, and what was changed is told from what was
+ * wrapped under another key (spec "Errors").
+ */
+import { cipherKeyBytes } from '../../ports/cipher.ts';
+import { type KeyContext, KeyFailure, type KeyProvider, type WrappedKey } from '../../ports/key-provider.ts';
+import { type NamedKey, nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
+
+export interface LocalHsmOptions extends SealingParts {
+  readonly keys: ReadonlyMap<string, Uint8Array>;
+  /** Ids by alias. */
+  readonly aliases: ReadonlyMap<string, string>;
+}
+
+interface FoundKey {
+  readonly keyId: string;
+  readonly key: NamedKey;
+}
+
+export function localHsm({ keys, aliases, ...parts }: LocalHsmOptions): KeyProvider {
+  const named = new Map([...keys].map(([id, bytes]) => [id, nameKey(parts, bytes)]));
+
+  const find = (name: string): FoundKey => {
+    // SDKs and policies name keys by ARN too; what comes first in one is not ours to judge.
+    const bare = /^arn:[^:]*:kms:[^:]*:[^:]*:(?:key\/(.+)|(alias\/.+))$/.exec(name);
+    const id = bare?.[1] ?? bare?.[2] ?? name;
+    const keyId = aliases.get(id) ?? id;
+    const key = named.get(keyId);
+    if (key === undefined) throw new KeyFailure('unknown-key', `there is no key ${name}`);
+    return { keyId, key };
+  };
+  const wrapUnder = async ({ keyId, key }: FoundKey, plain: Uint8Array, context: KeyContext) => ({
+    keyId,
+    wrapped: await seal(parts, plain, { key, context: textOf(context) }),
+  });
+
+  return {
+    async generate(keyId, context) {
+      const key = parts.random.bytes(cipherKeyBytes);
+      return { ...(await wrapUnder(find(keyId), key, context)), key };
+    },
+    wrap: async (keyId, key, context): Promise<WrappedKey> => wrapUnder(find(keyId), key, context),
+    async unwrap({ keyId, wrapped }, context) {
+      const { key } = find(keyId);
+      const name = sealedUnder(wrapped);
+      if (name !== undefined && name !== key.name)
+        throw new KeyFailure('denied', `it was not wrapped under ${keyId}`);
+      const plain = await open(parts, wrapped, { key, context: textOf(context) });
+      if (plain === undefined) throw new KeyFailure('tampered', `it is not what ${keyId} wrapped`);
+      return plain;
+    },
+  };
+}
+
+/** The same text for the same context, in whatever order it was written. */
+const textOf = (context: KeyContext): string =>
+  JSON.stringify(Object.entries(context).toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -1,0 +1,106 @@
+/** Object keys: drawn for a write, kept wrapped, opened for a read (docs/adr/0006-encryption.md, spec "Encryption"). */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Encryption } from '../../metadata/encryption.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { cipherKeyBytes } from '../../ports/cipher.ts';
+import type { Sealer } from '../../ports/sealer.ts';
+import { fromBase64, toBase64 } from '../digests.ts';
+import { generateKey, unwrapKey, wrapKey } from './provided-key.ts';
+import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './wanted.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'>;
+
+/** A key that a client sends along with each request; it is never kept. */
+export interface CustomerKey {
+  readonly bytes: Uint8Array;
+  /** Base64 of its MD5. */
+  readonly md5: string;
+}
+
+/** An object key, and how it is kept. */
+export interface ObjectKey {
+  readonly bytes: Uint8Array;
+  readonly encryption: Encryption;
+}
+
+/** What a wrapped object key belongs to: it opens nowhere else. */
+export interface KeyPlace {
+  readonly bucket: Pick<BucketRow, 'id' | 'name'>;
+  readonly key: string;
+}
+
+const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
+
+/** The key of a new object or upload; undefined where it is to be stored as it comes. */
+export function drawObjectKey(
+  ctx: Ctx,
+  { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
+  wanted: WantedEncryption,
+): Promise<ObjectKey | undefined> | undefined {
+  const chosen = chooseEncryption(ctx, bucket, wanted);
+  return chosen?.then((how) => (how === undefined ? undefined : draw(ctx, { bucket, key }, how)));
+}
+
+async function draw(ctx: Ctx, place: KeyPlace, how: ChosenEncryption): Promise<ObjectKey> {
+  if (how.by === 'provider') return generateKey(ctx, place, how);
+  const bytes = ctx.random.bytes(cipherKeyBytes);
+  return { bytes, encryption: await wrapObjectKey(ctx, place, { bytes, how }) };
+}
+
+/** Wraps an object key as it is to be kept. */
+export async function wrapObjectKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  { bytes, how }: { readonly bytes: Uint8Array; readonly how: ChosenEncryption },
+): Promise<Encryption> {
+  switch (how.by) {
+    case 'service':
+      return { by: 'service', wrapped: await sealWith(ctx.sealer, place, bytes) };
+    case 'customer': {
+      const wrapped = await sealWith(ctx.sealer.under(how.key.bytes), place, bytes);
+      return { by: 'customer', keyMd5: how.key.md5, wrapped };
+    }
+    case 'provider':
+      return wrapKey(ctx, place, { bytes, how });
+  }
+}
+
+const sealWith = async (sealer: Sealer, place: KeyPlace, bytes: Uint8Array): Promise<string> =>
+  toBase64(await sealer.seal(bytes, contextOf(place)));
+
+/**
+ * Opens the key of a content.
+ * @throws AccessDenied for a customer's key that is not the one, or what the key provider is refused with
+ */
+export async function openObjectKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  {
+    encryption,
+    customerKey,
+  }: { readonly encryption: Encryption; readonly customerKey?: CustomerKey | undefined },
+): Promise<ObjectKey> {
+  assertCustomerKey(encryption, customerKey);
+  if (encryption.by === 'provider') return { bytes: await unwrapKey(ctx, place, encryption), encryption };
+  const sealer = customerKey === undefined ? ctx.sealer : ctx.sealer.under(customerKey.bytes);
+  const bytes = await sealer.open(fromBase64(encryption.wrapped), contextOf(place));
+  if (bytes !== undefined) return { bytes, encryption };
+  if (encryption.by === 'customer') throw fail('AccessDenied');
+  throw new Error(`the key of ${place.key} in bucket ${place.bucket.id} does not open under the master key`);
+}
+
+/** A customer's key must come for what was encrypted under one, and for nothing else (public API). */
+export function assertCustomerKey(
+  encryption: Encryption | undefined,
+  customerKey: CustomerKey | undefined,
+): void {
+  const isWanted = encryption?.by === 'customer';
+  if (isWanted === (customerKey !== undefined)) return;
+  throw fail(
+    'InvalidRequest',
+    isWanted
+      ? 'The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.'
+      : 'The encryption parameters are not applicable to this object.',
+  );
+}

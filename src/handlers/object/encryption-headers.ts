@@ -1,0 +1,192 @@
+/** The encryption headers of requests and replies (spec "Encryption", public API "Protecting data with server-side encryption"). */
+import type { Context } from '../../context.ts';
+import { fromBase64, toBase64 } from '../../domain/digests.ts';
+import type { CustomerKey } from '../../domain/encryption/object-key.ts';
+import { arnName } from '../../domain/encryption/provided-key.ts';
+import type { WantedEncryption } from '../../domain/encryption/wanted.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Encryption } from '../../metadata/encryption.ts';
+import { cipherKeyBytes } from '../../ports/cipher.ts';
+import { type Call, type HeaderPair, header } from '../call.ts';
+import { utf8Length } from '../parameters.ts';
+
+type Ctx = Pick<Context, 'config' | 'hasher'>;
+type Wired = Pick<Call, 'own' | 'wire'>;
+
+const method = 'server-side-encryption';
+const keyId = `${method}-aws-kms-key-id`;
+const contextName = `${method}-context`;
+const bucketKeyEnabled = `${method}-bucket-key-enabled`;
+/** All of a context, as it is kept with the row of the object (design §5 "Row size"). */
+const contextMax = 1024;
+
+const byDefault: WantedEncryption = { by: 'default' };
+
+/** What most requests do not have is looked for once. */
+function hasAny({ own }: Wired, prefix: string): boolean {
+  for (const name of own.keys()) if (name.startsWith(prefix)) return true;
+  return false;
+}
+
+/** Whether a request says anything about how an object is encrypted. */
+export const mentionsEncryption = (call: Wired): boolean => hasAny(call, method);
+
+const invalid = (name: string, message: string, value?: string) =>
+  fail('InvalidArgument', {
+    message,
+    elements: { ArgumentName: name, ...(value === undefined ? {} : { ArgumentValue: value }) },
+  });
+
+/**
+ * What a write asks for.
+ * @throws InvalidArgument, InvalidRequest for headers that are malformed or contradict each other
+ */
+export function wantedEncryption(ctx: Ctx, call: Wired): WantedEncryption {
+  if (!mentionsEncryption(call)) return byDefault;
+  const asked = header(call, method);
+  const customerKey = customerKeyOf(ctx, call);
+  const ofProvider = [keyId, contextName].find((name) => header(call, name) !== undefined);
+  if (customerKey !== undefined) {
+    if (asked === undefined && ofProvider === undefined) return { by: 'customer', key: customerKey };
+    throw invalid(
+      method,
+      'Server Side Encryption with Customer provided key is incompatible with the encryption method specified',
+      asked,
+    );
+  }
+  if (asked === 'aws:kms') {
+    const given = { keyId: keyIdOf(call), context: contextOf(call), bucketKey: bucketKeyOf(call) };
+    return { by: 'provider', ...given };
+  }
+  if (ofProvider !== undefined)
+    throw invalid(
+      method,
+      `Server Side Encryption with AWS KMS managed key requires HTTP header ${method} : aws:kms`,
+      asked,
+    );
+  if (asked === undefined) return { by: 'default', bucketKey: bucketKeyOf(call) };
+  if (asked === 'AES256') return { by: 'service' };
+  if (asked === 'aws:kms:dsse')
+    throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
+  throw invalid(method, 'The encryption method specified is not supported', asked);
+}
+
+function keyIdOf(call: Wired): string | undefined {
+  const given = header(call, keyId);
+  if (given === undefined || /^[\x21-\x7e]{1,512}$/.test(given)) return given;
+  throw invalid(keyId, 'The key id is not 1 to 512 printable characters without spaces', given);
+}
+
+function bucketKeyOf(call: Wired): boolean | undefined {
+  const given = header(call, bucketKeyEnabled)?.toLowerCase();
+  if (given === undefined || given === 'true' || given === 'false')
+    return given === undefined ? undefined : given === 'true';
+  throw invalid(bucketKeyEnabled, `The value of ${bucketKeyEnabled} must be true or false`, given);
+}
+
+/** Base64 of a JSON object of texts. */
+function contextOf(call: Wired): Readonly<Record<string, string>> | undefined {
+  const given = header(call, contextName);
+  if (given === undefined) return undefined;
+  const context = parseContext(given);
+  if (context === undefined)
+    throw invalid(
+      contextName,
+      `The header '${contextName}' shall be Base64-encoded UTF-8 string holding JSON which represents a string-string map`,
+    );
+  if (Object.hasOwn(context, arnName))
+    throw invalid(contextName, `The encryption context may not name ${arnName}: the service does`);
+  return context;
+}
+
+function parseContext(given: string): Readonly<Record<string, string>> | undefined {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(fromBase64(given));
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return undefined;
+    const entries = Object.entries(parsed);
+    const isMap = entries.every((entry): entry is [string, string] => typeof entry[1] === 'string');
+    return isMap && utf8Length(text) <= contextMax ? Object.fromEntries(entries) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The key that a client sends along.
+ * @param whose of the request's own object, or of the source of a copy
+ * @throws InvalidRequest over plain HTTP, InvalidArgument for one that is no key
+ */
+export function customerKeyOf(
+  { config, hasher }: Ctx,
+  call: Wired,
+  whose: '' | 'copy-source-' = '',
+): CustomerKey | undefined {
+  const prefix = `${whose}${method}-customer-`;
+  if (!hasAny(call, prefix)) return undefined;
+  const [algorithm, key, md5] = ['algorithm', 'key', 'key-md5'].map((name) =>
+    header(call, `${prefix}${name}`),
+  );
+  if (config.SVC_SSE_C_REQUIRE_TLS && !call.wire.secure)
+    throw fail(
+      'InvalidRequest',
+      'Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.',
+    );
+  const required = 'Requests specifying Server Side Encryption with Customer provided keys must provide';
+  if (algorithm !== 'AES256')
+    throw invalid(`${prefix}algorithm`, `${required} a valid encryption algorithm.`, algorithm);
+  // The value of a key is never repeated.
+  if (key === undefined) throw invalid(`${prefix}key`, `${required} an appropriate secret key.`);
+  if (md5 === undefined)
+    throw invalid(`${prefix}key-md5`, `${required} the client calculated MD5 of the secret key.`);
+  const bytes = /^[A-Za-z0-9+/]{43}=$/.test(key) ? fromBase64(key) : undefined;
+  if (bytes?.length !== cipherKeyBytes)
+    throw invalid(`${prefix}key`, 'The secret key was invalid for the specified algorithm.');
+  if (toBase64(hasher.once('md5', bytes)) !== md5)
+    throw invalid(
+      `${prefix}key-md5`,
+      'The calculated MD5 hash of the key did not match the hash that was provided.',
+      md5,
+    );
+  return { bytes, md5 };
+}
+
+/** Reads and parts are told how they are encrypted, they do not choose. @throws InvalidArgument */
+export function refuseChoosing(call: Wired): void {
+  if (!mentionsEncryption(call)) return;
+  const chosen = [method, keyId, contextName, bucketKeyEnabled].find(
+    (name) => header(call, name) !== undefined,
+  );
+  if (chosen !== undefined)
+    throw invalid(chosen, `${chosen} header is not supported for this operation.`, header(call, chosen));
+}
+
+const none: readonly HeaderPair[] = [];
+
+/** How a content is encrypted, as a reply tells it. */
+export function encryptionHeaders(encryption: Encryption | undefined): readonly HeaderPair[] {
+  if (encryption === undefined) return none;
+  switch (encryption.by) {
+    case 'service':
+      return [[`*-${method}`, 'AES256']];
+    case 'customer':
+      return [
+        [`*-${method}-customer-algorithm`, 'AES256'],
+        [`*-${method}-customer-key-MD5`, encryption.keyMd5],
+      ];
+    case 'provider':
+      return [
+        [`*-${method}`, 'aws:kms'],
+        [`*-${keyId}`, encryption.keyId],
+        ...(encryption.bucketKey ? [[`*-${bucketKeyEnabled}`, 'true'] as const] : none),
+      ];
+  }
+}
+
+/** The same in the reply to a write, which repeats the context too. */
+export function writtenEncryptionHeaders(encryption: Encryption | undefined): readonly HeaderPair[] {
+  const headers = encryptionHeaders(encryption);
+  if (encryption?.by !== 'provider' || encryption.context === undefined) return headers;
+  const text = new TextEncoder().encode(JSON.stringify(encryption.context));
+  return [...headers, [`*-${contextName}`, toBase64(text)]];
+}

@@ -1,0 +1,34 @@
+/** A key-management service: keys that never leave it wrap keys of ours (spec "Authentication" 6, "Encryption"). */
+
+/** What a wrapped key is for; it is unwrapped only with the same. */
+export type KeyContext = Readonly<Record<string, string>>;
+
+export interface WrappedKey {
+  /** The provider's own name of the key that wrapped it, whatever alias it was asked by. */
+  readonly keyId: string;
+  readonly wrapped: Uint8Array;
+}
+
+/** Every call may reject with a `KeyFailure`, and with nothing else. */
+export interface KeyProvider {
+  /**
+   * Draws a key of 32 bytes, and wraps it.
+   * @param keyId an id or an alias
+   */
+  generate(keyId: string, context: KeyContext): Promise<WrappedKey & { readonly key: Uint8Array }>;
+  /** Wraps a key that we have. */
+  wrap(keyId: string, key: Uint8Array, context: KeyContext): Promise<WrappedKey>;
+  unwrap(wrapped: WrappedKey, context: KeyContext): Promise<Uint8Array>;
+}
+
+/** `denied`: the key is not the one, or not for us; `tampered`: the wrapped key was changed, or is for something else. */
+export type KeyFailureReason = 'unknown-key' | 'denied' | 'tampered' | 'unavailable';
+
+export class KeyFailure extends Error {
+  readonly reason: KeyFailureReason;
+
+  constructor(reason: KeyFailureReason, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+  }
+}

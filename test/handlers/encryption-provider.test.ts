@@ -1,0 +1,154 @@
+/** Keys of a key provider: which one, bound to what, and what its failures are told as (spec "Encryption", "Errors"). */
+import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
+import { encryptingSettings, provider } from '../support/encryption.ts';
+import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import type { Answer } from '../support/gateway-client.ts';
+
+const open = async (options: GatewayWorldOptions = {}) => {
+  const world = await openGateway({
+    ...options,
+    settings: { ...(await encryptingSettings()), ...options.settings },
+  });
+  await world.client.put('/bucket');
+  return world;
+};
+const outcome = ({ status, code }: Answer) => [status, code];
+const keyIdOf = (answer: Answer) => answer.header('*-server-side-encryption-aws-kms-key-id');
+const contextOf = (context: object) => ({
+  '*-server-side-encryption-context': Buffer.from(JSON.stringify(context)).toString('base64'),
+});
+
+describe('which key', () => {
+  test.each([
+    ['an id', 'second', 'second'],
+    ['an alias', 'alias/main', 'first'],
+    ['the ARN of a key', 'arn:aws:kms:us-east-1:000000000000:key/second', 'second'],
+    ['the ARN of an alias', 'arn:aws:kms:us-east-1:000000000000:alias/main', 'first'],
+  ])('is named by %s', async (_, name, id) => {
+    await using world = await open();
+    const put = await world.client.put('/bucket/key', { body: 'text', headers: provider(name) });
+    expect([put.status, keyIdOf(put)]).toEqual([200, id]);
+    const got = await world.client.get('/bucket/key');
+    expect([got.text, keyIdOf(got)]).toEqual(['text', id]);
+  });
+
+  test('is the configured one where none is named', async () => {
+    await using world = await open({ settings: { SVC_KMS_DEFAULT_KEY_ID: 'alias/main' } });
+    expect(keyIdOf(await world.client.put('/bucket/key', { body: 'x', headers: provider() }))).toBe('first');
+  });
+
+  test('is called as the bucket where none is configured either', async () => {
+    await using world = await open();
+    await world.client.put('/second');
+    expect(keyIdOf(await world.client.put('/second/key', { body: 'x', headers: provider() }))).toBe('second');
+    const refused = await world.client.put('/bucket/key', { body: 'x', headers: provider() });
+    expect(outcome(refused)).toEqual([400, 'KMS.NotFoundException']);
+  });
+
+  test('must be there', async () => {
+    await using world = await open();
+    const headers = provider('third');
+    for (const refused of [
+      await world.client.put('/bucket/key', { body: 'x', headers }),
+      await world.client.post('/bucket/key?uploads', { headers }),
+    ])
+      expect(outcome(refused)).toEqual([400, 'KMS.NotFoundException']);
+    expect((await world.client.head('/bucket/key')).status).toBe(404);
+  });
+});
+
+describe('the context', () => {
+  test('is the client’s and the object’s ARN, told to the provider each time, and repeated by writes', async () => {
+    const asked: unknown[] = [];
+    const wrap = (context: Context): Context => {
+      const keys = context.keys as KeyProvider;
+      const noting: KeyProvider = {
+        ...keys,
+        generate: (keyId, about) => {
+          asked.push(about);
+          return keys.generate(keyId, about);
+        },
+        unwrap: (wrapped, about) => {
+          asked.push(about);
+          return keys.unwrap(wrapped, about);
+        },
+      };
+      return { ...context, keys: noting };
+    };
+    await using world = await open({ wrap });
+    const headers = provider('first', contextOf({ team: 'blue' }));
+    const put = await world.client.put('/bucket/a%20key', { body: 'text', headers });
+    expect(put.header('*-server-side-encryption-context')).toBe(headers['*-server-side-encryption-context']);
+    const got = await world.client.get('/bucket/a%20key');
+    expect([got.text, got.header('*-server-side-encryption-context')]).toEqual(['text', undefined]);
+    const withBucketKey = { '*-server-side-encryption-bucket-key-enabled': 'true' };
+    await world.client.put('/bucket/other', { body: 'text', headers: provider('first', withBucketKey) });
+    expect(asked).toEqual([
+      { team: 'blue', 'aws:s3:arn': 'arn:aws:s3:::bucket/a key' },
+      { team: 'blue', 'aws:s3:arn': 'arn:aws:s3:::bucket/a key' },
+      { 'aws:s3:arn': 'arn:aws:s3:::bucket' },
+    ]);
+  });
+});
+
+describe('the provider is asked', () => {
+  test('for the content, and not for what describes it', async () => {
+    let unwrapped = 0;
+    const wrap = (context: Context): Context => {
+      const keys = context.keys as KeyProvider;
+      const counting: KeyProvider = {
+        ...keys,
+        unwrap: (wrapped, about) => {
+          unwrapped += 1;
+          return keys.unwrap(wrapped, about);
+        },
+      };
+      return { ...context, keys: counting };
+    };
+    await using world = await open({ wrap });
+    const put = await world.client.put('/bucket/key', { body: 'text', headers: provider('first') });
+    await world.client.head('/bucket/key');
+    const unchanged = await world.client.get('/bucket/key', {
+      headers: { 'if-none-match': put.header('etag') ?? '' },
+    });
+    expect([unchanged.status, unwrapped]).toEqual([304, 0]);
+    await world.client.get('/bucket/key');
+    expect(unwrapped).toBe(1);
+  });
+});
+
+describe('a provider that fails', () => {
+  const failing =
+    (reason: KeyFailureReason) =>
+    (context: Context): Context => {
+      const broken = async (): Promise<never> => {
+        throw new KeyFailure(reason, 'as a test wants');
+      };
+      return { ...context, keys: { ...(context.keys as KeyProvider), unwrap: broken } };
+    };
+  test.each([
+    ['unavailable', 503, 'KMSUnavailable'],
+    ['denied', 401, 'KeyDenied'],
+    ['tampered', 401, 'KeyTampered'],
+    ['unknown-key', 400, 'KMS.NotFoundException'],
+  ] as const)('%s', async (reason, status, code) => {
+    await using world = await open({ wrap: failing(reason) });
+    await world.client.put('/bucket/key', { body: 'text', headers: provider('first') });
+    const got = await world.client.get('/bucket/key');
+    expect(outcome(got)).toEqual([status, code]);
+    expect(got.header('retry-after')).toBe(reason === 'unavailable' ? '30' : undefined);
+    const created = await world.client.post('/bucket/key?uploads', { headers: provider('first') });
+    const query = { uploadId: created.one('UploadId') ?? '', partNumber: '1' };
+    expect(outcome(await world.client.put('/bucket/key', { query, body: 'x' }))).toEqual([status, code]);
+    expect((await world.client.head('/bucket/key')).status).toBe(200);
+  });
+
+  test('or that is not there is unavailable', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const refused = await world.client.put('/bucket/key', { body: 'x', headers: provider('first') });
+    expect([...outcome(refused), refused.header('retry-after')]).toEqual([503, 'KMSUnavailable', '30']);
+  });
+});

@@ -1,0 +1,79 @@
+/** The ways to encrypt, as a client asks for them, and keys to do it with. */
+import { createHash } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { SettingName } from '../../src/config.ts';
+
+export type Headers = Readonly<Record<string, string>>;
+
+export const keyOf = (seed: number): Buffer => Buffer.alloc(32, seed);
+const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+const md5Of = (bytes: Uint8Array): string => createHash('md5').update(bytes).digest('base64');
+
+/** The headers that bring a customer's key. */
+export function customer(seed = 1, whose: '' | 'copy-source-' = ''): Headers {
+  const key = keyOf(seed);
+  const prefix = `*-${whose}server-side-encryption-customer`;
+  return {
+    [`${prefix}-algorithm`]: 'AES256',
+    [`${prefix}-key`]: base64(key),
+    [`${prefix}-key-MD5`]: md5Of(key),
+  };
+}
+
+export const service: Headers = { '*-server-side-encryption': 'AES256' };
+export const provider = (keyId?: string, more: Headers = {}): Headers => ({
+  '*-server-side-encryption': 'aws:kms',
+  ...(keyId === undefined ? {} : { '*-server-side-encryption-aws-kms-key-id': keyId }),
+  ...more,
+});
+
+/** One of the three ways: what a write asks, what each read and part must bring, and what replies say. */
+export interface Mode {
+  readonly name: string;
+  readonly write: Headers;
+  readonly read: Headers;
+  /** What a copy from such an object must bring. */
+  readonly source: Headers;
+  readonly shown: Headers;
+  readonly hidesMd5: boolean;
+}
+
+export const modes: readonly Mode[] = [
+  { name: 'SSE-S3', write: service, read: {}, source: {}, shown: service, hidesMd5: false },
+  {
+    name: 'SSE-KMS',
+    write: provider('alias/main'),
+    read: {},
+    source: {},
+    shown: provider('first'),
+    hidesMd5: true,
+  },
+  {
+    name: 'SSE-C',
+    write: customer(),
+    read: customer(),
+    source: customer(1, 'copy-source-'),
+    shown: {
+      '*-server-side-encryption-customer-algorithm': 'AES256',
+      '*-server-side-encryption-customer-key-MD5': md5Of(keyOf(1)),
+    },
+    hidesMd5: true,
+  },
+];
+
+export const hsmKeys = {
+  first: base64(keyOf(101)),
+  second: base64(keyOf(102)),
+  'alias/main': 'first',
+};
+
+/** Settings under which every mode works: a key file, and customers' keys over plain HTTP. */
+export async function encryptingSettings(
+  keys: object = hsmKeys,
+): Promise<Partial<Record<SettingName, string>>> {
+  const file = join(await mkdtemp(join(tmpdir(), 'sluice-keys-')), 'keys.json');
+  await writeFile(file, JSON.stringify(keys), { mode: 0o600 });
+  return { SVC_KEY_PROVIDER: 'local-hsm', SVC_HSM_KEYS_FILE: file, SVC_SSE_C_REQUIRE_TLS: 'false' };
+}

@@ -1,0 +1,99 @@
+/** The key provider over a key file: what it wraps, what it refuses, and how its file is read. */
+import { describe, expect, test } from 'vitest';
+import { nodeCipher } from '../../src/backends/ciphering/node.ts';
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { localHsm } from '../../src/backends/keys/local-hsm.ts';
+import { hsmKeys } from '../../src/config/keys.ts';
+import { readConfig } from '../../src/config.ts';
+import type { KeyFailure } from '../../src/ports/key-provider.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+
+const random = systemRandom();
+const provider = (keys: Readonly<Record<string, number>>) =>
+  localHsm({
+    keys: new Map(Object.entries(keys).map(([id, seed]) => [id, Buffer.alloc(32, seed)])),
+    aliases: new Map([['alias/main', 'one']]),
+    cipher: nodeCipher(),
+    hasher: nodeHasher(),
+    random,
+  });
+const reasonOf = (asked: Promise<unknown>) =>
+  asked.then(
+    () => 'none',
+    (failure: KeyFailure) => failure.reason,
+  );
+
+describe('local-hsm', () => {
+  const hsm = provider({ one: 1, two: 2 });
+  const context = { a: '1', b: '2' };
+
+  test('unwraps what it generated and what it wrapped', async () => {
+    const { key, ...generated } = await hsm.generate('alias/main', context);
+    expect([key.length, generated.keyId]).toEqual([32, 'one']);
+    expect(await hsm.unwrap(generated, { b: '2', a: '1' })).toEqual(key);
+    const mine = random.bytes(32);
+    expect(await hsm.unwrap(await hsm.wrap('two', mine, context), context)).toEqual(mine);
+  });
+
+  test('denies under another key, also one that only has its name', async () => {
+    const { wrapped } = await hsm.generate('one', context);
+    expect(await reasonOf(hsm.unwrap({ keyId: 'two', wrapped }, context))).toBe('denied');
+    expect(await reasonOf(provider({ one: 9 }).unwrap({ keyId: 'one', wrapped }, context))).toBe('denied');
+  });
+
+  test('tells what was changed, cut, or is for something else', async () => {
+    const { wrapped } = await hsm.generate('one', context);
+    const changed = wrapped.slice();
+    changed[wrapped.length - 1] = (changed[wrapped.length - 1] as number) ^ 1;
+    for (const tampered of [changed, wrapped.subarray(0, 20), new Uint8Array(0)])
+      expect(await reasonOf(hsm.unwrap({ keyId: 'one', wrapped: tampered }, context))).toBe('tampered');
+    expect(await reasonOf(hsm.unwrap({ keyId: 'one', wrapped }, { a: '1' }))).toBe('tampered');
+  });
+
+  test('knows its own keys alone', async () => {
+    for (const name of ['three', 'alias/none', '__proto__', ''])
+      expect(await reasonOf(hsm.generate(name, {}))).toBe('unknown-key');
+    const { wrapped } = await hsm.generate('one', {});
+    expect(await reasonOf(hsm.unwrap({ keyId: 'three', wrapped }, {}))).toBe('unknown-key');
+  });
+});
+
+describe('a key file', () => {
+  const good = Buffer.alloc(32, 1).toString('base64');
+  const faultsOf = (text: string) => {
+    const read = hsmKeys(text);
+    return 'faults' in read ? read.faults : [];
+  };
+
+  test('names keys and aliases', () => {
+    const read = hsmKeys(JSON.stringify({ one: good, 'alias/main': 'one' }));
+    expect('value' in read && [[...read.value.keys.keys()], [...read.value.aliases]]).toEqual([
+      ['one'],
+      [['alias/main', 'one']],
+    ]);
+  });
+
+  test('is refused with every fault, and without a key', () => {
+    const bad = `${good.slice(0, 20)}`;
+    const faults = faultsOf(
+      JSON.stringify({ one: bad, 'a b': good, 'alias/main': 'none', 'alias/other': 3 }),
+    );
+    expect(faults).toEqual([
+      ': "one" is not the base64 of 32 bytes',
+      ': "a b" cannot be the id of a key',
+      ': "alias/other" is not the id of a key',
+      ': "alias/main" stands for no key of this file',
+    ]);
+    for (const text of ['', '[]', 'null', '"x"', '{'])
+      expect(faultsOf(text)).toEqual(['is not a JSON object of key ids and keys']);
+    expect(faultsOf('{}')).toEqual(['has no key']);
+  });
+
+  test('and the provider go together', () => {
+    expect(readConfig({ SVC_KEY_PROVIDER: 'local-hsm' }).faults).toEqual([
+      'SVC_KEY_PROVIDER=local-hsm needs SVC_HSM_KEYS_FILE',
+    ]);
+    expect(readConfig({ SVC_HSM_KEYS_FILE: 'keys.json' }).faults).toHaveLength(1);
+    expect(readConfig({ SVC_KEY_PROVIDER: 'transit' }).faults[0]).toContain('not built');
+  });
+});
