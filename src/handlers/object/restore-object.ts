@@ -14,8 +14,8 @@ const daysMax = 36_500;
 
 /** 202 for a first restore, though it is done; 200 for another one, which sets a new end (public API). */
 export const RestoreObject: HandlerOf<'RestoreObject'> = async (ctx, call) => {
-  const { bucket, key, query, requestId } = call;
-  const about = { bucket, key, versionId: query.get('versionId'), requestId };
+  const { bucket, key, query, record, requestId } = call;
+  const about = { bucket, key, versionId: query.get('versionId'), record, requestId };
   const { wasRestored } = await restoreVersion(ctx, about, daysOf(call));
   return emptyReply(wasRestored ? 200 : 202);
 };
