@@ -97,13 +97,11 @@ export function goals(results: readonly Result[], floors: Floors): string {
     bareGet && bareGet / 2,
     false,
   );
+  // Two readings of one goal: what a client sees, and what a core gives; the second has to read and write beside the MD5.
   const md5 = 0.6 * floors.md5MiBPerSecond;
-  add(
-    '64 MiB unsigned put: MiB per CPU second at least 60 % of MD5',
-    rate(of('put-unsigned', large, 'sluice')),
-    md5,
-    false,
-  );
+  const unsigned = of('put-unsigned', large, 'sluice');
+  add('64 MiB unsigned put: MiB/s at least 60 % of one core at MD5', unsigned?.mibPerSecond, md5, false);
+  add('64 MiB unsigned put: MiB per CPU second at least 60 % of MD5', rate(unsigned), md5, false);
   const rows = found.map(({ text, value, bound, isUpper }) => {
     const isReached = isUpper ? value <= bound : value >= bound;
     return [text, isReached ? 'reached' : 'MISSED', number(value, 2), isUpper ? '≤' : '≥', number(bound, 2)];
