@@ -9,6 +9,7 @@
  */
 import { Hono } from 'hono';
 import {
+  bodyBudget,
   type Context,
   chunked,
   createGateway,
@@ -43,6 +44,7 @@ function contextFrom({ credentials, host }: Settings): Context {
     config,
     metadata: memoryStore({ clock: systemClock, random }),
     bytes: chunked({ default: memoryChunks() }),
+    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock: systemClock,
     random,
     hasher,

@@ -1,5 +1,6 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch (style 9). */
 import type { Config } from './config.ts';
+import type { BodyMemory } from './ports/body-memory.ts';
 import type { Cipher } from './ports/cipher.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Credentials } from './ports/credentials.ts';
@@ -15,6 +16,7 @@ export interface Context {
   readonly config: Config;
   readonly metadata: MetadataStore;
   readonly bytes: ObjectBytes;
+  readonly bodyMemory: BodyMemory;
   readonly clock: Clock;
   readonly random: Random;
   readonly hasher: Hasher;

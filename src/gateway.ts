@@ -83,6 +83,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     const { requestId, format } = trace;
     reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });
   }
+  ctx.bodyMemory.give(trace.heldBytes);
   if (trace.recording !== undefined) await trace.recording.end({ status: reply.status, code });
   const { operation } = trace;
   const durationMs = ctx.clock.elapsed() - startedAt;
@@ -125,7 +126,7 @@ async function run(
   const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
   const named = { wire, dialect: trace.dialect, own: ownHeaders(wire, query, trace.dialect) };
   const parameters = isAction
-    ? await readAction(ctx, { ...named, incoming, query, identity, payload })
+    ? await readAction(ctx, { ...named, incoming, query, identity, payload, held: trace })
     : noParameters;
   const operation = isAction
     ? selectAction(wire.method, parameters.get('Action'))
@@ -149,7 +150,7 @@ async function run(
     record: trace.recording,
     signal: incoming.signal,
   };
-  const read = () => readBody(ctx, facts, { hasBody: incoming.body !== undefined, row });
+  const read = () => readBody(ctx, facts, { hasBody: incoming.body !== undefined, row, held: trace });
   // The body of an action query has been read: it is a part of what is asked.
   const early = isAction ? noBody : asksInBody(operation) ? await read() : undefined;
   const target = await permit(ctx, facts, { row, bucket, body: early });

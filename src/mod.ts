@@ -2,6 +2,7 @@
 
 export { staticCredentials } from './auth/credentials.ts';
 export { portableCipher } from './backends/ciphering/portable.ts';
+export { bodyBudget } from './backends/data/body-budget.ts';
 export { chunked } from './backends/data/chunked.ts';
 export { memoryChunks } from './backends/data/memory.ts';
 export { portableHasher } from './backends/hashing/portable.ts';
@@ -10,6 +11,7 @@ export { memoryStore } from './backends/metadata/memory/store.ts';
 export { type Config, parseConfig } from './config.ts';
 export type { Context } from './context.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
+export type { BodyMemory } from './ports/body-memory.ts';
 export type { ChunkStore } from './ports/chunk-store.ts';
 export { type Cipher, cipherKeyBytes } from './ports/cipher.ts';
 export { type Clock, systemClock } from './ports/clock.ts';

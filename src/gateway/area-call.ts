@@ -22,7 +22,11 @@ export const areaCall = (
   query,
   identity,
   readBody: () =>
-    readBody(ctx, { wire, own: new Map(), payload }, { hasBody: incoming.body !== undefined, row: {} }),
+    readBody(
+      ctx,
+      { wire, own: new Map(), payload },
+      { hasBody: incoming.body !== undefined, row: {}, held: trace },
+    ),
   asked: (action, { audited, bucketName }) => {
     trace.operation = action;
     if (!audited) return undefined;

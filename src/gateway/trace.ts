@@ -1,11 +1,12 @@
 /** What is known of a request as soon as it arrives, and what the steps learn for whoever looks at it when it has ended. */
+import type { Held } from '../handlers/body.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { ErrorFormat } from '../protocol/render.ts';
 import type { Place } from './locate.ts';
 import type { Recording } from './recording.ts';
 
-export interface Trace {
+export interface Trace extends Held {
   readonly requestId: string;
   readonly path: string;
   dialect: Dialect | undefined;
@@ -29,4 +30,5 @@ export const openTrace = (requestId: string, path: string): Trace => ({
   operation: unknownOperation,
   format: 'xml',
   recording: undefined,
+  heldBytes: 0,
 });

@@ -2,24 +2,35 @@
 import type { Context } from '../context.ts';
 import { digesting } from '../domain/digests.ts';
 import { gather } from '../domain/gather.ts';
+import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
 import { bodyMaxDefault, type Operation } from '../protocol/operations.ts';
 import type { Call } from './call.ts';
 import { claimsOf } from './claims.ts';
 
+/** What a request holds of `BodyMemory`, from its body's first byte until it is answered. */
+export interface Held {
+  heldBytes: number;
+}
+
 export const noBody = new Uint8Array(0);
 
 /**
  * The body of an operation that does not stream.
- * @throws MaxMessageLengthExceeded, BadDigest, or what the signature of the payload is refused with
+ * @throws MaxMessageLengthExceeded, BadDigest, SlowDown where bodies hold all the memory that they may, or what the signature of the payload is refused with
  */
 export async function readBody(
-  ctx: Pick<Context, 'hasher'>,
+  ctx: Pick<Context, 'hasher' | 'bodyMemory'>,
   call: Pick<Call, 'wire' | 'own' | 'payload'>,
   {
     hasBody,
     row,
-  }: { readonly hasBody: boolean; readonly row: Pick<Operation, 'streams' | 'bodyMax' | 'checksumOf'> },
+    held,
+  }: {
+    readonly hasBody: boolean;
+    readonly row: Pick<Operation, 'streams' | 'bodyMax' | 'checksumOf'>;
+    readonly held: Held;
+  },
 ): Promise<Uint8Array> {
   const { payload } = call;
   if (row.streams || (!hasBody && payload.sha256 === undefined)) return noBody;
@@ -32,7 +43,19 @@ export async function readBody(
     claims: claimsOf(call, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
-  const body = await gather(digests.content, { max, tooLong: () => tooLong(max) });
+  const charged = watched(digests.content, {
+    see({ length }) {
+      if (ctx.bodyMemory.take(length)) {
+        held.heldBytes += length;
+        return;
+      }
+      // At once, so that those who come with it find room.
+      ctx.bodyMemory.give(held.heldBytes);
+      held.heldBytes = 0;
+      throw fail('SlowDown', 'Too many large requests are being read.');
+    },
+  });
+  const body = await gather(charged, { max, tooLong: () => tooLong(max) });
   digests.finish();
   return body;
 }

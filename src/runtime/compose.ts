@@ -3,6 +3,7 @@
  * when they are asked for, so that a runtime without a disk never sees lmdb.
  */
 import { openCredentials } from '../auth/credentials.ts';
+import { bodyBudget } from '../backends/data/body-budget.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { WriteBudget } from '../backends/data/write-budget.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
@@ -130,8 +131,9 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const context: Context = {
     config,
     metadata: timed,
-    // The other half is what the process needs for itself and for readers.
+    // What is left is what the process needs for itself and for readers.
     bytes: timedBytes(chunked(stores, new WriteBudget(config.SVC_MEMORY_MAX / 2, clock)), measure),
+    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock,
     random,
     hasher,

@@ -4,6 +4,7 @@
  */
 import { openCredentials } from '../auth/credentials.ts';
 import { portableCipher } from '../backends/ciphering/portable.ts';
+import { bodyBudget } from '../backends/data/body-budget.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { memoryChunks } from '../backends/data/memory.ts';
 import { portableHasher } from '../backends/hashing/portable.ts';
@@ -37,6 +38,7 @@ function gatewayFrom(env: Environment): Gateway {
     config,
     metadata,
     bytes: chunked({ default: memoryChunks() }),
+    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock,
     random,
     hasher,

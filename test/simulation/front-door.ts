@@ -6,6 +6,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { staticCredentials } from '../../src/auth/credentials.ts';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
+import { bodyBudget } from '../../src/backends/data/body-budget.ts';
 import { chunked } from '../../src/backends/data/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
@@ -66,6 +67,7 @@ export function frontDoor() {
     hasher,
     cipher,
     sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random }),
+    bodyMemory: bodyBudget(Number.POSITIVE_INFINITY),
     telemetry: silentTelemetry,
     credentials: staticCredentials([{ ...keys, owner: 'o', displayName: 'o', root: true, operator: false }]),
   };

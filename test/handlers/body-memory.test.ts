@@ -1,0 +1,79 @@
+/** Bodies that are read whole hold memory, and all of them together no more than their part of `SVC_MEMORY_MAX`. */
+import { expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { openGateway } from '../support/gateway.ts';
+import { deletion } from '../support/gateway-bodies.ts';
+
+const MiB = 1024 * 1024;
+const ceiling = 8 * MiB;
+const bodyBytes = 3 * MiB;
+
+/** Nothing is deleted by these: what is long about them is the blanks. */
+const body = new TextEncoder().encode(deletion(['none']).padEnd(bodyBytes));
+
+async function watchedGateway() {
+  const held = { now: 0, most: 0 };
+  const wrap = (context: Context): Context => ({
+    ...context,
+    bodyMemory: {
+      take(bytes) {
+        if (!context.bodyMemory.take(bytes)) return false;
+        held.now += bytes;
+        held.most = Math.max(held.most, held.now);
+        return true;
+      },
+      give(bytes) {
+        held.now -= bytes;
+        context.bodyMemory.give(bytes);
+      },
+    },
+  });
+  const world = await openGateway({ settings: { SVC_MEMORY_MAX: '64MiB' }, wrap });
+  await world.client.put('/bucket');
+  return { world, held };
+}
+
+/** All but the last piece at once, and that when it is let go. */
+const slowly = (last: Promise<void>) =>
+  async function* arriving(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+    const step = 256 * 1024;
+    for (let at = 0; at < bytes.length; at += step) {
+      if (at + step >= bytes.length) await last;
+      yield bytes.subarray(at, at + step);
+    }
+  };
+
+test('many slow bodies stay under the ceiling, and whoever finds no memory left is told to come again', async () => {
+  const { world, held } = await watchedGateway();
+  await using _ = world;
+  const { client } = world;
+  const gate = Promise.withResolvers<void>();
+  const sent = Array.from({ length: 12 }, () =>
+    client.post('/bucket?delete', { body, arriving: slowly(gate.promise) }),
+  );
+  // Those that are refused do not wait for the gate; of the others two fit at most.
+  const early = await Promise.race(sent);
+  expect([early.status, early.code]).toEqual([503, 'SlowDown']);
+  expect((await client.put('/bucket/key', { body: 'objects are not held up by them' })).status).toBe(200);
+  gate.resolve();
+  const statuses = (await Promise.all(sent)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 503).length).toBeGreaterThanOrEqual(10);
+  expect(new Set(statuses)).toEqual(new Set([200, 503]));
+  expect(held.most).toBeLessThanOrEqual(ceiling);
+  expect(held.now).toBe(0);
+});
+
+test('a body gives back what it held, whether it was taken or refused', async () => {
+  const { world, held } = await watchedGateway();
+  await using _ = world;
+  const { client } = world;
+  // Together more than the ceiling.
+  for (let turn = 0; turn < 2; turn++) {
+    expect((await client.post('/bucket?delete', { body })).status).toBe(200);
+    const torn = await client.post('/bucket?delete', { body, arriving: async function* () {} });
+    expect(torn.code).toBe('IncompleteBody');
+    const malformed = await client.post('/bucket?delete', { body: '<Delete>'.padEnd(bodyBytes) });
+    expect(malformed.code).toBe('MalformedXML');
+  }
+  expect([held.now, held.most]).toEqual([0, bodyBytes]);
+});
