@@ -1,135 +1,21 @@
-/**
- * How the embedded backend keeps the rows of a table: key columns in the key alone, the others as one
- * msgpack array behind revision and expiry. What is absent is nil; see `packable` for JSON.
- */
-import type { AnyTable, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf, type TableOrder } from '../order.ts';
+/** The codecs of the embedded backend, which notes with the data how its rows are laid out. */
+import type { AnyTable } from '../../../ports/metadata-store.ts';
+import { assertSameLayout, RowCodec } from '../row-codec.ts';
 import { type Database, keyBytesMax, textKeyIn } from './environment.ts';
 
-/** `[revision, expiresAt, ...values]` */
-export type StoredRow = unknown[];
+export { isAlive, revisionOf, type StoredRow } from '../row-codec.ts';
 
-const leading = 2;
-
-interface ValueColumn {
-  readonly name: string;
-  readonly type: ColumnType;
-}
-
-export class Codec {
-  readonly table: AnyTable;
-  readonly order: TableOrder;
+export class Codec extends RowCodec {
   /** Where the columns of this table are noted, until a first write has noted them. */
   unnoted: { readonly key: Uint8Array; readonly value: readonly string[] } | undefined;
-  readonly #keyColumns: readonly string[];
-  readonly #columns: readonly ValueColumn[];
 
   constructor(table: AnyTable, database: Database) {
-    this.table = table;
-    this.order = orderOf(table);
-    this.#keyColumns = [...this.order.partitionColumns, ...this.order.sortColumns];
-    this.#columns = Object.entries(table.columns as Record<string, ColumnType>)
-      .filter(([name]) => !this.#keyColumns.includes(name))
-      .map(([name, type]) => ({ name, type }));
-    this.#compareWithNoted(database);
-  }
-
-  /**
-   * Values are kept by place, so a release may only append columns. That is noted with the data and
-   * checked, because rows read by the wrong places would be silent nonsense.
-   */
-  #compareWithNoted(database: Database): void {
-    const { name, partition, sort } = this.table;
-    const key = textKeyIn('catalog', name);
-    const layout = [...partition, '/', ...sort, '/'] as string[];
-    const value = [...layout, ...this.#columns.map((column) => column.name)];
+    super(table, keyBytesMax);
+    const key = textKeyIn('catalog', table.name);
     const noted = (database.get(key) ?? []) as readonly string[];
-    const shared = Math.min(noted.length, value.length);
-    if (noted.slice(0, shared).join() !== value.slice(0, shared).join()) {
-      throw new Error(`the data directory keeps ${name} as ${noted.join()}, this release as ${value.join()}`);
-    }
-    if (noted.length < value.length) this.unnoted = { key, value };
+    assertSameLayout(table.name, noted, this.layout);
+    if (noted.length < this.layout.length) this.unnoted = { key, value: this.layout };
   }
-
-  key(partition: object, row: object): Uint8Array {
-    const key = this.order.rowKey(partition as Columns, row as Columns);
-    if (key.length > keyBytesMax) {
-      throw new Error(`a key of ${this.table.name} takes ${keyBytesMax} bytes, not ${key.length}`);
-    }
-    return key;
-  }
-
-  /** Revision and expiry are filled in by the transaction that writes the row. */
-  encode(row: Columns): StoredRow {
-    const stored: StoredRow = new Array(leading + this.#columns.length);
-    let place = leading;
-    for (const { name, type } of this.#columns) {
-      const value = row[name];
-      stored[place++] = type === 'json' && value !== undefined ? encodeJson(value) : value;
-    }
-    return stored;
-  }
-
-  /** @param sort an object that holds the sort columns */
-  decode<Row>(stored: StoredRow, partition: Columns, sort: Columns): Stored<Row> {
-    const row: Record<string, unknown> = {};
-    for (const name of this.order.partitionColumns) row[name] = partition[name];
-    for (const name of this.order.sortColumns) row[name] = sort[name];
-    let place = leading;
-    for (const column of this.#columns) {
-      const value = stored[place++];
-      if (value !== null && value !== undefined) row[column.name] = decodeValue(column.type, value);
-      else if (this.table.kind === 'counter' && column.type === 'int') row[column.name] = 0;
-    }
-    return { row: row as Row, revision: String(stored[0]) as Revision };
-  }
-
-  /** Adds to a stored counter row in place. */
-  add(stored: StoredRow, by: Readonly<Record<string, number>>): void {
-    let place = leading;
-    for (const { name } of this.#columns) {
-      const amount = by[name];
-      if (amount !== undefined) stored[place] = ((stored[place] ?? 0) as number) + amount;
-      place++;
-    }
-  }
-}
-
-/**
- * JSON is kept as msgpack where that is exact, because it decodes in half the time, and as JSON text
- * where it is not: so a stored text is always JSON.
- */
-const encodeJson = (value: unknown): unknown =>
-  typeof value === 'object' && value !== null && packable(value) ? value : JSON.stringify(value);
-
-/** Not so: undefined (it would become null), what has a toJSON, `__proto__` (decoders rename it). */
-function packable(value: unknown): boolean {
-  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true;
-  if (typeof value === 'number') return Number.isFinite(value);
-  if (typeof value !== 'object') return false;
-  if (Array.isArray(value)) return value.every(packable);
-  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
-  for (const name of Object.keys(value)) {
-    if (name === '__proto__' || !packable((value as Columns)[name])) return false;
-  }
-  return true;
-}
-
-function decodeValue(type: ColumnType, value: unknown): unknown {
-  if (type === 'json') return typeof value === 'string' ? JSON.parse(value) : value;
-  if (type !== 'blob') return value;
-  // A Buffer's slice() shares memory, a plain array's copies: callers are given what the port says.
-  const { buffer, byteOffset, byteLength } = value as Uint8Array;
-  return new Uint8Array(buffer, byteOffset, byteLength);
-}
-
-export const revisionOf = (stored: StoredRow): Revision => String(stored[0]) as Revision;
-
-/** Whether a row, of which nothing else may be known, is there for a reader at `now`. */
-export function isAlive(stored: StoredRow | undefined, now: number): stored is StoredRow {
-  if (stored === undefined) return false;
-  const expiresAt = stored[1];
-  return expiresAt === null || expiresAt === undefined || (expiresAt as number) > now;
 }
 
 /** The codecs of the tables used so far. */

@@ -1,0 +1,272 @@
+/**
+ * What commits and side changes do inside a transaction (design §5): lock and read everything that they depend on in
+ * one round trip, check, then write.
+ */
+import type {
+  AnyTable,
+  At,
+  Change,
+  CommitOptions,
+  Outcome,
+  Revision,
+  SideChange,
+} from '../../../ports/metadata-store.ts';
+import type { Columns } from '../order.ts';
+import { isAlive, type RowCodec, revisionOf } from '../row-codec.ts';
+import { keyOf } from '../rules.ts';
+import { isBarred, laneKeyOf } from './intents.ts';
+import { type Keys, laneOf, lanes } from './keys.ts';
+import type { TikvClient } from './tikv/client.ts';
+import type { Transaction } from './tikv/transaction.ts';
+import { type Codecs, pack, unpack, unpackRow } from './values.ts';
+
+/** A lock's key, and what is done once its value is known. */
+interface Locked {
+  readonly key: Uint8Array;
+  /** Gives why the commit is refused, if it is. */
+  check?(value: Uint8Array | undefined): Refused | undefined;
+  write?(transaction: Transaction, value: Uint8Array | undefined, revision: string): void;
+}
+/** A write that depends on nothing. */
+type Write = (transaction: Transaction, revision: string) => void;
+type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
+
+interface Prepared {
+  readonly locked: Locked[];
+  readonly writes: Write[];
+}
+
+export class Commits {
+  readonly #client: TikvClient;
+  readonly #keys: Keys;
+  readonly #codecs: Codecs;
+  readonly #now: () => Promise<number>;
+
+  constructor(parts: { client: TikvClient; keys: Keys; codecs: Codecs; now: () => Promise<number> }) {
+    this.#client = parts.client;
+    this.#keys = parts.keys;
+    this.#codecs = parts.codecs;
+    this.#now = parts.now;
+  }
+
+  async commit(
+    at: At<AnyTable>,
+    changes: readonly Change<AnyTable>[],
+    { op, then = [] }: CommitOptions,
+  ): Promise<Outcome<AnyTable>> {
+    const now = await this.#now();
+    const codec = await this.#codecs.of(at.table);
+    const prepared: Prepared = { locked: [], writes: [] };
+    const names = new Set<string>();
+    for (const change of changes) {
+      const key = codec.key(at.in, keyOf(change));
+      names.add(Buffer.from(key).toString('latin1'));
+      this.#prepareChange(prepared, { change, codec, key, at, now });
+    }
+    if (names.size < changes.length) throw new Error(`a commit changes a row of ${at.table.name} twice`);
+    this.#prepareBars(prepared, { at, codec, changes, opId: op?.id });
+    for (const change of then) await this.#prepareSide(prepared, change);
+    return this.#run(prepared);
+  }
+
+  /** Side changes alone, all of them or none. */
+  async apply(changes: readonly SideChange[]): Promise<void> {
+    const prepared: Prepared = { locked: [], writes: [] };
+    for (const change of changes) await this.#prepareSide(prepared, change);
+    await this.#run(prepared);
+  }
+
+  async update<Row>(at: At<AnyTable>, key: Columns, change: (row: Row | undefined) => Row): Promise<Row> {
+    const codec = await this.#codecs.of(at.table);
+    const encoded = codec.key(at.in, key);
+    const now = await this.#now();
+    return this.#client.transact(async (transaction) => {
+      const [value] = await transaction.lock([this.#keys.row(encoded)]);
+      const stored = unpackRow(value);
+      const former = isAlive(stored, now) ? codec.decode<Row>(stored, at.in as Columns, key).row : undefined;
+      const row = change(former);
+      if (Buffer.compare(codec.key(at.in, row as object), encoded) !== 0)
+        throw new Error(`an update of a row of ${at.table.name} changes its key`);
+      const next = codec.encode(row as Columns);
+      next[0] = revisionIn(transaction);
+      transaction.put(this.#keys.row(encoded), pack(next));
+      return row;
+    });
+  }
+
+  async fence(at: At<AnyTable>): Promise<number> {
+    const value = await this.#client.get(this.#fenceKey(this.#codecs.plain(at.table), at, 0));
+    return value === undefined ? 0 : (unpack(value) as number);
+  }
+
+  async raiseFence(at: At<AnyTable>, generation: number): Promise<void> {
+    const codec = this.#codecs.plain(at.table);
+    const count = isSpread(at) ? lanes : 1;
+    const keys = Array.from({ length: count }, (_, lane) => this.#fenceKey(codec, at, lane));
+    await this.#client.transact(async (transaction) => {
+      const values = await transaction.lock(keys);
+      keys.forEach((key, i) => {
+        const value = values[i];
+        if (value === undefined || (unpack(value) as number) < generation)
+          transaction.put(key, pack(generation));
+      });
+    });
+  }
+
+  #run({ locked, writes }: Prepared): Promise<Outcome<AnyTable>> {
+    const merged = mergeByKey(locked);
+    return this.#client.transact(async (transaction) => {
+      const values = await transaction.lock(merged.map(({ key }) => key));
+      for (const [i, { check }] of merged.entries()) {
+        const refused = check?.(values[i]);
+        if (refused === undefined) continue;
+        // Nothing was written: the locks go, and the transaction ends as one that only read.
+        await transaction.rollback();
+        return refused;
+      }
+      const revision = revisionIn(transaction);
+      for (const [i, { write }] of merged.entries()) write?.(transaction, values[i], revision);
+      for (const write of writes) write(transaction, revision);
+      return { applied: true, revision: revision as Revision };
+    });
+  }
+
+  #prepareChange(
+    { locked, writes }: Prepared,
+    {
+      change,
+      codec,
+      key,
+      at,
+      now,
+    }: {
+      change: Change<AnyTable>;
+      codec: RowCodec;
+      key: Uint8Array;
+      at: At<AnyTable>;
+      now: number;
+    },
+  ): void {
+    const write =
+      'put' in change ? this.#put(codec, key, change) : 'remove' in change ? this.#remove(key) : undefined;
+    const { expect } = change;
+    if (expect === 'any') {
+      if (write !== undefined) writes.push(write);
+      return;
+    }
+    locked.push({
+      key: this.#keys.row(key),
+      check: (value) => {
+        const stored = unpackRow(value);
+        const alive = isAlive(stored, now) ? stored : undefined;
+        if ((alive === undefined ? 'absent' : revisionOf(alive)) === expect) return undefined;
+        if (alive === undefined) return { applied: false, because: 'conflict' };
+        const current = codec.decode<never>(alive, at.in as Columns, keyOf(change) as Columns);
+        return { applied: false, because: 'conflict', current };
+      },
+      write: (transaction, _value, revision) => write?.(transaction, revision),
+    });
+  }
+
+  /** An op that was barred, and a fence that stands elsewhere: both are checked before any row is. */
+  #prepareBars(
+    { locked }: Prepared,
+    {
+      at,
+      codec,
+      changes,
+      opId,
+    }: {
+      at: At<AnyTable>;
+      codec: RowCodec;
+      changes: readonly Change<AnyTable>[];
+      opId: string | undefined;
+    },
+  ): void {
+    const { fence: believed } = at;
+    const [first] = changes;
+    if (believed !== undefined) {
+      const spread = isSpread(at) && first !== undefined ? (keyOf(first) as Columns)[at.table.spreadBy] : '';
+      const lane = isSpread(at) ? laneOf(Buffer.from(String(spread))) : 0;
+      locked.unshift({
+        key: this.#fenceKey(codec, at, lane),
+        check: (value) => {
+          const fence = value === undefined ? 0 : (unpack(value) as number);
+          return fence === believed ? undefined : { applied: false, because: 'fenced', fence };
+        },
+      });
+    }
+    if (opId === undefined) return;
+    locked.unshift({
+      key: laneKeyOf(this.#keys, opId),
+      check: (value) => (isBarred(value, opId) ? { applied: false, because: 'abandoned' } : undefined),
+    });
+  }
+
+  async #prepareSide({ locked, writes }: Prepared, change: SideChange): Promise<void> {
+    const codec = await this.#codecs.of(change.at.table);
+    const key = codec.key(change.at.in, keyOf(change));
+    if ('put' in change) writes.push(this.#put(codec, key, change));
+    else if ('remove' in change) writes.push(this.#remove(key));
+    else {
+      const { by } = change;
+      locked.push({
+        key: this.#keys.row(key),
+        write: (transaction, value, revision) => {
+          const stored = unpackRow(value) ?? codec.encode({});
+          stored[0] = revision;
+          codec.add(stored, by);
+          transaction.put(this.#keys.row(key), pack(stored));
+        },
+      });
+    }
+  }
+
+  #put(
+    codec: RowCodec,
+    key: Uint8Array,
+    change: { readonly put: unknown; readonly expiresAt?: number },
+  ): Write {
+    const stored = codec.encode(change.put as Columns);
+    const { expiresAt } = change;
+    stored[1] = expiresAt;
+    return (transaction, revision) => {
+      stored[0] = revision;
+      transaction.put(this.#keys.row(key), pack(stored));
+      if (expiresAt !== undefined) transaction.put(this.#keys.expiry(expiresAt, key), pack(true));
+    };
+  }
+
+  #remove(key: Uint8Array): Write {
+    return (transaction) => transaction.remove(this.#keys.row(key));
+  }
+
+  #fenceKey(codec: RowCodec, at: At<AnyTable>, lane: number): Buffer {
+    return this.#keys.fence(codec.order.partitionKey(at.in as Columns), lane);
+  }
+}
+
+const isSpread = (at: At<AnyTable>): boolean => at.table.spreadBy !== undefined;
+
+const revisionIn = (transaction: Transaction): string => transaction.start.toString(36);
+
+/** Several things may hang on one key, as two additions to a counter do: it is locked once, and each sees the last. */
+function mergeByKey(locked: readonly Locked[]): readonly Locked[] {
+  const byKey = Map.groupBy(locked, ({ key }) => Buffer.from(key).toString('latin1'));
+  return [...byKey.values()].map((same) => {
+    const [only] = same;
+    if (only !== undefined && same.length === 1) return only;
+    return {
+      key: (only as Locked).key,
+      check: (value) =>
+        same.reduce<Refused | undefined>((refused, each) => refused ?? each.check?.(value), undefined),
+      write: (transaction, value, revision) => {
+        let current = value;
+        for (const each of same) {
+          each.write?.(transaction, current, revision);
+          current = transaction.written((only as Locked).key) ?? current;
+        }
+      },
+    };
+  });
+}

@@ -1,0 +1,72 @@
+/** A scan of the ordered-kv backend: each page is one range read at a timestamp of its own, so no snapshot is held. */
+import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
+import type { Columns } from '../order.ts';
+import { isAlive, type RowCodec } from '../row-codec.ts';
+import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
+import type { Keys } from './keys.ts';
+import type { TikvClient } from './tikv/client.ts';
+import { unpackRow } from './values.ts';
+
+export interface Scanned<T> {
+  readonly client: TikvClient;
+  readonly keys: Keys;
+  readonly codec: Promise<RowCodec>;
+  readonly plain: RowCodec;
+  readonly now: () => Promise<number>;
+  readonly at: At<T>;
+}
+
+/** Rows that expired and lie in the way are read over in stretches of this many. */
+const stretchMax = 1024;
+
+export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
+  readonly #scanned: Scanned<T>;
+  readonly #partitionBytes: number;
+  /** There is one shard, number 0; the others are empty. */
+  readonly #isEmpty: boolean;
+  #span: Span;
+
+  constructor(scanned: Scanned<T>, range: Range<T>) {
+    const { plain, at } = scanned;
+    this.#scanned = scanned;
+    this.#partitionBytes = plain.order.partitionKey(at.in as Columns).length;
+    this.#isEmpty = (range.shard ?? 0) !== 0;
+    this.#span = spanOf(plain.order, at.in as Columns, range);
+  }
+
+  async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    const { client, keys, at } = this.#scanned;
+    const rows: Stored<RowOf<T>>[] = [];
+    if (this.#isEmpty || count <= 0 || this.#isDone()) return rows;
+    const codec = await this.#scanned.codec;
+    const now = await this.#scanned.now();
+    const snapshot = await client.snapshot();
+    while (rows.length < count && !this.#isDone()) {
+      const limit = Math.min(count - rows.length, stretchMax);
+      const { low, high, reverse } = this.#span;
+      const entries = await snapshot.scan({ low: keys.row(low), high: keys.row(high), limit, reverse });
+      for (const entry of entries) {
+        const stored = unpackRow(entry.value);
+        if (!isAlive(stored, now)) continue;
+        const sort = codec.order.sortOf(keys.rowOf(entry.key), this.#partitionBytes);
+        rows.push(codec.decode(stored, at.in as Columns, sort));
+      }
+      const last = entries.at(-1);
+      this.#span =
+        last === undefined || entries.length < limit
+          ? { ...this.#span, low: this.#span.high }
+          : passed(this.#span, keys.rowOf(last.key));
+    }
+    return rows;
+  }
+
+  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
+    const { plain, at } = this.#scanned;
+    const prefix = plain.order.prefix(at.in as Columns, key as Columns);
+    this.#span = skipTo(this.#span, prefix, options.past ?? false);
+  }
+
+  #isDone(): boolean {
+    return compareBytes(this.#span.low, this.#span.high) >= 0;
+  }
+}

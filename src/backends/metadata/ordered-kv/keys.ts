@@ -1,0 +1,74 @@
+/** Where things lie in the one key space of a cluster: everything of ours behind a prefix, rows beside our own spaces. */
+import { digits } from '../op-id.ts';
+
+/** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
+const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
+
+const expiryBytes = 8;
+const encoder = new TextEncoder();
+
+/** Spread over so many rows, a fence or an epoch is read by many commits at once without their waiting for each other. */
+export const lanes = 64;
+
+export class Keys {
+  readonly #prefix: Uint8Array;
+
+  constructor(prefix: string) {
+    this.#prefix = encoder.encode(prefix);
+  }
+
+  /** The key of a row, or a bound of rows, in the cluster. */
+  row(key: Uint8Array): Buffer {
+    return Buffer.concat([this.#prefix, key]);
+  }
+  /** The other way round. */
+  rowOf(key: Uint8Array): Uint8Array {
+    return new Uint8Array(key.subarray(this.#prefix.length));
+  }
+
+  catalog = (table: string): Buffer => this.#in('catalog', encoder.encode(table));
+
+  fence(partition: Uint8Array, lane: number): Buffer {
+    return this.#in('fence', Buffer.concat([partition, Buffer.of(lane)]));
+  }
+
+  /** The lease of an epoch. */
+  epoch = (id: string): Buffer => this.#in('epoch', encoder.encode(`${id}!`));
+  /** What commits under an epoch's ops look at. */
+  epochLane = (id: string, lane: number): Buffer =>
+    this.#in('epoch', encoder.encode(`${id}.${digits(lane, 2)}`));
+  epochs(): { readonly low: Buffer; readonly high: Buffer } {
+    return { low: this.#in('epoch', noBytes), high: this.#in('expiry', noBytes) };
+  }
+  /** The id of an epoch whose lease this is; undefined for other keys. */
+  epochOf(key: Uint8Array): string | undefined {
+    const text = new TextDecoder().decode(key.subarray(this.#prefix.length + 1));
+    return text.endsWith('!') ? text.slice(0, -1) : undefined;
+  }
+
+  expiry(at: number, row: Uint8Array): Buffer {
+    const time = Buffer.alloc(expiryBytes);
+    time.writeBigUInt64BE(BigInt(Math.max(0, Math.floor(at))));
+    return this.#in('expiry', Buffer.concat([time, row]));
+  }
+  expired(until: number): { readonly low: Buffer; readonly high: Buffer } {
+    return { low: this.#in('expiry', noBytes), high: this.expiry(until, noBytes) };
+  }
+  /** The row key that an expiry key names. */
+  expiringRow(key: Uint8Array): Uint8Array {
+    return new Uint8Array(key.subarray(this.#prefix.length + 1 + expiryBytes));
+  }
+
+  #in(name: keyof typeof space, rest: Uint8Array): Buffer {
+    return Buffer.concat([this.#prefix, Buffer.of(space[name]), rest]);
+  }
+}
+
+const noBytes = new Uint8Array(0);
+
+/** Which lane a key belongs to, the same in every process. */
+export function laneOf(key: Uint8Array): number {
+  let hash = 0x811c9dc5;
+  for (const byte of key) hash = Math.imul(hash ^ byte, 0x01000193);
+  return (hash >>> 0) % lanes;
+}

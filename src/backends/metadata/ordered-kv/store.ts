@@ -1,0 +1,245 @@
+/**
+ * The metadata port on TiKV (design §5, spec item 3): rows under order-preserving keys, a listing as one range scan,
+ * every commit one pessimistic transaction with its side changes inside.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import type {
+  Abandoned,
+  AnyTable,
+  At,
+  Change,
+  CommitOptions,
+  Cursor,
+  MetadataStore,
+  Op,
+  Outcome,
+  Range,
+  RowOf,
+  SideChange,
+  SortOf,
+  Stored,
+} from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import type { Columns } from '../order.ts';
+import { isAlive } from '../row-codec.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
+import { spanOf } from '../span.ts';
+import { Commits } from './commits.ts';
+import { OrderedKvCursor } from './cursor.ts';
+import { storeHealth } from './health.ts';
+import { Intents } from './intents.ts';
+import { Keys } from './keys.ts';
+import type { Tls } from './tikv/channel.ts';
+import { TikvClient } from './tikv/client.ts';
+import { Codecs, unpackRow } from './values.ts';
+
+export interface OrderedKvOptions {
+  /** PD's endpoints, `host:port`. */
+  readonly endpoints: readonly string[];
+  readonly tls?: Tls;
+  /** Stands before every key of ours, so that clusters can be shared. */
+  readonly prefix: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
+  readonly intentTtlMs?: number;
+  /** Judges expiry and leases; the cluster's own clock when absent. */
+  readonly storeClock?: () => Promise<number>;
+}
+
+export interface OrderedKvStore extends MetadataStore {
+  /** Renews intents and removes expired rows; a timer calls it three times within each intent's life. */
+  maintain(): Promise<void>;
+}
+
+const defaultIntentTtlMs = 60_000;
+/** Rows removed by one transaction, where many have to go. */
+const removalsPerTransaction = 256;
+
+class OrderedKv implements OrderedKvStore {
+  readonly #client: TikvClient;
+  readonly #endpoints: readonly string[];
+  readonly #scheme: 'http' | 'https';
+  readonly #keys: Keys;
+  readonly #codecs: Codecs;
+  readonly #commits: Commits;
+  readonly #intents: Intents;
+  readonly #now: () => Promise<number>;
+  readonly #timer: NodeJS.Timeout;
+  #closing: Promise<void> | undefined;
+
+  constructor({ endpoints, tls, prefix, clock, random, ...options }: OrderedKvOptions) {
+    const { intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
+    const client = new TikvClient({ endpoints, tls });
+    const now = options.storeClock ?? (() => client.now());
+    const keys = new Keys(prefix);
+    const codecs = new Codecs(client, keys);
+    this.#client = client;
+    this.#endpoints = endpoints;
+    this.#scheme = tls === undefined ? 'http' : 'https';
+    this.#keys = keys;
+    this.#codecs = codecs;
+    this.#now = now;
+    this.#commits = new Commits({ client, keys, codecs, now });
+    this.#intents = new Intents({ client, keys, clock, now, random, ttlMs });
+    // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.
+    this.#timer = setInterval(() => void this.maintain().catch(() => undefined), ttlMs / 3);
+    this.#timer.unref?.();
+  }
+
+  async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
+    this.#assertOpen();
+    const codec = await this.#codecs.of(at.table);
+    const stored = unpackRow(await this.#client.get(this.#keys.row(codec.key(at.in, key))));
+    if (stored === undefined) return undefined;
+    // Few rows expire: the others need no clock.
+    if (typeof stored[1] === 'number' && !isAlive(stored, await this.#now())) return undefined;
+    return codec.decode(stored, at.in as Columns, key as Columns);
+  }
+
+  scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
+    this.#assertOpen();
+    const { table } = at;
+    return new OrderedKvCursor<T>(
+      {
+        client: this.#client,
+        keys: this.#keys,
+        codec: this.#codecs.of(table),
+        plain: this.#codecs.plain(table),
+        now: this.#now,
+        at,
+      },
+      range,
+    );
+  }
+
+  begin(): Promise<Op> {
+    return this.#intents.begin();
+  }
+
+  async commit<T extends AnyTable>(
+    at: At<T>,
+    changes: readonly Change<T>[],
+    options: CommitOptions = {},
+  ): Promise<Outcome<T>> {
+    this.#assertOpen();
+    assertCommit(at, changes as readonly Change<AnyTable>[], options.then);
+    return (await this.#commits.commit(at, changes as readonly Change<AnyTable>[], options)) as Outcome<T>;
+  }
+
+  async end(op: Op): Promise<void> {
+    this.#intents.end(op.id);
+  }
+
+  abort(opId: string): Promise<void> {
+    return this.#intents.abort(opId);
+  }
+
+  abandoned(): Promise<readonly Abandoned[]> {
+    return this.#intents.abandoned();
+  }
+
+  settle(intent: Abandoned): Promise<void> {
+    return this.#intents.settle(intent);
+  }
+
+  async apply(changes: readonly SideChange[]): Promise<void> {
+    this.#assertOpen();
+    assertSideChanges(changes);
+    await this.#commits.apply(changes);
+  }
+
+  async update<T extends AnyTable>(
+    at: At<T>,
+    key: SortOf<T>,
+    change: (row: RowOf<T> | undefined) => RowOf<T>,
+  ): Promise<RowOf<T>> {
+    assertUpdate(at);
+    return this.#commits.update(at, key as Columns, (row: RowOf<T> | undefined) => {
+      const changed = change(row);
+      assertRow(at, changed as Columns);
+      return changed;
+    });
+  }
+
+  async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
+    assertClear(at);
+    const { low, high } = spanOf(this.#codecs.plain(at.table).order, at.in as Columns, range);
+    await this.#removeAll({ low: this.#keys.row(low), high: this.#keys.row(high) });
+  }
+
+  /** In steps, so that no transaction grows with the range. */
+  async #removeAll({ low, high }: { readonly low: Uint8Array; readonly high: Uint8Array }): Promise<void> {
+    for (let removed = removalsPerTransaction; removed === removalsPerTransaction; ) {
+      const snapshot = await this.#client.snapshot();
+      const entries = await snapshot.scan({ low, high, limit: removalsPerTransaction, reverse: false });
+      removed = entries.length;
+      if (removed === 0) return;
+      await this.#client.transact(async (transaction) => {
+        for (const { key } of entries) transaction.remove(key);
+      });
+    }
+  }
+
+  fence<T extends AnyTable>(at: At<T>): Promise<number> {
+    this.#assertOpen();
+    return this.#commits.fence(at);
+  }
+
+  raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
+    return this.#commits.raiseFence(at, generation);
+  }
+
+  now(): Promise<number> {
+    return this.#now();
+  }
+
+  health(): ReturnType<MetadataStore['health']> {
+    return storeHealth(this.#endpoints, this.#scheme);
+  }
+
+  async maintain(): Promise<void> {
+    await this.#intents.renew();
+    await this.#sweepExpired();
+  }
+
+  async #sweepExpired(): Promise<void> {
+    const now = await this.#now();
+    const { low, high } = this.#keys.expired(now + 1);
+    for (let swept = removalsPerTransaction; swept === removalsPerTransaction; ) {
+      const snapshot = await this.#client.snapshot();
+      const entries = await snapshot.scan({ low, high, limit: removalsPerTransaction, reverse: false });
+      swept = entries.length;
+      if (swept === 0) return;
+      await this.#client.transact(async (transaction) => {
+        const rows = entries.map(({ key }) => this.#keys.row(this.#keys.expiringRow(key)));
+        const values = await transaction.lock(rows);
+        entries.forEach(({ key }, i) => {
+          transaction.remove(key);
+          const stored = unpackRow(values[i]);
+          // A row written again since then has an entry of its own, or lives on.
+          if (stored !== undefined && !isAlive(stored, now)) transaction.remove(rows[i] as Uint8Array);
+        });
+      });
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#intents.close();
+    await this.#client.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw new Error('the metadata store is closed');
+  }
+}
+
+export function orderedKvStore(options: OrderedKvOptions): OrderedKvStore {
+  return new OrderedKv(options);
+}

@@ -1,0 +1,10 @@
+/** How a call of this client can end other than well. */
+
+/** Nobody who could answer was reached in time. Nothing is known of what the last attempt did. */
+export class Unreachable extends Error {}
+
+/** A transaction met another one: nothing of it was applied, and it may be tried again as a whole. */
+export class Conflict extends Error {}
+
+/** Whether the transaction was applied is not known: its commit was sent and no answer came. */
+export class Undetermined extends Error {}

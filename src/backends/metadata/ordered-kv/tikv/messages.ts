@@ -1,0 +1,261 @@
+/**
+ * The few messages of the TiKV and PD protocols that this client speaks: names, numbers and types are facts of the
+ * wire; every field that is not here is passed over. Encoded and decoded by protobufjs, whose one import this is.
+ *
+ * Timestamps are 64-bit and travel as `bigint` above this file; protobufjs knows them as `{ low, high }`.
+ */
+import protobuf from 'protobufjs';
+
+const source = `
+syntax = "proto3";
+message RegionEpoch { uint64 conf_ver = 1; uint64 version = 2; }
+message Peer { uint64 id = 1; uint64 store_id = 2; }
+message Region { uint64 id = 1; bytes start_key = 2; bytes end_key = 3; RegionEpoch region_epoch = 4; repeated Peer peers = 5; }
+message Store { uint64 id = 1; string address = 2; int32 state = 3; }
+
+message NotLeader { uint64 region_id = 1; Peer leader = 2; }
+message ServerIsBusy { string reason = 1; uint64 backoff_ms = 2; }
+message Nothing {}
+message RegionError {
+  string message = 1; NotLeader not_leader = 2; Nothing region_not_found = 3; Nothing key_not_in_region = 4;
+  Nothing epoch_not_match = 5; ServerIsBusy server_is_busy = 6; Nothing stale_command = 7; Nothing store_not_match = 8;
+}
+
+message LockInfo {
+  bytes primary_lock = 1; uint64 lock_version = 2; bytes key = 3; uint64 lock_ttl = 4; uint64 txn_size = 5; int32 lock_type = 6;
+  uint64 lock_for_update_ts = 7; bool use_async_commit = 8; uint64 min_commit_ts = 9;
+}
+message WriteConflict { uint64 start_ts = 1; uint64 conflict_ts = 2; bytes key = 3; bytes primary = 4; uint64 conflict_commit_ts = 5; }
+message Deadlock { uint64 lock_ts = 1; bytes lock_key = 2; }
+message TxnNotFound { uint64 start_ts = 1; bytes primary_key = 2; }
+message CommitTsExpired { uint64 start_ts = 1; uint64 attempted_commit_ts = 2; bytes key = 3; uint64 min_commit_ts = 4; }
+message KeyError {
+  LockInfo locked = 1; string retryable = 2; string abort = 3; WriteConflict conflict = 4; Deadlock deadlock = 6;
+  CommitTsExpired commit_ts_expired = 7; TxnNotFound txn_not_found = 8;
+}
+
+message Context { uint64 region_id = 1; RegionEpoch region_epoch = 2; Peer peer = 3; }
+message KvPair { KeyError error = 1; bytes key = 2; bytes value = 3; }
+message Mutation { int32 op = 1; bytes key = 2; bytes value = 3; }
+
+message GetRequest { Context context = 1; bytes key = 2; uint64 version = 3; }
+message GetResponse { RegionError region_error = 1; KeyError error = 2; bytes value = 3; bool not_found = 4; }
+message BatchGetRequest { Context context = 1; repeated bytes keys = 2; uint64 version = 3; }
+message BatchGetResponse { RegionError region_error = 1; repeated KvPair pairs = 2; KeyError error = 5; }
+message ScanRequest {
+  Context context = 1; bytes start_key = 2; uint32 limit = 3; uint64 version = 4; bool key_only = 5; bool reverse = 6; bytes end_key = 7;
+}
+message ScanResponse { RegionError region_error = 1; repeated KvPair pairs = 2; KeyError error = 3; }
+message PrewriteRequest {
+  Context context = 1; repeated Mutation mutations = 2; bytes primary_lock = 3; uint64 start_version = 4; uint64 lock_ttl = 5;
+  repeated bool is_pessimistic_lock = 7; uint64 txn_size = 8; uint64 for_update_ts = 9; repeated int32 pessimistic_actions = 16;
+}
+message PrewriteResponse { RegionError region_error = 1; repeated KeyError errors = 2; }
+message PessimisticLockRequest {
+  Context context = 1; repeated Mutation mutations = 2; bytes primary_lock = 3; uint64 start_version = 4; uint64 lock_ttl = 5;
+  uint64 for_update_ts = 6; bool is_first_lock = 7; int64 wait_timeout = 8; bool return_values = 10;
+}
+message PessimisticLockResponse {
+  RegionError region_error = 1; repeated KeyError errors = 2; repeated bytes values = 5; repeated bool not_founds = 6;
+}
+message PessimisticRollbackRequest { Context context = 1; uint64 start_version = 2; uint64 for_update_ts = 3; repeated bytes keys = 4; }
+message PessimisticRollbackResponse { RegionError region_error = 1; repeated KeyError errors = 2; }
+message CommitRequest { Context context = 1; uint64 start_version = 2; repeated bytes keys = 3; uint64 commit_version = 4; }
+message CommitResponse { RegionError region_error = 1; KeyError error = 2; uint64 commit_version = 3; }
+message BatchRollbackRequest { Context context = 1; uint64 start_version = 2; repeated bytes keys = 3; }
+message BatchRollbackResponse { RegionError region_error = 1; KeyError error = 2; }
+message TxnHeartBeatRequest { Context context = 1; bytes primary_lock = 2; uint64 start_version = 3; uint64 advise_lock_ttl = 4; }
+message TxnHeartBeatResponse { RegionError region_error = 1; KeyError error = 2; uint64 lock_ttl = 3; }
+message CheckTxnStatusRequest {
+  Context context = 1; bytes primary_key = 2; uint64 lock_ts = 3; uint64 caller_start_ts = 4; uint64 current_ts = 5;
+  bool rollback_if_not_exist = 6; bool force_sync_commit = 7; bool resolving_pessimistic_lock = 8;
+}
+message CheckTxnStatusResponse {
+  RegionError region_error = 1; KeyError error = 2; uint64 lock_ttl = 3; uint64 commit_version = 4; int32 action = 5;
+}
+message ResolveLockRequest { Context context = 1; uint64 start_version = 2; uint64 commit_version = 3; repeated bytes keys = 5; }
+message ResolveLockResponse { RegionError region_error = 1; KeyError error = 2; }
+
+message BatchedRequest {
+  oneof cmd {
+    GetRequest Get = 1; ScanRequest Scan = 2; PrewriteRequest Prewrite = 3; CommitRequest Commit = 4; BatchGetRequest BatchGet = 7;
+    BatchRollbackRequest BatchRollback = 8; ResolveLockRequest ResolveLock = 10; PessimisticLockRequest PessimisticLock = 23;
+    PessimisticRollbackRequest PessimisticRollback = 24; CheckTxnStatusRequest CheckTxnStatus = 25; TxnHeartBeatRequest TxnHeartBeat = 26;
+  }
+}
+message BatchedResponse {
+  oneof cmd {
+    GetResponse Get = 1; ScanResponse Scan = 2; PrewriteResponse Prewrite = 3; CommitResponse Commit = 4; BatchGetResponse BatchGet = 7;
+    BatchRollbackResponse BatchRollback = 8; ResolveLockResponse ResolveLock = 10; PessimisticLockResponse PessimisticLock = 23;
+    PessimisticRollbackResponse PessimisticRollback = 24; CheckTxnStatusResponse CheckTxnStatus = 25; TxnHeartBeatResponse TxnHeartBeat = 26;
+  }
+}
+message BatchCommandsRequest { repeated BatchedRequest requests = 1; repeated uint64 request_ids = 2; }
+message BatchCommandsResponse { repeated BatchedResponse responses = 1; repeated uint64 request_ids = 2; }
+
+message RequestHeader { uint64 cluster_id = 1; }
+message HeaderError { int32 type = 1; string message = 2; }
+message ResponseHeader { uint64 cluster_id = 1; HeaderError error = 2; }
+message Timestamp { int64 physical = 1; int64 logical = 2; }
+message TsoRequest { RequestHeader header = 1; uint32 count = 2; }
+message TsoResponse { ResponseHeader header = 1; uint32 count = 2; Timestamp timestamp = 3; }
+message Member { string name = 1; uint64 member_id = 2; repeated string peer_urls = 3; repeated string client_urls = 4; }
+message GetMembersRequest { RequestHeader header = 1; }
+message GetMembersResponse { ResponseHeader header = 1; repeated Member members = 2; Member leader = 3; }
+message GetRegionRequest { RequestHeader header = 1; bytes region_key = 2; }
+message GetRegionResponse { ResponseHeader header = 1; Region region = 2; Peer leader = 3; }
+message GetStoreRequest { RequestHeader header = 1; uint64 store_id = 2; }
+message GetStoreResponse { ResponseHeader header = 1; Store store = 2; }
+`;
+
+/** A 64-bit number as protobufjs has it. */
+export interface Wide {
+  readonly low: number;
+  readonly high: number;
+}
+
+export const toWide = (value: bigint): Wide => ({
+  low: Number(value & 0xffff_ffffn) | 0,
+  high: Number(value >> 32n) | 0,
+});
+/** An absent field is 0. */
+export const fromWide = (value: Wide | undefined): bigint =>
+  value === undefined ? 0n : (BigInt(value.high >>> 0) << 32n) | BigInt(value.low >>> 0);
+
+export interface WirePeer {
+  readonly id: Wide;
+  readonly store_id: Wide;
+}
+export interface WireEpoch {
+  readonly conf_ver: Wide;
+  readonly version: Wide;
+}
+export interface WireRegion {
+  readonly id: Wide;
+  readonly start_key?: Uint8Array;
+  readonly end_key?: Uint8Array;
+  readonly region_epoch: WireEpoch;
+  readonly peers: readonly WirePeer[];
+}
+export interface RegionContext {
+  readonly region_id: Wide;
+  readonly region_epoch: WireEpoch;
+  readonly peer: WirePeer;
+}
+export interface RegionError {
+  readonly message?: string;
+  readonly not_leader?: { readonly leader?: WirePeer };
+  readonly server_is_busy?: { readonly reason?: string; readonly backoff_ms?: Wide };
+  readonly region_not_found?: object;
+  readonly epoch_not_match?: object;
+}
+export interface LockInfo {
+  readonly primary_lock: Uint8Array;
+  readonly lock_version: Wide;
+  readonly key: Uint8Array;
+  readonly lock_ttl?: Wide;
+  readonly lock_type?: number;
+}
+export interface KeyError {
+  readonly locked?: LockInfo;
+  readonly retryable?: string;
+  readonly abort?: string;
+  readonly conflict?: { readonly conflict_commit_ts?: Wide };
+  readonly deadlock?: object;
+  readonly commit_ts_expired?: { readonly min_commit_ts?: Wide };
+  readonly txn_not_found?: object;
+}
+export interface Pair {
+  readonly error?: KeyError;
+  readonly key: Uint8Array;
+  readonly value?: Uint8Array;
+}
+export interface Mutation {
+  readonly op: number;
+  readonly key: Uint8Array;
+  readonly value?: Uint8Array;
+}
+
+interface Answer {
+  readonly region_error?: RegionError;
+}
+type One = Answer & { readonly error?: KeyError };
+type Many = Answer & { readonly errors?: readonly KeyError[] };
+
+/** What each command asks (its context is filled in when it is sent) and answers. */
+export interface Commands {
+  Get: [{ key: Uint8Array; version: Wide }, One & { value?: Uint8Array; not_found?: boolean }];
+  BatchGet: [{ keys: readonly Uint8Array[]; version: Wide }, One & { pairs?: readonly Pair[] }];
+  Scan: [
+    {
+      start_key: Uint8Array;
+      end_key: Uint8Array;
+      limit: number;
+      version: Wide;
+      reverse: boolean;
+      key_only: boolean;
+    },
+    One & { pairs?: readonly Pair[] },
+  ];
+  Prewrite: [
+    {
+      mutations: readonly Mutation[];
+      primary_lock: Uint8Array;
+      start_version: Wide;
+      lock_ttl: Wide;
+      txn_size: Wide;
+      for_update_ts: Wide;
+      is_pessimistic_lock: readonly boolean[];
+      pessimistic_actions: readonly number[];
+    },
+    Many,
+  ];
+  PessimisticLock: [
+    {
+      mutations: readonly Mutation[];
+      primary_lock: Uint8Array;
+      start_version: Wide;
+      lock_ttl: Wide;
+      for_update_ts: Wide;
+      wait_timeout: Wide;
+      return_values: boolean;
+    },
+    Many & { values?: readonly Uint8Array[]; not_founds?: readonly boolean[] },
+  ];
+  PessimisticRollback: [{ start_version: Wide; for_update_ts: Wide; keys: readonly Uint8Array[] }, Many];
+  Commit: [{ start_version: Wide; keys: readonly Uint8Array[]; commit_version: Wide }, One];
+  BatchRollback: [{ start_version: Wide; keys: readonly Uint8Array[] }, One];
+  TxnHeartBeat: [{ primary_lock: Uint8Array; start_version: Wide; advise_lock_ttl: Wide }, One];
+  CheckTxnStatus: [
+    {
+      primary_key: Uint8Array;
+      lock_ts: Wide;
+      caller_start_ts: Wide;
+      current_ts: Wide;
+      rollback_if_not_exist: boolean;
+      resolving_pessimistic_lock: boolean;
+    },
+    One & { lock_ttl?: Wide; commit_version?: Wide; action?: number },
+  ];
+  ResolveLock: [{ start_version: Wide; commit_version: Wide; keys: readonly Uint8Array[] }, One];
+}
+export type CommandName = keyof Commands;
+export type Asked<C extends CommandName> = Commands[C][0];
+export type Answered<C extends CommandName> = Commands[C][1];
+
+const root = protobuf.parse(source, { keepCase: true }).root;
+
+/** Encodes and decodes one message. Decoded fields that were not sent are absent, but for repeated ones. */
+export interface MessageCodec<T> {
+  encode(value: object): Buffer;
+  decode(bytes: Uint8Array): T;
+}
+
+export function messageCodec<T>(name: string): MessageCodec<T> {
+  const type = root.lookupType(name);
+  return {
+    encode: (value) => Buffer.from(type.encode(value).finish()),
+    // Decoded messages have their defaults on the prototype: what was not sent is no property of their own.
+    decode: (bytes) => type.decode(bytes) as unknown as T,
+  };
+}
