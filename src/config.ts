@@ -3,7 +3,7 @@ import { checks } from './config/checks.ts';
 import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { bytes, choice, duration, powerOfTwo, text, toggle } from './config/kinds.ts';
-import { cidrs, domains, filePath, listen, pathIn } from './config/network.ts';
+import { cidrs, domains, endpoints, filePath, listen, pathIn } from './config/network.ts';
 import { notifyTargets } from './config/notify-targets.ts';
 import { processes } from './config/processes.ts';
 import { type Reading, readSettings } from './config/read.ts';
@@ -77,10 +77,10 @@ export const settings = {
   ),
   SVC_META_BACKEND: withDataDir(
     choice({
-      of: ['memory', 'embedded'],
+      of: ['memory', 'embedded', 'ordered-kv'],
       fallback: 'memory',
-      doc: 'Where metadata lives: in this process until it ends, or in the data directory.',
-      notBuilt: ['wide-column', 'ordered-kv'],
+      doc: 'Where metadata lives: in this process until it ends, in the data directory, or in TiKV.',
+      notBuilt: ['wide-column'],
     }),
     'embedded',
   ),
@@ -93,6 +93,18 @@ export const settings = {
     }),
     'file',
   ),
+  SVC_KV_PD_ENDPOINTS: optional(
+    endpoints(
+      'The placement drivers of TiKV, for SVC_META_BACKEND=ordered-kv; they are asked in this order.',
+    ),
+  ),
+  SVC_KV_PREFIX: text({
+    kind: 'prefix',
+    fallback: 'sluice/',
+    pattern: /^[\x21-\x7e]{1,64}$/,
+    otherwise: 'is not 1 to 64 printable ASCII characters',
+    doc: 'Stands before every key in TiKV, so that a cluster can be shared.',
+  }),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that chunks are kept on.'),
   SVC_DEFAULT_OWNERSHIP: choice({
     of: ['ObjectWriter', 'BucketOwnerPreferred', 'BucketOwnerEnforced'],

@@ -24,6 +24,29 @@ const needsDataDir: Check = {
   },
 };
 
+/** Metadata that several machines share; each must know the same credentials and open the same secrets. */
+const sharedMetadata: Check = {
+  reads: [
+    'SVC_META_BACKEND',
+    'SVC_KV_PD_ENDPOINTS',
+    'SVC_CREDENTIALS',
+    'SVC_CREDENTIALS_FILE',
+    'SVC_MASTER_KEY_FILE',
+  ],
+  find: (config) => {
+    if (config.SVC_META_BACKEND !== 'ordered-kv') return undefined;
+    const { SVC_CREDENTIALS: inline, SVC_CREDENTIALS_FILE: file } = config;
+    const missing = [
+      ...(config.SVC_KV_PD_ENDPOINTS === undefined ? ['SVC_KV_PD_ENDPOINTS'] : []),
+      ...(inline === undefined && file === undefined ? ['SVC_CREDENTIALS_FILE'] : []),
+      ...(config.SVC_MASTER_KEY_FILE === undefined ? ['SVC_MASTER_KEY_FILE'] : []),
+    ];
+    return missing.length === 0
+      ? undefined
+      : `SVC_META_BACKEND=${config.SVC_META_BACKEND} needs ${missing.join(' and ')}, the same in every gateway`;
+  },
+};
+
 const tlsPair: Check = {
   reads: ['SVC_TLS_CERT_FILE', 'SVC_TLS_KEY_FILE'],
   find: ({ SVC_TLS_CERT_FILE: cert, SVC_TLS_KEY_FILE: key }) =>
@@ -94,6 +117,7 @@ const halvesLastAlike: Check = {
 export const checks: { readonly faults: readonly Check[]; readonly warnings: readonly Check[] } = {
   faults: [
     needsDataDir,
+    sharedMetadata,
     tlsPair,
     oneCredentialSource,
     twoListeners,

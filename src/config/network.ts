@@ -98,3 +98,15 @@ export const pathIn = (directory: string, ...names: readonly string[]): string =
   [directory.replace(/\/+$/, ''), ...names].join('/');
 
 export const filePath = (doc: string): Setting<string> => text({ kind: 'path', doc });
+
+/** Servers, each `host:port`. */
+export const endpoints = (doc: string): Setting<readonly string[]> => ({
+  kind: 'comma-separated list of host:port',
+  doc,
+  fallback: undefined,
+  read: (given) => {
+    const all = given.split(',').map((each) => each.trim());
+    const wrong = all.find((each) => !/^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$/.test(each));
+    return wrong === undefined ? value(all) : fault(`names "${wrong}", which is not host:port`);
+  },
+});

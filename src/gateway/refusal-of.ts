@@ -1,6 +1,7 @@
 /** The one place where what went wrong becomes what a client is told (style 22). */
 import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
+import { StoreUnavailable } from '../ports/metadata-store.ts';
 import type { Incoming } from '../protocol/wire.ts';
 
 /** What is known of a request when it fails. */
@@ -24,6 +25,10 @@ export function refusalOf(
   if (cause instanceof Refusal) {
     ctx.telemetry.log('DEBUG', 'request refused', { ...fields, code: cause.code });
     return cause;
+  }
+  if (cause instanceof StoreUnavailable) {
+    ctx.telemetry.log('WARN', 'the metadata store is away', { ...fields, cause });
+    return fail('ServiceUnavailable', { cause });
   }
   if (incoming.signal.aborted) {
     ctx.telemetry.log('DEBUG', 'client went away', { ...fields, cause });

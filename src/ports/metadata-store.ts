@@ -165,6 +165,9 @@ export interface MetadataHealth {
 /** Commit bounds that every backend takes (design §5, "Row size"). */
 export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024 } as const;
 
+/** The backend could not be reached in time, or did not say what became of a commit. Trying again is safe. */
+export class StoreUnavailable extends Error {}
+
 /** Everything that the service asks of a metadata backend. A read sees every write acknowledged before it began, in every process. */
 export interface MetadataStore {
   get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined>;

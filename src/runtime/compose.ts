@@ -63,6 +63,15 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
         intentTtlMs: config.SVC_INTENT_TTL,
       });
     },
+    'ordered-kv': async ({ config, clock, random }) => {
+      const { orderedKvStore } = await import('../backends/metadata/ordered-kv/store.ts');
+      const {
+        SVC_KV_PD_ENDPOINTS: endpoints = [],
+        SVC_KV_PREFIX: prefix,
+        SVC_INTENT_TTL: intentTtlMs,
+      } = config;
+      return orderedKvStore({ endpoints, prefix, clock, random, intentTtlMs });
+    },
   };
 
 type ChunkMaker = (cluster: ClusterSetting, parts: Parts) => Promise<ChunkStore>;

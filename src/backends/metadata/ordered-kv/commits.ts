@@ -14,9 +14,9 @@ import type {
 import type { Columns } from '../order.ts';
 import { isAlive, type RowCodec, revisionOf } from '../row-codec.ts';
 import { keyOf } from '../rules.ts';
+import type { Cluster } from './cluster.ts';
 import { isBarred, laneKeyOf } from './intents.ts';
 import { type Keys, laneOf, lanes } from './keys.ts';
-import type { TikvClient } from './tikv/client.ts';
 import type { Transaction } from './tikv/transaction.ts';
 import { type Codecs, pack, unpack, unpackRow } from './values.ts';
 
@@ -37,12 +37,12 @@ interface Prepared {
 }
 
 export class Commits {
-  readonly #client: TikvClient;
+  readonly #client: Cluster;
   readonly #keys: Keys;
   readonly #codecs: Codecs;
   readonly #now: () => Promise<number>;
 
-  constructor(parts: { client: TikvClient; keys: Keys; codecs: Codecs; now: () => Promise<number> }) {
+  constructor(parts: { client: Cluster; keys: Keys; codecs: Codecs; now: () => Promise<number> }) {
     this.#client = parts.client;
     this.#keys = parts.keys;
     this.#codecs = parts.codecs;

@@ -3,12 +3,12 @@ import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../.
 import type { Columns } from '../order.ts';
 import { isAlive, type RowCodec } from '../row-codec.ts';
 import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
+import type { Cluster } from './cluster.ts';
 import type { Keys } from './keys.ts';
-import type { TikvClient } from './tikv/client.ts';
 import { unpackRow } from './values.ts';
 
 export interface Scanned<T> {
-  readonly client: TikvClient;
+  readonly client: Cluster;
   readonly keys: Keys;
   readonly codec: Promise<RowCodec>;
   readonly plain: RowCodec;
@@ -40,11 +40,10 @@ export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
     if (this.#isEmpty || count <= 0 || this.#isDone()) return rows;
     const codec = await this.#scanned.codec;
     const now = await this.#scanned.now();
-    const snapshot = await client.snapshot();
     while (rows.length < count && !this.#isDone()) {
       const limit = Math.min(count - rows.length, stretchMax);
       const { low, high, reverse } = this.#span;
-      const entries = await snapshot.scan({ low: keys.row(low), high: keys.row(high), limit, reverse });
+      const entries = await client.scan({ low: keys.row(low), high: keys.row(high), limit, reverse });
       for (const entry of entries) {
         const stored = unpackRow(entry.value);
         if (!isAlive(stored, now)) continue;

@@ -11,8 +11,8 @@ import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import { digits, stamp } from '../op-id.ts';
 import { secondLookMs } from '../second-look.ts';
+import type { Cluster } from './cluster.ts';
 import { type Keys, lanes } from './keys.ts';
-import type { TikvClient } from './tikv/client.ts';
 import type { Transaction } from './tikv/transaction.ts';
 import { pack, unpack } from './values.ts';
 
@@ -39,7 +39,7 @@ interface Epoch {
 }
 
 export interface IntentPorts {
-  readonly client: TikvClient;
+  readonly client: Cluster;
   readonly keys: Keys;
   readonly clock: Clock;
   /** The store's clock: leases are judged by it. */
@@ -206,12 +206,11 @@ export class Intents {
   async #lapsed(): Promise<readonly string[]> {
     const { client, keys } = this.#ports;
     const now = await this.#ports.now();
-    const snapshot = await client.snapshot();
     const found: string[] = [];
     let { low } = keys.epochs();
     const { high } = keys.epochs();
     for (let page = 0; page < epochsMax; page += 1) {
-      const entries = await snapshot.scan({ low, high, limit: 1024, reverse: false });
+      const entries = await client.scan({ low, high, limit: 1024, reverse: false });
       for (const { key, value } of entries) {
         const epoch = keys.epochOf(key);
         if (epoch !== undefined && this.#isLapsed(unpack(value) as Row, now)) found.push(epoch);

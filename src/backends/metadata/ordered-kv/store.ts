@@ -24,6 +24,7 @@ import type { Columns } from '../order.ts';
 import { isAlive } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { spanOf } from '../span.ts';
+import { type Cluster, reaching } from './cluster.ts';
 import { Commits } from './commits.ts';
 import { OrderedKvCursor } from './cursor.ts';
 import { storeHealth } from './health.ts';
@@ -57,7 +58,7 @@ const defaultIntentTtlMs = 60_000;
 const removalsPerTransaction = 256;
 
 class OrderedKv implements OrderedKvStore {
-  readonly #client: TikvClient;
+  readonly #client: Cluster;
   readonly #endpoints: readonly string[];
   readonly #scheme: 'http' | 'https';
   readonly #keys: Keys;
@@ -70,7 +71,7 @@ class OrderedKv implements OrderedKvStore {
 
   constructor({ endpoints, tls, prefix, clock, random, ...options }: OrderedKvOptions) {
     const { intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
-    const client = new TikvClient({ endpoints, tls });
+    const client = reaching(new TikvClient({ endpoints, tls }));
     const now = options.storeClock ?? (() => client.now());
     const keys = new Keys(prefix);
     const codecs = new Codecs(client, keys);
@@ -171,8 +172,7 @@ class OrderedKv implements OrderedKvStore {
   /** In steps, so that no transaction grows with the range. */
   async #removeAll({ low, high }: { readonly low: Uint8Array; readonly high: Uint8Array }): Promise<void> {
     for (let removed = removalsPerTransaction; removed === removalsPerTransaction; ) {
-      const snapshot = await this.#client.snapshot();
-      const entries = await snapshot.scan({ low, high, limit: removalsPerTransaction, reverse: false });
+      const entries = await this.#client.scan({ low, high, limit: removalsPerTransaction, reverse: false });
       removed = entries.length;
       if (removed === 0) return;
       await this.#client.transact(async (transaction) => {
@@ -207,8 +207,7 @@ class OrderedKv implements OrderedKvStore {
     const now = await this.#now();
     const { low, high } = this.#keys.expired(now + 1);
     for (let swept = removalsPerTransaction; swept === removalsPerTransaction; ) {
-      const snapshot = await this.#client.snapshot();
-      const entries = await snapshot.scan({ low, high, limit: removalsPerTransaction, reverse: false });
+      const entries = await this.#client.scan({ low, high, limit: removalsPerTransaction, reverse: false });
       swept = entries.length;
       if (swept === 0) return;
       await this.#client.transact(async (transaction) => {

@@ -2,8 +2,8 @@
 import { Packr } from 'msgpackr';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { assertSameLayout, RowCodec, type StoredRow } from '../row-codec.ts';
+import type { Cluster } from './cluster.ts';
 import type { Keys } from './keys.ts';
-import type { TikvClient } from './tikv/client.ts';
 
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 
@@ -18,11 +18,11 @@ const keyBytesMax = 4096;
 
 /** The codecs of the tables used so far; each is compared with what earlier releases noted in the cluster. */
 export class Codecs {
-  readonly #client: TikvClient;
+  readonly #client: Cluster;
   readonly #keys: Keys;
   readonly #known = new Map<AnyTable, Promise<RowCodec>>();
 
-  constructor(client: TikvClient, keys: Keys) {
+  constructor(client: Cluster, keys: Keys) {
     this.#client = client;
     this.#keys = keys;
   }

@@ -16,7 +16,8 @@ export class Backoff {
   /** @throws Unreachable with the cause, once the budget is spent */
   async wait(why: string, cause?: unknown): Promise<void> {
     if (performance.now() >= this.#until) throw new Unreachable(why, { cause });
-    const ms = this.#nextMs * (0.5 + Math.random() / 2);
+    const [chance = 0] = crypto.getRandomValues(new Uint8Array(1));
+    const ms = this.#nextMs * (0.5 + chance / 512);
     this.#nextMs = Math.min(this.#nextMs * 2, longestMs);
     await sleep(ms);
   }

@@ -41,7 +41,7 @@ export class Channel {
         ask.encode,
         answer.decode,
         request,
-        { deadline: Date.now() + timeoutMs } as never,
+        { deadline: performance.timeOrigin + performance.now() + timeoutMs },
         (error, value) => {
           if (error !== null || value === undefined) reject(error ?? new Error(`${path} gave no answer`));
           else resolve(value);

@@ -1,10 +1,12 @@
 /** How a call of this client can end other than well. */
 
+export class TikvError extends Error {}
+
 /** Nobody who could answer was reached in time. Nothing is known of what the last attempt did. */
-export class Unreachable extends Error {}
+export class Unreachable extends TikvError {}
 
 /** A transaction met another one: nothing of it was applied, and it may be tried again as a whole. */
-export class Conflict extends Error {}
+export class Conflict extends TikvError {}
 
 /** Whether the transaction was applied is not known: its commit was sent and no answer came. */
-export class Undetermined extends Error {}
+export class Undetermined extends TikvError {}

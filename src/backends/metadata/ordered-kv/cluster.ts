@@ -1,0 +1,32 @@
+/** The cluster as the store asks it: what its client throws becomes what the metadata port promises to throw. */
+import { StoreUnavailable } from '../../../ports/metadata-store.ts';
+import type { TikvClient } from './tikv/client.ts';
+import { TikvError } from './tikv/errors.ts';
+import type { Entry, Stretch } from './tikv/snapshot.ts';
+import type { Transaction } from './tikv/transaction.ts';
+
+export interface Cluster {
+  now(): Promise<number>;
+  get(key: Uint8Array): Promise<Uint8Array | undefined>;
+  /** Up to `limit` entries of a stretch, as of now. */
+  scan(stretch: Stretch): Promise<readonly Entry[]>;
+  transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+/** Nobody answered, the outcome is not known, or others were always faster: callers can only try again. */
+async function reach<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw cause instanceof TikvError ? new StoreUnavailable(cause.message, { cause }) : cause;
+  }
+}
+
+export const reaching = (client: TikvClient): Cluster => ({
+  now: () => reach(client.now()),
+  get: (key) => reach(client.get(key)),
+  scan: (stretch) => reach(client.snapshot().then((snapshot) => snapshot.scan(stretch))),
+  transact: (work) => reach(client.transact(work)),
+  close: () => client.close(),
+});
