@@ -1,4 +1,5 @@
 /** DeleteBucket: only when empty, and never racing a write (spec "DeleteBucket", design §7.5). */
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
 import { objectsOf } from '../../src/metadata/objects.ts';
@@ -75,10 +76,12 @@ describe.each(backends)('races on %s', (backend) => {
     for (let round = 0; round < 60; round += 1) {
       const path = `/bucket${round}`;
       await client.put(path);
-      const [put, deleted] = await Promise.all([
-        client.put(`${path}/key`, { body: 'content' }),
-        client.delete(path),
-      ]);
+      // Where a commit takes several round trips, a PUT that comes first always wins: some come later.
+      const putLater = async () => {
+        await setTimeout((round % 4) * 8);
+        return client.put(`${path}/key`, { body: 'content' });
+      };
+      const [put, deleted] = await Promise.all([putLater(), client.delete(path)]);
       expect([200, 404, 409], put.text).toContain(put.status);
       expect([204, 409], deleted.text).toContain(deleted.status);
       const wasPut = put.status === 200;

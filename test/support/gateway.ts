@@ -8,7 +8,8 @@
  * expect((await world.client.put('/bucket/key', { body: 'hello' })).status).toBe(200);
  * ```
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { configWith, type SettingName } from '../../src/config.ts';
@@ -27,9 +28,29 @@ import { collectGarbage } from '../../src/workers/gc.ts';
 import { ownedExtents, storedExtents } from './domain-world.ts';
 import { type Client, type ClientOptions, openClient } from './gateway-client.ts';
 
-export type Backend = 'memory' | 'embedded+file';
-/** For `describe.each`: the core of every law holds on both. */
-export const backends: readonly Backend[] = ['memory', 'embedded+file'];
+export type Backend = 'memory' | 'embedded+file' | 'ordered-kv';
+const endpoints = process.env['SVC_KV_PD_ENDPOINTS'];
+/** For `describe.each`: the core of every law holds on each; on an engine where one is named (see test/run.ts). */
+export const backends: readonly Backend[] =
+  endpoints === undefined ? ['memory', 'embedded+file'] : ['memory', 'embedded+file', 'ordered-kv'];
+
+async function settingsOf(
+  backend: Backend,
+  directory: string | undefined,
+): Promise<GatewayWorldOptions['settings']> {
+  if (backend === 'memory' || directory === undefined) return {};
+  if (backend === 'embedded+file') return { SVC_DATA_DIR: directory };
+  const masterKey = join(directory, 'master.key');
+  await writeFile(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
+  return {
+    SVC_META_BACKEND: 'ordered-kv',
+    SVC_DATA_BACKEND: 'memory',
+    SVC_KV_PD_ENDPOINTS: endpoints ?? '',
+    SVC_KV_PREFIX: `${randomBytes(8).toString('hex')}/`,
+    SVC_CREDENTIALS: JSON.stringify([alice, bob, operator]),
+    SVC_MASTER_KEY_FILE: masterKey,
+  };
+}
 
 export interface GatewayWorldOptions extends GatewayOptions {
   readonly clock?: Clock;
@@ -89,7 +110,7 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
     SVC_BUCKET_SHARDS: '4',
     SVC_GC_GRACE: '0s',
     SVC_FSYNC: 'never',
-    ...(directory === undefined ? {} : { SVC_DATA_DIR: directory }),
+    ...(await settingsOf(backend, directory)),
     ...options.settings,
   });
   const { telemetry } = options;
