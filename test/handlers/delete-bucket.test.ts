@@ -1,5 +1,5 @@
 /** DeleteBucket: only when empty, and never racing a write (spec "DeleteBucket", design §7.5). */
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
 import { objectsOf } from '../../src/metadata/objects.ts';
@@ -78,7 +78,7 @@ describe.each(backends)('races on %s', (backend) => {
       await client.put(path);
       // Where a commit takes several round trips, a PUT that comes first always wins: some come later.
       const putLater = async () => {
-        await setTimeout((round % 4) * 8);
+        await sleep((round % 4) * 8);
         return client.put(`${path}/key`, { body: 'content' });
       };
       const [put, deleted] = await Promise.all([putLater(), client.delete(path)]);
@@ -202,7 +202,7 @@ describe.each(backends)('writers and deleters on %s', (backend) => {
     };
     const closed = await close();
     const waiting = client.put('/bucket/key', { body: 'x' });
-    await new Promise((resolve) => setTimeout(resolve, 150));
+    await sleep(150);
     await replaceBucket(metadata, closed, {
       ...closed.row,
       closedAt: 0,
