@@ -35,7 +35,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
       const target = await targetOf(ctx, amendment, state);
       amended = amend(target.row);
       if (amended === target.row) return undefined;
-      return { changes: [{ put: amended, expect: target.revision }], gone: [], amended };
+      return { changes: [{ put: amended, expect: target.revision }], gone: [], amended, former: target.row };
     },
   });
   if (amended === undefined) throw new Error('nothing was decided');

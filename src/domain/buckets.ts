@@ -10,6 +10,9 @@ import { abortUploadsOf } from './upload-session.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
 
+/** The configuration that keeps a bucket's versioning on. */
+export const replicationFamily = 'replication';
+
 /** A deleter that has not finished within this time has died: the bucket opens again. */
 const closedMaxMs = 30_000;
 /** How long a writer waits for a deleter, which mostly finds an object and lets go, and how often it looks. */
@@ -132,12 +135,7 @@ export async function setVersioning(
     const found = await findBucket(ctx.metadata, name);
     if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
     await assertOpen(ctx, found);
-    if (found.row.objectLock && versioning === 'Suspended') {
-      throw fail(
-        'InvalidBucketState',
-        'An Object Lock configuration is present on this bucket, so versioning cannot be suspended.',
-      );
-    }
+    if (versioning === 'Suspended') assertSuspendable(found.row);
     const row = { ...found.row, versioning, generation: found.row.generation + 1 };
     const outcome = await replaceBucket(ctx.metadata, found, row, await recorded(record));
     if (!outcome.applied) continue;
@@ -145,4 +143,17 @@ export async function setVersioning(
     return ctx.metadata.raiseFence(objectsOf(row), row.generation);
   }
   throw fail('OperationAborted');
+}
+
+function assertSuspendable(bucket: BucketRow): void {
+  if (bucket.objectLock)
+    throw fail(
+      'InvalidBucketState',
+      'An Object Lock configuration is present on this bucket, so versioning cannot be suspended.',
+    );
+  if (replicationFamily in bucket.documents)
+    throw fail(
+      'InvalidBucketState',
+      'A replication configuration is present on this bucket, so you cannot change the versioning state. To change the versioning state, first delete the replication configuration.',
+    );
 }

@@ -9,6 +9,7 @@ import { refreshBucket } from './buckets.ts';
 import { queueManifest } from './garbage.ts';
 import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
 import type { Recorder } from './recorder.ts';
+import { isReplicated, replicated } from './replication.ts';
 import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
@@ -61,8 +62,10 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
     const state = await readState(ctx, bucket, change.key);
-    const plan = await change.decide(state);
-    if (plan === undefined) return { done: 'nothing' };
+    const decided = await change.decide(state);
+    if (decided === undefined) return { done: 'nothing' };
+    const { requestId } = change;
+    const plan = isReplicated(bucket) ? await replicated(ctx, decided, { bucket, requestId }) : decided;
     if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
     const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, {
       ...(change.op === undefined ? {} : { op: change.op }),
@@ -116,7 +119,8 @@ async function sideChanges(
   ];
   const { id, requestId } = change;
   const recorded = change.record === undefined ? [] : await change.record.changes({ ...plan, bucket });
-  const moved = [...usageChanges(bucket.id, id, deltas), ...(change.then ?? []), ...recorded];
+  const asked = [...(change.then ?? []), ...(plan.then ?? [])];
+  const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded];
   if (gone.length === 0) return moved;
   const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
   return [...moved, ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due }))];

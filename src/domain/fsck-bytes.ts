@@ -1,7 +1,7 @@
 /** fsck from the bytes to the rows: whatever is stored has an owner, or somebody who is going to delete it. */
 import { manifestParts } from '../metadata/objects.ts';
+import type { GarbageTask } from '../metadata/queue-tables.ts';
 import { allRows, queueSlots } from '../metadata/queues.ts';
-import type { GarbageTask } from '../metadata/tables.ts';
 import type { Abandoned } from '../ports/metadata-store.ts';
 import type { FoundExtent } from '../ports/object-bytes.ts';
 import type { FsckRun } from './fsck-findings.ts';

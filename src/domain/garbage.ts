@@ -1,8 +1,9 @@
 /** Bytes that nobody owns any more, on their way out (spec items 7.5 and 13): queued by writers, deleted by `gc`. */
 import type { Context } from '../context.ts';
 import { clearManifest, manifestParts } from '../metadata/objects.ts';
+import type { GarbageTask } from '../metadata/queue-tables.ts';
 import { queued } from '../metadata/queues.ts';
-import type { GarbageTask, Manifest } from '../metadata/tables.ts';
+import type { Manifest } from '../metadata/tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
 

@@ -14,7 +14,7 @@ import {
   type ObjectRow,
   type objects,
 } from '../metadata/tables.ts';
-import type { Change, SortOf, Stored } from '../ports/metadata-store.ts';
+import type { Change, SideChange, SortOf, Stored } from '../ports/metadata-store.ts';
 
 /** A version before it has a place: what the writer knows. */
 export type FreshVersion = Omit<ObjectRow, 'space' | 'slot' | 'version' | 'isNull' | 'nullVersion'>;
@@ -27,6 +27,10 @@ export interface Plan {
   readonly fresh?: ObjectRow;
   /** The version as it is once the plan changed what is kept about it. */
   readonly amended?: ObjectRow;
+  /** … and as it was. */
+  readonly former?: ObjectRow;
+  /** What else happens if and only if the plan applies. */
+  readonly then?: readonly SideChange[];
 }
 
 const positionOf = (row: ObjectRow): SortOf<typeof objects> => ({

@@ -10,7 +10,7 @@ import { eventChanges } from '../domain/events.ts';
 import { bucketNotification } from '../domain/families.ts';
 import type { KeyMove, Recorder } from '../domain/recorder.ts';
 import { audited } from '../metadata/audit.ts';
-import type { AuditRow } from '../metadata/recorded.ts';
+import type { AuditRow } from '../metadata/audit-tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Wire } from '../protocol/wire.ts';
 import { askedAt, type Place } from './locate.ts';

@@ -1,6 +1,6 @@
 /** The audit log: a row for every request that changes or would have changed something (spec "Audit record"). */
 import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
-import { type AuditRow, audit } from './recorded.ts';
+import { type AuditRow, audit } from './audit-tables.ts';
 import { spread } from './spread.ts';
 
 const hourMs = 60 * 60 * 1000;

@@ -1,10 +1,10 @@
 /** Work for the background (design §5 "Queues"): immutable rows, read in order of their due time, slot by slot. */
 import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { type QueueRow, queues } from './queue-tables.ts';
 import { spread } from './spread.ts';
-import { type QueueRow, queues } from './tables.ts';
 
-/** The queues of this build: `gc` deletes bytes, `notify` delivers events (spec item 13). */
-export type QueueName = 'gc' | 'notify';
+/** The queues of this build: `gc` deletes bytes, `notify` delivers events, `replication` copies (spec item 13). */
+export type QueueName = 'gc' | 'notify' | 'replication';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;

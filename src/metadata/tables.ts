@@ -1,10 +1,11 @@
 /** The records (design §3, §5): every metadata table, declared once; layouts and docs derive from here. */
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
+import { audit } from './audit-tables.ts';
 import type { Encryption } from './encryption.ts';
 import { iamTables } from './iam-tables.ts';
 import { leases } from './lease-table.ts';
-import { audit } from './recorded.ts';
+import { queues } from './queue-tables.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
 export interface BucketRow {
@@ -187,6 +188,8 @@ export interface ObjectRow {
   /** The multipart session that it came from. */
   readonly uploadId?: string;
   readonly requestId: string;
+  /** On its way to the bucket's replica; REPLICA came on that way. */
+  readonly replication?: 'PENDING' | 'COMPLETED' | 'FAILED' | 'REPLICA';
 }
 export const objects = table<ObjectRow>()({
   name: 'objects',
@@ -217,6 +220,7 @@ export const objects = table<ObjectRow>()({
     encryption: 'json',
     uploadId: 'text',
     requestId: 'text',
+    replication: 'text',
   },
 });
 
@@ -320,43 +324,6 @@ export const uploadIndex = table<UploadIndexRow>()({
     checksumType: 'text',
   },
 });
-
-/** Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. */
-export interface QueueRow {
-  readonly queue: string;
-  readonly slot: number;
-  /** Store time (ms) from which the row may be worked on. */
-  readonly due: number;
-  readonly id: string;
-  readonly task: unknown;
-  readonly attempts: number;
-  readonly requestId: string;
-}
-export const queues = table<QueueRow>()({
-  name: 'queues',
-  kind: 'plain',
-  partition: ['queue', 'slot'],
-  sort: ['due', 'id'],
-  columns: {
-    queue: 'text',
-    slot: 'int',
-    due: 'int',
-    id: 'text',
-    task: 'json',
-    attempts: 'int',
-    requestId: 'text',
-  },
-});
-
-/** What lies in the `gc` queue. */
-export interface GarbageTask {
-  /** Bytes to delete. */
-  readonly extents: readonly Extent[];
-  /** A manifest to delete: its rows and the extents that they name. */
-  readonly manifestId?: string;
-  /** A multipart session to settle: finish or undo a completion that was cut short, clear what is over. */
-  readonly uploadId?: string;
-}
 
 /** Stored bytes and objects of a bucket by storage class; the sum over slots is the spec's counter. */
 export interface UsageRow {

@@ -5,8 +5,8 @@ import { deleteGarbage } from '../domain/garbage.ts';
 import { settleUpload } from '../domain/settle-upload.ts';
 import { drawId } from '../domain/version-ids.ts';
 import { acquireLease, slotLease } from '../metadata/leases.ts';
+import type { GarbageTask, QueueRow } from '../metadata/queue-tables.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/queues.ts';
-import type { GarbageTask, QueueRow } from '../metadata/tables.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Unit } from './worker.ts';
 

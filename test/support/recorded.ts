@@ -1,9 +1,9 @@
 /** What a gateway has recorded of its requests, read row by row. */
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
+import type { AuditRow } from '../../src/metadata/audit-tables.ts';
+import type { NotifyTask, QueueRow } from '../../src/metadata/queue-tables.ts';
 import { allRows, type QueueName, queueSlots } from '../../src/metadata/queues.ts';
-import type { AuditRow, NotifyTask } from '../../src/metadata/recorded.ts';
-import type { QueueRow } from '../../src/metadata/tables.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 
 type World = Pick<Context, 'metadata' | 'clock'>;

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import type { QueueRow } from '../../src/metadata/queue-tables.ts';
 import {
   backlog,
   dueRows,
@@ -10,7 +11,6 @@ import {
   retryDelayMs,
   slotOf,
 } from '../../src/metadata/queues.ts';
-import type { QueueRow } from '../../src/metadata/tables.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

@@ -129,6 +129,7 @@ export function describeObject(call: Call, row: ObjectRow): HeaderPair[] {
   for (const [name, value] of Object.entries(values)) headers.push([shownAs[name] ?? name, value]);
   for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
   if (tags !== undefined) headers.push(['*-tagging-count', String(tags.length)]);
+  if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
   headers.push(...encryptionHeaders(row.encryption), ...versionHeader(call, row));
   return headers;

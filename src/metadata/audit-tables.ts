@@ -46,11 +46,3 @@ export const audit = table<AuditRow>()({
     source: 'text',
   },
 });
-
-/** What lies in the `notify` queue: a message for one sink. */
-export interface NotifyTask {
-  /** Its id in SVC_NOTIFY_TARGETS. */
-  readonly sink: string;
-  /** What is delivered, as JSON. */
-  readonly message: object;
-}
