@@ -10,6 +10,7 @@
 import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
+import { acceptForm } from './gateway/accept-form.ts';
 import { areaCall } from './gateway/area-call.ts';
 import { asksInBody } from './gateway/asked.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
@@ -131,22 +132,23 @@ async function run(
   const operation = isAction
     ? selectAction(wire.method, parameters.get('Action'))
     : select(wire.method, scope, query, (name) => header(named, name) !== undefined);
+  const arrived = { wire, identity, signed, payload, bucketName };
+  const form = operation === 'PostObject' ? await acceptForm(ctx, arrived) : undefined;
+  if (form !== undefined) trace.dialect = form.dialect;
   trace.operation = operation;
   const row = describeOperation(operation);
   if (row.action.startsWith('sts:')) trace.format = 'sts';
-  const about = { requestId: trace.requestId, wire, identity, bucketName, key };
+  const about = { ...arrived, requestId: trace.requestId, key, ...form };
   if (row.audited) trace.recording = new Recording(ctx, { ...about, action: operation, events: row.events });
   if (scope === 'object') assertKey(key);
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
   trace.bucket = bucket;
   const facts = {
     ...named,
-    ...about,
     operation,
     query,
     parameters,
-    signed,
-    payload,
+    ...about,
     record: trace.recording,
     signal: incoming.signal,
   };

@@ -67,7 +67,7 @@ function soleAuthorization(wire: Wire): string | undefined {
   return values[0];
 }
 
-const twoMechanisms = () =>
+export const twoMechanisms = () =>
   fail('InvalidArgument', {
     message:
       'Only one auth mechanism allowed; only one of the signing query parameters, the Signature query string parameter or one Authorization header should be specified',
@@ -95,7 +95,7 @@ function presignedDialect(query: Query): Dialect | undefined {
 }
 
 /** The secret stays behind: what travels with the request may end in a log. */
-function identityOf({ secretKey: _, ...identity }: Credential): Identity {
+export function identityOf({ secretKey: _, ...identity }: Credential): Identity {
   return identity;
 }
 

@@ -27,7 +27,11 @@ export const signingKeyName = (secret: string, claim: Claim): string => `${claim
 
 const utf8 = new TextEncoder();
 
-export function deriveSigningKey(hasher: Hasher, secret: string, claim: Claim): Uint8Array {
+export function deriveSigningKey(
+  hasher: Hasher,
+  secret: string,
+  claim: Pick<Claim, 'dialect' | 'scope'>,
+): Uint8Array {
   let key: Uint8Array = utf8.encode(claim.dialect.secretPrefix + secret);
   for (const part of claim.scope.split('/')) key = hasher.hmacSha256(key, part);
   return key;

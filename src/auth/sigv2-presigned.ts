@@ -41,11 +41,7 @@ export async function verifySigV2(
   parsed: ParsedTarget,
   options: AuthenticationOptions,
 ): Promise<{ credential: Credential; dialect: Dialect }> {
-  if (!ctx.settings.sigV2Presign)
-    throw fail(
-      'InvalidRequest',
-      `The authorization mechanism you have provided is not supported. Please use ${amz.algorithm}.`,
-    );
+  assertSigV2(ctx.settings);
   const accessKey = only(parsed.query, 'AWSAccessKeyId');
   const signature = only(parsed.query, 'Signature');
   const expires = only(parsed.query, 'Expires');
@@ -73,6 +69,15 @@ export async function verifySigV2(
     });
   ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
   return { credential, dialect: amz };
+}
+
+/** @throws InvalidRequest where SVC_SIGV2_PRESIGN is off */
+export function assertSigV2({ sigV2Presign }: AuthenticationContext['settings']): void {
+  if (sigV2Presign) return;
+  throw fail(
+    'InvalidRequest',
+    `The authorization mechanism you have provided is not supported. Please use ${amz.algorithm}.`,
+  );
 }
 
 const utf8 = new TextEncoder();
@@ -143,7 +148,7 @@ function subResources(query: Query): string {
 }
 
 /** A `+` that was not encoded arrives as a space. Text that is not base64 matches no signature. */
-function fromBase64(text: string): Uint8Array {
+export function fromBase64(text: string): Uint8Array {
   try {
     return Uint8Array.from(atob(text.replaceAll(' ', '+')), (char) => char.charCodeAt(0));
   } catch {

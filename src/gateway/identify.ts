@@ -1,5 +1,5 @@
 /** The first step: who calls, established over what arrived (spec "Authentication" 1). */
-import { authenticate } from '../auth/authenticate.ts';
+import { type AuthenticationContext, authenticate } from '../auth/authenticate.ts';
 import type { Authenticated } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import type { Incoming, Query } from '../protocol/wire.ts';
@@ -36,15 +36,23 @@ export async function identify(
     };
     return { identity: undefined, dialect: undefined, payload };
   }
-  const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = ctx.config;
-  const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
-  const { credentials, clock, hasher } = ctx;
   return authenticate(
-    { credentials, clock, hasher, settings },
+    authenticationContext(ctx),
     incoming,
     { path, query },
     { virtualBucket: virtual, mountedPath: local, isActionQuery: isAction },
   );
+}
+
+export function authenticationContext({
+  config,
+  credentials,
+  clock,
+  hasher,
+}: Context): AuthenticationContext {
+  const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = config;
+  const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
+  return { credentials, clock, hasher, settings };
 }
 
 async function* empty(): AsyncGenerator<Uint8Array> {}

@@ -16,7 +16,7 @@ export interface Call {
   readonly operation: OperationName;
   readonly wire: Wire;
   readonly query: Query;
-  /** What an action query asks with; empty for everything else. */
+  /** What an action query asks with, or the fields of a form; empty for everything else. */
   readonly parameters: Parameters;
   /** The request's own dialect; undefined when it showed none. */
   readonly dialect: Dialect | undefined;

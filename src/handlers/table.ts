@@ -61,6 +61,7 @@ import { DeleteObject } from './object/delete-object.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
 import { GetObjectAttributes } from './object/get-object-attributes.ts';
 import { GetObjectLegalHold, PutObjectLegalHold } from './object/legal-hold.ts';
+import { PostObject } from './object/post-object.ts';
 import { PutObject } from './object/put-object.ts';
 import { RestoreObject } from './object/restore-object.ts';
 import { GetObjectRetention, PutObjectRetention } from './object/retention.ts';
@@ -123,6 +124,7 @@ export const handlers: Handlers = {
   ListMultipartUploads,
   DeleteObjects,
   PutObject,
+  PostObject,
   CopyObject,
   GetObject,
   HeadObject,

@@ -68,6 +68,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message: 'One or more of the specified parts could not be found, or its ETag did not match.',
   },
   InvalidPartOrder: { status: 400, message: 'The list of parts was not in ascending order.' },
+  InvalidPolicyDocument: {
+    status: 400,
+    message: 'The content of the form does not meet the conditions specified in the policy document.',
+  },
   InvalidRange: { status: 416, message: 'The requested range is not satisfiable.' },
   InvalidRedirectLocation: {
     status: 400,
@@ -105,6 +109,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 400,
     message: 'The ACL you provided was not well-formed or did not validate.',
   },
+  MalformedPOSTRequest: {
+    status: 400,
+    message: 'The body of your POST request is not well-formed multipart/form-data.',
+  },
   MalformedPolicy: { status: 400, message: 'The policy is not valid.' },
   MalformedQueryString: { status: 404, message: 'The query string contains a syntax error.' },
   MalformedTrailerError: {
@@ -113,6 +121,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   MalformedXML: { status: 400, message: 'The XML you provided was not well-formed or did not validate.' },
   MaxMessageLengthExceeded: { status: 400, message: 'Your request body was too large.' },
+  MaxPostPreDataLengthExceededError: {
+    status: 400,
+    message: 'Your POST request fields preceding the upload file were too large.',
+  },
   MetadataTooLarge: {
     status: 400,
     message: 'Your metadata headers exceed the maximum allowed metadata size of 2 KiB.',

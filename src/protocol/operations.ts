@@ -172,6 +172,13 @@ export const operations = {
   },
 
   PutObject: { on: 'PUT object', streams: true, also: alongWrites, events: ['ObjectCreated:Put'] },
+  PostObject: {
+    on: 'POST bucket',
+    action: 's3:PutObject',
+    streams: true,
+    also: alongWrites,
+    events: ['ObjectCreated:Post'],
+  },
   CopyObject: {
     on: 'PUT object +copy-source',
     action: 's3:PutObject',

@@ -1,8 +1,6 @@
 /** Cross-origin requests (spec "CORS"): preflights of anybody, and the headers of what follows them. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { changeDocument } from '../../src/domain/documents.ts';
-import { bucketCors, type CorsRule } from '../../src/domain/families.ts';
+import type { CorsRule } from '../../src/domain/families.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 
@@ -16,10 +14,15 @@ const rule: CorsRule = {
 };
 const open: CorsRule = { AllowedOrigin: ['*'], AllowedMethod: ['HEAD'], AllowedHeader: [], ExposeHeader: [] };
 
+const elements = Object.keys(rule) as (keyof CorsRule)[];
 async function allow(world: GatewayWorld, ...rules: readonly CorsRule[]): Promise<void> {
-  const bucket = await openBucket(world.context, 'bucket');
-  const text = JSON.stringify({ CORSRule: rules });
-  await changeDocument(world.context, { bucket, family: bucketCors, text });
+  const bodies = rules.map((each) =>
+    elements
+      .flatMap((name) => [each[name] ?? []].flat().map((value) => `<${name}>${value}</${name}>`))
+      .join(''),
+  );
+  const body = `<CORSConfiguration>${bodies.map((each) => `<CORSRule>${each}</CORSRule>`).join('')}</CORSConfiguration>`;
+  expect((await world.client.put('/bucket?cors', { body })).status).toBe(200);
 }
 
 const names = ['Origin', 'Methods', 'Headers', 'Credentials'].map((name) => `access-control-allow-${name}`);

@@ -1,7 +1,11 @@
 /** PutObject (spec item 7): headers and body to a write, its outcome to a reply. */
+
+import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/encryption/object-key.ts';
+import type { Content } from '../../domain/store-bytes.ts';
 import { writeObject } from '../../domain/write-object.ts';
-import type { HandlerOf } from '../call.ts';
+import type { ObjectRow } from '../../metadata/tables.ts';
+import type { BucketCall, HandlerOf, HeaderPair } from '../call.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { accessOf } from './acl.ts';
 import { writeConditions } from './conditions.ts';
@@ -11,7 +15,11 @@ import { checksumHeaders, objectHeadersOf, quoted, versionHeader } from './objec
 import { storageClassOf } from './storage-class.ts';
 import { contentOf } from './write-content.ts';
 
-export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
+export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) =>
+  emptyReply(200, writtenHeaders(call, await writeContent(ctx, call, contentOf(call))));
+
+/** The write that the headers of a call describe, or the fields of a form. */
+export async function writeContent(ctx: Context, call: BucketCall, content: Content): Promise<ObjectRow> {
   const { bucket, key, record, requestId, signal } = call;
   const drawing = drawObjectKey(ctx, call, wantedEncryption(ctx, call));
   const object = {
@@ -27,11 +35,13 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
     requestId,
     signal,
   };
-  const { row } = await writeObject(ctx, object, contentOf(call));
-  return emptyReply(200, [
-    ['ETag', quoted(row.etag)],
-    ...checksumHeaders(row.checksum),
-    ...writtenEncryptionHeaders(row.encryption),
-    ...versionHeader(call, row),
-  ]);
-};
+  const { row } = await writeObject(ctx, object, content);
+  return row;
+}
+
+export const writtenHeaders = (call: BucketCall, row: ObjectRow): HeaderPair[] => [
+  ['ETag', quoted(row.etag)],
+  ...checksumHeaders(row.checksum),
+  ...writtenEncryptionHeaders(row.encryption),
+  ...versionHeader(call, row),
+];

@@ -1,0 +1,133 @@
+/** Who signed a form (public API "Browser-based uploads using POST"): the signature covers its policy, as it was sent. */
+import { fail } from '../errors/refusal.ts';
+import type { Credential } from '../ports/credentials.ts';
+import { amz, type Dialect, dialects } from '../protocol/dialect.ts';
+import { identityOf, twoMechanisms } from './authenticate.ts';
+import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './claim.ts';
+import type { AuthenticationContext, AuthenticationOptions } from './context.ts';
+import type { Identity, Signed } from './identity.ts';
+import { mismatch } from './mismatch.ts';
+import { areEqual, deriveSigningKey, isSignature } from './signing-key.ts';
+import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
+import { parseTimestamp } from './timestamp.ts';
+
+type Fields = ReadonlyMap<string, string>;
+
+export interface SignedForm {
+  readonly identity: Identity;
+  readonly signed: Signed;
+  readonly dialect: Dialect;
+  /** The policy as it was sent. */
+  readonly policy: string;
+  /** Fields of the signature, which the policy need not cover. */
+  readonly exempt: ReadonlySet<string>;
+}
+
+const code = 'AuthorizationQueryParametersError';
+const version2 = { accessKey: 'awsaccesskeyid', signature: 'signature' } as const;
+const marks = (dialect: Dialect): string[] =>
+  ['algorithm', 'credential', 'date', 'signature'].map((name) => dialect.headerPrefix + name);
+
+/**
+ * @param fields by lower-case name
+ * @returns undefined for a form that nobody signed
+ */
+export async function authenticateForm(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  { secretFor }: Pick<AuthenticationOptions, 'secretFor'> = {},
+): Promise<SignedForm | undefined> {
+  const shown = dialects.filter((dialect) => marks(dialect).some((name) => fields.has(name)));
+  const isVersion2 = Object.values(version2).some((name) => fields.has(name));
+  if (shown.length + Number(isVersion2) > 1) throw twoMechanisms();
+  const [dialect] = shown;
+  if (dialect !== undefined) return verifyVersion4(ctx, fields, { dialect, secretFor });
+  if (isVersion2 || fields.has('policy')) return verifyVersion2(ctx, fields, secretFor);
+  return undefined;
+}
+
+async function verifyVersion4(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  { dialect, secretFor }: { readonly dialect: Dialect } & Pick<AuthenticationOptions, 'secretFor'>,
+): Promise<SignedForm> {
+  const name = (bare: string): string => dialect.headerPrefix + bare;
+  const policy = required(fields, 'policy');
+  const signature = required(fields, name('signature'));
+  if (required(fields, name('algorithm')) !== dialect.algorithm)
+    throw fail(code, `${name('algorithm')} only supports "${dialect.algorithm}"`);
+  const claim = {
+    dialect,
+    ...parseCredential(dialect, required(fields, name('credential')), {
+      code,
+      services: servicesOf({ isActionQuery: false }),
+    }),
+  };
+  const timestamp = required(fields, name('date'));
+  const at = parseTimestamp(timestamp);
+  if (at === undefined)
+    throw fail(code, `${name('date')} must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`);
+  checkScopeDate(claim.date, timestamp, code);
+  const { accessKey } = claim;
+  const credential = await findCredential(ctx, fields, { accessKey, dialect });
+  checkRegion(ctx.settings, claim, code);
+  const secret = secretFor === undefined ? credential.secretKey : await secretFor(credential);
+  const key = deriveSigningKey(ctx.hasher, secret, claim);
+  if (!isSignature(ctx.hasher.hmacSha256(key, policy), signature))
+    throw mismatch({ accessKey, signature, stringToSign: policy });
+  return {
+    identity: identityOf(credential),
+    signed: { type: 'POST', version: 'AWS4-HMAC-SHA256', at },
+    dialect,
+    policy,
+    exempt: new Set(['policy', name('signature')]),
+  };
+}
+
+const utf8 = new TextEncoder();
+
+async function verifyVersion2(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  secretFor: AuthenticationOptions['secretFor'],
+): Promise<SignedForm> {
+  assertSigV2(ctx.settings);
+  const accessKey = required(fields, version2.accessKey);
+  const policy = required(fields, 'policy');
+  const signature = required(fields, version2.signature);
+  const credential = await findCredential(ctx, fields, { accessKey, dialect: amz });
+  if (secretFor !== undefined && (await secretFor(credential)) !== credential.secretKey)
+    throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
+  const expected = ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), policy);
+  if (!areEqual(expected, fromBase64(signature)))
+    throw mismatch({ accessKey, signature, stringToSign: policy });
+  return {
+    identity: identityOf(credential),
+    signed: { type: 'POST', version: 'AWS' },
+    dialect: amz,
+    policy,
+    exempt: new Set(['policy', version2.accessKey, version2.signature]),
+  };
+}
+
+async function findCredential(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  { accessKey, dialect }: { readonly accessKey: string; readonly dialect: Dialect },
+): Promise<Credential> {
+  const credential = await ctx.credentials.find(accessKey);
+  if (credential === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+  // The seam for temporary credentials: until there are any, a session token can only be foreign or expired.
+  if (fields.has(`${dialect.headerPrefix}security-token`)) throw fail('InvalidToken');
+  return credential;
+}
+
+/** @throws InvalidArgument, as the public API words it */
+export function required(fields: Fields, name: string): string {
+  const value = fields.get(name);
+  if (value !== undefined) return value;
+  throw fail('InvalidArgument', {
+    message: `Bucket POST must contain a field named '${name}'.  If it is specified, please check the order of the fields.`,
+    elements: { ArgumentName: name, ArgumentValue: '' },
+  });
+}

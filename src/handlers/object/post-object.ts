@@ -1,0 +1,53 @@
+/** PostObject (public API "POST Object"): what PutObject does, asked by a form; the reply is for a browser. */
+import type { ObjectRow } from '../../metadata/tables.ts';
+import { writeXml } from '../../protocol/codec.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import { postResponse } from '../../protocol/schemas/post-object.ts';
+import { splitTarget } from '../../protocol/wire.ts';
+import type { BucketCall, HandlerOf, HeaderPair } from '../call.ts';
+import { claimsOf } from '../claims.ts';
+import { emptyReply } from '../xml-reply.ts';
+import { quoted } from './object-headers.ts';
+import { writeContent, writtenHeaders } from './put-object.ts';
+
+export const PostObject: HandlerOf<'PostObject'> = async (ctx, call) => {
+  // Of a form only its end tells how long its file is.
+  const content = { source: call.payload.content, length: undefined, claims: claimsOf(call) };
+  const row = await writeContent(ctx, call, content);
+  return replyTo(call, row);
+};
+
+function replyTo(call: BucketCall, row: ObjectRow): Reply {
+  const { parameters, bucket, key } = call;
+  const etag = quoted(row.etag);
+  const redirect = redirectOf(parameters.get('success_action_redirect') ?? parameters.get('redirect'));
+  if (redirect !== undefined) {
+    const told = Object.entries({ bucket: bucket.name, key, etag });
+    const query = told.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+    redirect.search += `${redirect.search === '' ? '?' : '&'}${query}`;
+    return emptyReply(303, [...writtenHeaders(call, row), ['Location', redirect.href]]);
+  }
+  const location = locationOf(call);
+  const headers: HeaderPair[] = [...writtenHeaders(call, row), ['Location', location]];
+  const status = parameters.get('success_action_status');
+  if (status !== '201') return emptyReply(status === '200' ? 200 : 204, headers);
+  const response = { Location: location, Bucket: bucket.name, Key: key, ETag: etag };
+  return {
+    status: 201,
+    headers: [['Content-Type', 'application/xml'], ...headers],
+    body: writeXml(postResponse, 'PostResponse', response, { namespace: '' }),
+  };
+}
+
+/** What is no address of the web is passed over, as the public service does: nobody is sent to a script. */
+function redirectOf(given: string | undefined): URL | undefined {
+  const url = given === undefined ? null : URL.parse(given);
+  return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined;
+}
+
+/** Where the client finds the object: at the host and under the path that it posted to. */
+function locationOf({ wire, key }: BucketCall): string {
+  const path = splitTarget(wire.target).path.replace(/\/$/, '');
+  const scheme = wire.secure ? 'https' : 'http';
+  return `${scheme}://${wire.headers.get('host') ?? ''}${path}/${encodeURIComponent(key)}`;
+}
