@@ -52,15 +52,8 @@ function toBytes(value: bigint, length: number): Uint8Array {
   return bytes;
 }
 
-/** The CRC of A followed by B, from the CRC of each and the length of B. Big-endian bytes, as digests are. */
-export function combineCrc(name: CrcName, crcA: Uint8Array, crcB: Uint8Array, lengthB: number): Uint8Array {
-  return combineCrcs(name, [
-    { digest: crcA, size: 0 },
-    { digest: crcB, size: lengthB },
-  ]);
-}
-
 export interface PartChecksum {
+  /** Big-endian bytes, as digests are. */
   readonly digest: Uint8Array;
   readonly size: number;
 }

@@ -4,7 +4,7 @@ import { ownershipOf } from '../domain/object-ownership.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Owner } from '../protocol/schemas/common.ts';
 
-type Names = ReadonlyMap<string, string>;
+export type Names = ReadonlyMap<string, string>;
 
 /** The names of accounts by id, those that nobody configured left out. */
 export async function ownerNames(

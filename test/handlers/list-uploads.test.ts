@@ -87,7 +87,15 @@ test('shows what is known of an upload, and nothing of one that is over', async 
     'SHA1',
     'COMPOSITE',
   ]);
-  expect(page.all('ID')).toEqual(['alice-account', 'alice-account']);
+  expect([page.all('ID'), page.all('DisplayName')]).toEqual([
+    ['alice-account', 'alice-account'],
+    ['alice', 'alice'],
+  ]);
+  const parts = await world.client.get('/bucket/key', { query: { uploadId } });
+  expect([parts.all('ID'), parts.all('DisplayName')]).toEqual([
+    ['alice-account', 'alice-account'],
+    ['alice', 'alice'],
+  ]);
   expect(page.one('Initiated')).toMatch(/Z$/);
   // Without a key marker an upload-id marker is passed over.
   expect(

@@ -1,6 +1,8 @@
 /** Settling large uploads: as much work as there are parts, and requests are served meanwhile. */
 import { expect, test } from 'vitest';
 import { settleUpload } from '../../src/domain/settle-upload.ts';
+import { findLiveHead } from '../../src/metadata/objects.ts';
+import { manifests } from '../../src/metadata/tables.ts';
 import { findSession, replaceSession, uploadAt } from '../../src/metadata/uploads.ts';
 import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../support/domain-world.ts';
 
@@ -66,6 +68,30 @@ test('10,000 parts beside an object of 10,000 parts settle in little time, abort
   expect(await partRows(world, lost)).toBe(0);
   for (const [how, ms] of Object.entries(took)) expect(ms, how).toBeLessThan(2000);
 }, 120_000);
+
+test('a completion that died between its manifest and its object leaves no manifest behind once it is settled', async () => {
+  let orphans = 0;
+  for (let call = 1; call < 30; call += 1) {
+    const world = await domainWorld();
+    const parts = 100;
+    const uploadId = await uploadOf(world, parts);
+    void world.process({ call, when: 'before' }).complete('key', uploadId, listed.slice(0, parts));
+    await world.clock.settle();
+    const session = (await findSession(world.metadata, uploadId))?.row.session;
+    const id = session?.completing?.op;
+    if (id === undefined) continue;
+    const rows = () => world.metadata.scan({ table: manifests, in: { id } }).next(count);
+    const head = await findLiveHead(world.metadata, await world.bucket(), 'key');
+    const written = (await rows()).length;
+    await settleUpload(world, uploadId);
+    if (head === undefined) {
+      orphans += written;
+      expect(await rows(), `killed at call ${call}`).toEqual([]);
+      expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('uploading');
+    } else expect(await rows()).toHaveLength(written);
+  }
+  expect(orphans).toBeGreaterThan(0);
+});
 
 test('others run while the parts of a session are cleared', async () => {
   const world = await domainWorld();

@@ -14,6 +14,7 @@ import { listMultipartUploadsResult } from '../../protocol/schemas/multipart.ts'
 import { encoderOf, groupingOf, prefixesOf } from '../bucket/list-objects.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
 import { placeOf } from '../key.ts';
+import { type Names, namedOwner, ownerNames } from '../owners.ts';
 import { isUrlEncoded } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 
@@ -26,6 +27,9 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
   const UploadIdMarker = KeyMarker === '' ? '' : uploadIdMarkerOf(call);
   const page = await readPage(openUploads(ctx, call, { grouping, KeyMarker, UploadIdMarker }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
+  const uploads = page.entries.flatMap((entry) => ('row' in entry ? [entry.row] : []));
+  const accounts = uploads.flatMap(({ initiator, owner }) => [initiator, owner]);
+  const names = await ownerNames(ctx, bucket, accounts);
   return xmlReply(listMultipartUploadsResult, 'ListMultipartUploadsResult', {
     Bucket: bucket.name,
     KeyMarker: encode(KeyMarker),
@@ -40,7 +44,7 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
     ...(isUrlEncoded(query) ? { EncodingType: 'url' as const } : {}),
     MaxUploads: grouping.limit,
     IsTruncated: page.isTruncated,
-    Upload: page.entries.flatMap((entry) => ('row' in entry ? [describe(entry.row, encode)] : [])),
+    Upload: uploads.map((row) => describe(row, { encode, names })),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
@@ -77,11 +81,16 @@ function begin(cursor: Cursor<typeof uploadIndex>, { grouping, KeyMarker, Upload
   else cursor.seek({ key: start.after }, { past: true });
 }
 
-const describe = (row: UploadIndexRow, encode: (text: string) => string) => ({
+interface Shown {
+  readonly encode: (text: string) => string;
+  readonly names: Names;
+}
+
+const describe = (row: UploadIndexRow, { encode, names }: Shown) => ({
   Key: encode(row.key),
   UploadId: row.uploadId,
-  Initiator: { ID: row.initiator, DisplayName: row.initiator },
-  Owner: { ID: row.owner, DisplayName: row.owner },
+  Initiator: namedOwner(names, row.initiator),
+  Owner: namedOwner(names, row.owner),
   StorageClass: row.storageClass,
   Initiated: new Date(row.initiated).toISOString(),
   ...(row.checksumAlgorithm === undefined

@@ -6,6 +6,7 @@ import { listPartsResult } from '../../protocol/schemas/multipart.ts';
 import type { HandlerOf } from '../call.ts';
 import { partChecksumFields } from '../object/checksum-fields.ts';
 import { quoted } from '../object/object-headers.ts';
+import { namedOwner, ownerNames } from '../owners.ts';
 import { countOf, defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { uploadNameOf } from './upload-name.ts';
@@ -21,12 +22,13 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, call) => {
     MaxParts === 0 ? [] : await partsOf(ctx.metadata, name.uploadId, PartNumberMarker).next(MaxParts + 1);
   const page = found.slice(0, MaxParts);
   const last = page.at(-1)?.row.part;
+  const names = await ownerNames(ctx, call.bucket, [session.initiator, session.owner]);
   return xmlReply(listPartsResult, 'ListPartsResult', {
     Bucket: call.bucket.name,
     Key: call.key,
     UploadId: name.uploadId,
-    Initiator: { ID: session.initiator, DisplayName: session.initiator },
-    Owner: { ID: session.owner, DisplayName: session.owner },
+    Initiator: namedOwner(names, session.initiator),
+    Owner: namedOwner(names, session.owner),
     StorageClass: session.storageClass,
     ...defined({ ChecksumAlgorithm: session.checksumAlgorithm, ChecksumType: session.checksumType }),
     PartNumberMarker,
