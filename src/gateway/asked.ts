@@ -15,16 +15,21 @@ interface Asked {
   readonly requestTags?: Tags;
   /** By condition key. */
   readonly named?: ReadonlyMap<string, string>;
+  /** Actions that it must be allowed beside its own. */
+  readonly along?: readonly string[];
   /** In place of the request's own headers of these bare names. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
 }
 
 const inBody: Partial<Record<OperationName, (body: Uint8Array) => Asked>> = {
   CreateBucket: (body) => {
-    const { LocationConstraint = '' } = creationIn(body);
-    return LocationConstraint === ''
-      ? {}
-      : { named: new Map([['s3:LocationConstraint', LocationConstraint]]) };
+    const { LocationConstraint = '', Tags = [] } = creationIn(body);
+    return {
+      ...(LocationConstraint === ''
+        ? {}
+        : { named: new Map([['s3:LocationConstraint', LocationConstraint]]) }),
+      ...(Tags.length === 0 ? {} : { along: ['s3:TagResource'] }),
+    };
   },
   PutObjectTagging: (body) => ({ requestTags: tagsIn(body) }),
   PutObjectLegalHold: (body) => ({ headers: { 'object-lock-legal-hold': legalHoldIn(body).Status } }),
@@ -43,17 +48,17 @@ export function askedBy<C extends Asking>(
   call: C,
   { also }: Pick<Operation, 'also'>,
   body: Uint8Array | undefined,
-): { readonly caller: C; readonly requestTags: Tags | undefined; readonly named?: Asked['named'] } {
+): Pick<Asked, 'named' | 'along'> & { readonly caller: C; readonly requestTags: Tags | undefined } {
   const read = inBody[call.operation];
   if (read === undefined || body === undefined) {
     const asksTags = also !== undefined && 'tagging' in also;
     return { caller: call, requestTags: asksTags ? tagsOf(header(call, 'tagging')) : undefined };
   }
-  const { requestTags, named, headers = {} } = read(body);
+  const { requestTags, headers = {}, ...others } = read(body);
   const own = new Map(call.own);
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined) own.delete(name);
     else own.set(name, value);
   }
-  return { caller: { ...call, own }, requestTags, named };
+  return { ...others, caller: { ...call, own }, requestTags };
 }

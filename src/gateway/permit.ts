@@ -36,11 +36,11 @@ export async function permit(
     row.about === 'version' && bucket !== undefined
       ? await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
       : undefined;
-  const { caller, requestTags, named } = askedBy(call, row, body);
+  const { caller, requestTags, named, along: alongBody = [] } = askedBy(call, row, body);
   const about = { bucket, bucketName, key, target, requestTags, named };
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
   await authorize(ctx, caller, { ...about, action });
-  for (const along of alongOf(call, row))
+  for (const along of [...alongOf(call, row), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
     await mayKnow(ctx, call, about);

@@ -66,3 +66,39 @@ test('a bucket takes 50 tags and not 51, each key once, none of the service itse
   }
   expect((await client.get('/bucket?tagging')).all('Key')).toHaveLength(50);
 });
+
+describe('a bucket created with tags', () => {
+  const creation = (...tags: readonly (readonly [string, string])[]): string =>
+    `<CreateBucketConfiguration><Tags>${tags.map(([key, value]) => `<Tag><Key>${key}</Key><Value>${value}</Value></Tag>`).join('')}</Tags></CreateBucketConfiguration>`;
+
+  test('has them from its first moment', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    expect((await client.put('/bucket', { body: creation(['a', '1'], ['b', '']) })).status).toBe(200);
+    const got = await client.get('/bucket?tagging');
+    expect([got.all('Key'), got.all('Value')]).toEqual([
+      ['a', 'b'],
+      ['1', ''],
+    ]);
+    expect((await client.put('/plain', { body: creation() })).status).toBe(200);
+    expect((await client.get('/plain?tagging')).code).toBe('NoSuchTagSet');
+  });
+
+  test('is not created when a tag is none', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    for (const body of [creation(['a', '1'], ['a', '2']), creation(['aws:a', '1']), creation(['', '1'])]) {
+      const put = await client.put('/bucket', { body });
+      expect([put.status, put.code]).toEqual([400, 'InvalidTag']);
+    }
+    expect((await client.head('/bucket')).status).toBe(404);
+  });
+
+  test('keeps those that it has when it is created again', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket', { body: creation(['a', '1']) });
+    expect((await client.put('/bucket', { body: creation(['b', '2']) })).status).toBe(200);
+    expect((await client.get('/bucket?tagging')).all('Key')).toEqual(['a']);
+  });
+});

@@ -240,7 +240,7 @@ const families: readonly Family[] = [
       ],
       'nothing blocked': [encrypted(aes, blocked('NONE'))],
       'two layers': [encrypted('<SSEAlgorithm>aws:kms:dsse</SSEAlgorithm>'), 'NotImplemented'],
-      'customer keys blocked': [encrypted(aes, blocked('SSE-C')), 'NotImplemented'],
+      'customer keys blocked': [encrypted(aes, blocked('SSE-C'))],
       'a key id with the service’s own': [
         encrypted(`${aes}<KMSMasterKeyID>k</KMSMasterKeyID>`),
         'InvalidArgument',

@@ -1,8 +1,14 @@
-/** CreateBucket (spec "CreateBucket"): a bucket with the region, ownership and ACL that it is asked for. */
+/** CreateBucket (spec "CreateBucket"): a bucket with the region, tags, ownership and ACL that it is asked for. */
 import { callerOf } from '../../auth/principal.ts';
 import { type GivenAcl, grantsOf, isPlainAcl } from '../../domain/acl.ts';
 import { createBucket } from '../../domain/create-bucket.ts';
-import { bucketAcl, type OwnershipControls, ownershipControls } from '../../domain/families.ts';
+import {
+  bucketAcl,
+  bucketTagging,
+  type OwnershipControls,
+  ownershipControls,
+  type Tagging,
+} from '../../domain/families.ts';
 import { type Ownership, ownerships } from '../../domain/object-ownership.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
@@ -12,6 +18,7 @@ import { givenAcl } from '../acl/given-acl.ts';
 import { type Call, type HandlerOf, header } from '../call.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { assertBucketName } from './bucket-name.ts';
+import { checkBucketTags } from './tagging.ts';
 
 export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
   const { bucketName, identity } = call;
@@ -19,6 +26,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
   assertBucketName(bucketName);
   const asked: Asked = {
     region: regionOf(call),
+    tags: checkBucketTags({ TagSet: creationIn(call.body).Tags ?? [] }),
     ownership: ownershipOf(call),
     acl: await givenAcl(ctx, call, 'bucket'),
     objectLock: header(call, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
@@ -45,6 +53,7 @@ function creatorOf(identity: NonNullable<Call['identity']>): string {
 
 interface Asked {
   readonly region: string | undefined;
+  readonly tags: Tagging;
   readonly ownership: Ownership | undefined;
   readonly acl: GivenAcl | undefined;
   readonly objectLock: boolean;
@@ -58,8 +67,7 @@ export const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
 
 /** The region of the body; none means this endpoint's own. */
 function regionOf({ body }: Call): string | undefined {
-  const { LocationConstraint = '', Tags = [] } = creationIn(body);
-  if (Tags.length > 0) throw fail('NotImplemented', 'Tags at the creation of a bucket are not implemented.');
+  const { LocationConstraint = '' } = creationIn(body);
   if (LocationConstraint === '') return undefined;
   if (/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(LocationConstraint)) return LocationConstraint;
   throw fail('InvalidLocationConstraint', { elements: { LocationConstraint } });
@@ -77,7 +85,7 @@ function ownershipOf(call: Call): Ownership | undefined {
 }
 
 function documentsOf(
-  { acl, ownership: asked }: Asked,
+  { acl, ownership: asked, tags }: Asked,
   owner: string,
   fallback: Ownership,
 ): Record<string, string> {
@@ -87,6 +95,7 @@ function documentsOf(
   if (ownership === 'BucketOwnerEnforced' && !isPlain) throw fail('InvalidBucketAclWithObjectOwnership');
   const controls: OwnershipControls = { Rule: [{ ObjectOwnership: ownership }] };
   return {
+    ...(tags.TagSet.length === 0 ? {} : { [bucketTagging.name]: JSON.stringify(tags) }),
     ...(isPlain ? {} : { [bucketAcl.name]: JSON.stringify(grants) }),
     // What is not set means ObjectWriter.
     ...(asked === undefined && ownership === 'ObjectWriter'

@@ -2,6 +2,7 @@
 import { completeUpload } from '../../domain/complete-upload.ts';
 import { checksumAlgorithms } from '../../domain/digests.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/part-list.ts';
+import { lookUpVersion } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import {
@@ -16,6 +17,7 @@ import { claimedChecksum } from '../claims.ts';
 import { checksumFieldsOf } from '../object/checksum-fields.ts';
 import { writeConditions } from '../object/conditions.ts';
 import { encryptionHeaders } from '../object/encryption-headers.ts';
+import { expirationHeaders, hasLifecycle } from '../object/expiration.ts';
 import { quoted } from '../object/object-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
@@ -35,6 +37,11 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
   const headers: HeaderPair[] = [...encryptionHeaders(result.encryption)];
   if (bucket.versioning !== '' || !result.isNull)
     headers.push(['*-version-id', result.isNull ? 'null' : result.version]);
+  if (hasLifecycle(bucket)) {
+    const versionId = result.isNull ? 'null' : result.version;
+    const row = await lookUpVersion(ctx, bucket, { key, versionId });
+    if (row !== undefined) headers.push(...(await expirationHeaders(ctx, bucket, row)));
+  }
   return xmlReply(
     completeMultipartUploadResult,
     'CompleteMultipartUploadResult',

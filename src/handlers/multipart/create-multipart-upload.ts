@@ -11,6 +11,7 @@ import { type Call, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { algorithmOf } from '../claims.ts';
 import { accessOf } from '../object/acl.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from '../object/encryption-headers.ts';
+import { abortHeaders, hasLifecycle } from '../object/expiration.ts';
 import { lockOf } from '../object/lock-headers.ts';
 import { objectHeadersOf } from '../object/object-headers.ts';
 import { storageClassOf } from '../object/storage-class.ts';
@@ -22,7 +23,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
   const checksumAlgorithm = algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm');
   const checksumType = checksumTypeOf(call, checksumAlgorithm);
   const objectKey = await drawObjectKey(ctx, call, wantedEncryption(ctx, call));
-  const { uploadId } = await createUpload(ctx, {
+  const { uploadId, session } = await createUpload(ctx, {
     bucket,
     key,
     record,
@@ -41,6 +42,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
   const headers: HeaderPair[] = [...writtenEncryptionHeaders(objectKey?.encryption)];
   if (checksumAlgorithm !== undefined) headers.push(['*-checksum-algorithm', checksumAlgorithm]);
   if (checksumType !== undefined) headers.push(['*-checksum-type', checksumType]);
+  if (hasLifecycle(bucket)) headers.push(...(await abortHeaders(ctx, bucket, session)));
   return xmlReply(
     initiateMultipartUploadResult,
     'InitiateMultipartUploadResult',

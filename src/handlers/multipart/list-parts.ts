@@ -2,9 +2,10 @@
 import { contentSize } from '../../domain/encryption/segments.ts';
 import { openUploading } from '../../domain/upload-session.ts';
 import { partsOf } from '../../metadata/uploads.ts';
-import { listPartsResult } from '../../protocol/schemas/multipart.ts';
+import { type ListPartsResult, listPartsResult } from '../../protocol/schemas/multipart.ts';
 import type { HandlerOf } from '../call.ts';
 import { partChecksumFields } from '../object/checksum-fields.ts';
+import { abortHeaders, hasLifecycle } from '../object/expiration.ts';
 import { quoted } from '../object/object-headers.ts';
 import { namedOwner, ownerNames } from '../owners.ts';
 import { countOf, defined } from '../parameters.ts';
@@ -23,7 +24,7 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, call) => {
   const page = found.slice(0, MaxParts);
   const last = page.at(-1)?.row.part;
   const names = await ownerNames(ctx, call.bucket, [session.initiator, session.owner]);
-  return xmlReply(listPartsResult, 'ListPartsResult', {
+  const result: ListPartsResult = {
     Bucket: call.bucket.name,
     Key: call.key,
     UploadId: name.uploadId,
@@ -48,5 +49,7 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, call) => {
             },
           ],
     ),
-  });
+  };
+  const headers = hasLifecycle(call.bucket) ? await abortHeaders(ctx, call.bucket, session) : [];
+  return xmlReply(listPartsResult, 'ListPartsResult', result, headers);
 };

@@ -16,6 +16,7 @@ import { writeConditions } from './conditions.ts';
 import { sourceKeyOf } from './content-key.ts';
 import { type CopySource, openCopySource } from './copy-source.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
+import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { lockOf } from './lock-headers.ts';
 import { objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
@@ -68,6 +69,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
     ...versionHeader(call, written.row),
   ];
   if (source.bucket.versioning !== '') headers.push(['*-copy-source-version-id', shownVersion(row)]);
+  if (hasLifecycle(bucket)) headers.push(...(await expirationHeaders(ctx, bucket, written.row)));
   const { etag, modified, checksum } = written.row;
   const result = {
     LastModified: new Date(modified).toISOString(),

@@ -5,12 +5,13 @@ import { checkRead } from '../../domain/conditions.ts';
 import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/read-object.ts';
 import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { ObjectRow } from '../../metadata/tables.ts';
+import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { Reply, ReplyBody } from '../../protocol/reply.ts';
 import { type BucketCall, type HandlerOf, type HeaderPair, header, targetOf } from '../call.ts';
 import { dateOf } from '../parameters.ts';
 import { readConditions } from './conditions.ts';
 import { contentKeyOf, describeKeyOf } from './content-key.ts';
+import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { lockHeaders } from './lock-headers.ts';
 import { notModified } from './not-modified.ts';
 import { checksumHeaders, describeObject, quoted } from './object-headers.ts';
@@ -39,6 +40,9 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
     ...headers,
     ...(row.lock === undefined ? [] : await lockHeaders(ctx, call, row)),
     ...(row.restore === undefined ? [] : restoreHeaders(ctx, row)),
+    ...(row.slot === headSlot && hasLifecycle(call.bucket)
+      ? await expirationHeaders(ctx, call.bucket, row)
+      : []),
     ['Content-Length', String(end - start + 1)],
   ];
   // An empty part lies nowhere.

@@ -7,6 +7,7 @@ import { splitTarget } from '../../protocol/wire.ts';
 import type { BucketCall, HandlerOf, HeaderPair } from '../call.ts';
 import { claimsOf } from '../claims.ts';
 import { emptyReply } from '../xml-reply.ts';
+import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { quoted } from './object-headers.ts';
 import { writeContent, writtenHeaders } from './put-object.ts';
 
@@ -14,10 +15,12 @@ export const PostObject: HandlerOf<'PostObject'> = async (ctx, call) => {
   // Of a form only its end tells how long its file is.
   const content = { source: call.payload.content, length: undefined, claims: claimsOf(call) };
   const row = await writeContent(ctx, call, content);
-  return replyTo(call, row);
+  const written = writtenHeaders(call, row);
+  if (hasLifecycle(call.bucket)) written.push(...(await expirationHeaders(ctx, call.bucket, row)));
+  return replyTo(call, row, written);
 };
 
-function replyTo(call: BucketCall, row: ObjectRow): Reply {
+function replyTo(call: BucketCall, row: ObjectRow, written: readonly HeaderPair[]): Reply {
   const { parameters, bucket, key } = call;
   const etag = quoted(row.etag);
   const redirect = redirectOf(parameters.get('success_action_redirect') ?? parameters.get('redirect'));
@@ -25,10 +28,10 @@ function replyTo(call: BucketCall, row: ObjectRow): Reply {
     const told = Object.entries({ bucket: bucket.name, key, etag });
     const query = told.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
     redirect.search += `${redirect.search === '' ? '?' : '&'}${query}`;
-    return emptyReply(303, [...writtenHeaders(call, row), ['Location', redirect.href]]);
+    return emptyReply(303, [...written, ['Location', redirect.href]]);
   }
   const location = locationOf(call);
-  const headers: HeaderPair[] = [...writtenHeaders(call, row), ['Location', location]];
+  const headers: HeaderPair[] = [...written, ['Location', location]];
   const status = parameters.get('success_action_status');
   if (status !== '201') return emptyReply(status === '200' ? 200 : 204, headers);
   const response = { Location: location, Bucket: bucket.name, Key: key, ETag: etag };

@@ -10,13 +10,18 @@ import { emptyReply } from '../xml-reply.ts';
 import { accessOf } from './acl.ts';
 import { writeConditions } from './conditions.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
+import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { lockOf } from './lock-headers.ts';
 import { checksumHeaders, objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 import { contentOf } from './write-content.ts';
 
-export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) =>
-  emptyReply(200, writtenHeaders(call, await writeContent(ctx, call, contentOf(call))));
+export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
+  const row = await writeContent(ctx, call, contentOf(call));
+  const headers = writtenHeaders(call, row);
+  if (hasLifecycle(call.bucket)) headers.push(...(await expirationHeaders(ctx, call.bucket, row)));
+  return emptyReply(200, headers);
+};
 
 /** The write that the headers of a call describe, or the fields of a form. */
 export async function writeContent(ctx: Context, call: BucketCall, content: Content): Promise<ObjectRow> {
