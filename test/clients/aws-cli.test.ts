@@ -2,48 +2,34 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hashCrc64 } from '../../src/backends/hashing/crc.ts';
-import { installed } from './installed.ts';
+import { type Api, type AwsCli, openAwsCli } from './drivers.ts';
 import {
   keyCount,
   largeBytes,
   mib,
-  region,
   type SampleFile,
   sha,
   shaOfFile,
-  startWorld,
   type World,
   wideDirectory,
   wideKeys,
 } from './world.ts';
 
 const bucket = 'cli-bucket';
+let cli: AwsCli;
 let world: World;
 let large: SampleFile;
-let program: string;
 
 beforeAll(async () => {
-  program = installed('aws');
-  world = await startWorld(({ url, user }) => ({
-    AWS_ENDPOINT_URL: url,
-    AWS_ACCESS_KEY_ID: user.accessKey,
-    AWS_SECRET_ACCESS_KEY: user.secretKey,
-    AWS_DEFAULT_REGION: region,
-  }));
+  cli = await openAwsCli();
+  world = cli.world;
   large = world.file('large.bin', largeBytes);
   await aws('s3', 'mb', `s3://${bucket}`);
 });
 afterAll(() => world?.stop());
 
-const aws = (...args: string[]): Promise<string> => world.run(program, ...args);
-/** One request, whose answer is JSON; '' stands for an answer without a body. */
-const apiOf =
-  (name: string) =>
-  async (operation: string, ...args: string[]): Promise<Record<string, unknown>> => {
-    const text = await aws('s3api', operation, '--bucket', name, ...args);
-    return text.trim() === '' ? {} : JSON.parse(text);
-  };
-const api = apiOf(bucket);
+const aws = (...args: string[]): Promise<string> => cli.aws(...args);
+const api: Api = (...args) => cli.apiOf(bucket)(...args);
 
 test('a bucket that was made is listed', async () => {
   expect(await aws('s3', 'ls')).toContain(bucket);
@@ -106,16 +92,7 @@ test('a presigned URL gets', async () => {
 test('a conditional put writes where nothing is, and is refused where something is', async () => {
   const put = ['--key', 'once', '--body', 'small.bin'] as const;
   await api('put-object', ...put, '--if-none-match', '*');
-  const again = await world.attempt(
-    program,
-    's3api',
-    'put-object',
-    '--bucket',
-    bucket,
-    ...put,
-    '--if-none-match',
-    '*',
-  );
+  const again = await cli.attempt('s3api', 'put-object', '--bucket', bucket, ...put, '--if-none-match', '*');
   expect(again.code).not.toBe(0);
   expect(again.stderr).toContain('PreconditionFailed');
   const { ETag } = await api('head-object', '--key', 'once');
@@ -193,7 +170,7 @@ test('a copy and a move keep the bytes', async () => {
 });
 
 test('versions are listed with their markers, and each can be got and deleted', async () => {
-  const versioned = apiOf('cli-versions');
+  const versioned = cli.apiOf('cli-versions');
   await versioned('create-bucket');
   await versioned('put-bucket-versioning', '--versioning-configuration', 'Status=Enabled');
   const versions: unknown[] = [];
@@ -213,7 +190,7 @@ test('versions are listed with their markers, and each can be got and deleted', 
 });
 
 test('a thousand are deleted in one request, the rest one by one, and the bucket with them', async () => {
-  const full = await world.attempt(program, 's3', 'rb', `s3://${bucket}`);
+  const full = await cli.attempt('s3', 'rb', `s3://${bucket}`);
   expect(full.stderr).toContain('BucketNotEmpty');
   for (const Quiet of [true, false]) {
     const from = Quiet ? 0 : 1_000;

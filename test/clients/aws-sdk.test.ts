@@ -12,45 +12,28 @@ import {
   NoSuchKey,
   PutObjectCommand,
   paginateListObjectsV2,
-  S3Client,
   waitUntilBucketExists,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  keyCount,
-  largeBytes,
-  mib,
-  region,
-  type SampleFile,
-  sha,
-  startWorld,
-  type World,
-  wideKeys,
-} from './world.ts';
+import { openSdk, type Sdk } from './drivers.ts';
+import { keyCount, largeBytes, mib, type SampleFile, sha, wideKeys } from './world.ts';
 
 const Bucket = 'sdk-bucket';
 const parallel = 16;
-let world: World;
-let client: S3Client;
+let sdk: Sdk;
+let client: Sdk['client'];
 let large: SampleFile;
 
 beforeAll(async () => {
-  world = await startWorld(() => ({}));
-  const { accessKey, secretKey } = world.user;
-  client = new S3Client({
-    endpoint: world.url,
-    region,
-    credentials: { accessKeyId: accessKey, secretAccessKey: secretKey },
-  });
+  sdk = await openSdk();
+  const { world } = sdk;
+  client = sdk.client;
   large = world.file('large.bin', largeBytes);
   await client.send(new CreateBucketCommand({ Bucket }));
 });
-afterAll(async () => {
-  client?.destroy();
-  await world?.stop();
-});
+afterAll(() => sdk?.stop());
 
 /** What a GET brings, by its hash. */
 async function shaOf(Key: string): Promise<string> {

@@ -1,37 +1,21 @@
 /** boto3 with its default settings: each law is one step of boto3-client.py in a process of its own. */
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { installed } from './installed.ts';
-import {
-  keyCount,
-  largeBytes,
-  mib,
-  region,
-  type SampleFile,
-  startWorld,
-  type World,
-  wideKeys,
-} from './world.ts';
+import { type Boto, openBoto } from './drivers.ts';
+import { keyCount, largeBytes, mib, type SampleFile, type World, wideKeys } from './world.ts';
 
+let boto: Boto;
 let world: World;
-let python: string;
 let large: SampleFile;
 
 beforeAll(async () => {
-  python = installed('python');
-  world = await startWorld(({ url, user }) => ({
-    ENDPOINT: url,
-    AWS_ACCESS_KEY_ID: user.accessKey,
-    AWS_SECRET_ACCESS_KEY: user.secretKey,
-    AWS_DEFAULT_REGION: region,
-  }));
+  boto = await openBoto('boto3-client.py');
+  world = boto.world;
   large = world.file('large.bin', largeBytes);
 });
 afterAll(() => world?.stop());
 
-const step = async (name: string, ...args: string[]): Promise<unknown> =>
-  JSON.parse(await world.run(python, join(import.meta.dirname, 'boto3-client.py'), name, ...args));
+const step = (name: string, ...args: string[]): Promise<unknown> => boto.step(name, ...args);
 
 test('a bucket that was made is there and is listed', async () => {
   expect(await step('make')).toEqual(['boto-bucket']);

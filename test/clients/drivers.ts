@@ -1,0 +1,79 @@
+/** How the suites of the AWS family begin: a world for each client with its default settings, and a way to ask. */
+import { join } from 'node:path';
+import { S3Client } from '@aws-sdk/client-s3';
+import { installed } from './installed.ts';
+import { type Ran, region, startWorld, type World } from './world.ts';
+
+type Json = Record<string, unknown>;
+/** One request, whose answer is JSON; nothing stands for an answer without a body. */
+export type Api = (operation: string, ...args: string[]) => Promise<Json>;
+
+export interface AwsCli {
+  readonly world: World;
+  aws(...args: string[]): Promise<string>;
+  attempt(...args: string[]): Promise<Ran>;
+  /** `s3api` about one bucket. */
+  apiOf(bucket: string): Api;
+}
+
+export async function openAwsCli(): Promise<AwsCli> {
+  const program = installed('aws');
+  const world = await startWorld(({ url, user }) => ({
+    AWS_ENDPOINT_URL: url,
+    AWS_ACCESS_KEY_ID: user.accessKey,
+    AWS_SECRET_ACCESS_KEY: user.secretKey,
+    AWS_DEFAULT_REGION: region,
+  }));
+  const aws = (...args: string[]) => world.run(program, ...args);
+  return {
+    world,
+    aws,
+    attempt: (...args) => world.attempt(program, ...args),
+    apiOf:
+      (bucket) =>
+      async (operation, ...args) => {
+        const text = await aws('s3api', operation, '--bucket', bucket, ...args);
+        return text.trim() === '' ? {} : (JSON.parse(text) as Json);
+      },
+  };
+}
+
+export interface Sdk {
+  readonly world: World;
+  readonly client: S3Client;
+  stop(): Promise<void>;
+}
+
+export async function openSdk(): Promise<Sdk> {
+  const world = await startWorld(() => ({}));
+  const { accessKey, secretKey } = world.user;
+  const client = new S3Client({
+    endpoint: world.url,
+    region,
+    credentials: { accessKeyId: accessKey, secretAccessKey: secretKey },
+  });
+  const stop = async (): Promise<void> => {
+    client.destroy();
+    await world.stop();
+  };
+  return { world, client, stop };
+}
+
+export interface Boto {
+  readonly world: World;
+  /** Runs a function of the script in a process of its own, and tells what it returned. */
+  step(name: string, ...args: string[]): Promise<unknown>;
+}
+
+/** @param script a Python file beside this one */
+export async function openBoto(script: string): Promise<Boto> {
+  const python = installed('python');
+  const world = await startWorld(({ url, user }) => ({
+    ENDPOINT: url,
+    AWS_ACCESS_KEY_ID: user.accessKey,
+    AWS_SECRET_ACCESS_KEY: user.secretKey,
+    AWS_DEFAULT_REGION: region,
+  }));
+  const path = join(import.meta.dirname, script);
+  return { world, step: async (name, ...args) => JSON.parse(await world.run(python, path, name, ...args)) };
+}
