@@ -4,7 +4,8 @@
  * deleted) holds for the next request in every process.
  */
 import { findKey, openAccessKey } from '../domain/iam/access-keys.ts';
-import { userById } from '../domain/iam/users.ts';
+import { ofOneState } from '../domain/iam/account.ts';
+import { findById } from '../domain/iam/entities.ts';
 import { iamRevision, recordAccessKeyUse } from '../metadata/iam.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, KeyUse } from '../ports/credentials.ts';
@@ -12,6 +13,7 @@ import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { Sealer } from '../ports/sealer.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import { userArn } from '../protocol/arns.ts';
+import { Bounded } from './bounded.ts';
 
 export interface AccountContext {
   readonly metadata: MetadataStore;
@@ -30,18 +32,11 @@ const keptMax = 4_096;
 /** How often the use of one key is written down. */
 const useEveryMs = 5 * 60 * 1000;
 
-/** Forgets the oldest entries first. */
-function keep<V>(map: Map<string, V>, key: string, value: V): void {
-  map.delete(key);
-  if (map.size >= keptMax) map.delete(map.keys().next().value as string);
-  map.set(key, value);
-}
-
 export class AccountKeys {
   readonly #ctx: AccountContext;
   readonly #displayNames: ReadonlyMap<string, string>;
-  readonly #kept = new Map<string, Kept>();
-  readonly #usedAt = new Map<string, number>();
+  readonly #kept = new Bounded<Kept>(keptMax);
+  readonly #usedAt = new Bounded<number>(keptMax);
   readonly #writing = new Set<Promise<void>>();
 
   /** @param displayNames of accounts, where they are configured */
@@ -57,22 +52,22 @@ export class AccountKeys {
       return kept.credential;
     const found = await this.#load(accessKey);
     if (found === undefined) this.#kept.delete(accessKey);
-    else keep(this.#kept, accessKey, found);
+    else this.#kept.set(accessKey, found);
     return found?.credential;
   }
 
-  /** The revision is read first: what is found after it may be newer, and is then found again. */
   async #load(accessKey: string): Promise<Kept | undefined> {
     const { metadata } = this.#ctx;
     const opened = await openAccessKey(this.#ctx, accessKey);
     if (opened === undefined) return undefined;
     const { account, secretKey } = opened;
-    const revision = await iamRevision(metadata, account);
-    const key = await findKey({ metadata }, account, accessKey);
-    if (key?.status !== 'Active') return undefined;
-    const user = await userById({ metadata }, account, key.user);
+    const { revision, value: user } = await ofOneState({ metadata }, account, async () => {
+      const key = await findKey({ metadata }, account, accessKey);
+      if (key?.status !== 'Active') return undefined;
+      return findById({ metadata }, account, { kind: 'user', id: key.user });
+    });
     if (user === undefined || revision === undefined) return undefined;
-    const { id, name, path, tags } = user;
+    const { id, name, tags } = user;
     const credential: Credential = {
       accessKey,
       secretKey,
@@ -83,7 +78,7 @@ export class AccountKeys {
       caller: {
         kind: 'user',
         account,
-        arn: userArn(account, name, path),
+        arn: userArn(account, user),
         userid: id,
         username: name,
         tags: new Map(tags),
@@ -98,7 +93,7 @@ export class AccountKeys {
     const at = clock.now();
     const before = this.#usedAt.get(accessKey);
     if (before !== undefined && at - before < useEveryMs) return;
-    keep(this.#usedAt, accessKey, at);
+    this.#usedAt.set(accessKey, at);
     const writing = recordAccessKeyUse(metadata, { accessKey, at, service, region })
       .catch((cause: unknown) =>
         telemetry.log('WARN', 'the use of an access key was not recorded', { cause }),

@@ -12,10 +12,11 @@ import type { MetadataStore } from '../ports/metadata-store.ts';
 import { bucketPolicy } from './bucket-policy.ts';
 import { type About, type Asking, factsOf } from './facts.ts';
 import type { Identity } from './identity.ts';
+import { policiesOf } from './identity-policies.ts';
 import { type BucketSide, decide, type Verdict } from './policy/decision.ts';
 import type { Policy, Trace } from './policy/evaluate.ts';
 import type { Facts } from './policy/request.ts';
-import { policiesOf, principalOf } from './principal.ts';
+import { principalOf } from './principal.ts';
 
 export interface Caller extends Asking {
   readonly identity: Identity;
@@ -73,7 +74,7 @@ export async function judge(
 ): Promise<Verdict> {
   const { action, bucket, bucketName, key } = question;
   const [brought, side] = await Promise.all([
-    policiesOf(identity),
+    policiesOf(ctx, identity),
     bucket === undefined ? undefined : bucketSide(ctx, bucket, question),
   ]);
   const principal = principalOf(identity);

@@ -28,7 +28,7 @@ interface Entity {
 }
 /** What policies can be put on. */
 export interface Holder extends Entity {
-  /** Ids of managed policies: `ANPA…`, or the ARN of one that every account has. */
+  /** Ids of managed policies. */
   readonly attached: readonly string[];
   /** Characters of its inline policies that are not blank. */
   readonly inlineSize: number;
@@ -90,8 +90,8 @@ export interface IamRecords {
   readonly key: KeyRecord;
   /** `<id of a group>/<id of a user>` */
   readonly member: Record<never, never>;
-  /** `<managed policy>|<id of its holder>` */
-  readonly attachment: { readonly as: 'policy' | 'boundary' };
+  /** `<id of a managed policy>/<id of its holder>/<policy or boundary>`: what it is to its holder. */
+  readonly attachment: Record<never, never>;
   /** `<id of a user, group or role>/<name>`: an inline policy. `<id of a policy>/<number>`: a version. `<id of a role>`: its trust. */
   readonly document: { readonly name: string };
   readonly device: DeviceRecord;
@@ -110,7 +110,7 @@ export type StoredIam = Stored<IamRow>;
 export const iamAt = (account: string): At<typeof iam> => ({ table: iam, in: { account } });
 
 /** The cast: a kind's rows are only ever written from values of that kind. */
-export const recordOf = <K extends IamKind>({ row }: StoredIam): IamRecord<K> => ({
+export const recordOf = <K extends IamKind>({ row }: Pick<StoredIam, 'row'>): IamRecord<K> => ({
   name: row.name,
   value: row.value as IamRecords[K],
   text: row.text,

@@ -1,5 +1,33 @@
 /** ARNs of accounts and of what IAM keeps in them, as the public API writes them. */
 export const rootArn = (account: string): string => `arn:aws:iam::${account}:root`;
-/** @param path begins and ends with a slash */
-export const userArn = (account: string, name: string, path = '/'): string =>
-  `arn:aws:iam::${account}:user${path}${name}`;
+
+interface Place {
+  readonly name: string;
+  /** Begins and ends with a slash. */
+  readonly path?: string | undefined;
+}
+
+const arnOf =
+  (kind: string) =>
+  (account: string, { name, path = '/' }: Place): string =>
+    `arn:aws:iam::${account}:${kind}${path}${name}`;
+export const userArn = arnOf('user');
+export const groupArn = arnOf('group');
+export const roleArn = arnOf('role');
+export const policyArn = arnOf('policy');
+export const deviceArn = arnOf('mfa');
+
+export interface EntityArn {
+  readonly account: string;
+  readonly kind: string;
+  readonly path: string;
+  readonly name: string;
+}
+
+/** Undefined for what is no ARN of IAM. */
+export function parseArn(arn: string): EntityArn | undefined {
+  const [, account, kind, path, name] = /^arn:aws:iam::([^:]+):([a-z]+)(\/(?:.*\/)?)([^/]+)$/.exec(arn) ?? [];
+  if (account === undefined || kind === undefined || path === undefined || name === undefined)
+    return undefined;
+  return { account, kind, path, name };
+}

@@ -35,5 +35,40 @@ export const iamOperations = {
   ...rows('iam', false, ['GetUser', 'ListUsers', 'ListUserTags']),
   ...rows('iam', true, ['CreateAccessKey', 'UpdateAccessKey', 'DeleteAccessKey']),
   ...rows('iam', false, ['ListAccessKeys', 'GetAccessKeyLastUsed']),
+
+  ...rows('iam', true, [
+    'CreateGroup',
+    'UpdateGroup',
+    'DeleteGroup',
+    'AddUserToGroup',
+    'RemoveUserFromGroup',
+  ]),
+  ...rows('iam', false, ['GetGroup', 'ListGroups', 'ListGroupsForUser']),
+
+  ...rows('iam', true, ['CreateRole', 'UpdateRole', 'UpdateRoleDescription', 'UpdateAssumeRolePolicy']),
+  ...rows('iam', true, ['DeleteRole', 'TagRole', 'UntagRole']),
+  ...rows('iam', false, ['GetRole', 'ListRoles', 'ListRoleTags']),
+
+  ...rows('iam', true, ['PutUserPolicy', 'PutGroupPolicy', 'PutRolePolicy']),
+  ...rows('iam', true, ['DeleteUserPolicy', 'DeleteGroupPolicy', 'DeleteRolePolicy']),
+  ...rows('iam', false, ['GetUserPolicy', 'GetGroupPolicy', 'GetRolePolicy']),
+  ...rows('iam', false, ['ListUserPolicies', 'ListGroupPolicies', 'ListRolePolicies']),
+
+  ...rows('iam', true, ['CreatePolicy', 'DeletePolicy', 'TagPolicy', 'UntagPolicy']),
+  ...rows('iam', true, ['CreatePolicyVersion', 'SetDefaultPolicyVersion', 'DeletePolicyVersion']),
+  ...rows('iam', false, ['GetPolicy', 'ListPolicies', 'ListPolicyTags']),
+  ...rows('iam', false, ['GetPolicyVersion', 'ListPolicyVersions']),
+
+  ...rows('iam', true, ['AttachUserPolicy', 'AttachGroupPolicy', 'AttachRolePolicy']),
+  ...rows('iam', true, ['DetachUserPolicy', 'DetachGroupPolicy', 'DetachRolePolicy']),
+  ...rows('iam', false, [
+    'ListAttachedUserPolicies',
+    'ListAttachedGroupPolicies',
+    'ListAttachedRolePolicies',
+  ]),
+  ...rows('iam', false, ['ListEntitiesForPolicy']),
+  ...rows('iam', true, ['PutUserPermissionsBoundary', 'DeleteUserPermissionsBoundary']),
+  ...rows('iam', true, ['PutRolePermissionsBoundary', 'DeleteRolePermissionsBoundary']),
+
   ...rows('sts', false, ['GetCallerIdentity']),
 };

@@ -14,7 +14,7 @@ interface Node {
 /** Reads what was given under a name, which is told by its whole path. */
 export type Parameter<T> = (node: Node | undefined, path: string) => T;
 type Fields = Readonly<Record<string, Parameter<unknown>>>;
-export type Given<F extends Fields> = {
+export type Given<F> = {
   readonly [K in keyof F]: F[K] extends Parameter<infer T> ? T : never;
 };
 
@@ -112,15 +112,24 @@ export const optional =
     node === undefined ? undefined : inner(node, path);
 
 /** `Name.member.1`, `Name.member.2`, …; `Name=` is the empty list, as clients write it. Absent is empty too. */
-export function list<T>(inner: Parameter<T>, { max }: { readonly max: number }): Parameter<readonly T[]> {
+export function list<T>(
+  inner: Parameter<T>,
+  { min = 0, max }: { readonly min?: number; readonly max: number },
+): Parameter<readonly T[]> {
   return (node, path) => {
-    if (node === undefined) return [];
-    const members = node.children.get('member')?.children;
-    if (members === undefined && node.value === '' && node.children.size === 0) return [];
-    if (members === undefined || node.children.size !== 1) throw invalid(path, 'must be a list of members');
-    if (members.size > max) throw invalid(path, `must have at most ${max} members`);
+    const members = membersOf(node, path);
+    if (members.size < min || members.size > max) throw invalid(path, `must have ${min} to ${max} members`);
     return Array.from({ length: members.size }, (_, index) =>
       inner(members.get(String(index + 1)), `${path}.member.${index + 1}`),
     );
   };
+}
+
+const nothing: ReadonlyMap<string, Node> = new Map();
+
+function membersOf(node: Node | undefined, path: string): ReadonlyMap<string, Node> {
+  if (node === undefined || (node.value === '' && node.children.size === 0)) return nothing;
+  const members = node.children.get('member')?.children;
+  if (members === undefined || node.children.size !== 1) throw invalid(path, 'must be a list of members');
+  return members;
 }

@@ -86,7 +86,7 @@ describe('a user', () => {
     ['Tags.member.2.Key', 'the second'],
     ['Tags.entry.1.Key', 'no member'],
     ['Tags', 'text'],
-    ['PermissionsBoundary', 'arn:aws:iam::aws:policy/AdministratorAccess'],
+    ['PermissionsBoundary', 'no ARN'],
     ['Unknown', 'x'],
   ])('is refused with %s=%j', async (name, value) => {
     await using world = await openGateway();

@@ -8,7 +8,7 @@
  *    names the caller. Naming the account leaves it to the account's identity policies. The root needs neither.
  * 3. From another account both sides are needed: the resource's, and the caller's own (its root has it).
  * 4. Bucket policy and ACL are a union.
- * 5. Session policies intersect with all of that.
+ * 5. Session policies and permissions boundaries intersect with all of that.
  */
 import { type Decision, evaluate, type Policy, type StatementReference, type Trace } from './evaluate.ts';
 import { type Acls, isObjectOwnerAction, reachOfAcls } from './grants.ts';
@@ -47,6 +47,8 @@ export interface Access {
   readonly request: PolicyRequest;
   /** Those of the user and its groups, or of the role. */
   readonly identity: readonly Policy[];
+  /** What the caller may do at most; undefined where there is no permissions boundary. */
+  readonly boundary?: readonly Policy[] | undefined;
   /** Those of the session, inline and managed; undefined where there are none to intersect with. */
   readonly session?: readonly Policy[] | undefined;
   /** Undefined at service scope and for a bucket that is about to be created. */
@@ -62,6 +64,7 @@ export type Reason =
   | 'acl'
   | 'explicit-deny'
   | 'session-policy'
+  | 'permissions-boundary'
   | 'access-point'
   | 'other-account'
   | 'nothing-allows';
@@ -88,12 +91,13 @@ const evaluateOne = (
 interface Sides {
   readonly identity: Decision;
   readonly session: Decision | undefined;
+  readonly boundary: Decision | undefined;
   readonly bucket: Decision;
   readonly accessPoint: Decision;
 }
 
 function evaluateSides(
-  { request, identity, session, bucket, accessPoint }: Access,
+  { request, identity, session, boundary, bucket, accessPoint }: Access,
   trace: Trace | undefined,
 ): Sides {
   const asked = accessPoint === undefined ? request : { ...request, resource: accessPoint.resource };
@@ -106,6 +110,7 @@ function evaluateSides(
   return {
     identity: evaluate(asked, identity, trace),
     session: session === undefined ? undefined : evaluate(asked, session, trace),
+    boundary: boundary === undefined ? undefined : evaluate(asked, boundary, trace),
     bucket: isRescue ? none : bucketDecision,
     accessPoint: evaluateOne(asked, accessPoint?.policy, trace),
   };
@@ -184,8 +189,8 @@ export function decide(access: Access, trace?: Trace): Verdict {
   const { request, bucket, accessPoint } = access;
   const { principal } = request;
   const sides = evaluateSides(access, trace);
-  for (const decision of [sides.identity, sides.session ?? none, sides.bucket, sides.accessPoint])
-    if (decision.effect === 'Deny') return no('explicit-deny', decision.by);
+  for (const decision of [sides.identity, sides.session, sides.boundary, sides.bucket, sides.accessPoint])
+    if (decision?.effect === 'Deny') return no('explicit-deny', decision.by);
   const isService = bucket === undefined;
   const gate = isService
     ? passGate({
@@ -204,8 +209,14 @@ export function decide(access: Access, trace?: Trace): Verdict {
     const passed = passGate({ principal, owner: accessPoint.owner, identity, policy, acl: undefined });
     if (!passed.allowed) return no('access-point');
   }
-  if (sides.session !== undefined && sides.session.effect !== 'Allow') return no('session-policy');
-  return gate;
+  return refusalOfLimits(sides) ?? gate;
+}
+
+/** Why the caller's own limits do not let through what is allowed, or undefined. */
+function refusalOfLimits({ session, boundary }: Pick<Sides, 'session' | 'boundary'>): Verdict | undefined {
+  if (session !== undefined && session.effect !== 'Allow') return no('session-policy');
+  if (boundary !== undefined && boundary.effect !== 'Allow') return no('permissions-boundary');
+  return undefined;
 }
 
 /**
@@ -216,18 +227,20 @@ export function decideTrust(
   {
     request,
     identity,
+    session,
+    boundary,
     trust,
     account,
-  }: Pick<Access, 'request' | 'identity'> & { trust: Policy; account: string },
+  }: Omit<Access, 'bucket' | 'accessPoint'> & { readonly trust: Policy; readonly account: string },
   trace?: Trace,
 ): Verdict {
   const { principal } = request;
-  const own = evaluate(request, identity, trace);
   const trusted = evaluate(request, [trust], trace);
-  for (const decision of [own, trusted])
-    if (decision.effect === 'Deny') return no('explicit-deny', decision.by);
+  const { identity: own, ...limits } = evaluateSides({ request, identity, session, boundary }, trace);
+  for (const decision of [own, limits.session, limits.boundary, trusted])
+    if (decision?.effect === 'Deny') return no('explicit-deny', decision.by);
   if (trusted.effect !== 'Allow') return no('nothing-allows');
   const isOwn = principal.account === account && trusted.reach === 'direct';
-  if (isOwn || principal.kind === 'root' || own.effect === 'Allow') return yes('trust-policy', trusted.by);
-  return no('nothing-allows');
+  if (!isOwn && principal.kind !== 'root' && own.effect !== 'Allow') return no('nothing-allows');
+  return refusalOfLimits(limits) ?? yes('trust-policy', trusted.by);
 }

@@ -14,8 +14,8 @@ import {
   removeAccessKey,
 } from '../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { findById, getNamed, namedIn, putEntity } from './entities.ts';
 import { drawKeyPair, type KeyPair } from './ids.ts';
-import { getUser, keyOf, userById, userIn } from './users.ts';
 
 type SealingCtx = Ctx & Pick<Context, 'sealer'>;
 
@@ -62,19 +62,19 @@ async function addAccessKey(
   const { accessKey } = pair;
   const secret = await ctx.sealer.seal(encoder.encode(pair.secretKey), placeOf(accessKey));
   return changeAccount(ctx, account, async (draft) => {
-    const user = await userIn(draft, name);
+    const user = await namedIn(draft, { kind: 'user', name });
     if (user.keys.length >= keysMax)
       throw fail('LimitExceeded', `Cannot exceed quota for AccessKeysPerUser: ${keysMax}`);
     const key: KeyRecord = { user: user.id, status: 'Active', created: ctx.clock.now() };
     await draft.put('key', accessKey, key);
-    await draft.put('user', keyOf(name), { ...user, keys: [...user.keys, accessKey] });
+    await putEntity(draft, 'user', { ...user, keys: [...user.keys, accessKey] });
     draft.also(putAccessKey({ accessKey, account, secret }));
     return { ...key, ...pair };
   });
 }
 
 async function keyIn(draft: AccountDraft, user: string, accessKey: string): Promise<KeyRecord> {
-  const { keys } = await userIn(draft, user);
+  const { keys } = await namedIn(draft, { kind: 'user', name: user });
   const key = keys.includes(accessKey) ? await draft.find('key', accessKey) : undefined;
   if (key === undefined) throw noSuchKey(accessKey);
   return key.value;
@@ -101,8 +101,8 @@ export const deleteAccessKey = (
 ): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     await keyIn(draft, name, accessKey);
-    const user = await userIn(draft, name);
-    await draft.put('user', keyOf(name), { ...user, keys: user.keys.filter((each) => each !== accessKey) });
+    const user = await namedIn(draft, { kind: 'user', name });
+    await putEntity(draft, 'user', { ...user, keys: user.keys.filter((each) => each !== accessKey) });
     await draft.remove('key', accessKey);
     draft.also(...removeAccessKey(accessKey));
   });
@@ -112,7 +112,7 @@ export async function listAccessKeys(
   account: string,
   user: string,
 ): Promise<readonly AccessKey[]> {
-  const { keys } = await getUser(ctx, account, user);
+  const { keys } = await getNamed(ctx, account, { kind: 'user', name: user });
   const found = await Promise.all(keys.map((accessKey) => findKey(ctx, account, accessKey)));
   return found.filter((key) => key !== undefined);
 }
@@ -151,7 +151,7 @@ export async function lastUseOf(
   accessKey: string,
 ): Promise<LastUse> {
   const key = await findKey(ctx, account, accessKey);
-  const user = key === undefined ? undefined : await userById(ctx, account, key.user);
+  const user = key === undefined ? undefined : await findById(ctx, account, { kind: 'user', id: key.user });
   if (user === undefined) throw noSuchKey(accessKey);
   return { userName: user.name, use: await findAccessKeyUse(ctx.metadata, accessKey) };
 }

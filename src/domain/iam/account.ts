@@ -12,6 +12,7 @@ import {
   type IamRange,
   type IamRecord,
   type IamRecords,
+  iamRevision,
   recordOf,
   type StoredIam,
   scanIam,
@@ -43,8 +44,10 @@ export class AccountDraft {
     this.account = account;
   }
 
-  /** As it was before the change. */
+  /** As it is with what was written so far. */
   async find<K extends IamKind>(kind: K, name: string): Promise<IamRecord<K> | undefined> {
+    const change = this.#changes.get(`${kind} ${name}`);
+    if (change !== undefined) return 'put' in change ? recordOf({ row: change.put }) : undefined;
     const stored = await this.#see(kind, name);
     return stored === undefined ? undefined : recordOf(stored);
   }
@@ -113,6 +116,25 @@ export async function changeAccount<T>(
     await draft.open();
     const decided = await decide(draft);
     if (await draft.commit()) return decided;
+  }
+  throw fail('OperationAborted');
+}
+
+/** How often records that change under our eyes are read again. */
+const looksMax = 8;
+
+/** What `read` makes of an account's records, all of them in one state, and the revision of that state. */
+export async function ofOneState<T>(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+  read: () => Promise<T>,
+): Promise<{ readonly revision: string | undefined; readonly value: T }> {
+  let revision = await iamRevision(metadata, account);
+  for (let look = 0; look < looksMax; look += 1) {
+    const value = await read();
+    const now = await iamRevision(metadata, account);
+    if (now === revision) return { revision, value };
+    revision = now;
   }
   throw fail('OperationAborted');
 }

@@ -17,7 +17,7 @@ import {
 } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
 import { accessKeyId, page, userName, userOrCaller } from './fields.ts';
-import { userResource } from './users.ts';
+import { userResource } from './resources.ts';
 
 export const CreateAccessKey = action(
   'CreateAccessKey',

@@ -2,7 +2,7 @@
  * What every action of IAM and STS shares: parameters are read by a schema, the caller is authorized for the resource
  * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
-import { isAllowed } from '../../auth/authorize.ts';
+import { isAllowed, type Question } from '../../auth/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
@@ -16,6 +16,7 @@ import type { Reply } from '../../protocol/reply.ts';
 import type { Call } from '../call.ts';
 
 export type ActionName = keyof typeof iamOperations;
+type NamedFacts = NonNullable<Question['named']>;
 type Fields = Readonly<Record<string, Parameter<unknown>>>;
 
 /** A call whose caller is known, as all callers of actions are. */
@@ -23,11 +24,13 @@ export interface ActionCall extends Call {
   readonly identity: NonNullable<Identity>;
 }
 
-export interface Action<F extends Fields, R> {
+export interface Action<F extends object, R> {
   /** The ARN that the caller must be allowed the action on, or that everybody may. */
   readonly resource:
     | 'anybody'
     | ((ctx: Context, call: ActionCall, given: Given<F>) => string | Promise<string>);
+  /** What the parameters say under the names of condition keys. */
+  readonly facts?: (given: Given<F>) => NamedFacts;
   /** Absent where the reply has no result. */
   readonly result?: Xml<R>;
   readonly run: (ctx: Context, call: ActionCall, given: Given<F>) => Promise<R> | R;
@@ -38,11 +41,13 @@ const responseMetadata = element({ RequestId: token });
 const versions = { iam: '2010-05-08', sts: '2011-06-15' } as const;
 const common = { Action: text({ max: 128 }), Version: optional(text({ max: 32 })) };
 
-export function action<F extends Fields, R = void>(
+export function action<F extends object, R = void>(
   name: ActionName,
   parameters: F,
-  { resource, result, run }: Action<F, R>,
+  { resource, facts, result, run }: Action<F, R>,
 ) {
+  // The cast: `Given` is empty where a field is no parameter. A constraint would be in the way of inference.
+  const fields = parameters as Fields;
   const service = describeOperation(name).action.startsWith('sts:') ? 'sts' : 'iam';
   const namespace = actionNamespaces[service];
   const root = `${name}Response`;
@@ -54,12 +59,13 @@ export function action<F extends Fields, R = void>(
     const { identity, requestId } = call;
     if (identity === undefined) throw fail('MissingAuthenticationToken');
     const known: ActionCall = { ...call, identity };
-    const { Action: _, Version, ...given } = readFields({ ...common, ...parameters }, call.parameters);
+    const { Action: _, Version, ...given } = readFields({ ...common, ...fields }, call.parameters);
     if (Version !== undefined && Version !== versions[service])
       throw fail('InvalidAction', `Could not find operation ${name} for version ${Version}.`);
     // The cast: what is left are the fields of `parameters`.
     const asked = given as Given<F>;
-    if (resource !== 'anybody') await permit(ctx, known, await resource(ctx, known, asked));
+    if (resource !== 'anybody')
+      await permit(ctx, known, { resource: await resource(ctx, known, asked), named: facts?.(asked) });
     const value = {
       [`${name}Result`]: await run(ctx, known, asked),
       ResponseMetadata: { RequestId: requestId },
@@ -70,9 +76,13 @@ export function action<F extends Fields, R = void>(
 }
 
 /** @throws AccessDenied, which names the caller: whoever signed knows who that is */
-async function permit(ctx: Context, call: ActionCall, resource: string): Promise<void> {
+async function permit(
+  ctx: Context,
+  call: ActionCall,
+  { resource, named }: { readonly resource: string; readonly named: NamedFacts | undefined },
+): Promise<void> {
   const { action } = describeOperation(call.operation);
-  if (await isAllowed(ctx, call, { action, bucketName: '', key: '', resource })) return;
+  if (await isAllowed(ctx, call, { action, bucketName: '', key: '', resource, named })) return;
   const { arn, sessionArn } = callerOf(call.identity);
   throw fail(
     'AccessDenied',

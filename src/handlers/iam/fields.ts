@@ -24,6 +24,14 @@ export const pathPrefix = text({
   must: 'printable ASCII that begins with "/"',
 });
 
+export const policyArnField = text({ min: 20, max: 2_048 });
+/** A document, whose own rules are the policy engine's. */
+export const policyDocument = text({
+  max: 131_072,
+  pattern: /^[\t\n\r\x20-\xff]+$/,
+  must: 'characters up to U+00FF',
+});
+
 export const accessKeyId = text({ min: 3, max: 128, pattern: /^[\w.=+@-]+$/, must: 'an access key id' });
 
 const tagKey = text({
@@ -37,7 +45,9 @@ const tagValue = text({
   pattern: /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u,
   must: 'letters, digits, blanks and any of _.:/=+-@',
 });
-export const tags = list(structure({ Key: tagKey, Value: tagValue }), { max: 50 });
+const tag = structure({ Key: tagKey, Value: tagValue });
+export const tags = list(tag, { max: 50 });
+export const someTags = list(tag, { min: 1, max: 50 });
 export const tagKeys = list(tagKey, { max: 50 });
 
 export const page = {

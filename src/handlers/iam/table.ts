@@ -1,26 +1,24 @@
 /** The handlers of every action of IAM and STS; `handlers/table.ts` has them among all others. */
 import * as accessKeys from './access-keys.ts';
+import * as attachments from './attachments.ts';
+import * as boundaries from './boundaries.ts';
 import { GetCallerIdentity } from './get-caller-identity.ts';
-import {
-  CreateUser,
-  DeleteUser,
-  GetUser,
-  ListUsers,
-  ListUserTags,
-  TagUser,
-  UntagUser,
-  UpdateUser,
-} from './users.ts';
+import * as groups from './groups.ts';
+import * as inlinePolicies from './inline-policies.ts';
+import { ListPolicies } from './list-policies.ts';
+import * as managedPolicies from './managed-policies.ts';
+import * as roles from './roles.ts';
+import * as users from './users.ts';
 
 export const actions = {
+  ...users,
   ...accessKeys,
-  CreateUser,
-  UpdateUser,
-  DeleteUser,
-  TagUser,
-  UntagUser,
-  GetUser,
-  ListUsers,
-  ListUserTags,
+  ...groups,
+  ...roles,
+  ...inlinePolicies,
+  ...managedPolicies,
+  ListPolicies,
+  ...attachments,
+  ...boundaries,
   GetCallerIdentity,
 };

@@ -1,18 +1,10 @@
 /** The actions on users: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateUser.html and its neighbours. */
 import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
+import { getNamed, listEntities } from '../../domain/iam/entities.ts';
 import { mergeTags, withoutTags } from '../../domain/iam/tags.ts';
-import {
-  createUser,
-  deleteUser,
-  findUser,
-  getUser,
-  listUsers,
-  type UserUpdate,
-  updateUser,
-} from '../../domain/iam/users.ts';
-import { fail } from '../../errors/refusal.ts';
-import type { IamTag, UserRecord } from '../../metadata/iam.ts';
+import { createUser, deleteUser, type UserUpdate, updateUser } from '../../domain/iam/users.ts';
+import type { UserRecord } from '../../metadata/iam.ts';
 import { userArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
 import { optional } from '../../protocol/parameters.ts';
@@ -24,47 +16,47 @@ import {
   pageFrom,
   path,
   pathPrefix,
+  policyArnField,
+  someTags,
   tagKeys,
   tags,
   userName,
   userOrCaller,
 } from './fields.ts';
+import { policyNamed, userResource } from './resources.ts';
+import { boundaryField, shownTags, shownUser, tagFacts, tagField, tagsOf } from './shown.ts';
 
-const isoOf = (ms: number): string => new Date(ms).toISOString();
-type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
-const tagsOf = (given: GivenTags): readonly IamTag[] => given.map(({ Key, Value }) => [Key, Value] as const);
-const shownTags = (present: readonly IamTag[]): GivenTags => present.map(([Key, Value]) => ({ Key, Value }));
+const userNamed = (ctx: Context, call: ActionCall, name: string | undefined): Promise<UserRecord> =>
+  getNamed(ctx, call.identity.owner, { kind: 'user', name: userOrCaller(call, name) });
 
-export const shownUser = (account: string, { name, path: at, id, created, tags: present }: UserRecord) => ({
-  Path: at,
-  UserName: name,
-  UserId: id,
-  Arn: userArn(account, name, at),
-  CreateDate: isoOf(created),
-  ...(present.length === 0 ? {} : { Tags: shownTags(present) }),
+const whole = async (ctx: Context, account: string, found: UserRecord) => ({
+  ...shownUser(account, found),
+  ...(await boundaryField(ctx, account, found.boundary)),
+  ...tagField(found.tags),
 });
-
-/** The user as a resource; one that does not exist is judged as if it lay at the root. */
-export async function userResource(
-  ctx: Pick<Context, 'metadata'>,
-  call: ActionCall,
-  { UserName }: { readonly UserName?: string | undefined },
-): Promise<string> {
-  const { owner } = call.identity;
-  const name = userOrCaller(call, UserName);
-  const found = await findUser(ctx, owner, name);
-  return userArn(owner, name, found?.path);
-}
 
 export const CreateUser = action(
   'CreateUser',
-  { UserName: userName, Path: optional(path), Tags: tags },
   {
-    resource: (_ctx, { identity }, { UserName, Path }) => userArn(identity.owner, UserName, Path),
+    UserName: userName,
+    Path: optional(path),
+    Tags: tags,
+    PermissionsBoundary: optional(policyArnField),
+  },
+  {
+    resource: (_ctx, { identity }, { UserName, Path }) =>
+      userArn(identity.owner, { name: UserName, path: Path }),
+    facts: ({ Tags }) => tagFacts(Tags),
     result: element({ User: user }),
-    async run(ctx, { identity }, { UserName, Path = '/', Tags }) {
-      const wanted = { name: UserName, path: Path, tags: tagsOf(Tags) };
-      return { User: shownUser(identity.owner, await createUser(ctx, identity.owner, wanted)) };
+    async run(ctx, call, { UserName, Path = '/', Tags, PermissionsBoundary }) {
+      const { owner } = call.identity;
+      const made = await createUser(ctx, owner, {
+        name: UserName,
+        path: Path,
+        tags: tagsOf(Tags),
+        boundary: PermissionsBoundary === undefined ? undefined : policyNamed(call, PermissionsBoundary),
+      });
+      return { User: await whole(ctx, owner, made) };
     },
   },
 );
@@ -77,10 +69,9 @@ export const GetUser = action(
       isSelf(call, given) ? callerOf(call.identity).arn : userResource(ctx, call, given),
     result: element({ User: user }),
     async run(ctx, call, given) {
-      const { identity } = call;
       if (isSelf(call, given)) return { User: shownCaller(call) };
-      const found = await getUser(ctx, identity.owner, userOrCaller(call, given.UserName));
-      return { User: shownUser(identity.owner, found) };
+      const found = await userNamed(ctx, call, given.UserName);
+      return { User: await whole(ctx, call.identity.owner, found) };
     },
   },
 );
@@ -102,27 +93,22 @@ export const ListUsers = action(
   {
     resource: () => '*',
     result: element({ Users: many(user, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, { identity }, given) {
-      const asked = { ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' };
-      const { items, next } = await listUsers(ctx, identity.owner, asked);
-      // Lists leave tags out, as the public API does.
-      return {
-        Users: items.map((each) => shownUser(identity.owner, { ...each, tags: [] })),
-        ...pageEnd(next),
-      };
+    async run(ctx, { identity: { owner } }, given) {
+      const asked = { kind: 'user', ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
+      const { items, next } = await listEntities(ctx, owner, asked);
+      // Lists leave tags and boundaries out, as the public API does.
+      return { Users: items.map((each) => shownUser(owner, each)), ...pageEnd(next) };
     },
   },
 );
 
-/** Also allowed must be what the user is to become. */
 export const UpdateUser = action(
   'UpdateUser',
   { UserName: userName, NewPath: optional(path), NewUserName: optional(userName) },
   {
     resource: userResource,
-    async run(ctx, { identity }, { UserName, NewPath, NewUserName }) {
-      await update(ctx, identity.owner, UserName, { name: NewUserName, path: NewPath });
-    },
+    run: (ctx, { identity }, { UserName, NewPath, NewUserName }) =>
+      update(ctx, identity.owner, UserName, { name: NewUserName, path: NewPath }),
   },
 );
 
@@ -140,13 +126,12 @@ export const DeleteUser = action(
 
 export const TagUser = action(
   'TagUser',
-  { UserName: userName, Tags: tags },
+  { UserName: userName, Tags: someTags },
   {
     resource: userResource,
-    async run(ctx, { identity }, { UserName, Tags }) {
-      if (Tags.length === 0) throw fail('ValidationError', 'Tags must have at least one member.');
-      await update(ctx, identity.owner, UserName, { tags: (present) => mergeTags(present, tagsOf(Tags)) });
-    },
+    facts: ({ Tags }) => tagFacts(Tags),
+    run: (ctx, { identity }, { UserName, Tags }) =>
+      update(ctx, identity.owner, UserName, { tags: (present) => mergeTags(present, tagsOf(Tags)) }),
   },
 );
 
@@ -155,9 +140,8 @@ export const UntagUser = action(
   { UserName: userName, TagKeys: tagKeys },
   {
     resource: userResource,
-    async run(ctx, { identity }, { UserName, TagKeys }) {
-      await update(ctx, identity.owner, UserName, { tags: (present) => withoutTags(present, TagKeys) });
-    },
+    run: (ctx, { identity }, { UserName, TagKeys }) =>
+      update(ctx, identity.owner, UserName, { tags: (present) => withoutTags(present, TagKeys) }),
   },
 );
 
@@ -167,8 +151,8 @@ export const ListUserTags = action(
   {
     resource: userResource,
     result: element({ Tags: tagList, ...pageFields }),
-    async run(ctx, { identity }, given) {
-      const { tags: present } = await getUser(ctx, identity.owner, given.UserName);
+    async run(ctx, call, given) {
+      const { tags: present } = await userNamed(ctx, call, given.UserName);
       return { Tags: shownTags(present), IsTruncated: false };
     },
   },

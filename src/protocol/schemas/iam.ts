@@ -1,5 +1,5 @@
 /** What IAM's replies say of the entities of an account: https://docs.aws.amazon.com/IAM/latest/APIReference/API_Types.html */
-import { bool, date, element, many, optional, text, token } from '../codec.ts';
+import { bool, date, element, int, many, optional, text, token } from '../codec.ts';
 
 const tag = element({ Key: text, Value: text });
 export const tagList = many(tag, { name: 'member', max: 50 });
@@ -36,3 +36,47 @@ export const accessKey = element({
 });
 /** Of a key that was never used, only that. */
 export const accessKeyLastUsed = element({ LastUsedDate: optional(date), ServiceName: token, Region: token });
+
+export const group = element({ Path: token, GroupName: token, GroupId: token, Arn: token, CreateDate: date });
+
+/** Documents are percent-encoded. */
+export const role = element({
+  Path: token,
+  RoleName: token,
+  RoleId: token,
+  Arn: token,
+  CreateDate: date,
+  AssumeRolePolicyDocument: optional(token),
+  Description: optional(text),
+  MaxSessionDuration: optional(int()),
+  PermissionsBoundary: optional(boundary),
+  Tags: optional(tagList),
+});
+
+export const policy = element({
+  PolicyName: token,
+  PolicyId: token,
+  Arn: token,
+  Path: token,
+  DefaultVersionId: token,
+  AttachmentCount: int(),
+  PermissionsBoundaryUsageCount: int(),
+  IsAttachable: bool,
+  Description: optional(text),
+  CreateDate: date,
+  UpdateDate: date,
+  Tags: optional(tagList),
+});
+
+export const policyVersion = element({
+  Document: optional(token),
+  VersionId: token,
+  IsDefaultVersion: bool,
+  CreateDate: date,
+});
+
+export const attachedPolicies = many(element({ PolicyName: token, PolicyArn: token }), {
+  name: 'member',
+  max: membersMax,
+});
+export const policyNames = many(token, { name: 'member', max: membersMax });

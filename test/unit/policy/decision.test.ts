@@ -51,6 +51,7 @@ interface Setting {
   readonly action?: string;
   readonly identity?: readonly Policy[];
   readonly session?: readonly Policy[];
+  readonly boundary?: readonly Policy[];
   readonly bucket?: Partial<BucketSide>;
   readonly accessPoint?: Access['accessPoint'];
 }
@@ -325,10 +326,16 @@ test('at service scope the own side decides', () => {
 describe('roles', () => {
   const role = `arn:aws:iam::${home}:role/reader`;
   const assuming = policy('identity', { Action: 'sts:AssumeRole', Resource: role });
-  const may = (principal: Principal, AWS: string, identity: readonly Policy[] = []): boolean =>
+  const may = (
+    principal: Principal,
+    AWS: string,
+    identity: readonly Policy[] = [],
+    limits: Pick<Access, 'session' | 'boundary'> = {},
+  ): boolean =>
     decideTrust({
       request: ask({ principal, action: 'sts:AssumeRole', resource: role }),
       identity,
+      ...limits,
       trust: policy('trust', { Principal: { AWS } }),
       account: home,
     }).allowed;
@@ -341,9 +348,17 @@ describe('roles', () => {
     expect(may(mallory, mallory.arn, [assuming])).toBe(true);
     expect(may(anonymous, '*')).toBe(false);
   });
+
+  test('are assumed within the limits of the caller', () => {
+    for (const limit of ['session', 'boundary'] as const) {
+      expect(may(alice, alice.arn, [], { [limit]: [assuming] })).toBe(true);
+      expect(may(alice, alice.arn, [], { [limit]: [] })).toBe(false);
+      expect(may(alice, alice.arn, [allowAll], { [limit]: [allowAll, denyAll] })).toBe(false);
+    }
+  });
 });
 
-test('a Deny anywhere never lets more in, and a session policy never either', () => {
+test('a Deny anywhere never lets more in, and neither does a session policy or a boundary', () => {
   const parts = fc.record({
     caller: fc.constantFrom(...everyone),
     action: fc.constantFrom('s3:GetObject', 's3:PutObject', 's3:PutBucketPolicy', 's3:GetObjectAcl'),
@@ -369,6 +384,8 @@ test('a Deny anywhere never lets more in, and a session policy never either', ()
       expect(verdict(caller, { ...setting, session: [] }).allowed).toBe(false);
       const limited = verdict(caller, { ...setting, session: [policy('session', all)] }).allowed;
       expect(limited).toBe(before);
+      expect(verdict(caller, { ...setting, boundary: [] }).allowed).toBe(false);
+      expect(verdict(caller, { ...setting, boundary: [allowAll] }).allowed).toBe(before);
       const trace: Trace = [];
       expect(decide(accessOf(callers[caller], setting), trace)).toEqual(verdict(caller, setting));
     }),

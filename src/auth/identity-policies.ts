@@ -1,0 +1,86 @@
+/**
+ * The policies that a caller brings: of the user, its groups or the role, compiled. They are kept for the state of the
+ * account's records in which the caller was found, so they cost no read as long as nothing changes there.
+ */
+import { ofOneState } from '../domain/iam/account.ts';
+import { type PolicyText, policyTextsOf } from '../domain/iam/policies-of.ts';
+import type { IamIdentity } from '../ports/credentials.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import { Bounded } from './bounded.ts';
+import type { Identity } from './identity.ts';
+import type { Access } from './policy/decision.ts';
+import { parsePolicy } from './policy/document.ts';
+import type { Policy } from './policy/evaluate.ts';
+
+export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
+
+const none: BroughtPolicies = { identity: [] };
+/** Configured credentials that are not their account's root may do what the account may: nobody wrote them a policy. */
+const everything: BroughtPolicies = {
+  identity: [
+    {
+      name: 'configured credentials',
+      document: parsePolicy(
+        '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}',
+        { kind: 'identity' },
+      ),
+    },
+  ],
+};
+
+interface Kept {
+  readonly revision: string | undefined;
+  readonly brought: BroughtPolicies;
+}
+
+/** What a process remembers: of callers by id, and of documents, which survive changes of others. */
+class Memory {
+  readonly callers = new Bounded<Kept>(4_096);
+  readonly compiled = new Bounded<Policy>(4_096);
+}
+const memories = new WeakMap<MetadataStore, Memory>();
+
+function memoryOf(metadata: MetadataStore): Memory {
+  let memory = memories.get(metadata);
+  if (memory === undefined) {
+    memory = new Memory();
+    memories.set(metadata, memory);
+  }
+  return memory;
+}
+
+/** Stored documents were checked when they were put; a limit of size that has changed since does not concern them. */
+const anySize = 128 * 1024;
+
+const compile = ({ compiled }: Memory, account: string, { name, text, key }: PolicyText): Policy =>
+  compiled.find(`${account} ${name} ${key}`, () => ({
+    name,
+    document: parsePolicy(text, { kind: 'identity', sizeMax: anySize }),
+  }));
+
+export async function policiesOf(
+  { metadata }: { readonly metadata: MetadataStore },
+  identity: Identity,
+): Promise<BroughtPolicies> {
+  if (identity === undefined || identity.root) return none;
+  const { iam, owner } = identity;
+  return iam === undefined ? everything : ofIam(metadata, owner, iam);
+}
+
+async function ofIam(metadata: MetadataStore, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
+  const memory = memoryOf(metadata);
+  const place = `${account} ${iam.id}`;
+  const kept = memory.callers.get(place);
+  if (kept?.revision === iam.revision) return kept.brought;
+  const { revision, value: texts } = await ofOneState({ metadata }, account, () =>
+    policyTextsOf({ metadata }, account, iam.id),
+  );
+  const all = (given: readonly PolicyText[]): readonly Policy[] =>
+    given.map((text) => compile(memory, account, text));
+  const brought =
+    texts === undefined
+      ? none
+      : { identity: all(texts.identity), boundary: texts.boundary && all(texts.boundary) };
+  memory.callers.set(place, { revision, brought });
+  return brought;
+}

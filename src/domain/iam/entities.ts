@@ -1,0 +1,142 @@
+/** Users, groups, roles and policies alike: found by name or by unique id, refused in the same words. */
+import { fail, type Refusal } from '../../errors/refusal.ts';
+import { type EntityKind, findIam, type IamRecords, recordOf } from '../../metadata/iam.ts';
+import type { AccountDraft, Ctx } from './account.ts';
+import { type Page, pageOf } from './pages.ts';
+
+type Reading = Pick<Ctx, 'metadata'>;
+
+/** Names are told apart without regard to case, and are asked for as they were given. */
+export const keyOf = (name: string): string => name.toLowerCase();
+
+export const noSuch = (kind: string, name: string): Refusal =>
+  fail('NoSuchEntity', `The ${kind} with name ${name} cannot be found.`);
+
+const alreadyThere = (kind: EntityKind, name: string): Refusal =>
+  fail('EntityAlreadyExists', `A ${kind} with name ${name} already exists.`);
+
+export const conflict = (what: string): Refusal =>
+  fail('DeleteConflict', `Cannot delete entity, must ${what} first.`);
+
+export interface Named<K extends EntityKind = EntityKind> {
+  readonly kind: K;
+  readonly name: string;
+}
+
+export async function findNamed<K extends EntityKind>(
+  { metadata }: Reading,
+  account: string,
+  { kind, name }: Named<K>,
+): Promise<IamRecords[K] | undefined> {
+  const stored = await findIam(metadata, account, { kind, name: keyOf(name) });
+  const entity = stored === undefined ? undefined : recordOf<K>(stored).value;
+  return entity?.name === name ? entity : undefined;
+}
+
+/** @throws NoSuchEntity */
+export async function getNamed<K extends EntityKind>(
+  ctx: Reading,
+  account: string,
+  named: Named<K>,
+): Promise<IamRecords[K]> {
+  const entity = await findNamed(ctx, account, named);
+  if (entity === undefined) throw noSuch(named.kind, named.name);
+  return entity;
+}
+
+export async function findById<K extends EntityKind>(
+  { metadata }: Reading,
+  account: string,
+  { kind, id }: { readonly kind: K; readonly id: string },
+): Promise<IamRecords[K] | undefined> {
+  const index = await findIam(metadata, account, { kind: 'id', name: id });
+  if (index === undefined) return undefined;
+  const at = recordOf<'id'>(index).value;
+  const stored = at.kind === kind ? await findIam(metadata, account, at) : undefined;
+  const entity = stored === undefined ? undefined : recordOf<K>(stored).value;
+  // A rename between the two reads leads to somebody else's row, or to none.
+  return entity?.id === id ? entity : undefined;
+}
+
+/** @throws NoSuchEntity */
+export async function namedIn<K extends EntityKind>(
+  draft: AccountDraft,
+  { kind, name }: Named<K>,
+): Promise<IamRecords[K]> {
+  const entity = (await draft.find(kind, keyOf(name)))?.value;
+  if (entity?.name !== name) throw noSuch(kind, name);
+  return entity;
+}
+
+/** @throws EntityAlreadyExists */
+export async function assertFree(draft: AccountDraft, { kind, name }: Named): Promise<void> {
+  if ((await draft.find(kind, keyOf(name))) !== undefined) throw alreadyThere(kind, name);
+}
+
+export async function putEntity<K extends EntityKind>(
+  draft: AccountDraft,
+  kind: K,
+  entity: IamRecords[K],
+): Promise<void> {
+  await draft.put(kind, keyOf(entity.name), entity);
+}
+
+const counted = { user: 'users', group: 'groups', role: 'roles', policy: 'policies' } as const;
+
+/** @throws LimitExceeded */
+export async function addEntity<K extends EntityKind>(
+  draft: AccountDraft,
+  kind: K,
+  entity: IamRecords[K],
+): Promise<void> {
+  draft.count(counted[kind], 1);
+  await putEntity(draft, kind, entity);
+  await draft.put('id', entity.id, { kind, name: keyOf(entity.name) });
+}
+
+export async function removeEntity(
+  draft: AccountDraft,
+  kind: EntityKind,
+  { id, name }: { readonly id: string; readonly name: string },
+): Promise<void> {
+  draft.count(counted[kind], -1);
+  await draft.remove(kind, keyOf(name));
+  await draft.remove('id', id);
+}
+
+/** Puts an entity under another name, or the same. @throws EntityAlreadyExists */
+export async function moveEntity<K extends 'user' | 'group'>(
+  draft: AccountDraft,
+  kind: K,
+  { from, to }: { readonly from: string; readonly to: IamRecords[K] },
+): Promise<void> {
+  if (keyOf(to.name) !== keyOf(from)) {
+    await assertFree(draft, { kind, name: to.name });
+    await draft.remove(kind, keyOf(from));
+    await draft.put('id', to.id, { kind, name: keyOf(to.name) });
+  }
+  await putEntity(draft, kind, to);
+}
+
+export interface EntityPage<K extends EntityKind> {
+  readonly kind: K;
+  readonly pathPrefix: string;
+  readonly after: string | undefined;
+  readonly max: number;
+  readonly keep?: (entity: IamRecords[K]) => boolean;
+}
+
+/** A kind's entities by name, those under a path. */
+export async function listEntities<K extends EntityKind>(
+  ctx: Reading,
+  account: string,
+  { kind, pathPrefix, after, max, keep = () => true }: EntityPage<K>,
+): Promise<Page<IamRecords[K]>> {
+  const { items, ...end } = await pageOf(ctx, account, {
+    kind,
+    after,
+    max,
+    keep: ({ value }) => value.path.startsWith(pathPrefix) && keep(value),
+  });
+  return { ...end, items: items.map(({ value }) => value) };
+}

@@ -1,0 +1,124 @@
+/** The groups of an account, and who is in them. */
+import { fail } from '../../errors/refusal.ts';
+import type { GroupRecord, UserRecord } from '../../metadata/iam.ts';
+import { type Ctx, changeAccount } from './account.ts';
+import {
+  addEntity,
+  assertFree,
+  conflict,
+  findById,
+  getNamed,
+  moveEntity,
+  namedIn,
+  putEntity,
+  removeEntity,
+} from './entities.ts';
+import { drawGroupId } from './ids.ts';
+import { type Page, pageOf } from './pages.ts';
+
+const kind = 'group';
+const groupsOfUserMax = 10;
+
+const memberName = (groupId: string, userId: string): string => `${groupId}/${userId}`;
+
+export const createGroup = (
+  ctx: Ctx,
+  account: string,
+  { name, path }: { readonly name: string; readonly path: string },
+): Promise<GroupRecord> =>
+  changeAccount(ctx, account, async (draft) => {
+    await assertFree(draft, { kind, name });
+    const group: GroupRecord = {
+      id: drawGroupId(ctx.random),
+      name,
+      path,
+      created: ctx.clock.now(),
+      attached: [],
+      inlineSize: 0,
+    };
+    await addEntity(draft, kind, group);
+    return group;
+  });
+
+export const updateGroup = (
+  ctx: Ctx,
+  account: string,
+  {
+    group: from,
+    to,
+  }: {
+    readonly group: string;
+    readonly to: { readonly name: string | undefined; readonly path: string | undefined };
+  },
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const group = await namedIn(draft, { kind, name: from });
+    const next = { ...group, name: to.name ?? group.name, path: to.path ?? group.path };
+    await moveEntity(draft, kind, { from, to: next });
+  });
+
+/** @throws DeleteConflict while anybody is in it or anything is on it */
+export const deleteGroup = (ctx: Ctx, account: string, name: string): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const group = await namedIn(draft, { kind, name });
+    if (await draft.isAny({ kind: 'member', prefix: memberName(group.id, '') }))
+      throw conflict('remove users from group');
+    if (group.attached.length > 0) throw conflict('detach all policies');
+    if (group.inlineSize > 0) throw conflict('delete policies');
+    await removeEntity(draft, kind, group);
+  });
+
+export interface Membership {
+  readonly group: string;
+  readonly user: string;
+}
+
+/** Adding who is in it changes nothing. @throws LimitExceeded */
+export const addUserToGroup = (ctx: Ctx, account: string, member: Membership): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const group = await namedIn(draft, { kind, name: member.group });
+    const user = await namedIn(draft, { kind: 'user', name: member.user });
+    if (user.groups.includes(group.id)) return;
+    if (user.groups.length >= groupsOfUserMax)
+      throw fail('LimitExceeded', `Cannot exceed quota for GroupsPerUser: ${groupsOfUserMax}`);
+    await putEntity(draft, 'user', { ...user, groups: [...user.groups, group.id] });
+    await draft.put('member', memberName(group.id, user.id), {});
+  });
+
+/** @throws NoSuchEntity */
+export const removeUserFromGroup = (ctx: Ctx, account: string, member: Membership): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const group = await namedIn(draft, { kind, name: member.group });
+    const user = await namedIn(draft, { kind: 'user', name: member.user });
+    if (!user.groups.includes(group.id))
+      throw fail('NoSuchEntity', `User ${user.name} is not in group ${group.name}.`);
+    await putEntity(draft, 'user', { ...user, groups: user.groups.filter((id) => id !== group.id) });
+    await draft.remove('member', memberName(group.id, user.id));
+  });
+
+/** The users of a group, in an order of its own. */
+export async function membersOf(
+  ctx: Pick<Ctx, 'metadata'>,
+  account: string,
+  {
+    group,
+    ...page
+  }: { readonly group: GroupRecord; readonly after: string | undefined; readonly max: number },
+): Promise<Page<UserRecord>> {
+  const prefix = memberName(group.id, '');
+  const { items, ...end } = await pageOf(ctx, account, { kind: 'member', prefix, ...page });
+  const users = await Promise.all(
+    items.map(({ name }) => findById(ctx, account, { kind: 'user', id: name.slice(prefix.length) })),
+  );
+  return { ...end, items: users.filter((user) => user !== undefined) };
+}
+
+export async function groupsOf(
+  ctx: Pick<Ctx, 'metadata'>,
+  account: string,
+  user: string,
+): Promise<readonly GroupRecord[]> {
+  const { groups } = await getNamed(ctx, account, { kind: 'user', name: user });
+  const found = await Promise.all(groups.map((id) => findById(ctx, account, { kind, id })));
+  return found.filter((group) => group !== undefined);
+}

@@ -1,0 +1,99 @@
+/** The roles of an account, and whom each trusts. */
+import { findIam, type IamTag, type RoleRecord, recordOf } from '../../metadata/iam.ts';
+import { type Ctx, changeAccount } from './account.ts';
+import { holdBoundary, releaseBoundary } from './attachments.ts';
+import { assertSize } from './documents.ts';
+import { addEntity, assertFree, conflict, namedIn, putEntity, removeEntity } from './entities.ts';
+import { drawRoleId } from './ids.ts';
+import { type PolicyName, policyIn } from './managed-policies.ts';
+import { mergeTags } from './tags.ts';
+
+const kind = 'role';
+const trustMax = 2_048;
+
+/** The document that says who may assume the role lies under the role's id. */
+const trustName = (id: string): string => id;
+
+export interface NewRole extends Pick<RoleRecord, 'name' | 'path' | 'description' | 'sessionSecondsMax'> {
+  readonly tags: readonly IamTag[];
+  readonly boundary: PolicyName | undefined;
+  readonly trust: string;
+}
+
+export const createRole = (ctx: Ctx, account: string, wanted: NewRole): Promise<RoleRecord> =>
+  changeAccount(ctx, account, async (draft) => {
+    const { name, path, description, sessionSecondsMax, trust } = wanted;
+    assertSize(trust, { what: 'ACLSizePerRole', max: trustMax });
+    await assertFree(draft, { kind, name });
+    const boundary = wanted.boundary && (await policyIn(draft, wanted.boundary));
+    const role: RoleRecord = {
+      id: drawRoleId(ctx.random),
+      name,
+      path,
+      created: ctx.clock.now(),
+      description,
+      sessionSecondsMax,
+      tags: mergeTags([], wanted.tags),
+      attached: [],
+      inlineSize: 0,
+      ...(boundary === undefined ? {} : { boundary: boundary.id }),
+    };
+    await addEntity(draft, kind, role);
+    await draft.put('document', trustName(role.id), { name }, trust);
+    if (boundary !== undefined) await holdBoundary(draft, role.id, boundary);
+    return role;
+  });
+
+export interface RoleUpdate {
+  readonly description?: string | undefined;
+  readonly sessionSecondsMax?: number | undefined;
+  readonly tags?: (present: readonly IamTag[]) => readonly IamTag[];
+}
+
+export const updateRole = (
+  ctx: Ctx,
+  account: string,
+  { role: name, to }: { readonly role: string; readonly to: RoleUpdate },
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const role = await namedIn(draft, { kind, name });
+    await putEntity(draft, kind, {
+      ...role,
+      description: to.description ?? role.description,
+      sessionSecondsMax: to.sessionSecondsMax ?? role.sessionSecondsMax,
+      tags: to.tags?.(role.tags) ?? role.tags,
+    });
+  });
+
+export const updateTrust = (
+  ctx: Ctx,
+  account: string,
+  { role: name, trust }: { readonly role: string; readonly trust: string },
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    assertSize(trust, { what: 'ACLSizePerRole', max: trustMax });
+    const role = await namedIn(draft, { kind, name });
+    await draft.put('document', trustName(role.id), { name }, trust);
+  });
+
+/** @throws DeleteConflict while policies are on it */
+export const deleteRole = (ctx: Ctx, account: string, name: string): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const role = await namedIn(draft, { kind, name });
+    if (role.attached.length > 0) throw conflict('detach all policies');
+    if (role.inlineSize > 0) throw conflict('delete policies');
+    if (role.boundary !== undefined) await releaseBoundary(draft, role.id, role.boundary);
+    await draft.remove('document', trustName(role.id));
+    await removeEntity(draft, kind, role);
+  });
+
+/** The trust policy as it was sent, with what tells it from every other. */
+export async function trustOf(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+  { id }: Pick<RoleRecord, 'id'>,
+): Promise<{ readonly text: string; readonly key: string }> {
+  const stored = await findIam(metadata, account, { kind: 'document', name: trustName(id) });
+  const text = stored === undefined ? '' : (recordOf<'document'>(stored).text ?? '');
+  return { text, key: `${id} ${stored?.revision}` };
+}

@@ -1,0 +1,111 @@
+/** The actions that put managed policies on users, groups and roles: the same three for each. */
+import type { Context } from '../../context.ts';
+import { attachedTo, attachPolicy, detachPolicy, entitiesOf } from '../../domain/iam/attachments.ts';
+import { accountOfPolicy, getPolicy } from '../../domain/iam/managed-policies.ts';
+import { policyArn } from '../../protocol/arns.ts';
+import { element, many, token } from '../../protocol/codec.ts';
+import { oneOf, optional } from '../../protocol/parameters.ts';
+import { attachedPolicies, membersMax, pageFields } from '../../protocol/schemas/iam.ts';
+import { type ActionCall, action } from './action.ts';
+import { page, pageEnd, pageFrom, path, pathPrefix, policyArnField } from './fields.ts';
+import { type HolderWord, holderIn, holders, resourceOf } from './holders.ts';
+import { policyNamed } from './resources.ts';
+
+function attachmentActions<W extends HolderWord>(word: W) {
+  const rules = holders[word];
+  const resource = resourceOf(rules);
+  const parameters = { [rules.field]: rules.name, PolicyArn: policyArnField };
+  const facts = ({ PolicyArn }: { readonly PolicyArn: string }) => new Map([['iam:PolicyARN', PolicyArn]]);
+  const change =
+    (how: typeof attachPolicy) =>
+    (ctx: Context, call: ActionCall, given: { readonly PolicyArn: string }): Promise<void> => {
+      const policy = policyNamed(call, given.PolicyArn);
+      return how(ctx, call.identity.owner, { holder: holderIn(rules, given), policy });
+    };
+  return {
+    attach: action(`Attach${word}Policy`, parameters, { resource, facts, run: change(attachPolicy) }),
+    detach: action(`Detach${word}Policy`, parameters, { resource, facts, run: change(detachPolicy) }),
+    /** Ten are attached at most: a page holds them all. */
+    list: action(
+      `ListAttached${word}Policies`,
+      { ...page, [rules.field]: rules.name, PathPrefix: optional(pathPrefix) },
+      {
+        resource,
+        result: element({ AttachedPolicies: attachedPolicies, ...pageFields }),
+        async run(ctx, { identity: { owner } }, given) {
+          const found = await attachedTo(ctx, owner, holderIn(rules, given));
+          const shown = found.filter((policy) => policy.path.startsWith(given.PathPrefix ?? '/'));
+          const AttachedPolicies = shown.map((policy) => ({
+            PolicyName: policy.name,
+            PolicyArn: policyArn(accountOfPolicy(owner, policy), policy),
+          }));
+          return { AttachedPolicies, IsTruncated: false };
+        },
+      },
+    ),
+  };
+}
+
+export const {
+  attach: AttachUserPolicy,
+  detach: DetachUserPolicy,
+  list: ListAttachedUserPolicies,
+} = attachmentActions('User');
+export const {
+  attach: AttachGroupPolicy,
+  detach: DetachGroupPolicy,
+  list: ListAttachedGroupPolicies,
+} = attachmentActions('Group');
+export const {
+  attach: AttachRolePolicy,
+  detach: DetachRolePolicy,
+  list: ListAttachedRolePolicies,
+} = attachmentActions('Role');
+
+const shownEntities = (word: HolderWord) =>
+  many(element({ [`${word}Name`]: token, [`${word}Id`]: token }), { name: 'member', max: membersMax });
+const kinds = { User: 'user', Group: 'group', Role: 'role' } as const;
+const uses = { PermissionsPolicy: 'policy', PermissionsBoundary: 'boundary' } as const;
+
+export const ListEntitiesForPolicy = action(
+  'ListEntitiesForPolicy',
+  {
+    ...page,
+    PolicyArn: policyArnField,
+    EntityFilter: optional(oneOf('User', 'Group', 'Role', 'LocalManagedPolicy', 'AWSManagedPolicy')),
+    PathPrefix: optional(path),
+    PolicyUsageFilter: optional(oneOf('PermissionsPolicy', 'PermissionsBoundary')),
+  },
+  {
+    resource: (_ctx, _call, { PolicyArn }) => PolicyArn,
+    result: element({
+      PolicyGroups: shownEntities('Group'),
+      PolicyUsers: shownEntities('User'),
+      PolicyRoles: shownEntities('Role'),
+      ...pageFields,
+    }),
+    async run(ctx, call, given) {
+      const { owner } = call.identity;
+      const { id } = await getPolicy(ctx, owner, policyNamed(call, given.PolicyArn));
+      const { EntityFilter: filter, PolicyUsageFilter: use } = given;
+      const isHolder = filter === 'User' || filter === 'Group' || filter === 'Role';
+      const { items, next } = await entitiesOf(ctx, owner, {
+        ...pageFrom(given),
+        policyId: id,
+        kind: isHolder ? kinds[filter] : undefined,
+        as: use === undefined ? undefined : uses[use],
+        pathPrefix: given.PathPrefix ?? '/',
+      });
+      const shown = (word: HolderWord) =>
+        items
+          .filter(({ kind }) => kind === kinds[word])
+          .map((each) => ({ [`${word}Name`]: each.name, [`${word}Id`]: each.id }));
+      return {
+        PolicyGroups: shown('Group'),
+        PolicyUsers: shown('User'),
+        PolicyRoles: shown('Role'),
+        ...pageEnd(next),
+      };
+    },
+  },
+);

@@ -1,0 +1,210 @@
+/** The actions on managed policies: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreatePolicy.html and its neighbours. */
+import { parsePolicy } from '../../auth/policy/document.ts';
+import { withUses } from '../../domain/iam/attachments.ts';
+import {
+  changePolicyTags,
+  createPolicy,
+  createVersion,
+  deletePolicy,
+  deleteVersion,
+  findVersion,
+  getPolicy,
+  setDefaultVersion,
+  type Version,
+  versionOf,
+} from '../../domain/iam/managed-policies.ts';
+import { mergeTags, withoutTags } from '../../domain/iam/tags.ts';
+import type { PolicyRecord } from '../../metadata/iam.ts';
+import { policyArn } from '../../protocol/arns.ts';
+import { element, many } from '../../protocol/codec.ts';
+import { flag, optional, text } from '../../protocol/parameters.ts';
+import { membersMax, pageFields, policy, policyVersion, tagList } from '../../protocol/schemas/iam.ts';
+import { type ActionCall, action } from './action.ts';
+import { page, path, policyArnField, policyDocument, policyName, someTags, tagKeys, tags } from './fields.ts';
+import { policyNamed } from './resources.ts';
+import { encodeDocument, isoOf, shownPolicy, shownTags, tagFacts, tagField, tagsOf } from './shown.ts';
+
+const description = text({ min: 0, max: 1_000 });
+const versionId = text({ max: 16, pattern: /^v[1-9]\d{0,8}$/, must: 'a version such as v1' });
+const numberOf = (id: string): number => Number(id.slice(1));
+/** Larger ones are refused by what keeps them. */
+const anySize = 131_072;
+
+const byArn = (_ctx: unknown, _call: unknown, { PolicyArn }: { readonly PolicyArn: string }): string =>
+  PolicyArn;
+
+const shownVersion = (
+  { defaultVersion }: Pick<PolicyRecord, 'defaultVersion'>,
+  { number, created }: Version,
+) => ({
+  VersionId: `v${number}`,
+  IsDefaultVersion: number === defaultVersion,
+  CreateDate: isoOf(created),
+});
+
+export const CreatePolicy = action(
+  'CreatePolicy',
+  {
+    PolicyName: policyName,
+    Path: optional(path),
+    PolicyDocument: policyDocument,
+    Description: optional(description),
+    Tags: tags,
+  },
+  {
+    resource: (_ctx, { identity }, { PolicyName, Path }) =>
+      policyArn(identity.owner, { name: PolicyName, path: Path }),
+    facts: ({ Tags }) => tagFacts(Tags),
+    result: element({ Policy: policy }),
+    async run(ctx, { identity: { owner } }, given) {
+      parsePolicy(given.PolicyDocument, { kind: 'identity', sizeMax: anySize });
+      const made = await createPolicy(ctx, owner, {
+        name: given.PolicyName,
+        path: given.Path ?? '/',
+        description: given.Description ?? '',
+        tags: tagsOf(given.Tags),
+        text: given.PolicyDocument,
+      });
+      return { Policy: { ...shownPolicy(owner, made), ...tagField(made.tags) } };
+    },
+  },
+);
+
+export const GetPolicy = action(
+  'GetPolicy',
+  { PolicyArn: policyArnField },
+  {
+    resource: byArn,
+    result: element({ Policy: policy }),
+    async run(ctx, call, { PolicyArn }) {
+      const named = policyNamed(call, PolicyArn);
+      const { owner } = call.identity;
+      const found = await withUses(ctx, owner, await getPolicy(ctx, owner, named));
+      const Description = found.description === '' ? {} : { Description: found.description };
+      return { Policy: { ...shownPolicy(named.account, found), ...Description, ...tagField(found.tags) } };
+    },
+  },
+);
+
+export const DeletePolicy = action(
+  'DeletePolicy',
+  { PolicyArn: policyArnField },
+  {
+    resource: byArn,
+    run: (ctx, call, { PolicyArn }) => deletePolicy(ctx, call.identity.owner, policyNamed(call, PolicyArn)),
+  },
+);
+
+export const CreatePolicyVersion = action(
+  'CreatePolicyVersion',
+  { PolicyArn: policyArnField, PolicyDocument: policyDocument, SetAsDefault: optional(flag) },
+  {
+    resource: byArn,
+    result: element({ PolicyVersion: policyVersion }),
+    async run(ctx, call, { PolicyArn, PolicyDocument, SetAsDefault = false }) {
+      parsePolicy(PolicyDocument, { kind: 'identity', sizeMax: anySize });
+      const made = await createVersion(ctx, call.identity.owner, {
+        policy: policyNamed(call, PolicyArn),
+        text: PolicyDocument,
+        isDefault: SetAsDefault,
+      });
+      const defaultVersion = SetAsDefault ? made.number : 0;
+      return { PolicyVersion: shownVersion({ defaultVersion }, made) };
+    },
+  },
+);
+
+export const GetPolicyVersion = action(
+  'GetPolicyVersion',
+  { PolicyArn: policyArnField, VersionId: versionId },
+  {
+    resource: byArn,
+    result: element({ PolicyVersion: policyVersion }),
+    async run(ctx, call, { PolicyArn, VersionId }) {
+      const { owner } = call.identity;
+      const found = await getPolicy(ctx, owner, policyNamed(call, PolicyArn));
+      const version = versionOf(found, numberOf(VersionId));
+      const document = await findVersion(ctx, owner, { id: found.id, version: version.number });
+      const Document = encodeDocument(document?.text ?? '');
+      return { PolicyVersion: { Document, ...shownVersion(found, version) } };
+    },
+  },
+);
+
+/** There are five at most: a page holds them all. */
+export const ListPolicyVersions = action(
+  'ListPolicyVersions',
+  { ...page, PolicyArn: policyArnField },
+  {
+    resource: byArn,
+    result: element({ Versions: many(policyVersion, { name: 'member', max: membersMax }), ...pageFields }),
+    async run(ctx, call, { PolicyArn }) {
+      const found = await getPolicy(ctx, call.identity.owner, policyNamed(call, PolicyArn));
+      const Versions = found.versions.toReversed().map((version) => shownVersion(found, version));
+      return { Versions, IsTruncated: false };
+    },
+  },
+);
+
+const versionNamed = (
+  call: ActionCall,
+  { PolicyArn, VersionId }: { readonly PolicyArn: string; readonly VersionId: string },
+) => ({ policy: policyNamed(call, PolicyArn), version: numberOf(VersionId) });
+
+export const SetDefaultPolicyVersion = action(
+  'SetDefaultPolicyVersion',
+  { PolicyArn: policyArnField, VersionId: versionId },
+  {
+    resource: byArn,
+    run: (ctx, call, given) => setDefaultVersion(ctx, call.identity.owner, versionNamed(call, given)),
+  },
+);
+
+export const DeletePolicyVersion = action(
+  'DeletePolicyVersion',
+  { PolicyArn: policyArnField, VersionId: versionId },
+  {
+    resource: byArn,
+    run: (ctx, call, given) => deleteVersion(ctx, call.identity.owner, versionNamed(call, given)),
+  },
+);
+
+export const TagPolicy = action(
+  'TagPolicy',
+  { PolicyArn: policyArnField, Tags: someTags },
+  {
+    resource: byArn,
+    facts: ({ Tags }) => tagFacts(Tags),
+    run: (ctx, call, { PolicyArn, Tags }) =>
+      changePolicyTags(ctx, call.identity.owner, {
+        policy: policyNamed(call, PolicyArn),
+        to: (present) => mergeTags(present, tagsOf(Tags)),
+      }),
+  },
+);
+
+export const UntagPolicy = action(
+  'UntagPolicy',
+  { PolicyArn: policyArnField, TagKeys: tagKeys },
+  {
+    resource: byArn,
+    run: (ctx, call, { PolicyArn, TagKeys }) =>
+      changePolicyTags(ctx, call.identity.owner, {
+        policy: policyNamed(call, PolicyArn),
+        to: (present) => withoutTags(present, TagKeys),
+      }),
+  },
+);
+
+export const ListPolicyTags = action(
+  'ListPolicyTags',
+  { ...page, PolicyArn: policyArnField },
+  {
+    resource: byArn,
+    result: element({ Tags: tagList, ...pageFields }),
+    async run(ctx, call, { PolicyArn }) {
+      const found = await getPolicy(ctx, call.identity.owner, policyNamed(call, PolicyArn));
+      return { Tags: shownTags(found.tags), IsTruncated: false };
+    },
+  },
+);

@@ -1,0 +1,38 @@
+/** What actions are about, as the ARNs that a caller must be allowed them on. */
+import type { Context } from '../../context.ts';
+import { builtInAccount } from '../../domain/iam/built-in-policies.ts';
+import { findNamed, type Named } from '../../domain/iam/entities.ts';
+import type { HolderKind } from '../../domain/iam/inline-policies.ts';
+import type { PolicyName } from '../../domain/iam/managed-policies.ts';
+import { fail } from '../../errors/refusal.ts';
+import { groupArn, parseArn, roleArn, userArn } from '../../protocol/arns.ts';
+import type { ActionCall } from './action.ts';
+import { userOrCaller } from './fields.ts';
+
+export const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
+
+/** One that does not exist is judged as if it lay at the root: whether it does is for those to know who may ask. */
+export async function holderResource(
+  ctx: Pick<Context, 'metadata'>,
+  { identity }: Pick<ActionCall, 'identity'>,
+  named: Named<HolderKind>,
+): Promise<string> {
+  const found = await findNamed(ctx, identity.owner, named);
+  return arnOf[named.kind](identity.owner, { name: named.name, path: found?.path });
+}
+
+/** @throws ValidationError for an ARN that is no managed policy's; NoSuchEntity for one of another account */
+export function policyNamed({ identity }: Pick<ActionCall, 'identity'>, arn: string): PolicyName {
+  const parsed = parseArn(arn);
+  if (parsed?.kind !== 'policy') throw fail('ValidationError', `ARN ${arn} is not valid.`);
+  const { account, path, name } = parsed;
+  if (account !== identity.owner && account !== builtInAccount)
+    throw fail('NoSuchEntity', `Policy ${arn} does not exist or is not attachable.`);
+  return { account, path, name };
+}
+
+export const userResource = (
+  ctx: Pick<Context, 'metadata'>,
+  call: ActionCall,
+  { UserName }: { readonly UserName?: string | undefined },
+): Promise<string> => holderResource(ctx, call, { kind: 'user', name: userOrCaller(call, UserName) });

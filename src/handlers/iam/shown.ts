@@ -1,0 +1,62 @@
+/** Values as IAM's replies show them. */
+import type { Context } from '../../context.ts';
+import { accountOfPolicy, findPolicyById } from '../../domain/iam/managed-policies.ts';
+import type { IamTag, PolicyRecord, UserRecord } from '../../metadata/iam.ts';
+import { policyArn, userArn } from '../../protocol/arns.ts';
+
+export const isoOf = (ms: number): string => new Date(ms).toISOString();
+
+type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
+export const tagsOf = (given: GivenTags): readonly IamTag[] =>
+  given.map(({ Key, Value }) => [Key, Value] as const);
+export const shownTags = (present: readonly IamTag[]): GivenTags =>
+  present.map(([Key, Value]) => ({ Key, Value }));
+/** The field of an entity that has some. */
+export const tagField = (present: readonly IamTag[]) =>
+  present.length === 0 ? {} : { Tags: shownTags(present) };
+
+/** Documents travel percent-encoded (RFC 3986). */
+export const encodeDocument = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+
+/** What tags that a request brings are to conditions. */
+export const tagFacts = (given: GivenTags) =>
+  new Map<string, string | readonly string[]>([
+    ['aws:TagKeys', given.map(({ Key }) => Key)],
+    ...given.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
+  ]);
+
+export const shownUser = (account: string, user: UserRecord) => ({
+  Path: user.path,
+  UserName: user.name,
+  UserId: user.id,
+  Arn: userArn(account, user),
+  CreateDate: isoOf(user.created),
+});
+
+export const shownPolicy = (account: string, found: PolicyRecord) => ({
+  PolicyName: found.name,
+  PolicyId: found.id,
+  Arn: policyArn(account, found),
+  Path: found.path,
+  DefaultVersionId: `v${found.defaultVersion}`,
+  AttachmentCount: found.attachments,
+  PermissionsBoundaryUsageCount: found.boundaries,
+  IsAttachable: true,
+  CreateDate: isoOf(found.created),
+  UpdateDate: isoOf(found.updated),
+});
+
+/** The field of a user or role that has one. */
+export async function boundaryField(
+  ctx: Pick<Context, 'metadata'>,
+  account: string,
+  boundary: string | undefined,
+) {
+  const policy = boundary === undefined ? undefined : await findPolicyById(ctx, account, boundary);
+  if (policy === undefined) return {};
+  const PermissionsBoundaryArn = policyArn(accountOfPolicy(account, policy), policy);
+  return {
+    PermissionsBoundary: { PermissionsBoundaryType: 'PermissionsBoundaryPolicy', PermissionsBoundaryArn },
+  };
+}
