@@ -20,6 +20,7 @@ import { permit } from './gateway/permit.ts';
 import { readAction } from './gateway/read-action.ts';
 import { Recording, recordingOfUnknown } from './gateway/recording.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
+import { reportAnswer } from './gateway/report-answer.ts';
 import { openTrace, type Trace, unknownOperation } from './gateway/trace.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
 import { noBody, readBody } from './handlers/body.ts';
@@ -86,9 +87,8 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   }
   ctx.bodyMemory.give(trace.heldBytes);
   if (trace.recording !== undefined) await trace.recording.end({ status: reply.status, code });
-  const { operation } = trace;
   const durationMs = ctx.clock.elapsed() - startedAt;
-  ctx.telemetry.request({ operation, method: wire.method, status: reply.status, code, durationMs });
+  reportAnswer(ctx, { wire, trace, status: reply.status, code, durationMs });
   const crossOrigin = crossOriginHeaders(ctx, { wire, ...trace });
   const headers = renderHeaders(
     [
