@@ -43,6 +43,7 @@ export interface Question extends About {
 export interface AuthorizationContext {
   readonly metadata: MetadataStore;
   readonly clock: Pick<Clock, 'now'>;
+  readonly config: { readonly SVC_REGION: string };
 }
 
 /** @throws AccessDenied */
@@ -61,8 +62,21 @@ export async function isAllowed(
 ): Promise<boolean> {
   const { identity } = caller;
   if (isRootAtHome(identity, question)) return true;
-  const facts = factsOf(caller, question, ctx.clock.now());
+  const facts = factsOf(caller, question, {
+    now: ctx.clock.now(),
+    region: ctx.config.SVC_REGION,
+    account: question.bucketName === '' ? undefined : identity?.owner,
+  });
   return (await judge(ctx, identity, question, { facts })).allowed;
+}
+
+/** @throws AccessDenied to whoever may not list what is not there: absence is a secret too */
+export async function assertMayKnow(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  about: Omit<Question, 'action'>,
+): Promise<void> {
+  await authorize(ctx, caller, { ...about, action: 's3:ListBucket', key: '', target: undefined });
 }
 
 /** The verdict with its reason; `trace` is filled with what every statement said, when given. */

@@ -11,6 +11,8 @@ export interface Asking {
   /** Dialect headers by bare name. */
   readonly own: ReadonlyMap<string, string>;
   readonly signed: Signed | undefined;
+  /** Such as `PutObject`. */
+  readonly operation: string;
 }
 
 /** What it is about. */
@@ -20,13 +22,19 @@ export interface About {
   readonly target?: ObjectRow | undefined;
   /** The tags that the request brings. */
   readonly requestTags?: readonly (readonly [string, string])[] | undefined;
-  /** What an action's own parameters say, by condition key. */
+  /** By condition key: what the body says, or the parameters of an action; counts before what the request shows. */
   readonly named?: ReadonlyMap<string, string | readonly string[]> | undefined;
 }
 
-interface Source extends Asking, About {
+/** What is so whatever is asked. */
+interface Circumstances {
   readonly now: number;
+  /** Of the gateway: where something is that is in no bucket. */
+  readonly region: string;
+  /** The account of a bucket that is about to be created. */
+  readonly account: string | undefined;
 }
+interface Source extends Asking, About, Circumstances {}
 type Read = (source: Source) => string | readonly string[] | undefined;
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -48,6 +56,17 @@ function remainingDays({ own: headers, now }: Source): string | undefined {
   return Number.isNaN(until) ? undefined : String(Math.ceil((until - now) / dayMs));
 }
 
+/** Whether a PutObject makes an object, or only a part of one (public API "conditional writes"). */
+const makesObject: Readonly<Record<string, string>> = {
+  PutObject: 'true',
+  CopyObject: 'true',
+  PostObject: 'true',
+  CompleteMultipartUpload: 'true',
+  CreateMultipartUpload: 'false',
+  UploadPart: 'false',
+  UploadPartCopy: 'false',
+};
+
 const reads: Readonly<Record<string, Read>> = {
   'aws:SourceIp': ({ wire }) => wire.remote.replace(/^::ffff:(?=\d+\.)/i, '') || undefined,
   'aws:SecureTransport': ({ wire }) => String(wire.secure),
@@ -55,9 +74,11 @@ const reads: Readonly<Record<string, Read>> = {
   'aws:Referer': header('referer'),
   'aws:CurrentTime': ({ now }) => new Date(now).toISOString(),
   'aws:EpochTime': ({ now }) => String(Math.floor(now / 1000)),
-  'aws:RequestedRegion': ({ bucket }) => bucket?.region,
-  'aws:ResourceAccount': ({ bucket }) => bucket?.owner,
-  's3:ResourceAccount': ({ bucket }) => bucket?.owner,
+  'aws:RequestedRegion': ({ bucket, region }) => bucket?.region ?? region,
+  'aws:ResourceAccount': ({ bucket, account }) => bucket?.owner ?? account,
+  's3:ResourceAccount': ({ bucket, account }) => bucket?.owner ?? account,
+  's3:TlsVersion': ({ wire }) => wire.tlsVersion,
+  's3:ObjectCreationOperation': ({ operation }) => makesObject[operation],
   's3:authType': ({ signed }) => signed?.type,
   's3:signatureversion': ({ signed }) => signed?.version,
   's3:signatureAge': ({ signed, now }) =>
@@ -85,14 +106,14 @@ const families: Readonly<Record<string, (source: Source, name: string) => string
 };
 const headerFamily = 's3:x-amz-';
 
-export function factsOf(asking: Asking, about: About, now: number): Facts {
-  const source: Source = { ...asking, ...about, now };
+export function factsOf(asking: Asking, about: About, circumstances: Circumstances): Facts {
+  const source: Source = { ...asking, ...about, ...circumstances };
   return {
     lookup(key) {
-      const read = Object.hasOwn(reads, key) ? reads[key] : undefined;
-      if (read !== undefined) return read(source);
       const named = source.named?.get(key);
       if (named !== undefined) return named;
+      const read = Object.hasOwn(reads, key) ? reads[key] : undefined;
+      if (read !== undefined) return read(source);
       if (key.startsWith(headerFamily)) return source.own.get(key.slice(headerFamily.length));
       const end = key.indexOf('/') + 1;
       const inFamily = end === 0 ? undefined : families[key.slice(0, end)];

@@ -1,11 +1,15 @@
 /** Changing what is kept about a version (ACL, tags, locks, its wrapped key) without touching its bytes (spec "Object Lock"). */
+import { fail } from '../errors/refusal.ts';
 import { findVersion } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
-import type { Stored } from '../ports/metadata-store.ts';
+import { commitLimits, type Stored } from '../ports/metadata-store.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { assertObject } from './read-object.ts';
 import type { Recorder } from './recorder.ts';
 import { drawVersion } from './version-ids.ts';
+
+/** A row of this length fits whatever its store counts. */
+const rowMax = commitLimits.rowBytes - 1024;
 
 export interface Amendment {
   readonly bucket: BucketRow;
@@ -35,6 +39,8 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
       const target = await targetOf(ctx, amendment, state);
       amended = amend(target.row);
       if (amended === target.row) return undefined;
+      if (JSON.stringify(amended).length > rowMax)
+        throw fail('InvalidRequest', 'The tags, metadata and ACL of the object are too large together.');
       return { changes: [{ put: amended, expect: target.revision }], gone: [], amended, former: target.row };
     },
   });

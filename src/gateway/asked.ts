@@ -1,9 +1,10 @@
 /**
- * What a request asks for as facts of its judgement: tags and locks that it wants to set, where a bucket is to lie. Where they stand in the
- * body, that is read before the caller is judged, and they count like the headers that say the same.
+ * What a request asks for as facts of its judgement: tags and locks that it wants to set, where a bucket is to lie. Where
+ * they stand in the body, that is read before the caller is judged, and they count like the headers that say the same.
  */
 
 import { creationIn } from '../handlers/bucket/create-bucket.ts';
+import { inventoryIn } from '../handlers/bucket/inventory.ts';
 import type { Call } from '../handlers/call.ts';
 import { header } from '../handlers/call.ts';
 import { legalHoldIn } from '../handlers/object/legal-hold.ts';
@@ -14,7 +15,7 @@ import type { Operation, OperationName } from '../protocol/operations.ts';
 interface Asked {
   readonly requestTags?: Tags;
   /** By condition key. */
-  readonly named?: ReadonlyMap<string, string>;
+  readonly named?: ReadonlyMap<string, string | readonly string[]>;
   /** Actions that it must be allowed beside its own. */
   readonly along?: readonly string[];
   /** In place of the request's own headers of these bare names. */
@@ -24,13 +25,16 @@ interface Asked {
 const inBody: Partial<Record<OperationName, (body: Uint8Array) => Asked>> = {
   CreateBucket: (body) => {
     const { LocationConstraint = '', Tags = [] } = creationIn(body);
-    return {
-      ...(LocationConstraint === ''
-        ? {}
-        : { named: new Map([['s3:LocationConstraint', LocationConstraint]]) }),
-      ...(Tags.length === 0 ? {} : { along: ['s3:TagResource'] }),
-    };
+    const named = new Map<string, string | readonly string[]>([
+      ...Tags.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
+      ['aws:TagKeys', Tags.map(({ Key }) => Key)],
+    ]);
+    if (LocationConstraint !== '') named.set('s3:LocationConstraint', LocationConstraint);
+    return { named, along: Tags.length === 0 ? [] : ['s3:TagResource'] };
   },
+  PutBucketInventoryConfiguration: (body) => ({
+    named: new Map([['s3:InventoryAccessibleOptionalFields', inventoryIn(body).OptionalFields ?? []]]),
+  }),
   PutObjectTagging: (body) => ({ requestTags: tagsIn(body) }),
   PutObjectLegalHold: (body) => ({ headers: { 'object-lock-legal-hold': legalHoldIn(body).Status } }),
   PutObjectRetention: (body) => {

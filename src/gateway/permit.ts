@@ -1,10 +1,12 @@
 /** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
-import { authorize, isAllowed, type Question } from '../auth/authorize.ts';
+import { assertMayKnow, authorize } from '../auth/authorize.ts';
 import type { Context } from '../context.ts';
 import { lookUpVersion } from '../domain/read-object.ts';
+import { isUploadId } from '../domain/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
 import { type Call, header } from '../handlers/call.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import { findSession } from '../metadata/uploads.ts';
 import type { describeOperation } from '../protocol/operations.ts';
 import { askedBy } from './asked.ts';
 
@@ -39,21 +41,27 @@ export async function permit(
   const { caller, requestTags, named, along: alongBody = [] } = askedBy(call, row, body);
   const about = { bucket, bucketName, key, target, requestTags, named };
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
-  await authorize(ctx, caller, { ...about, action });
+  const writer = row.about === 'upload' ? await initiatorOf(ctx, call, bucket) : undefined;
+  await authorize(ctx, caller, { ...about, action, writer });
   for (const along of [...alongOf(call, row), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
-    await mayKnow(ctx, call, about);
+    await assertMayKnow(ctx, call, about);
   return target;
 }
 
-async function mayKnow(
-  ctx: Context,
-  call: Omit<Call, 'body'>,
-  about: Omit<Question, 'action'>,
-): Promise<void> {
-  const lists = { ...about, action: 's3:ListBucket', key: '', target: undefined };
-  if (!(await isAllowed(ctx, call, lists))) throw fail('AccessDenied');
+/** Whoever began an upload may look at it and end it, though the bucket be another's (public API). */
+async function initiatorOf(
+  { metadata }: Context,
+  { identity, key, query }: Omit<Call, 'body'>,
+  bucket: BucketRow | undefined,
+): Promise<string | undefined> {
+  if (identity === undefined || bucket === undefined || identity.owner === bucket.owner) return undefined;
+  const uploadId = query.get('uploadId') ?? '';
+  const session = isUploadId(uploadId) ? (await findSession(metadata, uploadId))?.row.session : undefined;
+  const isTheirs =
+    session?.bucketId === bucket.id && session.key === key && session.initiator === identity.owner;
+  return isTheirs ? identity.owner : undefined;
 }
 
 /** The actions that the request's headers ask for beside its own. */

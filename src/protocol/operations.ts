@@ -25,8 +25,11 @@ export interface Operation {
    * `name!=value` where not every value asks for them, to policy actions.
    */
   readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
-  /** About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. */
-  readonly about?: 'version';
+  /**
+   * About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. Or
+   * about an upload, which whoever began it may look at and end.
+   */
+  readonly about?: 'version' | 'upload';
   /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
   readonly judges?: 'each' | 'nobody';
   /** The events that it causes; see `domain/events.ts`. */
@@ -234,7 +237,12 @@ export const operations = {
   PutObjectLegalHold: { on: 'PUT object ?legal-hold', about: 'version' },
 
   GetObjectAcl: { on: 'GET object ?acl', about: 'version', versionAction: 's3:GetObjectVersionAcl' },
-  PutObjectAcl: { on: 'PUT object ?acl', about: 'version', versionAction: 's3:PutObjectVersionAcl' },
+  PutObjectAcl: {
+    on: 'PUT object ?acl',
+    about: 'version',
+    versionAction: 's3:PutObjectVersionAcl',
+    events: ['ObjectAcl:Put'],
+  },
 
   CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', also: alongWrites },
   UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },
@@ -246,8 +254,8 @@ export const operations = {
     checksumOf: 'object',
     events: ['ObjectCreated:CompleteMultipartUpload'],
   },
-  AbortMultipartUpload: { on: 'DELETE object ?uploadId' },
-  ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts' },
+  AbortMultipartUpload: { on: 'DELETE object ?uploadId', about: 'upload' },
+  ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts', about: 'upload' },
 
   // A browser asks before it sends the request whose query this is, and can sign nothing.
   OptionsBucket: { on: 'OPTIONS bucket', judges: 'nobody', with: 'anything' },

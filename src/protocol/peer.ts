@@ -18,5 +18,7 @@ export function behindProxies(wire: Wire, proxies: readonly Network[]): Wire {
     .filter((hop) => hop !== '');
   const remote = hops.findLast((hop) => !isTrusted(hop)) ?? hops[0] ?? wire.remote;
   const scheme = wire.headers.get('x-forwarded-proto')?.split(',').at(-1)?.trim().toLowerCase();
-  return { ...wire, remote, secure: scheme === undefined ? wire.secure : scheme === 'https' };
+  const secure = scheme === undefined ? wire.secure : scheme === 'https';
+  // What the proxy spoke with the client it does not tell.
+  return { ...wire, remote, secure, tlsVersion: undefined };
 }

@@ -14,6 +14,8 @@ export interface Wire {
   readonly remote: string;
   /** Whether the request came over TLS. */
   readonly secure: boolean;
+  /** Such as `1.3`, where the request came over TLS and the runtime tells. */
+  readonly tlsVersion?: string | undefined;
 }
 
 /** A request before anything is known about it. */

@@ -1,6 +1,7 @@
 /** One connection of the Node listener: its requests in turn, its timeouts, and how it ends. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { fail } from '../errors/refusal.ts';
 import type { Gateway } from '../gateway.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
@@ -36,6 +37,7 @@ interface Exchange {
 export class Connection implements Peer {
   readonly remote: string;
   readonly secure: boolean;
+  readonly tlsVersion: string | undefined;
   readonly listener: Peer['listener'];
   readonly #socket: Socket;
   readonly #options: ConnectionOptions;
@@ -49,6 +51,8 @@ export class Connection implements Peer {
     this.#options = options;
     this.remote = socket.remoteAddress ?? '';
     this.secure = options.secure;
+    this.tlsVersion =
+      socket instanceof TLSSocket ? (socket.getProtocol() ?? '').replace('TLSv', '') : undefined;
     this.listener = options.listener;
   }
 

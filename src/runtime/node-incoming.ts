@@ -8,6 +8,7 @@ import type { Client } from './node-reply.ts';
 export interface Peer {
   readonly remote: string;
   readonly secure: boolean;
+  readonly tlsVersion: string | undefined;
   readonly listener: 'admin' | 'storage' | undefined;
 }
 
@@ -30,6 +31,7 @@ export class NodeIncoming implements Incoming, Client {
       headers,
       remote: peer.remote,
       secure: peer.secure,
+      tlsVersion: peer.tlsVersion,
     };
     if (peer.listener !== undefined) this.listener = peer.listener;
     const length = headers.get('content-length');

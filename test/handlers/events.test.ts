@@ -53,6 +53,7 @@ describe.each(backends)('on %s', (backend) => {
       body: '<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>',
     });
     await client.delete('/bucket/key?tagging');
+    await client.put('/bucket/key?acl', { headers: { '*-acl': 'public-read' } });
     const uploadId = await createUpload(client, '/bucket/parts');
     const parts = [await putPart(client, '/bucket/parts', { uploadId, number: 1, body: 'part' })];
     for (const _ of [1, 2]) await complete(client, '/bucket/parts', { uploadId, parts });
@@ -66,6 +67,7 @@ describe.each(backends)('on %s', (backend) => {
       'ObjectCreated:Copy copy',
       'ObjectTagging:Put key',
       'ObjectTagging:Delete key',
+      'ObjectAcl:Put key',
       'ObjectCreated:CompleteMultipartUpload parts',
       'ObjectRemoved:Delete copy',
     ]);

@@ -31,11 +31,12 @@ const needByAction: ReadonlyMap<string, Need> = new Map([
   ...needs('object', 'WRITE_ACP', 'PutObjectAcl PutObjectVersionAcl'),
 ]);
 
-/** Actions on an object that its owner decides, not the bucket's, where objects keep their writers as owners. */
+/** Actions on an object (or an upload) that its owner decides, not the bucket's, where what is written keeps its writer. */
 const ownerActions = new Set(
   [
     'GetObject GetObjectVersion GetObjectTorrent GetObjectVersionTorrent GetObjectAttributes',
     'GetObjectVersionAttributes GetObjectAcl GetObjectVersionAcl PutObjectAcl PutObjectVersionAcl',
+    'AbortMultipartUpload ListMultipartUploadParts',
   ]
     .join(' ')
     .split(' ')

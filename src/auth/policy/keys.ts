@@ -48,7 +48,7 @@ export const conditionKeys: ReadonlyMap<string, Row> = new Map<string, Row>([
   ...rows('ip', 'aws:SourceIp aws:VpcSourceIp'),
   ...rows('date', 'aws:CurrentTime aws:TokenIssueTime s3:object-lock-retain-until-date'),
   ...rows('epoch', 'aws:EpochTime'),
-  ...rows('bool', 'aws:SecureTransport aws:MultiFactorAuthPresent'),
+  ...rows('bool', 'aws:SecureTransport aws:MultiFactorAuthPresent s3:ObjectCreationOperation'),
   ...rows('number', 'aws:MultiFactorAuthAge s3:signatureAge s3:TlsVersion s3:max-keys'),
   ...rows('number', 's3:object-lock-remaining-retention-days'),
   ...rows('arn', 'aws:SourceArn aws:SourceVpcArn s3:DataAccessPointArn iam:PolicyARN'),
@@ -62,7 +62,7 @@ export const conditionKeys: ReadonlyMap<string, Row> = new Map<string, Row>([
   ...rows('text', 's3:authType s3:signatureversion s3:ResourceAccount s3:prefix s3:delimiter s3:VersionId'),
   ...rows('text', 's3:LocationConstraint s3:DataAccessPointAccount s3:AccessPointNetworkOrigin'),
   ...rows('text', 's3:object-lock-mode s3:object-lock-legal-hold s3:if-match s3:if-none-match'),
-  ...rows('text', 's3:ObjectCreationOperation s3:x-amz-content-sha256 s3:x-amz-acl s3:x-amz-copy-source'),
+  ...rows('text', 's3:x-amz-content-sha256 s3:x-amz-acl s3:x-amz-copy-source'),
   ...rows(
     'text',
     's3:x-amz-grant-read s3:x-amz-grant-write s3:x-amz-grant-read-acp s3:x-amz-grant-write-acp',

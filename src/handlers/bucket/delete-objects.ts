@@ -46,7 +46,8 @@ async function deleteOne(
   const { Key, VersionId } = object;
   try {
     assertKey(Key);
-    const about = { bucket: call.bucket, bucketName: call.bucket.name, key: Key };
+    const named = new Map(VersionId === undefined ? [] : [['s3:VersionId', VersionId]]);
+    const about = { bucket: call.bucket, bucketName: call.bucket.name, key: Key, named };
     const action = VersionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion';
     const bypass = asksBypass(call);
     await authorize(ctx, call, { ...about, action });

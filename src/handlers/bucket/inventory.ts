@@ -54,16 +54,19 @@ async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }
   if (Format !== 'CSV') throw fail('NotImplemented', 'Inventories are written as CSV only.');
 }
 
+/** @throws MissingRequestBodyError, MalformedXML */
+export function inventoryIn(body: Uint8Array): Inventory {
+  if (body.length === 0) throw fail('MissingRequestBodyError');
+  return readXml(inventoryConfiguration, 'InventoryConfiguration', body, { maxBytes: bodyMaxDefault });
+}
+
 export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfiguration'> = async (
   ctx,
   call,
 ) => {
   const { bucket, body } = call;
   const id = idOf(call);
-  if (body.length === 0) throw fail('MissingRequestBodyError');
-  const inventory: Inventory = readXml(inventoryConfiguration, 'InventoryConfiguration', body, {
-    maxBytes: bodyMaxDefault,
-  });
+  const inventory = inventoryIn(body);
   if (inventory.Id !== id)
     throw invalid('id', id, `The id of the URL must be the Id of the body, ${inventory.Id}`);
   if (JSON.stringify(inventory).length > inventoryLengthMax)

@@ -4,16 +4,12 @@ import { isPlainAcl, toUser } from '../../domain/acl.ts';
 import { amendVersion } from '../../domain/amend-version.ts';
 import { acceptAcl, accessOfNew, type ObjectAccess, ownershipOf } from '../../domain/object-ownership.ts';
 import { fail } from '../../errors/refusal.ts';
-import { commitLimits } from '../../ports/metadata-store.ts';
 import { aclReply } from '../acl/acl-body.ts';
 import { givenAcl, namesAcl } from '../acl/given-acl.ts';
 import { readPutAcl } from '../acl/put-acl.ts';
 import { type BucketCall, type HandlerOf, targetOf } from '../call.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { versionHeader } from './object-headers.ts';
-
-/** A row that the store takes in any case, whatever else its object carries. */
-const rowMax = commitLimits.rowBytes - 1024;
 
 /** Whom the object that a request writes will belong to, and who may use it. */
 export async function accessOf(
@@ -55,10 +51,7 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, call) => {
     amend: ({ acl: _, ...found }) => {
       // The caller was judged by another version, which may have been another's.
       if (found.version !== judged.version) throw fail('OperationAborted');
-      const next = isPlainAcl(grants, owner) ? found : { ...found, acl: grants };
-      if (JSON.stringify(next).length > rowMax)
-        throw fail('InvalidRequest', 'The ACL is too large for this object.');
-      return next;
+      return isPlainAcl(grants, owner) ? found : { ...found, acl: grants };
     },
   });
   return emptyReply(200, versionHeader(call, row));

@@ -14,7 +14,7 @@ import { accessOf } from './acl.ts';
 import { checksumFieldsOf } from './checksum-fields.ts';
 import { writeConditions } from './conditions.ts';
 import { sourceKeyOf } from './content-key.ts';
-import { type CopySource, openCopySource } from './copy-source.ts';
+import { assertMayCopyTags, type CopySource, openCopySource } from './copy-source.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { lockOf } from './lock-headers.ts';
@@ -36,6 +36,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
     tagging: directive(call, 'tagging-directive'),
   };
   refuseNoChange(call, source, directives);
+  if (directives.tagging === 'COPY') await assertMayCopyTags(ctx, call, source);
   const sourceKey = await sourceKeyOf(ctx, call, source);
   const algorithm =
     algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
