@@ -4,7 +4,7 @@ import { type Flags, readFlags, usage } from './lib/flags.ts';
 import { type Floors, measureFloors } from './lib/floors.ts';
 import { Load } from './lib/load.ts';
 import { measure, type Server } from './lib/measure.ts';
-import type { OperationName } from './lib/operations.ts';
+import { type OperationName, type OperationPlan, operations } from './lib/operations.ts';
 import { caseTable, goals, type Result, table } from './lib/report.ts';
 import { targets } from './lib/targets.ts';
 
@@ -31,9 +31,13 @@ async function main(flags: Flags): Promise<void> {
       if (running !== undefined) servers.push({ ...running, name });
     }
     for (const each of flags.cases) {
-      const able = servers.filter(
-        ({ name }) => !name.startsWith('bare') || bareOperations.includes(each.operation),
+      const { encrypted }: OperationPlan = operations[each.operation];
+      const able = servers.filter(({ name }) =>
+        encrypted
+          ? name.startsWith('sluice')
+          : !name.startsWith('bare') || bareOperations.includes(each.operation),
       );
+      if (able.length === 0) continue;
       const figures = await measure(each, able, { ...flags, load });
       results.push({ case: each, figures });
       process.stdout.write(`${caseTable(each, figures)}\n`);

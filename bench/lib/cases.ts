@@ -23,15 +23,15 @@ const freshKeysMax = 1e8;
 const keysFor = (size: number): number => (size <= 64 * kib ? 1000 : size <= mib ? 64 : 8);
 
 export function caseOf(operation: OperationName, size: number, clientsMax = Number.POSITIVE_INFINITY): Case {
-  const { needs, bodies }: OperationPlan = operations[operation];
+  const { needs, bodies, encrypted }: OperationPlan = operations[operation];
   const isSmall = size <= 64 * kib;
-  const kind = needs === undefined ? operation : needs === 'once' ? 'deletes' : 'objects';
+  const kind = needs === undefined ? operation.replace('-sse', '') : needs === 'once' ? 'deletes' : 'objects';
   const keys = needs === 'objects' || !isSmall ? keysFor(size) : freshKeysMax;
   return {
     operation,
     size,
     keys: bodies === 1 && !isSmall ? 2 * keys : keys,
-    bucket: `bench-${kind}-${size}`,
+    bucket: `bench-${kind}${encrypted ? '-sse' : ''}-${size}`,
     clientsMax,
   };
 }
@@ -41,12 +41,12 @@ const all = (names: readonly OperationName[], size: number, clientsMax?: number)
 
 export const quickCases: readonly Case[] = [
   ...all(['put', 'get', 'stat', 'list'], 4 * kib),
-  ...all(['put', 'put-unsigned', 'get'], 64 * mib, 3),
+  ...all(['put', 'put-sse', 'put-unsigned', 'get', 'get-sse'], 64 * mib, 3),
 ];
 
 export const fullCases: readonly Case[] = [
   ...all(['put', 'put-unsigned', 'put-presigned', 'put-chunked'], 4 * kib),
-  ...all(['get', 'get-presigned', 'stat', 'list', 'delete', 'mixed'], 4 * kib),
+  ...all(['get', 'get-presigned', 'stat', 'list', 'delete', 'mixed', 'put-sse', 'get-sse'], 4 * kib),
   ...all(['put', 'put-chunked', 'get', 'mixed'], mib),
-  ...all(['put', 'put-unsigned', 'put-chunked', 'get', 'multipart'], 64 * mib),
+  ...all(['put', 'put-sse', 'put-unsigned', 'put-chunked', 'get', 'get-sse', 'multipart'], 64 * mib),
 ];

@@ -4,7 +4,7 @@ import { Connection } from './connection.ts';
 import { type Load, type LoadResult, percentile } from './load.ts';
 import { type OperationPlan, operations } from './operations.ts';
 import { cpuSeconds, peakMiB, resetPeak } from './process-cost.ts';
-import { Signer } from './sign.ts';
+import { Signer, sha256Of } from './sign.ts';
 import type { Running } from './targets.ts';
 
 export interface Server extends Running {
@@ -81,8 +81,9 @@ async function prepare(
   server: Server,
   { load, clients, seconds }: MeasureOptions,
 ): Promise<void> {
-  const { needs }: OperationPlan = operations[each.operation];
+  const { needs, encrypted }: OperationPlan = operations[each.operation];
   await createBucket(server, each.bucket);
+  if (encrypted) await encryptBucket(server, each.bucket);
   if (needs === undefined) return;
   const turns = needs === 'once' ? Math.ceil(seconds * deletesPerSecond) : each.keys;
   await load.run({ ...server, ...each, operation: 'put', clients, seconds: 60, turns });
@@ -99,6 +100,24 @@ async function createBucket(server: Server, bucket: string): Promise<void> {
   connection.close();
   // 409: this user's own from the case before.
   if (status >= 300 && status !== 409) throw new Error(`${server.name} answered CreateBucket with ${status}`);
+}
+
+const encryption = Buffer.from(
+  '<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>',
+);
+
+async function encryptBucket(server: Server, bucket: string): Promise<void> {
+  const connection = await Connection.open(server);
+  const head = new Signer(`${server.host}:${server.port}`).header({
+    method: 'PUT',
+    path: `/${bucket}`,
+    query: 'encryption=',
+    payloadHash: sha256Of(encryption),
+    length: encryption.length,
+  });
+  const { status, text } = await connection.send([head, encryption], { keep: true });
+  connection.close();
+  if (status >= 300) throw new Error(`${server.name} answered PutBucketEncryption with ${status}\n${text}`);
 }
 
 interface RoundOptions extends MeasureOptions {

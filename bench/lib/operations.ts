@@ -21,6 +21,8 @@ export interface OperationPlan {
   readonly step: Step;
   /** Whether the keys must be there first: `once` when a step uses one up. */
   readonly needs?: 'objects' | 'once';
+  /** In a bucket whose default is SSE-S3. */
+  readonly encrypted?: true;
   /** Content that one step moves, in bodies; 0 when the operation has none. */
   readonly bodies: 0 | 1;
 }
@@ -156,6 +158,14 @@ export const operations = {
   'put-chunked': { doc: 'PutObject, aws-chunked with signed chunks of 64 KiB', step: putChunked, bodies: 1 },
   get: { doc: 'GetObject', step: get, needs: 'objects', bodies: 1 },
   'get-presigned': { doc: 'GetObject by a presigned URL', step: getPresigned, needs: 'objects', bodies: 1 },
+  'put-sse': { doc: 'PutObject, encrypted by SSE-S3', step: put, bodies: 1, encrypted: true },
+  'get-sse': {
+    doc: 'GetObject, encrypted by SSE-S3',
+    step: get,
+    needs: 'objects',
+    bodies: 1,
+    encrypted: true,
+  },
   stat: { doc: 'HeadObject', step: stat, needs: 'objects', bodies: 0 },
   list: { doc: 'ListObjectsV2, a page of up to 1,000 keys', step: list, needs: 'objects', bodies: 0 },
   delete: { doc: 'DeleteObject of keys that exist', step: remove, needs: 'once', bodies: 0 },

@@ -102,6 +102,14 @@ export function goals(results: readonly Result[], floors: Floors): string {
   const unsigned = of('put-unsigned', large, 'sluice');
   add('64 MiB unsigned put: MiB/s at least 60 % of one core at MD5', unsigned?.mibPerSecond, md5, false);
   add('64 MiB unsigned put: MiB per CPU second at least 60 % of MD5', rate(unsigned), md5, false);
+  for (const operation of ['put', 'get'] as const) {
+    const plain = of(operation, large, 'sluice')?.cpuMillisPerMiB;
+    add(
+      `64 MiB ${operation}, SSE-S3: CPU ms per MiB at most 1.6 × plain`,
+      of(`${operation}-sse`, large, 'sluice')?.cpuMillisPerMiB,
+      plain && 1.6 * plain,
+    );
+  }
   const rows = found.map(({ text, value, bound, isUpper }) => {
     const isReached = isUpper ? value <= bound : value >= bound;
     return [text, isReached ? 'reached' : 'MISSED', number(value, 2), isUpper ? '≤' : '≥', number(bound, 2)];

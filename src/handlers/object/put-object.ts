@@ -27,6 +27,7 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
 export async function writeContent(ctx: Context, call: BucketCall, content: Content): Promise<ObjectRow> {
   const { bucket, key, record, requestId, signal } = call;
   const drawing = drawObjectKey(ctx, call, wantedEncryption(ctx, call));
+  const objectKey = drawing && (await drawing);
   const object = {
     bucket,
     key,
@@ -36,7 +37,7 @@ export async function writeContent(ctx: Context, call: BucketCall, content: Cont
     ...(await accessOf(ctx, call)),
     conditions: writeConditions(call),
     record,
-    objectKey: drawing && (await drawing),
+    objectKey,
     requestId,
     signal,
   };
