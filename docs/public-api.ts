@@ -42,6 +42,7 @@ export const notes: Readonly<Record<string, string>> = {
   GetBucketLocation: 'the region `default` is shown as empty',
   ListBuckets: 'an anonymous caller gets an empty list',
   PutObject: 'no appends (`write-offset-bytes` is refused)',
+  UpdateObjectEncryption: 'takes whatever name its key provider knows a key by, not ARNs alone',
   PutBucketReplication: 'one rule; changes are queued, the worker that sends them comes later',
   PutBucketLifecycleConfiguration: 'kept and shown in `expiration`; the worker that executes it comes later',
   PutBucketInventoryConfiguration: 'kept; the worker that writes inventories comes later',

@@ -66,6 +66,7 @@ import { PutObject } from './object/put-object.ts';
 import { RestoreObject } from './object/restore-object.ts';
 import { GetObjectRetention, PutObjectRetention } from './object/retention.ts';
 import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging } from './object/tagging.ts';
+import { UpdateObjectEncryption } from './object/update-object-encryption.ts';
 import { ListBuckets } from './service/list-buckets.ts';
 
 export const handlers: Handlers = {
@@ -138,6 +139,7 @@ export const handlers: Handlers = {
   PutObjectRetention,
   GetObjectLegalHold,
   PutObjectLegalHold,
+  UpdateObjectEncryption,
   GetObjectAcl,
   PutObjectAcl,
   CreateMultipartUpload,

@@ -71,9 +71,6 @@ export const leftOutOperations = {
     DeleteObjectAnnotation: 'DELETE object ?annotation',
     ListObjectAnnotations: 'GET object ?annotation',
   }),
-  ...rows('young; a copy of an object onto itself changes its encryption', {
-    UpdateObjectEncryption: 'PUT object ?encryption',
-  }),
   ...rows('withdrawn by the public service', { GetObjectTorrent: 'GET object ?torrent' }),
 };
 

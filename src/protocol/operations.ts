@@ -235,6 +235,7 @@ export const operations = {
   PutObjectRetention: { on: 'PUT object ?retention', about: 'version', also: bypass },
   GetObjectLegalHold: { on: 'GET object ?legal-hold', about: 'version' },
   PutObjectLegalHold: { on: 'PUT object ?legal-hold', about: 'version' },
+  UpdateObjectEncryption: { on: 'PUT object ?encryption', about: 'version' },
 
   GetObjectAcl: { on: 'GET object ?acl', about: 'version', versionAction: 's3:GetObjectVersionAcl' },
   PutObjectAcl: {

@@ -2,9 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
-import { encryptingSettings, provider } from '../support/encryption.ts';
+import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
-import type { Answer } from '../support/gateway-client.ts';
+import { bytesOf, complete, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import type { Answer, Client } from '../support/gateway-client.ts';
 
 const open = async (options: GatewayWorldOptions = {}) => {
   const world = await openGateway({
@@ -150,5 +151,121 @@ describe('a provider that fails', () => {
     await world.client.put('/bucket');
     const refused = await world.client.put('/bucket/key', { body: 'x', headers: provider('first') });
     expect([...outcome(refused), refused.header('retry-after')]).toEqual([503, 'KMSUnavailable', '30']);
+  });
+});
+
+describe('UpdateObjectEncryption', () => {
+  const body = (key: string, more = '') =>
+    `<ObjectEncryption><SSEKMS><KMSKeyArn>${key}</KMSKeyArn>${more}</SSEKMS></ObjectEncryption>`;
+  const update = (client: Client, path: string, key: string, more?: string) =>
+    client.put(path, { query: { encryption: '' }, body: body(key, more) });
+  const about = async (client: Client, path: string) => {
+    const got = await client.get(path);
+    const { 'last-modified': modified, etag } = Object.fromEntries(
+      got.headers.map(([n, v]) => [n.toLowerCase(), v]),
+    );
+    return {
+      text: got.text,
+      etag,
+      modified,
+      sse: got.header('*-server-side-encryption'),
+      keyId: keyIdOf(got),
+    };
+  };
+
+  test.each([
+    ['SSE-S3', service],
+    ['another key', provider('first', contextOf({ team: 'blue' }))],
+  ])('wraps the key anew, from %s, and touches nothing else', async (_, headers) => {
+    await using world = await open();
+    await world.client.put('/bucket/key', { body: 'text', headers });
+    const [before, bytes] = [await about(world.client, '/bucket/key'), await world.stored()];
+    expect((await update(world.client, '/bucket/key', 'second')).status).toBe(200);
+    expect(await about(world.client, '/bucket/key')).toEqual({ ...before, sse: 'aws:kms', keyId: 'second' });
+    expect(await world.stored()).toEqual(bytes);
+    const more = '<BucketKeyEnabled>true</BucketKeyEnabled>';
+    const arn = 'arn:aws:kms:us-east-1:000000000000:key/first';
+    expect((await update(world.client, '/bucket/key', arn, more)).status).toBe(200);
+    const got = await world.client.get('/bucket/key');
+    expect([got.text, keyIdOf(got), got.header('*-server-side-encryption-bucket-key-enabled')]).toEqual([
+      'text',
+      'first',
+      'true',
+    ]);
+  });
+
+  test('makes the former key unnecessary: what was wrapped under it alone is read without it', async () => {
+    let isGone = false;
+    const wrap = (context: Context): Context => {
+      const keys = context.keys as KeyProvider;
+      const unwrap: KeyProvider['unwrap'] = async (wrapped, about) => {
+        if (isGone && wrapped.keyId === 'first') throw new KeyFailure('unknown-key', 'gone');
+        return keys.unwrap(wrapped, about);
+      };
+      return { ...context, keys: { ...keys, unwrap } };
+    };
+    await using world = await open({ wrap });
+    for (const key of ['left', 'moved'])
+      await world.client.put(`/bucket/${key}`, { body: 'text', headers: provider('first') });
+    await update(world.client, '/bucket/moved', 'second');
+    isGone = true;
+    expect(outcome(await world.client.get('/bucket/left'))).toEqual([400, 'KMS.NotFoundException']);
+    expect((await world.client.get('/bucket/moved')).text).toBe('text');
+  });
+
+  test('is of one version', async () => {
+    await using world = await open();
+    await setVersioning(world.client, 'bucket', 'Enabled');
+    const first = await world.client.put('/bucket/key', { body: 'one', headers: service });
+    await world.client.put('/bucket/key', { body: 'two', headers: service });
+    const path = `/bucket/key?versionId=${first.header('*-version-id')}`;
+    const updated = await update(world.client, path, 'second');
+    expect([updated.status, updated.header('*-version-id')]).toEqual([200, first.header('*-version-id')]);
+    expect((await about(world.client, path)).keyId).toBe('second');
+    expect((await about(world.client, '/bucket/key')).sse).toBe('AES256');
+  });
+
+  test('also of an object that was uploaded in parts', async () => {
+    await using world = await open();
+    const uploadId =
+      (await world.client.post('/bucket/key?uploads', { headers: service })).one('UploadId') ?? '';
+    const bodies = [bytesOf(5 * MiB), bytesOf(70_000)];
+    const parts = [];
+    for (const [i, content] of bodies.entries())
+      parts.push(await putPart(world.client, '/bucket/key', { uploadId, number: i + 1, body: content }));
+    await complete(world.client, '/bucket/key', { uploadId, parts });
+    expect((await update(world.client, '/bucket/key', 'second')).status).toBe(200);
+    const got = await world.client.get('/bucket/key');
+    expect([keyIdOf(got), Buffer.compare(got.bytes, Buffer.concat(bodies))]).toEqual(['second', 0]);
+  });
+
+  test('refuses what it cannot wrap, and whom it must not obey', async () => {
+    await using world = await open();
+    await world.client.put('/bucket/plain', { body: 'text' });
+    await world.client.put('/bucket/customer', { body: 'text', headers: customer() });
+    await world.client.put('/bucket/key', { body: 'text', headers: service });
+    for (const path of ['/bucket/plain', '/bucket/customer'])
+      expect(outcome(await update(world.client, path, 'second'))).toEqual([400, 'InvalidRequest']);
+    expect(outcome(await update(world.client, '/bucket/none', 'second'))).toEqual([404, 'NoSuchKey']);
+    expect(outcome(await update(world.client, '/bucket/key', 'third'))).toEqual([
+      400,
+      'KMS.NotFoundException',
+    ]);
+    expect(outcome(await update(world.client, '/bucket/key', 'a b'))).toEqual([400, 'InvalidArgument']);
+    expect(outcome(await update(world.bob, '/bucket/key', 'second'))).toEqual([403, 'AccessDenied']);
+    const other = await world.client.put('/bucket/key?encryption', {
+      body: '<ObjectEncryption><SSES3/></ObjectEncryption>',
+    });
+    expect(outcome(other)).toEqual([400, 'MalformedXML']);
+    expect(await about(world.client, '/bucket/key')).toMatchObject({ text: 'text', sse: 'AES256' });
+  });
+
+  test('leaves alone what a lock holds', async () => {
+    await using world = await open();
+    await world.client.put('/locked', { headers: { '*-bucket-object-lock-enabled': 'true' } });
+    const headers = { ...service, '*-object-lock-legal-hold': 'ON' };
+    expect((await world.client.put('/locked/key', { body: 'text', headers })).status).toBe(200);
+    expect(outcome(await update(world.client, '/locked/key', 'second'))).toEqual([403, 'AccessDenied']);
+    expect((await about(world.client, '/locked/key')).sse).toBe('AES256');
   });
 });

@@ -4,9 +4,8 @@ import { fail } from '../../errors/refusal.ts';
 import type { Encryption } from '../../metadata/encryption.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { cipherKeyBytes } from '../../ports/cipher.ts';
-import type { Sealer } from '../../ports/sealer.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
-import { generateKey, unwrapKey, wrapKey } from './provided-key.ts';
+import { generateKey, unwrapKey } from './provided-key.ts';
 import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './wanted.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'>;
@@ -45,29 +44,12 @@ export function drawObjectKey(
 async function draw(ctx: Ctx, place: KeyPlace, how: ChosenEncryption): Promise<ObjectKey> {
   if (how.by === 'provider') return generateKey(ctx, place, how);
   const bytes = ctx.random.bytes(cipherKeyBytes);
-  return { bytes, encryption: await wrapObjectKey(ctx, place, { bytes, how }) };
+  const sealer = how.by === 'customer' ? ctx.sealer.under(how.key.bytes) : ctx.sealer;
+  const wrapped = toBase64(await sealer.seal(bytes, contextOf(place)));
+  const encryption: Encryption =
+    how.by === 'customer' ? { by: 'customer', keyMd5: how.key.md5, wrapped } : { by: 'service', wrapped };
+  return { bytes, encryption };
 }
-
-/** Wraps an object key as it is to be kept. */
-export async function wrapObjectKey(
-  ctx: Ctx,
-  place: KeyPlace,
-  { bytes, how }: { readonly bytes: Uint8Array; readonly how: ChosenEncryption },
-): Promise<Encryption> {
-  switch (how.by) {
-    case 'service':
-      return { by: 'service', wrapped: await sealWith(ctx.sealer, place, bytes) };
-    case 'customer': {
-      const wrapped = await sealWith(ctx.sealer.under(how.key.bytes), place, bytes);
-      return { by: 'customer', keyMd5: how.key.md5, wrapped };
-    }
-    case 'provider':
-      return wrapKey(ctx, place, { bytes, how });
-  }
-}
-
-const sealWith = async (sealer: Sealer, place: KeyPlace, bytes: Uint8Array): Promise<string> =>
-  toBase64(await sealer.seal(bytes, contextOf(place)));
 
 /**
  * Opens the key of a content.

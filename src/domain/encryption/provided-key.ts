@@ -50,6 +50,7 @@ export async function generateKey(ctx: Ctx, place: KeyPlace, how: ByProvider): P
   return { bytes: drawn.key, encryption: keptAs(how, drawn) };
 }
 
+/** Wraps a key that is in use already. */
 export async function wrapKey(
   ctx: Ctx,
   place: KeyPlace,

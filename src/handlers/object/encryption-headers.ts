@@ -73,8 +73,13 @@ export function wantedEncryption(ctx: Ctx, call: Wired): WantedEncryption {
 
 function keyIdOf(call: Wired): string | undefined {
   const given = header(call, keyId);
-  if (given === undefined || /^[\x21-\x7e]{1,512}$/.test(given)) return given;
-  throw invalid(keyId, 'The key id is not 1 to 512 printable characters without spaces', given);
+  return given === undefined ? undefined : assertKeyId(given, keyId);
+}
+
+/** @throws InvalidArgument for what no key provider could know */
+export function assertKeyId(given: string, name: string): string {
+  if (/^[\x21-\x7e]{1,512}$/.test(given)) return given;
+  throw invalid(name, 'The key id is not 1 to 512 printable characters without spaces', given);
 }
 
 function bucketKeyOf(call: Wired): boolean | undefined {

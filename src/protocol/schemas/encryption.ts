@@ -18,3 +18,8 @@ export type ServerSideEncryptionRule = Infer<typeof rule>;
 /** Root `ServerSideEncryptionConfiguration`. */
 export const serverSideEncryptionConfiguration = element({ Rule: many(rule, { min: 1, max: 1 }) });
 export type ServerSideEncryptionConfiguration = Infer<typeof serverSideEncryptionConfiguration>;
+
+/** Root `ObjectEncryption`: https://docs.aws.amazon.com/AmazonS3/latest/API/API_UpdateObjectEncryption.html */
+export const objectEncryption = element({
+  SSEKMS: element({ KMSKeyArn: token, BucketKeyEnabled: optional(bool) }),
+});

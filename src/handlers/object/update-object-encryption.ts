@@ -1,0 +1,20 @@
+/** UpdateObjectEncryption (public API): another key, or SSE-KMS in place of SSE-S3, without touching the content. */
+import { rewrapKey } from '../../domain/encryption/rewrap-key.ts';
+import { readXml } from '../../protocol/codec.ts';
+import { bodyMaxDefault } from '../../protocol/operations.ts';
+import { objectEncryption } from '../../protocol/schemas/encryption.ts';
+import { type HandlerOf, targetOf } from '../call.ts';
+import { emptyReply } from '../xml-reply.ts';
+import { assertKeyId } from './encryption-headers.ts';
+import { versionHeader } from './object-headers.ts';
+
+export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async (ctx, call) => {
+  const { bucket, query, record, requestId } = call;
+  const row = targetOf(call);
+  const { SSEKMS } = readXml(objectEncryption, 'ObjectEncryption', call.body, { maxBytes: bodyMaxDefault });
+  const { KMSKeyArn, BucketKeyEnabled } = SSEKMS;
+  const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
+  const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
+  await rewrapKey(ctx, { bucket, row, versionId: query.get('versionId'), how, record, requestId });
+  return emptyReply(200, versionHeader(call, row));
+};
