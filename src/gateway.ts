@@ -7,6 +7,7 @@
  * establishes stand in one `Call`, assigned once.
  */
 
+import { isCharged } from './auth/requester-pays.ts';
 import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
@@ -156,8 +157,12 @@ async function run(
   // The body of an action query has been read: it is a part of what is asked.
   const early = isAction ? noBody : asksInBody(operation) ? await read() : undefined;
   const target = await permit(ctx, facts, { row, bucket, body: early });
+  const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
+  const isPaid = charging !== false && (await charging);
   const body = early ?? (await read());
-  return dispatch(ctx, operation, { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) });
+  const call = { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) };
+  const reply = await dispatch(ctx, operation, call);
+  return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
 }
 
 /** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */

@@ -157,3 +157,9 @@ export interface ObjectLockConfiguration {
 }
 /** Set by the first PutObjectLockConfiguration; a bucket may have Object Lock without it, and never loses it. */
 export const objectLock = family<ObjectLockConfiguration>('object-lock');
+
+export interface RequestPayment {
+  readonly Payer: 'BucketOwner' | 'Requester';
+}
+/** Unset means BucketOwner. */
+export const requestPayment = family<RequestPayment>('request-payment');

@@ -1,13 +1,10 @@
-/** GetBucketRequestPayment, PutBucketRequestPayment: kept and shown; this service bills nobody by request. */
-import { family } from '../../domain/documents.ts';
-import {
-  type RequestPaymentConfiguration,
-  requestPaymentConfiguration,
-} from '../../protocol/schemas/request-payment.ts';
+/** GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/requester-pays.ts`. */
+import { requestPayment } from '../../domain/families.ts';
+import { requestPaymentConfiguration } from '../../protocol/schemas/request-payment.ts';
 import { document } from '../document.ts';
 
 const documentOf = document({
-  family: family<RequestPaymentConfiguration>('request-payment'),
+  family: requestPayment,
   root: 'RequestPaymentConfiguration',
   schema: requestPaymentConfiguration,
   unset: { Payer: 'BucketOwner' },

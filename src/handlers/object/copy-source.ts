@@ -1,6 +1,7 @@
 /** The `copy-source` header: which version of which object, and that the caller may read it (public API "CopyObject"). */
 
 import { assertMayKnow, authorize, type Question } from '../../auth/authorize.ts';
+import { isCharged } from '../../auth/requester-pays.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/buckets.ts';
 import { checkCopySource } from '../../domain/conditions.ts';
@@ -48,6 +49,7 @@ export async function openCopySource(ctx: Context, call: Call): Promise<CopySour
   const bucket = await openBucket(ctx, source.bucket);
   const expectedOwner = header(call, 'source-expected-bucket-owner');
   if (expectedOwner !== undefined && expectedOwner !== bucket.owner) throw fail('AccessDenied');
+  await isCharged(ctx, call, bucket);
   const found = await lookUpVersion(ctx, bucket, source);
   const { versionId } = source;
   const about = aboutSource({ bucket, versionId }, { key: source.key, target: found });

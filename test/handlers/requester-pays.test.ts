@@ -1,0 +1,62 @@
+/** Requester Pays buckets: who comes from elsewhere says that they know (public API "Requester Pays buckets"). */
+import { expect, test } from 'vitest';
+import { policyOf } from '../support/access.ts';
+import { alice, openGateway, person } from '../support/gateway.ts';
+
+const payment = (payer: string): string =>
+  `<RequestPaymentConfiguration><Payer>${payer}</Payer></RequestPaymentConfiguration>`;
+const agreed = { '*-request-payer': 'requester' };
+
+test('another account is let in where it agrees to pay, and is told that it does', async () => {
+  const ursula = person('ursula', { owner: alice.owner, root: false });
+  await using world = await openGateway({ people: [ursula] });
+  const { client, bob, anonymous } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'x' });
+  const resources = ['arn:aws:s3:::bucket', 'arn:aws:s3:::bucket/*'];
+  await client.put('/bucket?policy', { body: policyOf({ Action: 's3:*', Resource: resources }) });
+  for (const payer of ['Requester', 'BucketOwner']) {
+    await client.put('/bucket?requestPayment', { body: payment(payer) });
+    const isCharged = payer === 'Requester';
+    for (const [method, path] of [
+      ['GET', '/bucket/key'],
+      ['HEAD', '/bucket/key'],
+      ['GET', '/bucket?list-type=2'],
+      ['PUT', '/bucket/other'],
+      ['DELETE', '/bucket/other'],
+    ] as const) {
+      const body = method === 'PUT' ? { body: 'x' } : {};
+      const at = `${payer} ${method} ${path}`;
+      const silent = await bob.send(method, path, body);
+      expect(silent.status, at).toBe(isCharged ? 403 : method === 'DELETE' ? 204 : 200);
+      expect((await anonymous.send(method, path, body)).status === 403, at).toBe(isCharged);
+      const headers = { '*-request-payer': 'somebody' };
+      expect((await bob.send(method, path, { ...body, headers })).status === 403, at).toBe(isCharged);
+      const paid = await bob.send(method, path, { ...body, headers: agreed });
+      expect([paid.status < 300, paid.header('*-request-charged')], at).toEqual([
+        true,
+        isCharged ? 'requester' : undefined,
+      ]);
+      // At home nobody is asked, and nobody is charged.
+      for (const own of [client, world.as({ credential: ursula })]) {
+        const home = await own.send(method, path, { ...body, headers: agreed });
+        expect([home.status < 300, home.header('*-request-charged')], at).toEqual([true, undefined]);
+      }
+    }
+  }
+});
+
+test('the source of a copy may charge as well; a presigned URL agrees in its query', async () => {
+  await using world = await openGateway();
+  const { client, bob } = world;
+  await client.put('/bucket', { headers: { '*-acl': 'public-read' } });
+  await client.put('/bucket/key', { body: 'x', headers: { '*-acl': 'public-read' } });
+  await client.put('/bucket?requestPayment', { body: payment('Requester') });
+  await bob.put('/bobs');
+  const copy = { '*-copy-source': '/bucket/key' };
+  expect((await bob.put('/bobs/copy', { headers: copy })).status).toBe(403);
+  expect((await bob.put('/bobs/copy', { headers: { ...copy, ...agreed } })).status).toBe(200);
+  expect((await bob.presigned('GET', '/bucket/key')).status).toBe(403);
+  const query = { 'x-amz-request-payer': 'requester' };
+  expect((await bob.presigned('GET', '/bucket/key', { query })).text).toBe('x');
+});
