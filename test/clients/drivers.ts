@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { S3Client } from '@aws-sdk/client-s3';
 import { installed } from './installed.ts';
-import { type Ran, region, startWorld, type World } from './world.ts';
+import { awsKeys, type Ran, region, startWorld, type World } from './world.ts';
 
 type Json = Record<string, unknown>;
 /** One request, whose answer is JSON; nothing stands for an answer without a body. */
@@ -18,12 +18,7 @@ export interface AwsCli {
 
 export async function openAwsCli(): Promise<AwsCli> {
   const program = installed('aws');
-  const world = await startWorld(({ url, user }) => ({
-    AWS_ENDPOINT_URL: url,
-    AWS_ACCESS_KEY_ID: user.accessKey,
-    AWS_SECRET_ACCESS_KEY: user.secretKey,
-    AWS_DEFAULT_REGION: region,
-  }));
+  const world = await startWorld((place) => ({ AWS_ENDPOINT_URL: place.url, ...awsKeys(place) }));
   const aws = (...args: string[]) => world.run(program, ...args);
   return {
     world,
@@ -68,12 +63,7 @@ export interface Boto {
 /** @param script a Python file beside this one */
 export async function openBoto(script: string): Promise<Boto> {
   const python = installed('python');
-  const world = await startWorld(({ url, user }) => ({
-    ENDPOINT: url,
-    AWS_ACCESS_KEY_ID: user.accessKey,
-    AWS_SECRET_ACCESS_KEY: user.secretKey,
-    AWS_DEFAULT_REGION: region,
-  }));
+  const world = await startWorld((place) => ({ ENDPOINT: place.url, ...awsKeys(place) }));
   const path = join(import.meta.dirname, script);
   return { world, step: async (name, ...args) => JSON.parse(await world.run(python, path, name, ...args)) };
 }

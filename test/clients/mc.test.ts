@@ -1,36 +1,27 @@
 /** mc with its default settings. */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { installed } from './installed.ts';
 import {
   keyCount,
-  largeBytes,
-  type SampleFile,
+  type ProgramWorld,
   sha,
   shaOfFile,
-  startWorld,
-  type World,
+  startProgram,
   wideDirectory,
   wideKeys,
 } from './world.ts';
 
 const bucket = 'gateway/mc-bucket';
-let world: World;
-let large: SampleFile;
-let small: SampleFile;
-let program: string;
+let world: ProgramWorld;
 
 beforeAll(async () => {
-  program = installed('mc');
-  world = await startWorld(() => ({}));
-  large = world.file('large.bin', largeBytes);
-  small = world.file('small é+.bin', 4_096);
+  world = await startProgram('mc');
   await mc('alias', 'set', 'gateway', world.url, world.user.accessKey, world.user.secretKey);
   await mc('mb', bucket);
 });
 afterAll(() => world?.stop());
 
-const mc = (...args: string[]): Promise<string> => world.run(program, ...args);
+const mc = (...args: string[]): Promise<string> => world.tool(...args);
 /** One JSON object a line. */
 const told = async (...args: string[]): Promise<Record<string, unknown>[]> =>
   (await mc('--json', ...args))
@@ -44,18 +35,18 @@ test('a bucket that was made is listed', async () => {
 });
 
 test('a small object comes back as it went, and its properties with it', async () => {
-  await mc('cp', '--attr', 'colour=blue', small.path, `${bucket}/`);
+  await mc('cp', '--attr', 'colour=blue', world.small.path, `${bucket}/`);
   await mc('cp', `${bucket}/small é+.bin`, 'small.back');
-  expect(await shaOfFile(world.path('small.back'))).toBe(small.sha);
+  expect(await shaOfFile(world.path('small.back'))).toBe(world.small.sha);
   const [stat] = await told('stat', `${bucket}/small é+.bin`);
-  expect(stat).toMatchObject({ size: small.size, metadata: { 'X-Amz-Meta-Colour': 'blue' } });
+  expect(stat).toMatchObject({ size: world.small.size, metadata: { 'X-Amz-Meta-Colour': 'blue' } });
 });
 
 test('100 MiB go up in 7 parts and come back as they went', async () => {
-  await mc('cp', large.path, `${bucket}/large.bin`);
+  await mc('cp', world.large.path, `${bucket}/large.bin`);
   expect((await told('stat', `${bucket}/large.bin`))[0]?.['etag']).toMatch(/-7$/);
   await mc('cp', `${bucket}/large.bin`, 'large.back');
-  expect(await shaOfFile(world.path('large.back'))).toBe(large.sha);
+  expect(await shaOfFile(world.path('large.back'))).toBe(world.large.sha);
 });
 
 test('a mirror of 2,500 files is listed whole, and has nothing to do again', async () => {
@@ -77,9 +68,13 @@ test('cat brings the bytes, of a range as well', async () => {
 });
 
 test('what is piped in comes back', async () => {
-  await world.run('sh', '-c', `head -c 20000000 '${large.path}' | '${program}' pipe ${bucket}/piped`);
+  await world.run(
+    'sh',
+    '-c',
+    `head -c 20000000 '${world.large.path}' | '${world.program}' pipe ${bucket}/piped`,
+  );
   await mc('cp', `${bucket}/piped`, 'piped.back');
-  expect(await shaOfFile(world.path('piped.back'))).toBe(sha(large.bytes.subarray(0, 20_000_000)));
+  expect(await shaOfFile(world.path('piped.back'))).toBe(sha(world.large.bytes.subarray(0, 20_000_000)));
 });
 
 // What it shares for uploads is no URL but an HTML form, an operation that the specification does not have.
@@ -87,14 +82,14 @@ test('a URL that it shares gets', async () => {
   const [download] = await told('share', 'download', `${bucket}/small é+.bin`);
   const answer = await fetch(String(download?.['share']));
   expect(answer.status).toBe(200);
-  expect(sha(await answer.bytes())).toBe(small.sha);
+  expect(sha(await answer.bytes())).toBe(world.small.sha);
 });
 
 test('a copy and a move keep the bytes', async () => {
   await mc('cp', `${bucket}/large.bin`, `${bucket}/copy`);
   await mc('mv', `${bucket}/copy`, `${bucket}/moved`);
   await mc('cp', `${bucket}/moved`, 'moved.back');
-  expect(await shaOfFile(world.path('moved.back'))).toBe(large.sha);
+  expect(await shaOfFile(world.path('moved.back'))).toBe(world.large.sha);
 });
 
 test('versions are listed, and an earlier one can be got', async () => {

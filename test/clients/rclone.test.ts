@@ -1,28 +1,22 @@
 /** rclone with its default settings, once told nothing of the provider and once told that it is `Other`. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { installed } from './installed.ts';
 import {
   largeBytes,
   mib,
+  type ProgramWorld,
   region,
-  type SampleFile,
   sha,
   shaOfFile,
-  startWorld,
-  type World,
+  startProgram,
   wideDirectory,
   wideKeys,
 } from './world.ts';
 
-let world: World;
-let large: SampleFile;
-let small: SampleFile;
-let program: string;
+let world: ProgramWorld;
 
 beforeAll(async () => {
-  program = installed('rclone');
-  world = await startWorld(({ home }) => ({ RCLONE_CONFIG: `${home}/rclone.conf` }));
+  world = await startProgram('rclone', ({ home }) => ({ RCLONE_CONFIG: `${home}/rclone.conf` }));
   const { url, user } = world;
   const remote = (name: string, ...more: string[]): string =>
     [
@@ -35,12 +29,10 @@ beforeAll(async () => {
       ...more,
     ].join('\n');
   writeFileSync(world.path('rclone.conf'), `${remote('plain')}\n${remote('other', 'provider = Other')}\n`);
-  large = world.file('large.bin', largeBytes);
-  small = world.file('small é+.bin', 4_096);
 });
 afterAll(() => world?.stop());
 
-const rclone = (...args: string[]): Promise<string> => world.run(program, ...args);
+const rclone = (...args: string[]): Promise<string> => world.tool(...args);
 
 describe.each(['plain', 'other'])('the remote %s', (name) => {
   const bucket = `${name}:rclone-${name}`;
@@ -51,21 +43,21 @@ describe.each(['plain', 'other'])('the remote %s', (name) => {
   });
 
   test('a small object comes back as it went', async () => {
-    await rclone('copy', small.path, bucket);
+    await rclone('copy', world.small.path, bucket);
     await rclone('copyto', `${bucket}/small é+.bin`, world.path(`small-${name}`));
-    expect(await shaOfFile(world.path(`small-${name}`))).toBe(small.sha);
+    expect(await shaOfFile(world.path(`small-${name}`))).toBe(world.small.sha);
   });
 
   // Up to 200 MiB it sends a file whole; what it reads from a pipe goes in parts.
   test('100 MiB come back as they went, and 12 MiB from a pipe as well', async () => {
-    await rclone('copy', large.path, bucket);
+    await rclone('copy', world.large.path, bucket);
     expect(await rclone('size', '--json', `${bucket}/large.bin`)).toContain(`"bytes":${largeBytes}`);
     await rclone('copyto', `${bucket}/large.bin`, world.path(`large-${name}`));
-    expect(await shaOfFile(world.path(`large-${name}`))).toBe(large.sha);
-    const pipe = `head -c ${12 * mib} '${large.path}' | '${program}' rcat '${bucket}/piped'`;
+    expect(await shaOfFile(world.path(`large-${name}`))).toBe(world.large.sha);
+    const pipe = `head -c ${12 * mib} '${world.large.path}' | '${world.program}' rcat '${bucket}/piped'`;
     await world.run('sh', '-c', pipe);
     await rclone('copyto', `${bucket}/piped`, world.path(`piped-${name}`));
-    expect(await shaOfFile(world.path(`piped-${name}`))).toBe(sha(large.bytes.subarray(0, 12 * mib)));
+    expect(await shaOfFile(world.path(`piped-${name}`))).toBe(sha(world.large.bytes.subarray(0, 12 * mib)));
   });
 
   test('a range brings its bytes alone', async () => {
@@ -78,13 +70,13 @@ describe.each(['plain', 'other'])('the remote %s', (name) => {
     const url = (await rclone('link', '--expire', '10m', `${bucket}/small é+.bin`)).trim();
     const answer = await fetch(url);
     expect(answer.status).toBe(200);
-    expect(sha(await answer.bytes())).toBe(small.sha);
+    expect(sha(await answer.bytes())).toBe(world.small.sha);
   });
 
   test('a copy within the remote has the bytes of its source', async () => {
     await rclone('copyto', `${bucket}/large.bin`, `${bucket}/copied`);
     await rclone('copyto', `${bucket}/copied`, world.path(`copied-${name}`));
-    expect(await shaOfFile(world.path(`copied-${name}`))).toBe(large.sha);
+    expect(await shaOfFile(world.path(`copied-${name}`))).toBe(world.large.sha);
   });
 });
 
@@ -95,7 +87,7 @@ test('2,500 files are copied and listed, and the check finds no difference', asy
   expect(listed.trim().split('\n').toSorted()).toEqual(wideKeys());
   await rclone('check', tree, 'other:rclone-other/tree');
   writeFileSync(`${tree}/${wideKeys()[7]}`, 'changed');
-  const { code, stderr } = await world.attempt(program, 'check', tree, 'other:rclone-other/tree');
+  const { code, stderr } = await world.attempt(world.program, 'check', tree, 'other:rclone-other/tree');
   expect(code).not.toBe(0);
   expect(stderr).toContain('1 differences found');
 });

@@ -1,30 +1,25 @@
 /** s3cmd with its default settings, but for the endpoint; it has no HTTPS here, as nothing has. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sender } from '../runtimes/client.ts';
-import { installed } from './installed.ts';
 import { seedWide } from './seed.ts';
 import {
   keyCount,
   largeBytes,
+  type ProgramWorld,
   region,
-  type SampleFile,
   sha,
   shaOfFile,
-  startWorld,
-  type World,
+  startProgram,
   wideKeys,
 } from './world.ts';
 
 const bucket = 's3cmd-bucket';
-let world: World;
-let large: SampleFile;
-let program: string;
+let world: ProgramWorld;
 
 beforeAll(async () => {
-  program = installed('s3cmd');
-  world = await startWorld(() => ({}));
+  world = await startProgram('s3cmd');
   const { host, user } = world;
   const lines = [
     '[default]',
@@ -37,12 +32,11 @@ beforeAll(async () => {
     'use_https = False',
   ];
   writeFileSync(world.path('.s3cfg'), lines.join('\n'));
-  large = world.file('large.bin', largeBytes);
   await s3cmd('mb', `s3://${bucket}`);
 });
 afterAll(() => world?.stop());
 
-const s3cmd = (...args: string[]): Promise<string> => world.run(program, ...args);
+const s3cmd = (...args: string[]): Promise<string> => world.tool(...args);
 
 test('a bucket that was made is listed', async () => {
   expect(await s3cmd('ls')).toContain(`s3://${bucket}`);
@@ -50,31 +44,34 @@ test('a bucket that was made is listed', async () => {
 });
 
 test('a small object comes back as it went', async () => {
-  const small = world.file('small.bin', 4_096);
-  await s3cmd('put', small.path, `s3://${bucket}/small é+.bin`);
+  await s3cmd('put', world.small.path, `s3://${bucket}/small é+.bin`);
   await s3cmd('get', `s3://${bucket}/small é+.bin`, 'small.back');
-  expect(await shaOfFile(world.path('small.back'))).toBe(small.sha);
+  expect(await shaOfFile(world.path('small.back'))).toBe(world.small.sha);
 });
 
 test('100 MiB go up in 7 parts and come back as they went', async () => {
-  await s3cmd('put', '--no-progress', large.path, `s3://${bucket}/large.bin`);
+  await s3cmd('put', '--no-progress', world.large.path, `s3://${bucket}/large.bin`);
   const { headers } = await sender({ url: world.url, ...world.user })('HEAD', `/${bucket}/large.bin`);
   expect(headers['etag']).toMatch(/-7"$/);
   await s3cmd('get', '--no-progress', `s3://${bucket}/large.bin`, 'large.back');
-  expect(await shaOfFile(world.path('large.back'))).toBe(large.sha);
+  expect(await shaOfFile(world.path('large.back'))).toBe(world.large.sha);
 });
 
 // It says that it sent 0 bytes, because it asks the pipe for its size; what it sends is whole.
 test('what is piped in comes back', async () => {
-  await world.run('sh', '-c', `head -c 20000000 '${large.path}' | '${program}' put - s3://${bucket}/piped`);
+  await world.run(
+    'sh',
+    '-c',
+    `head -c 20000000 '${world.large.path}' | '${world.program}' put - s3://${bucket}/piped`,
+  );
   await s3cmd('get', '--no-progress', `s3://${bucket}/piped`, 'piped.back');
-  expect(await shaOfFile(world.path('piped.back'))).toBe(sha(large.bytes.subarray(0, 20_000_000)));
+  expect(await shaOfFile(world.path('piped.back'))).toBe(sha(world.large.bytes.subarray(0, 20_000_000)));
 });
 
 test('a download that was cut goes on where it stopped, by a range', async () => {
-  writeFileSync(world.path('cut.back'), large.bytes.subarray(0, largeBytes / 2));
+  writeFileSync(world.path('cut.back'), world.large.bytes.subarray(0, largeBytes / 2));
   await s3cmd('get', '--continue', '--no-progress', `s3://${bucket}/large.bin`, 'cut.back');
-  expect(await shaOfFile(world.path('cut.back'))).toBe(large.sha);
+  expect(await shaOfFile(world.path('cut.back'))).toBe(world.large.sha);
 });
 
 test('2,500 keys are listed, each once', async () => {
@@ -98,14 +95,14 @@ test('a signed URL gets; it is of version 2', async () => {
   expect(url).toContain('AWSAccessKeyId=');
   const answer = await fetch(url);
   expect(answer.status).toBe(200);
-  expect(sha(await answer.bytes())).toBe(sha(readFileSync(world.path('small.bin'))));
+  expect(sha(await answer.bytes())).toBe(world.small.sha);
 });
 
 test('a copy and a move keep the bytes', async () => {
   await s3cmd('cp', `s3://${bucket}/small é+.bin`, `s3://${bucket}/copy`);
   await s3cmd('mv', `s3://${bucket}/copy`, `s3://${bucket}/moved`);
   await s3cmd('get', `s3://${bucket}/moved`, 'moved.back');
-  expect(await shaOfFile(world.path('moved.back'))).toBe(sha(readFileSync(world.path('small.bin'))));
+  expect(await shaOfFile(world.path('moved.back'))).toBe(world.small.sha);
   expect(await s3cmd('ls', `s3://${bucket}/copy`)).toBe('');
 });
 

@@ -1,41 +1,27 @@
 /** s5cmd with its default settings. */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { installed } from './installed.ts';
 import {
+  awsKeys,
   keyCount,
-  largeBytes,
-  region,
-  type SampleFile,
+  type ProgramWorld,
   sha,
   shaOfFile,
-  startWorld,
-  type World,
+  startProgram,
   wideDirectory,
   wideKeys,
 } from './world.ts';
 
 const bucket = 's3://s5cmd-bucket';
-let world: World;
-let large: SampleFile;
-let small: SampleFile;
-let program: string;
+let world: ProgramWorld;
 
 beforeAll(async () => {
-  program = installed('s5cmd');
-  world = await startWorld(({ url, user }) => ({
-    S3_ENDPOINT_URL: url,
-    AWS_ACCESS_KEY_ID: user.accessKey,
-    AWS_SECRET_ACCESS_KEY: user.secretKey,
-    AWS_REGION: region,
-  }));
-  large = world.file('large.bin', largeBytes);
-  small = world.file('small é+.bin', 4_096);
+  world = await startProgram('s5cmd', (place) => ({ S3_ENDPOINT_URL: place.url, ...awsKeys(place) }));
   await s5cmd('mb', bucket);
 });
 afterAll(() => world?.stop());
 
-const s5cmd = (...args: string[]): Promise<string> => world.run(program, ...args);
+const s5cmd = (...args: string[]): Promise<string> => world.tool(...args);
 const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
 
 test('a bucket that was made is listed', async () => {
@@ -44,16 +30,16 @@ test('a bucket that was made is listed', async () => {
 });
 
 test('a small object comes back as it went', async () => {
-  await s5cmd('cp', small.path, `${bucket}/`);
+  await s5cmd('cp', world.small.path, `${bucket}/`);
   await s5cmd('cp', `${bucket}/small é+.bin`, 'small.back');
-  expect(await shaOfFile(world.path('small.back'))).toBe(small.sha);
+  expect(await shaOfFile(world.path('small.back'))).toBe(world.small.sha);
 });
 
 test('100 MiB go up in 2 parts and come back as they went', async () => {
-  await s5cmd('cp', large.path, `${bucket}/large.bin`);
+  await s5cmd('cp', world.large.path, `${bucket}/large.bin`);
   expect(await s5cmd('ls', '--etag', `${bucket}/large.bin`)).toMatch(/-2 /);
   await s5cmd('cp', `${bucket}/large.bin`, 'large.back');
-  expect(await shaOfFile(world.path('large.back'))).toBe(large.sha);
+  expect(await shaOfFile(world.path('large.back'))).toBe(world.large.sha);
 });
 
 test('a tree of 2,500 files goes up by one command, and is listed whole', async () => {
@@ -72,7 +58,7 @@ test('a wildcard brings what it names', async () => {
 
 test('a range is how it downloads: in pieces, each of them whole', async () => {
   await s5cmd('cp', '--part-size', '7', '--concurrency', '4', `${bucket}/large.bin`, 'pieces.back');
-  expect(await shaOfFile(world.path('pieces.back'))).toBe(large.sha);
+  expect(await shaOfFile(world.path('pieces.back'))).toBe(world.large.sha);
 });
 
 // It makes no URL that puts.
@@ -80,12 +66,12 @@ test('a URL that it presigns gets', async () => {
   const url = (await s5cmd('presign', `${bucket}/small é+.bin`)).trim();
   const answer = await fetch(url);
   expect(answer.status).toBe(200);
-  expect(sha(await answer.bytes())).toBe(small.sha);
+  expect(sha(await answer.bytes())).toBe(world.small.sha);
 });
 
 test('what is piped in is what cat brings', async () => {
   writeFileSync(world.path('text'), 'hello, gateway');
-  await world.run('sh', '-c', `'${program}' pipe ${bucket}/piped < text`);
+  await world.run('sh', '-c', `'${world.program}' pipe ${bucket}/piped < text`);
   expect(await s5cmd('cat', `${bucket}/piped`)).toBe('hello, gateway');
 });
 
@@ -93,7 +79,7 @@ test('a copy and a move keep the bytes', async () => {
   await s5cmd('cp', `${bucket}/large.bin`, `${bucket}/copy`);
   await s5cmd('mv', `${bucket}/copy`, `${bucket}/moved`);
   await s5cmd('cp', `${bucket}/moved`, 'moved.back');
-  expect(await shaOfFile(world.path('moved.back'))).toBe(large.sha);
+  expect(await shaOfFile(world.path('moved.back'))).toBe(world.large.sha);
 });
 
 test('a wildcard deletes by the thousand, and the empty bucket is removed', async () => {

@@ -5,6 +5,7 @@ import { createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startServer, type TestCredential, type TestServer } from '../support/server.ts';
+import { type Client, installed } from './installed.ts';
 
 export const mib = 1024 * 1024;
 export const largeBytes = 100 * mib;
@@ -46,10 +47,19 @@ export interface SampleFile {
   readonly bytes: Buffer;
 }
 
-/** The user's keys are in the environment that the programs get, beside what `env` adds. */
-export async function startWorld(
-  env: (world: Pick<World, 'url' | 'host' | 'user' | 'home'>) => Record<string, string>,
-): Promise<World> {
+/** What a program's environment is made from. */
+export type Place = Pick<World, 'url' | 'host' | 'user' | 'home'>;
+
+/** What the AWS family and its followers read of their environment, but for the endpoint, which each calls its own name. */
+export const awsKeys = ({ user }: Place): Record<string, string> => ({
+  AWS_ACCESS_KEY_ID: user.accessKey,
+  AWS_SECRET_ACCESS_KEY: user.secretKey,
+  AWS_REGION: region,
+  AWS_DEFAULT_REGION: region,
+});
+
+/** @param env what the programs get beside PATH, HOME and the locale */
+export async function startWorld(env: (place: Place) => Record<string, string>): Promise<World> {
   const server = await startServer({ env: { SVC_PROCESSES: '2' } });
   const home = mkdtempSync(join(tmpdir(), 'sluice-client-'));
   const { url } = server;
@@ -80,6 +90,30 @@ export async function startWorld(
       await server.stop();
       rmSync(home, { recursive: true, force: true });
     },
+  };
+}
+
+/** A world for one program, and the two files that it sends first. */
+export interface ProgramWorld extends World {
+  readonly program: string;
+  readonly small: SampleFile;
+  readonly large: SampleFile;
+  /** Runs the program, which must succeed, and returns what it printed. */
+  tool(...args: string[]): Promise<string>;
+}
+
+export async function startProgram(
+  client: Client,
+  env: (place: Place) => Record<string, string> = () => ({}),
+): Promise<ProgramWorld> {
+  const program = installed(client);
+  const world = await startWorld(env);
+  return {
+    ...world,
+    program,
+    small: world.file('small é+.bin', 4_096),
+    large: world.file('large.bin', largeBytes),
+    tool: (...args) => world.run(program, ...args),
   };
 }
 
