@@ -163,20 +163,21 @@ export interface Revision<T> {
   readonly family: Family<T>;
   /** The new value, undefined to remove it; asked again when another writer came first. Refusals are thrown. */
   revise(value: T | undefined): T | undefined;
+  readonly record?: Recorder | undefined;
 }
 
 /** Changes a configuration by what it says now, so that no writer's change is lost. */
 export async function reviseDocument<T>(
   ctx: Ctx,
   bucket: Pick<BucketRow, 'id' | 'name'>,
-  { family: kind, revise }: Revision<T>,
+  { family: kind, revise, record }: Revision<T>,
 ): Promise<void> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const row = await openBucket(ctx, bucket.name);
     const value = revise(await readDocument(ctx, row, kind));
     const text = value === undefined ? undefined : JSON.stringify(value);
     const made = { from: row.documents[kind.name] };
-    if (await changeDocument(ctx, { bucket, family: kind, text, made })) return;
+    if (await changeDocument(ctx, { bucket, family: kind, text, made, record })) return;
   }
   throw fail('OperationAborted');
 }

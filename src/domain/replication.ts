@@ -61,8 +61,11 @@ const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>
   key.startsWith(prefixOf(rule)) &&
   tagsOf(rule).length === 0;
 
-const applies = (rule: ReplicationRule, { key, headers: { tags = [] } }: ObjectRow): boolean =>
+const applies = (rule: ReplicationRule, { key, headers: { tags = [] }, encryption }: ObjectRow): boolean =>
   key.startsWith(prefixOf(rule)) &&
+  // What a key provider encrypted goes along only where the rule says under which key.
+  (encryption?.by !== 'provider' ||
+    rule.SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled') &&
   tagsOf(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));
 
 const prefixOf = ({ Filter, Prefix }: ReplicationRule): string =>

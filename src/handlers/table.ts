@@ -67,10 +67,14 @@ import { RestoreObject } from './object/restore-object.ts';
 import { GetObjectRetention, PutObjectRetention } from './object/retention.ts';
 import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging } from './object/tagging.ts';
 import { UpdateObjectEncryption } from './object/update-object-encryption.ts';
+import { ListAuditRecords } from './service/list-audit-records.ts';
 import { ListBuckets } from './service/list-buckets.ts';
+import { ListNotifyDeadLetters } from './service/list-notify-dead-letters.ts';
 
 export const handlers: Handlers = {
   ListBuckets,
+  ListAuditRecords,
+  ListNotifyDeadLetters,
   CreateBucket,
   DeleteBucket,
   HeadBucket,

@@ -1,6 +1,7 @@
 /** The audit log: a row for every request that changes or would have changed something (spec "Audit record"). */
-import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import { type AuditRow, audit } from './audit-tables.ts';
+import { newestFirst } from './newest-first.ts';
 import { spread } from './spread.ts';
 
 const hourMs = 60 * 60 * 1000;
@@ -68,37 +69,17 @@ export async function readAudit(
   return { rows };
 }
 
-/** Rows of a slot that are read at once. */
-const readAhead = 64;
-
 /** The rows of an hour, the newest first: its slots merged. */
-async function* hourBackwards(
+function hourBackwards(
   metadata: Pick<MetadataStore, 'scan'>,
   hour: number,
   { start, before }: { readonly start: number; readonly before: AuditPlace },
 ): AsyncGenerator<AuditRow> {
-  const slots = await Promise.all(
-    Array.from({ length: auditSlots }, async (_, slot) => {
-      const cursor = metadata.scan(auditAt(hour, slot), { from: { time: start }, before, reverse: true });
-      return { cursor, rows: await rowsOf(cursor) };
-    }),
+  const cursors = Array.from({ length: auditSlots }, (_, slot) =>
+    metadata.scan(auditAt(hour, slot), { from: { time: start }, before, reverse: true }),
   );
-  for (;;) {
-    const newest = slots
-      .filter(({ rows }) => rows.length > 0)
-      .reduce<(typeof slots)[number] | undefined>(
-        (best, each) => (best === undefined || isNewer(each.rows[0], best.rows[0]) ? each : best),
-        undefined,
-      );
-    const row = newest?.rows.shift();
-    if (newest === undefined || row === undefined) return;
-    yield row;
-    if (newest.rows.length === 0) newest.rows = await rowsOf(newest.cursor);
-  }
+  return newestFirst(cursors, isNewer);
 }
 
-const rowsOf = async (cursor: Cursor<typeof audit>): Promise<AuditRow[]> =>
-  (await cursor.next(readAhead)).map(({ row }) => row);
-
-const isNewer = (a: AuditPlace | undefined, b: AuditPlace | undefined): boolean =>
-  a !== undefined && b !== undefined && (a.time > b.time || (a.time === b.time && a.id > b.id));
+const isNewer = (a: AuditPlace, b: AuditPlace): boolean =>
+  a.time > b.time || (a.time === b.time && a.id > b.id);

@@ -47,6 +47,13 @@ export interface NotifyTask {
   readonly message: object;
 }
 
+/** What lies in the `notify-dlq` queue. */
+export interface DeadLetter extends NotifyTask {
+  readonly error: string;
+  /** Store time (ms) at which it was first to be delivered. */
+  readonly since: number;
+}
+
 /** What lies in the `replication` queue: a version that is to be made, or made the same, over there. */
 export interface ReplicationTask {
   readonly bucketId: string;

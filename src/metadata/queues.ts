@@ -3,8 +3,11 @@ import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-st
 import { type QueueRow, queues } from './queue-tables.ts';
 import { spread } from './spread.ts';
 
-/** The queues of this build: `gc` deletes bytes, `notify` delivers events, `replication` copies (spec item 13). */
-export type QueueName = 'gc' | 'notify' | 'replication';
+/**
+ * The queues of this build (spec item 13): `gc` deletes bytes, `notify` delivers events, `replication` copies; what `notify`
+ * gave up lies in `notify-dlq`.
+ */
+export type QueueName = 'gc' | 'notify' | 'replication' | 'notify-dlq';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;

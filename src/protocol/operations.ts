@@ -71,6 +71,8 @@ const bypass = { 'bypass-governance-retention=true': 's3:BypassGovernanceRetenti
 
 export const operations = {
   ListBuckets: { on: 'GET service', action: 's3:ListAllMyBuckets' },
+  ListAuditRecords: { on: 'GET service ?audit', judges: 'each' },
+  ListNotifyDeadLetters: { on: 'GET service ?notify-dlq', judges: 'each' },
 
   CreateBucket: {
     on: 'PUT bucket',
@@ -213,7 +215,12 @@ export const operations = {
     about: 'version',
     versionAction: 's3:GetObjectVersionAttributes',
   },
-  RestoreObject: { on: 'POST object ?restore', about: 'version' },
+  /** Done at once, so both are told. */
+  RestoreObject: {
+    on: 'POST object ?restore',
+    about: 'version',
+    events: ['ObjectRestore:Post', 'ObjectRestore:Completed'],
+  },
   GetObjectTagging: {
     on: 'GET object ?tagging',
     about: 'version',

@@ -73,6 +73,26 @@ describe.each(backends)('on %s', (backend) => {
     ]);
   });
 
+  test('a restore is asked for and done at once', async () => {
+    await using world = await openWorld({ backend, clock: tickingClock() }, { id: 'all' });
+    const { client, context } = world;
+    await client.put('/bucket/key', { body: 'x', headers: { '*-storage-class': 'GLACIER' } });
+    const body = '<RestoreRequest><Days>1</Days></RestoreRequest>';
+    expect((await client.post('/bucket/key?restore', { body })).status).toBe(202);
+    const [, asked, done] = await eventsOf(context);
+    expect([asked, done].map((event) => event?.eventName)).toEqual([
+      'ObjectRestore:Post',
+      'ObjectRestore:Completed',
+    ]);
+    expect(asked).not.toHaveProperty('glacierEventData');
+    expect(done).toHaveProperty('glacierEventData.restoreEventData', {
+      lifecycleRestorationExpiryTime: expect.stringMatching(/T00:00:00.000Z$/),
+      lifecycleRestoreStorageClass: 'GLACIER',
+    });
+    const [row] = (await auditRows(context)).slice(-1);
+    expect(row).toMatchObject({ action: 'RestoreObject', status: 202 });
+  });
+
   test('markers and versions that go for good have names of their own', async () => {
     await using world = await openWorld({ backend, clock: tickingClock() }, { id: 'all' });
     const { client, context } = world;

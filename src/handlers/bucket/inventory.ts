@@ -75,6 +75,7 @@ export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfi
   await checkDestination(ctx, bucket, inventory);
   await reviseDocument(ctx, bucket, {
     family: bucketInventories,
+    record: call.record,
     revise: (inventories) => {
       const next = withInventory(inventories, inventory);
       if (next.length > inventoriesMax) throw fail('TooManyConfigurations');
@@ -100,6 +101,7 @@ export const DeleteBucketInventoryConfiguration: HandlerOf<'DeleteBucketInventor
   const id = idOf(call);
   await reviseDocument(ctx, call.bucket, {
     family: bucketInventories,
+    record: call.record,
     revise: (inventories) => {
       if (findInventory(inventories, id) === undefined) throw fail('NoSuchConfiguration');
       return withoutInventory(inventories, id);

@@ -1,0 +1,31 @@
+/** ListNotifyDeadLetters (spec "Notification DLQ query"): the notifications that were given up, the newest first. */
+import { readDeadLetters } from '../../metadata/dead-letters.ts';
+import type { DeadLetter } from '../../metadata/queue-tables.ts';
+import { deadLettersResult } from '../../protocol/schemas/recorded.ts';
+import type { HandlerOf } from '../call.ts';
+import { xmlReply } from '../xml-reply.ts';
+import { operatorsPage, pagingOf } from './operators-page.ts';
+
+export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (ctx, call) => {
+  const { max, before } = operatorsPage(call);
+  const { rows, next } = await readDeadLetters(ctx.metadata, {
+    before: before && { due: before.at, id: before.id },
+    max,
+  });
+  return xmlReply(deadLettersResult, 'NotifyDeadLetters', {
+    Entries: rows.map(({ due, requestId, attempts, task }) => {
+      // The cast: what lies in a queue is of its own kind.
+      const { sink, message, error, since } = task as DeadLetter;
+      return {
+        Time: new Date(due).toISOString(),
+        Since: new Date(since).toISOString(),
+        RequestId: requestId,
+        Sink: sink,
+        Attempts: attempts,
+        Error: error,
+        Message: JSON.stringify(message),
+      };
+    }),
+    ...pagingOf(next && { at: next.due, id: next.id }),
+  });
+};

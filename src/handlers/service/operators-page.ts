@@ -1,0 +1,48 @@
+/** What the operators' listings at service scope share: who may read them, and how they are paged. */
+import { fail } from '../../errors/refusal.ts';
+import { recordsMax } from '../../protocol/schemas/recorded.ts';
+import type { Call } from '../call.ts';
+import { readToken, writeToken } from '../continuation-token.ts';
+import { countOf } from '../parameters.ts';
+
+/** Between two entries: what comes before it is older. */
+export interface Place {
+  readonly at: number;
+  readonly id: string;
+}
+
+export interface PageAsked {
+  readonly max: number;
+  readonly before: Place | undefined;
+}
+
+/** @throws AccessDenied, InvalidArgument */
+export function operatorsPage({ identity, query }: Call): PageAsked {
+  if (!identity?.operator) throw fail('AccessDenied', 'This is for operators.');
+  const max = countOf(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
+  if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
+  const raw = query.get('continuation-token');
+  const token = readToken(raw);
+  if (token === undefined) return { max, before: undefined };
+  const [, at = '', id = ''] = /^(\d{1,15})\/(.*)$/s.exec(token.after) ?? [];
+  if (at === '')
+    throw invalid('continuation-token', raw ?? '', 'The continuation token provided is incorrect');
+  return { max, before: { at: Number(at), id } };
+}
+
+export const pagingOf = (next: Place | undefined) => ({
+  IsTruncated: next !== undefined,
+  ...(next === undefined ? {} : { NextContinuationToken: writeToken({ after: `${next.at}/${next.id}` }) }),
+});
+
+/** A moment as ISO 8601. @throws InvalidArgument */
+export function momentOf({ query }: Pick<Call, 'query'>, name: string): number | undefined {
+  const raw = query.get(name);
+  if (raw === undefined || raw === '') return undefined;
+  const ms = /^\d{4}-\d\d-\d\d/.test(raw) ? Date.parse(raw) : Number.NaN;
+  if (!Number.isNaN(ms)) return ms;
+  throw invalid(name, raw, `${name} must be a date as ISO 8601 writes it, such as 2026-11-21T12:00:00Z`);
+}
+
+const invalid = (name: string, value: string, message: string) =>
+  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: value } });
