@@ -41,6 +41,7 @@ export const sameRequest: Readonly<Record<string, string>> = {
 export const notes: Readonly<Record<string, string>> = {
   GetBucketLocation: 'the region `default` is shown as empty',
   ListBuckets: 'an anonymous caller gets an empty list',
+  RestoreObject: 'done when it is answered; no select',
   PutObject: 'no appends (`write-offset-bytes` is refused)',
   UpdateObjectEncryption: 'takes whatever name its key provider knows a key by, not ARNs alone',
   PutBucketReplication: 'one rule; changes are queued, the worker that sends them comes later',

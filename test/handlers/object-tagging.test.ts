@@ -178,3 +178,32 @@ test('who may touch the tags of an object may not touch those of a version, nor 
   expect((await bob.delete('/bucket/key?tagging&versionId=null')).status).toBe(204);
   expect((await bob.get('/bucket/key?tagging')).status).toBe(403);
 });
+
+test('tags are counted for those who may read them, and copied by those who may read and set them', async () => {
+  await using world = await openGateway();
+  const { client, bob } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'x', headers: { '*-tagging': 'a=b' } });
+  const reading = ['s3:GetObject', 's3:PutObject'];
+  const attempts = async () => {
+    const copy = (more: Record<string, string>) =>
+      bob.put('/bucket/copy', { headers: { '*-copy-source': '/bucket/key', ...more } });
+    return [
+      (await bob.head('/bucket/key')).header('*-tagging-count'),
+      (await copy({})).status,
+      (await copy({ '*-tagging-directive': 'REPLACE' })).status,
+    ];
+  };
+  for (const [more, outcome] of [
+    [[], [undefined, 403, 200]],
+    [['s3:GetObjectTagging'], ['1', 403, 200]],
+    [['s3:PutObjectTagging'], [undefined, 403, 200]],
+    [
+      ['s3:GetObjectTagging', 's3:PutObjectTagging'],
+      ['1', 200, 200],
+    ],
+  ] as const) {
+    await setPolicy(world, 'bucket', [{ Effect: 'Allow', Action: [...reading, ...more] }]);
+    expect(await attempts()).toEqual(outcome);
+  }
+});

@@ -17,6 +17,7 @@ import { notModified } from './not-modified.ts';
 import { checksumHeaders, describeObject, quoted } from './object-headers.ts';
 import { parseRange } from './range.ts';
 import { restoreHeaders } from './restore-object.ts';
+import { tagCountHeaders } from './tagging-header.ts';
 
 /** Contents up to this size are read before the reply begins: one write, and an error can still be told. */
 const eagerMax = 64 * 1024;
@@ -38,6 +39,7 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
   const shown: HeaderPair[] = [
     ...describeObject(call, row),
     ...headers,
+    ...(row.headers.tags === undefined ? [] : await tagCountHeaders(ctx, call, row.headers.tags)),
     ...(row.lock === undefined ? [] : await lockHeaders(ctx, call, row)),
     ...(row.restore === undefined ? [] : restoreHeaders(ctx, row)),
     ...(row.slot === headSlot && hasLifecycle(call.bucket)

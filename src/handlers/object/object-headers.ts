@@ -115,7 +115,7 @@ const overrides: readonly (readonly [string, string])[] = systemHeaders.map((nam
 
 /** The headers of a GET or HEAD, without those of the content's extent. */
 export function describeObject(call: Call, row: ObjectRow): HeaderPair[] {
-  const { system, user, tags } = row.headers;
+  const { system, user } = row.headers;
   const values: Record<string, string> = {
     'content-type': defaultContentType,
     ...system,
@@ -128,7 +128,6 @@ export function describeObject(call: Call, row: ObjectRow): HeaderPair[] {
   ];
   for (const [name, value] of Object.entries(values)) headers.push([shownAs[name] ?? name, value]);
   for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
-  if (tags !== undefined) headers.push(['*-tagging-count', String(tags.length)]);
   if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
   headers.push(...encryptionHeaders(row.encryption), ...versionHeader(call, row));

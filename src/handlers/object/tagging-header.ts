@@ -1,9 +1,12 @@
 /** The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them. */
+import { isAllowed } from '../../auth/authorize.ts';
+import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { tagging } from '../../protocol/schemas/tagging.ts';
 import { Query } from '../../protocol/wire.ts';
+import type { BucketCall, HeaderPair } from '../call.ts';
 
 export type Tags = readonly (readonly [string, string])[];
 
@@ -35,6 +38,14 @@ export function tagsIn(body: Uint8Array): Tags {
       throw invalidTag('Cannot provide multiple Tags with the same key', key);
   }
   return checkTags(tags);
+}
+
+/** How many tags there are, for those who may read them. */
+export async function tagCountHeaders(ctx: Context, call: BucketCall, tags: Tags): Promise<HeaderPair[]> {
+  const { bucket, key, query, target } = call;
+  const action = query.get('versionId') === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
+  const mayRead = await isAllowed(ctx, call, { action, bucket, bucketName: bucket.name, key, target });
+  return mayRead ? [['*-tagging-count', String(tags.length)]] : [];
 }
 
 /** Bounds that hold for an object's tags however they arrive. */
