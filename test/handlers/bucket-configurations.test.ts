@@ -1,7 +1,7 @@
 /** What holds for every one-document configuration of a bucket; their own rules have their own files. */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
-import { setVersioning } from '../support/gateway-bodies.ts';
+import { digest64, setVersioning } from '../support/gateway-bodies.ts';
 
 interface Family {
   readonly query: string;
@@ -170,6 +170,24 @@ describe.each(families)('?$query', (family) => {
     }
     const missing = await world.client.put(`/missing?${family.query}`, { body });
     expect([missing.status, missing.code]).toEqual([404, 'NoSuchBucket']);
+  });
+
+  test('is taken with and without a digest of its body, and never with a wrong one', async () => {
+    await using world = await open();
+    const { client } = world;
+    const body = wrapped(family, family.documents[0]);
+    const digests = [
+      {},
+      { 'Content-MD5': digest64('md5', body) },
+      { '*-checksum-sha256': digest64('sha256', body), '*-sdk-checksum-algorithm': 'SHA256' },
+    ];
+    for (const headers of digests) expect((await client.put(path, { body, headers })).status).toBe(200);
+    const other = wrapped(family, family.documents[1]);
+    for (const headers of digests.slice(1)) {
+      const put = await client.put(path, { body: other, headers });
+      expect([put.status, put.code]).toEqual([400, 'BadDigest']);
+    }
+    expect((await client.get(path)).text).toBe(shown(family, family.documents[0]));
   });
 
   test('ends with its bucket', async () => {
