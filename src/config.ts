@@ -154,6 +154,9 @@ export const settings = {
   }),
   SVC_REGION_STRICT: toggle('false', 'Refuses signatures whose scope names another region than SVC_REGION.'),
   SVC_DOMAIN: domains('Domains under which `<bucket>.<domain>` is a virtual host.'),
+  SVC_WEBSITE_DOMAIN: domains(
+    'Domains under which `<bucket>.<domain>` is the website of a bucket that has one; they come before those of SVC_DOMAIN.',
+  ),
   SVC_PROCESSES: processes(
     'auto',
     'How many processes serve; `auto` is one per core where the backends can share.',

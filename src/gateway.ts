@@ -22,6 +22,7 @@ import { readAction } from './gateway/read-action.ts';
 import { Recording, recordingOfUnknown } from './gateway/recording.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
 import { reportAnswer } from './gateway/report-answer.ts';
+import { asksForIndex, showIndex, visitSite } from './gateway/site.ts';
 import { openTrace, type Trace, unknownOperation } from './gateway/trace.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
 import { noBody, readBody } from './handlers/body.ts';
@@ -57,7 +58,11 @@ interface Pipeline {
 }
 
 export function createGateway(ctx: Context, options: GatewayOptions = {}): Gateway {
-  const rules = { domains: ctx.config.SVC_DOMAIN, basePath: options.basePath ?? '' };
+  const rules = {
+    domains: ctx.config.SVC_DOMAIN,
+    websiteDomains: ctx.config.SVC_WEBSITE_DOMAIN,
+    basePath: options.basePath ?? '',
+  };
   const pipeline = { ctx, rules, areas: openAreas(ctx) };
   const handle = (incoming: Incoming): Promise<Reply> => answer(pipeline, incoming);
   return {
@@ -113,8 +118,8 @@ async function run(
 ): Promise<Reply> {
   const place = locate(ctx.config, rules, { incoming, path: trace.path, rawQuery });
   trace.place = place;
+  trace.format = place.format;
   const { wire, query, local, virtual, area, isAction } = place;
-  if (area !== undefined || isAction) trace.format = isAction ? 'iam' : 'json';
   const { identity, signed, dialect, payload } = await identify(ctx, incoming, {
     ...place,
     path: trace.path,
@@ -126,33 +131,29 @@ async function run(
   }
 
   const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
-  const named = { wire, dialect: trace.dialect, own: ownHeaders(wire, query, trace.dialect) };
-  const parameters = isAction
-    ? await readAction(ctx, { ...named, incoming, query, identity, payload, held: trace })
-    : noParameters;
+  const { signal } = incoming;
+  const named = { wire, signal, dialect: trace.dialect, own: ownHeaders(wire, query, trace.dialect) };
+  const arrived = { ...named, requestId: trace.requestId, query, identity, signed, payload, bucketName, key };
+  if (place.isSite) return visitSite(ctx, arrived, trace);
+  const parameters = isAction ? await readAction(ctx, { ...arrived, incoming, held: trace }) : noParameters;
   const operation = isAction
     ? selectAction(wire.method, parameters.get('Action'))
-    : select(wire.method, scope, query, (name) => header(named, name) !== undefined);
-  const arrived = { wire, identity, signed, payload, bucketName };
+    : select(wire.method, scope, query, (name) => header(arrived, name) !== undefined);
   const form = operation === 'PostObject' ? await acceptForm(ctx, arrived) : undefined;
   if (form !== undefined) trace.dialect = form.dialect;
   trace.operation = operation;
   const row = describeOperation(operation);
   if (row.action.startsWith('sts:')) trace.format = 'sts';
-  const about = { ...arrived, requestId: trace.requestId, key, ...form };
+  const about = { ...arrived, parameters, ...form };
   if (row.audited) trace.recording = new Recording(ctx, { ...about, action: operation, events: row.events });
   if (scope === 'object') assertKey(key);
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
   trace.bucket = bucket;
-  const facts = {
-    ...named,
-    operation,
-    query,
-    parameters,
-    ...about,
-    record: trace.recording,
-    signal: incoming.signal,
-  };
+  if (bucket !== undefined && asksForIndex(arrived, bucket)) {
+    const index = await showIndex(ctx, arrived, { bucket, trace });
+    if (index !== undefined) return index;
+  }
+  const facts = { ...about, operation, record: trace.recording };
   const read = () => readBody(ctx, facts, { hasBody: incoming.body !== undefined, row, held: trace });
   // The body of an action query has been read: it is a part of what is asked.
   const early = isAction ? noBody : asksInBody(operation) ? await read() : undefined;

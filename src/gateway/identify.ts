@@ -13,20 +13,21 @@ export interface Arrival {
   readonly area: string | undefined;
   /** IAM and STS are asked, in their own words. */
   readonly isAction: boolean;
+  readonly isSite: boolean;
 }
 
 /**
- * Who calls. A bearer token, which only areas understand, is no signature; and a preflight has none, whatever its
- * query says: that is signed for the request that may follow it.
+ * Who calls. A bearer token, which only areas understand, is no signature; a preflight has none, whatever its
+ * query says: that is signed for the request that may follow it; and a website is there for everybody alike.
  */
 export async function identify(
   ctx: Context,
   incoming: Incoming,
-  { path, local, query, virtual, area, isAction }: Arrival,
+  { path, local, query, virtual, area, isAction, isSite }: Arrival,
 ): Promise<Authenticated> {
   const { method, headers } = incoming.wire;
   const isBearer = area !== undefined && headers.get('authorization')?.toLowerCase().startsWith('bearer ');
-  if (isBearer || method === 'OPTIONS') {
+  if (isBearer || isSite || method === 'OPTIONS') {
     const payload = {
       length: undefined,
       content: empty(),

@@ -4,10 +4,11 @@ import { fail, Refusal } from '../errors/refusal.ts';
 import { areaOf } from '../handlers/areas.ts';
 import { header, ownHeaders } from '../handlers/call.ts';
 import { isActionQuery } from '../protocol/action-query.ts';
-import { type AddressRules, localPath, splitAddress, virtualBucket } from '../protocol/address.ts';
+import { type AddressRules, bucketOfHost, localPath, splitAddress } from '../protocol/address.ts';
 import { adminBucketAt, adminOperationAt, describeAdminOperation } from '../protocol/admin-operations.ts';
 import { describeOperation } from '../protocol/operations.ts';
 import { behindProxies } from '../protocol/peer.ts';
+import type { ErrorFormat } from '../protocol/render.ts';
 import { select, selectAction } from '../protocol/select.ts';
 import { type Incoming, Query, type Wire } from '../protocol/wire.ts';
 
@@ -22,6 +23,10 @@ export interface Place {
   readonly area: string | undefined;
   /** IAM and STS are asked, in their own words. */
   readonly isAction: boolean;
+  /** The host is that of a website. */
+  readonly isSite: boolean;
+  /** How errors are told there. */
+  readonly format: ErrorFormat;
 }
 
 /** @throws NotFound outside the mount point, and at the operators' address for what is no area */
@@ -37,14 +42,19 @@ export function locate(
   const { listener } = incoming;
   const wire = behindProxies(incoming.wire, config.SVC_TRUSTED_PROXIES);
   const query = new Query(rawQuery);
-  const virtual = listener === 'admin' ? undefined : virtualBucket(wire.headers.get('host'), rules);
+  const host = listener === 'admin' ? undefined : wire.headers.get('host');
+  const site = bucketOfHost(host, rules.websiteDomains);
+  const virtual = site ?? bucketOfHost(host, rules.domains);
   const local = localPath(path, rules);
   if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
   const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
   if (area === undefined && listener === 'admin')
     throw fail('NotFound', 'This address serves operators only.');
   const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
-  return { wire, query, local, virtual, area, isAction };
+  // A preflight is the same at every address.
+  const isSite = site !== undefined && wire.method !== 'OPTIONS';
+  const format = isSite ? 'html' : isAction ? 'iam' : area === undefined ? 'xml' : 'json';
+  return { wire, query, local, virtual, area, isAction, isSite, format };
 }
 
 export interface Asked {
@@ -56,7 +66,8 @@ export interface Asked {
 }
 
 /** What was asked for, of a request that was refused before that mattered; undefined where it names no operation. */
-export function askedAt({ wire, query, local, virtual, area, isAction }: Place): Asked | undefined {
+export function askedAt({ wire, query, local, virtual, area, isAction, isSite }: Place): Asked | undefined {
+  if (isSite) return undefined;
   try {
     if (area !== undefined) return area === 'admin' ? askedOfAdmin(wire.method, local) : undefined;
     const own = ownHeaders(wire, query, undefined);

@@ -14,12 +14,14 @@ export interface Address {
 export interface AddressRules {
   /** Lower-case domains under which `<bucket>.<domain>` names a bucket. */
   readonly domains: readonly string[];
+  /** The same for `<bucket>.<domain>` as the address of a bucket's website. */
+  readonly websiteDomains: readonly string[];
   /** '' or a path such as `/s3` under which the gateway is mounted. */
   readonly basePath: string;
 }
 
-/** The bucket that the host names, or undefined for path style. */
-export function virtualBucket(host: string | undefined, { domains }: AddressRules): string | undefined {
+/** The bucket that the host names under one of the domains, or undefined. */
+export function bucketOfHost(host: string | undefined, domains: readonly string[]): string | undefined {
   if (host === undefined || domains.length === 0) return undefined;
   const name = host.toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
   const domain = domains.find((each) => name.endsWith(`.${each}`));

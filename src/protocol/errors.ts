@@ -224,3 +224,5 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message: 'The provided content-sha256 header does not match what was computed.',
   },
 };
+
+export const statusOf = (code: ErrorCode): number => errorCatalogue[code].status;

@@ -1,9 +1,10 @@
-/** The last step of every request: bare header names take their prefix, refusals become XML or JSON (spec "Errors"). */
+/** The last step of every request: bare header names take their prefix, refusals become XML, JSON or HTML (spec "Errors"). */
 import type { Refusal } from '../errors/refusal.ts';
 import { type ActionService, actionError } from './action-errors.ts';
 import { writeXml } from './codec.ts';
 import { amz, type Dialect, store } from './dialect.ts';
 import { errorCatalogue } from './errors.ts';
+import { htmlError } from './html-error.ts';
 import type { Reply } from './reply.ts';
 import { errorBody } from './schemas/error.ts';
 
@@ -30,8 +31,11 @@ export interface Failed {
   readonly format: ErrorFormat;
 }
 
-/** How errors are written: the storage protocol speaks XML, the operator API JSON, IAM and STS an XML of their own. */
-export type ErrorFormat = 'xml' | 'json' | ActionService;
+/**
+ * How errors are written: the storage protocol speaks XML, the operator API JSON, IAM and STS an XML of their own, and
+ * websites HTML.
+ */
+export type ErrorFormat = 'xml' | 'json' | 'html' | ActionService;
 
 export function renderRefusal(
   { code, details }: Refusal,
@@ -41,6 +45,7 @@ export function renderRefusal(
   const wait = details.retryAfter ?? retryAfter;
   const headers: HeaderPair[] = Object.entries(details.headers ?? {});
   if (wait !== undefined) headers.push(['Retry-After', String(wait)]);
+  if (format === 'html') headers.push(['*-error-code', code], ['*-error-message', message]);
   if (isHead) return { status, headers };
   if (format === 'iam' || format === 'sts') {
     const error = actionError(code, { message: details.message, requestId, service: format });
@@ -51,13 +56,18 @@ export function renderRefusal(
     const body = JSON.stringify({ code, message: text, requestId });
     return { status, headers: [['Content-Type', 'application/json'], ...headers], body };
   }
+  const elements = details.elements ?? {};
+  if (format === 'html') {
+    const body = htmlError({ status, code, message: text, elements, requestId });
+    return { status, headers: [['Content-Type', 'text/html; charset=utf-8'], ...headers], body };
+  }
   const body = writeXml(
     errorBody,
     'Error',
     {
       Code: code,
       Message: text,
-      elements: details.elements ?? {},
+      elements,
       Resource: resource,
       RequestId: requestId,
       HostId: requestId,
