@@ -1,12 +1,22 @@
 /** How the suites of the AWS family begin: a world for each client with its default settings, and a way to ask. */
+import { readFileSync } from 'node:fs';
+import { Agent } from 'node:https';
 import { join } from 'node:path';
 import { S3Client } from '@aws-sdk/client-s3';
 import { installed } from './installed.ts';
-import { awsKeys, type Ran, region, startWorld, type World } from './world.ts';
+import { awsKeys, type Ran, region, type Settings, startWorld, type World } from './world.ts';
 
 type Json = Record<string, unknown>;
 /** One request, whose answer is JSON; nothing stands for an answer without a body. */
 export type Api = (operation: string, ...args: string[]) => Promise<Json>;
+
+export interface Tls {
+  readonly settings: Settings;
+  readonly caFile: string;
+}
+
+const trust = (tls: Tls | undefined): Record<string, string> =>
+  tls === undefined ? {} : { AWS_CA_BUNDLE: tls.caFile };
 
 export interface AwsCli {
   readonly world: World;
@@ -16,9 +26,13 @@ export interface AwsCli {
   apiOf(bucket: string): Api;
 }
 
-export async function openAwsCli(): Promise<AwsCli> {
+/** @param tls settings of a server with TLS, and the certificate that its client trusts */
+export async function openAwsCli(tls?: Tls): Promise<AwsCli> {
   const program = installed('aws');
-  const world = await startWorld((place) => ({ AWS_ENDPOINT_URL: place.url, ...awsKeys(place) }));
+  const world = await startWorld(
+    (place) => ({ AWS_ENDPOINT_URL: place.url, ...awsKeys(place), ...trust(tls) }),
+    tls?.settings,
+  );
   const aws = (...args: string[]) => world.run(program, ...args);
   return {
     world,
@@ -39,13 +53,16 @@ export interface Sdk {
   stop(): Promise<void>;
 }
 
-export async function openSdk(): Promise<Sdk> {
-  const world = await startWorld(() => ({}));
+export async function openSdk(tls?: Tls): Promise<Sdk> {
+  const world = await startWorld(() => ({}), tls?.settings);
   const { accessKey, secretKey } = world.user;
   const client = new S3Client({
     endpoint: world.url,
     region,
     credentials: { accessKeyId: accessKey, secretAccessKey: secretKey },
+    ...(tls === undefined
+      ? {}
+      : { requestHandler: { httpsAgent: new Agent({ keepAlive: true, ca: readFileSync(tls.caFile) }) } }),
   });
   const stop = async (): Promise<void> => {
     client.destroy();
@@ -61,9 +78,12 @@ export interface Boto {
 }
 
 /** @param script a Python file beside this one */
-export async function openBoto(script: string): Promise<Boto> {
+export async function openBoto(script: string, tls?: Tls): Promise<Boto> {
   const python = installed('python');
-  const world = await startWorld((place) => ({ ENDPOINT: place.url, ...awsKeys(place) }));
+  const world = await startWorld(
+    (place) => ({ ENDPOINT: place.url, ...awsKeys(place), ...trust(tls) }),
+    tls?.settings,
+  );
   const path = join(import.meta.dirname, script);
   return { world, step: async (name, ...args) => JSON.parse(await world.run(python, path, name, ...args)) };
 }

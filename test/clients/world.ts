@@ -58,9 +58,15 @@ export const awsKeys = ({ user }: Place): Record<string, string> => ({
   AWS_DEFAULT_REGION: region,
 });
 
+/** `SVC_*` settings of the server. */
+export type Settings = Readonly<Record<string, string>>;
+
 /** @param env what the programs get beside PATH, HOME and the locale */
-export async function startWorld(env: (place: Place) => Record<string, string>): Promise<World> {
-  const server = await startServer({ env: { SVC_PROCESSES: '2' } });
+export async function startWorld(
+  env: (place: Place) => Record<string, string>,
+  settings: Settings = {},
+): Promise<World> {
+  const server = await startServer({ env: { SVC_PROCESSES: '2', ...settings } });
   const home = mkdtempSync(join(tmpdir(), 'sluice-client-'));
   const { url } = server;
   const base = { url, host: new URL(url).host, user: server.credentials.alice, home };

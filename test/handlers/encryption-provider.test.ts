@@ -156,7 +156,7 @@ describe('a provider that fails', () => {
 
 describe('UpdateObjectEncryption', () => {
   const body = (key: string, more = '') =>
-    `<ObjectEncryption><SSEKMS><KMSKeyArn>${key}</KMSKeyArn>${more}</SSEKMS></ObjectEncryption>`;
+    `<ObjectEncryption><SSE-KMS><KMSKeyArn>${key}</KMSKeyArn>${more}</SSE-KMS></ObjectEncryption>`;
   const update = (client: Client, path: string, key: string, more?: string) =>
     client.put(path, { query: { encryption: '' }, body: body(key, more) });
   const about = async (client: Client, path: string) => {
@@ -254,7 +254,7 @@ describe('UpdateObjectEncryption', () => {
     expect(outcome(await update(world.client, '/bucket/key', 'a b'))).toEqual([400, 'InvalidArgument']);
     expect(outcome(await update(world.bob, '/bucket/key', 'second'))).toEqual([403, 'AccessDenied']);
     const other = await world.client.put('/bucket/key?encryption', {
-      body: '<ObjectEncryption><SSES3/></ObjectEncryption>',
+      body: '<ObjectEncryption><SSE-S3/></ObjectEncryption>',
     });
     expect(outcome(other)).toEqual([400, 'MalformedXML']);
     expect(await about(world.client, '/bucket/key')).toMatchObject({ text: 'text', sse: 'AES256' });

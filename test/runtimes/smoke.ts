@@ -113,6 +113,20 @@ export function smoke({ name, start, normalisesTargets }: Runtime): void {
       expect((await send('GET', '/smoke/parts')).bytes.equals(Buffer.concat(parts))).toBe(true);
     });
 
+    test('encrypts, and gives back ranges of it', async () => {
+      const body = randomBytes(5 * 1024 * 1024 + 7);
+      const headers = { '*-server-side-encryption': 'AES256' };
+      for (const size of [10, 100_000, body.length]) {
+        const content = body.subarray(0, size);
+        const put = await send('PUT', '/smoke/encrypted', { body: content, headers });
+        expect([put.status, put.headers.etag]).toEqual([200, md5(content)]);
+        expect((await send('GET', '/smoke/encrypted')).bytes.equals(content)).toBe(true);
+      }
+      const range = await send('GET', '/smoke/encrypted', { headers: { range: 'bytes=65000-66000' } });
+      expect(range.bytes.equals(body.subarray(65_000, 66_001))).toBe(true);
+      expect(range.headers['x-amz-server-side-encryption']).toBe('AES256');
+    });
+
     test('deletes one and many', async () => {
       for (const key of ['1', '2', '3']) await send('PUT', `/smoke/gone-${key}`, { body: key });
       expect((await send('DELETE', '/smoke/gone-1')).status).toBe(204);

@@ -11,8 +11,8 @@ import { versionHeader } from './object-headers.ts';
 export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async (ctx, call) => {
   const { bucket, query, record, requestId } = call;
   const row = targetOf(call);
-  const { SSEKMS } = readXml(objectEncryption, 'ObjectEncryption', call.body, { maxBytes: bodyMaxDefault });
-  const { KMSKeyArn, BucketKeyEnabled } = SSEKMS;
+  const body = readXml(objectEncryption, 'ObjectEncryption', call.body, { maxBytes: bodyMaxDefault });
+  const { KMSKeyArn, BucketKeyEnabled } = body['SSE-KMS'];
   const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
   const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
   await rewrapKey(ctx, { bucket, row, versionId: query.get('versionId'), how, record, requestId });

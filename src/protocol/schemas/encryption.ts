@@ -21,5 +21,5 @@ export type ServerSideEncryptionConfiguration = Infer<typeof serverSideEncryptio
 
 /** Root `ObjectEncryption`: https://docs.aws.amazon.com/AmazonS3/latest/API/API_UpdateObjectEncryption.html */
 export const objectEncryption = element({
-  SSEKMS: element({ KMSKeyArn: token, BucketKeyEnabled: optional(bool) }),
+  'SSE-KMS': element({ KMSKeyArn: token, BucketKeyEnabled: optional(bool) }),
 });
