@@ -12,8 +12,8 @@ import type { Credential, KeyUse } from '../ports/credentials.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { Sealer } from '../ports/sealer.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
-import { userArn } from '../protocol/arns.ts';
 import { Bounded } from './bounded.ts';
+import { userCaller } from './holders.ts';
 
 export interface AccountContext {
   readonly metadata: MetadataStore;
@@ -21,6 +21,9 @@ export interface AccountContext {
   readonly clock: Pick<Clock, 'now'>;
   readonly telemetry: Pick<Telemetry, 'log'>;
 }
+
+/** What an account is called. */
+export type DisplayName = (owner: string) => Promise<string>;
 
 interface Kept {
   readonly account: string;
@@ -34,15 +37,14 @@ const useEveryMs = 5 * 60 * 1000;
 
 export class AccountKeys {
   readonly #ctx: AccountContext;
-  readonly #displayNames: ReadonlyMap<string, string>;
+  readonly #displayName: DisplayName;
   readonly #kept = new Bounded<Kept>(keptMax);
   readonly #usedAt = new Bounded<number>(keptMax);
   readonly #writing = new Set<Promise<void>>();
 
-  /** @param displayNames of accounts, where they are configured */
-  constructor(ctx: AccountContext, displayNames: ReadonlyMap<string, string>) {
+  constructor(ctx: AccountContext, displayName: DisplayName) {
     this.#ctx = ctx;
-    this.#displayNames = displayNames;
+    this.#displayName = displayName;
   }
 
   async find(accessKey: string): Promise<Credential | undefined> {
@@ -67,23 +69,15 @@ export class AccountKeys {
       return findById({ metadata }, account, { kind: 'user', id: key.user });
     });
     if (user === undefined || revision === undefined) return undefined;
-    const { id, name, tags } = user;
     const credential: Credential = {
       accessKey,
       secretKey,
       owner: account,
-      displayName: this.#displayNames.get(account) ?? account,
+      displayName: await this.#displayName(account),
       root: false,
       operator: false,
-      caller: {
-        kind: 'user',
-        account,
-        arn: userArn(account, user),
-        userid: id,
-        username: name,
-        tags: new Map(tags),
-      },
-      iam: { id, revision },
+      caller: userCaller(account, user),
+      iam: { id: user.id, revision },
     };
     return { account, revision, credential };
   }

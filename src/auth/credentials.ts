@@ -1,6 +1,9 @@
-/** Whose key it is (spec "Authentication" 2.2): configured ones first, then those of IAM users. */
+/** Whose key it is (spec "Authentication" 2.2): configured ones first, then those of IAM users; temporary ones by their token. */
+
+import { fail } from '../errors/refusal.ts';
 import type { Account, Credential, Credentials } from '../ports/credentials.ts';
 import { type AccountContext, AccountKeys } from './account-keys.ts';
+import { Sessions } from './sessions.ts';
 
 /** Records are validated where settings are read; of two with the same access key the first one counts. */
 function byAccessKey(records: readonly Credential[]): ReadonlyMap<string, Credential> {
@@ -24,12 +27,15 @@ function configuredAccounts(records: readonly Credential[]): Credentials['accoun
 
 export function staticCredentials(records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);
-  return { find: async (accessKey) => configured.get(accessKey), account: configuredAccounts(records) };
+  return {
+    async find(accessKey, token) {
+      const found = configured.get(accessKey);
+      if (found !== undefined && token !== undefined) throw fail('InvalidToken');
+      return found;
+    },
+    account: configuredAccounts(records),
+  };
 }
-
-/** Accounts are called as their roots are. */
-const displayNames = (records: readonly Credential[]): ReadonlyMap<string, string> =>
-  new Map(records.filter(({ root }) => root).map(({ owner, displayName }) => [owner, displayName]));
 
 export interface ServiceCredentials extends Credentials {
   /** Resolves when nothing is being written any more. */
@@ -38,12 +44,19 @@ export interface ServiceCredentials extends Credentials {
 
 export function openCredentials(ctx: AccountContext, records: readonly Credential[]): ServiceCredentials {
   const configured = byAccessKey(records);
-  const keys = new AccountKeys(ctx, displayNames(records));
+  const account = configuredAccounts(records);
+  const displayName = async (owner: string): Promise<string> =>
+    (await account({ owner }))?.displayName ?? owner;
+  const keys = new AccountKeys(ctx, displayName);
+  const sessions = new Sessions(ctx, { configured, displayName });
   return {
-    find: async (accessKey) => configured.get(accessKey) ?? keys.find(accessKey),
-    account: configuredAccounts(records),
-    used({ accessKey, iam }, use) {
-      if (iam !== undefined) keys.used(accessKey, use);
+    async find(accessKey, token) {
+      if (token !== undefined) return sessions.find(accessKey, token);
+      return configured.get(accessKey) ?? keys.find(accessKey);
+    },
+    account,
+    used({ accessKey, iam, session }, use) {
+      if (iam !== undefined && session === undefined) keys.used(accessKey, use);
     },
     settled: () => keys.settled(),
   };

@@ -1,7 +1,7 @@
 /** The facts of a request under the names of condition keys, read only when a condition asks (public API "condition keys"). */
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
-import type { Signed } from './identity.ts';
+import type { Identity, Signed } from './identity.ts';
 import type { Facts } from './policy/request.ts';
 
 /** What a request brings to its authorization. */
@@ -11,6 +11,7 @@ export interface Asking {
   /** Dialect headers by bare name. */
   readonly own: ReadonlyMap<string, string>;
   readonly signed: Signed | undefined;
+  readonly identity: Identity;
   /** Such as `PutObject`. */
   readonly operation: string;
 }
@@ -67,6 +68,9 @@ const makesObject: Readonly<Record<string, string>> = {
   UploadPartCopy: 'false',
 };
 
+const secondsSince = (then: number | undefined, now: number): string | undefined =>
+  then === undefined ? undefined : String(Math.max(0, Math.floor((now - then) / 1000)));
+
 const reads: Readonly<Record<string, Read>> = {
   'aws:SourceIp': ({ wire }) => wire.remote.replace(/^::ffff:(?=\d+\.)/i, '') || undefined,
   'aws:SecureTransport': ({ wire }) => String(wire.secure),
@@ -74,6 +78,12 @@ const reads: Readonly<Record<string, Read>> = {
   'aws:Referer': header('referer'),
   'aws:CurrentTime': ({ now }) => new Date(now).toISOString(),
   'aws:EpochTime': ({ now }) => String(Math.floor(now / 1000)),
+  // Only temporary credentials tell: a long-term key was never shown a code.
+  'aws:MultiFactorAuthPresent': ({ identity }) =>
+    identity?.session && String(identity.session.mfaAt !== undefined),
+  'aws:MultiFactorAuthAge': ({ identity, now }) => secondsSince(identity?.session?.mfaAt, now),
+  'aws:TokenIssueTime': ({ identity }) =>
+    identity?.session && new Date(identity.session.issuedAt).toISOString(),
   'aws:RequestedRegion': ({ bucket, region }) => bucket?.region ?? region,
   'aws:ResourceAccount': ({ bucket, account }) => bucket?.owner ?? account,
   's3:ResourceAccount': ({ bucket, account }) => bucket?.owner ?? account,

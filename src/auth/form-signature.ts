@@ -115,10 +115,10 @@ async function findCredential(
   fields: Fields,
   { accessKey, dialect }: { readonly accessKey: string; readonly dialect: Dialect },
 ): Promise<Credential> {
-  const credential = await ctx.credentials.find(accessKey);
+  // Forms carry the token of temporary credentials in a field, which their policy must allow like any other.
+  const token = fields.get(`${dialect.headerPrefix}security-token`);
+  const credential = await ctx.credentials.find(accessKey, token);
   if (credential === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
-  // The seam for temporary credentials: until there are any, a session token can only be foreign or expired.
-  if (fields.has(`${dialect.headerPrefix}security-token`)) throw fail('InvalidToken');
   return credential;
 }
 

@@ -3,13 +3,13 @@
  * account's records in which the caller was found, so they cost no read as long as nothing changes there.
  */
 import { ofOneState } from '../domain/iam/account.ts';
-import { type PolicyText, policyTextsOf } from '../domain/iam/policies-of.ts';
-import type { IamIdentity } from '../ports/credentials.ts';
+import { managed, type PolicyText, policyTextsOf } from '../domain/iam/policies-of.ts';
+import type { IamIdentity, Session } from '../ports/credentials.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { Bounded } from './bounded.ts';
 import type { Identity } from './identity.ts';
 import type { Access } from './policy/decision.ts';
-import { parsePolicy } from './policy/document.ts';
+import { type PolicyKind, parsePolicy } from './policy/document.ts';
 import type { Policy } from './policy/evaluate.ts';
 
 export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
@@ -28,14 +28,15 @@ const everything: BroughtPolicies = {
   ],
 };
 
-interface Kept {
+interface Kept<T> {
   readonly revision: string | undefined;
-  readonly brought: BroughtPolicies;
+  readonly value: T;
 }
 
 /** What a process remembers: of callers by id, and of documents, which survive changes of others. */
 class Memory {
-  readonly callers = new Bounded<Kept>(4_096);
+  readonly callers = new Bounded<Kept<BroughtPolicies>>(4_096);
+  readonly sessions = new Bounded<Kept<readonly Policy[]>>(4_096);
   readonly compiled = new Bounded<Policy>(4_096);
 }
 const memories = new WeakMap<MetadataStore, Memory>();
@@ -52,10 +53,14 @@ function memoryOf(metadata: MetadataStore): Memory {
 /** Stored documents were checked when they were put; a limit of size that has changed since does not concern them. */
 const anySize = 128 * 1024;
 
-const compile = ({ compiled }: Memory, account: string, { name, text, key }: PolicyText): Policy =>
-  compiled.find(`${account} ${name} ${key}`, () => ({
+const compile = (
+  { compiled }: Memory,
+  { name, text, key }: PolicyText,
+  kind: PolicyKind = 'identity',
+): Policy =>
+  compiled.find(`${kind} ${name} ${key}`, () => ({
     name,
-    document: parsePolicy(text, { kind: 'identity', sizeMax: anySize }),
+    document: parsePolicy(text, { kind, sizeMax: anySize }),
   }));
 
 export async function policiesOf(
@@ -63,24 +68,48 @@ export async function policiesOf(
   identity: Identity,
 ): Promise<BroughtPolicies> {
   if (identity === undefined || identity.root) return none;
-  const { iam, owner } = identity;
-  return iam === undefined ? everything : ofIam(metadata, owner, iam);
+  const { iam, owner, session } = identity;
+  if (iam === undefined) return everything;
+  const brought = await ofIam(metadata, owner, iam);
+  if (session?.inline === undefined && session?.managed === undefined) return brought;
+  return { ...brought, session: await ofSession(metadata, identity, { iam, session }) };
 }
 
 async function ofIam(metadata: MetadataStore, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
   const memory = memoryOf(metadata);
   const place = `${account} ${iam.id}`;
   const kept = memory.callers.get(place);
-  if (kept?.revision === iam.revision) return kept.brought;
+  if (kept?.revision === iam.revision) return kept.value;
   const { revision, value: texts } = await ofOneState({ metadata }, account, () =>
     policyTextsOf({ metadata }, account, iam.id),
   );
-  const all = (given: readonly PolicyText[]): readonly Policy[] =>
-    given.map((text) => compile(memory, account, text));
-  const brought =
+  const all = (given: readonly PolicyText[]): readonly Policy[] => given.map((text) => compile(memory, text));
+  const value =
     texts === undefined
       ? none
       : { identity: all(texts.identity), boundary: texts.boundary && all(texts.boundary) };
-  memory.callers.set(place, { revision, brought });
-  return brought;
+  memory.callers.set(place, { revision, value });
+  return value;
+}
+
+/** What the session is limited to; a policy that is gone lets nothing through. */
+async function ofSession(
+  metadata: MetadataStore,
+  { accessKey, owner }: NonNullable<Identity>,
+  { iam, session }: { readonly iam: IamIdentity; readonly session: Session },
+): Promise<readonly Policy[]> {
+  const memory = memoryOf(metadata);
+  const kept = memory.sessions.get(accessKey);
+  if (kept?.revision === iam.revision) return kept.value;
+  const { revision, value: texts } = await ofOneState({ metadata }, owner, () =>
+    Promise.all((session.managed ?? []).map((id) => managed({ metadata }, owner, id))),
+  );
+  const inline: readonly PolicyText[] =
+    session.inline === undefined ? [] : [{ name: 'session policy', text: session.inline, key: accessKey }];
+  const value = [
+    ...inline.map((text) => compile(memory, text, 'session')),
+    ...texts.filter((text) => text !== undefined).map((text) => compile(memory, text)),
+  ];
+  memory.sessions.set(accessKey, { revision, value });
+  return value;
 }

@@ -29,7 +29,9 @@ export function mismatch({ accessKey, signature, stringToSign, canonicalRequest 
 
 /** A customer's encryption key or session token is in the signed text, and error bodies end in other people's logs. */
 const withoutSecrets = (text: string): string =>
-  text.replace(/^([a-z0-9-]*-(?:customer-key|security-token)):.*$/gm, '$1:***');
+  text
+    .replace(/^([a-z0-9-]*-(?:customer-key|security-token)):.*$/gm, '$1:***')
+    .replace(/(-security-token=)[^&\s]*/gi, '$1***');
 
 const utf8 = new TextEncoder();
 

@@ -47,10 +47,8 @@ export async function verifySigV2(
   const expires = only(parsed.query, 'Expires');
   checkExpires(expires, ctx.clock.now());
   refuseUnsigned(wire, parsed.query);
-  const credential = await ctx.credentials.find(accessKey);
+  const credential = await ctx.credentials.find(accessKey, sessionToken(wire, parsed.query));
   if (credential === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
-  const tokenName = `${amz.headerPrefix}security-token`;
-  if (wire.headers.has(tokenName) || parsed.query.has(tokenName)) throw fail('InvalidToken');
   if (options.secretFor !== undefined && (await options.secretFor(credential)) !== credential.secretKey)
     throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
   const bucket = options.virtualBucket === undefined ? '' : `/${options.virtualBucket}`;
@@ -69,6 +67,15 @@ export async function verifySigV2(
     });
   ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
   return { credential, dialect: amz };
+}
+
+/** The token of temporary credentials, which is signed like the vendor's headers wherever it stands. */
+function sessionToken(wire: Wire, query: Query): string | undefined {
+  const name = `${amz.headerPrefix}security-token`;
+  const inQuery = query.pairs.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
+  const all = [...wire.headers.all(name), ...inQuery];
+  if (all.length > 1) throw fail('InvalidToken');
+  return all[0];
 }
 
 /** @throws InvalidRequest where SVC_SIGV2_PRESIGN is off */

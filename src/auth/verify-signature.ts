@@ -2,7 +2,6 @@
 import { fail } from '../errors/refusal.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
-import type { Dialect } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
@@ -32,10 +31,9 @@ export async function findSigner(
     claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
   refuseUnsignedHeaders(wire, claim);
   // A blank access key takes the way of an unknown one, so nothing tells them apart.
-  const credential = await ctx.credentials.find(claim.accessKey);
+  const credential = await ctx.credentials.find(claim.accessKey, sessionToken(wire, query, claim));
   if (credential === undefined)
     throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: claim.accessKey } });
-  refuseSessionToken(wire, query, claim.dialect);
   checkRegion(ctx.settings, claim, code);
   return credential;
 }
@@ -81,11 +79,16 @@ const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =
 const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, canonical: string): boolean =>
   isSignature(hasher.hmacSha256(key, stringToSign(hasher, claim, canonical)), claim.signature);
 
-/** The seam for temporary credentials: until there are any, a session token can only be foreign or expired. */
-function refuseSessionToken(wire: Wire, query: Query, dialect: Dialect): void {
-  if (
-    wire.headers.has(`${dialect.headerPrefix}security-token`) ||
-    query.has(`${dialect.queryPrefix}Security-Token`)
-  )
-    throw fail('InvalidToken');
+/**
+ * The token of temporary credentials, where the signature covers it: among the signed headers, or in the signed query.
+ * @throws InvalidToken for one in the other place, or in both
+ */
+function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim): string | undefined {
+  const inHeaders = wire.headers.all(`${dialect.headerPrefix}security-token`);
+  const name = `${dialect.queryPrefix}security-token`.toLowerCase();
+  const inQuery = query.pairs.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
+  const all = [...inHeaders, ...inQuery];
+  const isPlaced = leaveOut === undefined ? inQuery.length === 0 : true;
+  if (all.length > 1 || !isPlaced) throw fail('InvalidToken');
+  return all[0];
 }

@@ -15,6 +15,21 @@ export interface Credential {
   readonly caller?: Caller;
   /** Where IAM keeps what the caller may do; absent for a configured key. */
   readonly iam?: IamIdentity;
+  /** Of temporary credentials. */
+  readonly session?: Session;
+}
+
+/** What temporary credentials add to whom they speak for, and how they limit it. */
+export interface Session {
+  readonly issuedAt: number;
+  readonly expires: number;
+  /** When a code of an MFA device was shown. */
+  readonly mfaAt?: number;
+  /** Policies that it is limited to: a document, and ids of managed ones. */
+  readonly inline?: string;
+  readonly managed?: readonly string[];
+  /** Tags that a role which is assumed with it gets too. */
+  readonly passedOn?: readonly (readonly [string, string])[];
 }
 
 /** A user or role among IAM's records. */
@@ -55,8 +70,12 @@ export interface KeyUse {
 }
 
 export interface Credentials {
-  /** What a key is good for now; undefined for one that is unknown, inactive or deleted. */
-  find(accessKey: string): Promise<Credential | undefined>;
+  /**
+   * What a key is good for now; undefined for one that is unknown, inactive or deleted.
+   * @param token that came with it, as it does with temporary credentials
+   * @throws InvalidToken for a token that is not this key's; ExpiredToken
+   */
+  find(accessKey: string, token?: string): Promise<Credential | undefined>;
   /** Remembers that a key was used, some time later and not each time. */
   used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
   /** The account of an id or of an e-mail address, where it is known. */

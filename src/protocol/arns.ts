@@ -17,6 +17,12 @@ export const roleArn = arnOf('role');
 export const policyArn = arnOf('policy');
 export const deviceArn = arnOf('mfa');
 
+/** Of a session of a role; the role's path is not in it. */
+export const sessionArn = (
+  account: string,
+  { role, name }: { readonly role: string; readonly name: string },
+): string => `arn:aws:sts::${account}:assumed-role/${role}/${name}`;
+
 export interface EntityArn {
   readonly account: string;
   readonly kind: string;

@@ -25,6 +25,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   EntityAlreadyExists: { status: 409, message: 'The entity already exists.' },
   EntityTooLarge: { status: 400, message: 'Your proposed upload exceeds the maximum allowed size.' },
   EntityTooSmall: { status: 400, message: 'Your proposed upload is smaller than the minimum allowed size.' },
+  ExpiredToken: { status: 400, message: 'The provided token has expired.' },
   IllegalVersioningConfigurationException: {
     status: 400,
     message: 'The versioning configuration specified in the request is invalid.',
@@ -62,6 +63,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   InvalidObjectState: {
     status: 403,
     message: "The operation is not valid for the object's storage class",
+  },
+  InvalidParameterValue: {
+    status: 400,
+    message: 'An invalid or out-of-range value was supplied for the input parameter.',
   },
   InvalidPart: {
     status: 400,
@@ -174,6 +179,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message: 'A conflicting operation on this resource is in progress. Please try again.',
   },
   OwnershipControlsNotFoundError: { status: 404, message: 'The bucket ownership controls were not found.' },
+  PackedPolicyTooLarge: { status: 400, message: 'The session policies and tags are too large together.' },
   PreconditionFailed: {
     status: 412,
     message: 'At least one of the preconditions you specified did not hold.',

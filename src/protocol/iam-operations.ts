@@ -70,5 +70,6 @@ export const iamOperations = {
   ...rows('iam', true, ['PutUserPermissionsBoundary', 'DeleteUserPermissionsBoundary']),
   ...rows('iam', true, ['PutRolePermissionsBoundary', 'DeleteRolePermissionsBoundary']),
 
-  ...rows('sts', false, ['GetCallerIdentity']),
+  ...rows('sts', true, ['AssumeRole', 'GetSessionToken']),
+  ...rows('sts', false, ['GetCallerIdentity', 'GetAccessKeyInfo']),
 };

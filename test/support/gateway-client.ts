@@ -14,6 +14,8 @@ export interface ClientOptions {
   readonly anonymous?: boolean;
   /** What the credential scope names; s3 unless given. */
   readonly service?: 's3' | 'iam' | 'sts';
+  /** Of temporary credentials. */
+  readonly token?: string;
   /** Through `gateway.fetch` and not through `gateway.handle`. */
   readonly fetch?: boolean;
 }
@@ -48,6 +50,8 @@ export interface Client {
   readonly delete: Send;
   send(method: string, path: string, ask?: Ask): Promise<Answer>;
   presigned(method: string, path: string, spec?: PresignSpec): Promise<Answer>;
+  /** By a version 2 query; the token of temporary credentials is a query name like others. */
+  presignedV2(method: string, path: string, spec?: PresignSpec): Promise<Answer>;
   /** Sends what was signed (or forged) elsewhere. */
   sendRaw(request: SignedRequest, ask?: Ask): Promise<Answer>;
 }
@@ -72,9 +76,17 @@ export function openClient(gateway: Gateway, clock: Clock, options: ClientOption
     const inline = at < 0 ? [] : [...new URLSearchParams(path.slice(at + 1))];
     const more =
       ask.query === undefined ? [] : Array.isArray(ask.query) ? ask.query : Object.entries(ask.query);
-    return { ...ask, method, path: at < 0 ? path : path.slice(0, at), query: [...inline, ...more] };
+    const query = [...inline, ...more];
+    return { ...ask, method, path: at < 0 ? path : path.slice(0, at), query };
   };
-  const send = async (method: string, path: string, ask: Ask = {}): Promise<Answer> => {
+  const { token } = options;
+  const pairs = (given: Ask['headers'] = []): readonly (readonly [string, string])[] =>
+    Array.isArray(given) ? given : Object.entries(given);
+  const send = async (method: string, path: string, given: Ask = {}): Promise<Answer> => {
+    const ask: Ask =
+      token === undefined
+        ? given
+        : { ...given, headers: [...pairs(given.headers), ['*-security-token', token]] };
     const spec = specOf(method, path, ask);
     return sendRaw(options.anonymous ? sign.anonymous(spec) : sign.request(spec), ask);
   };
@@ -86,8 +98,14 @@ export function openClient(gateway: Gateway, clock: Clock, options: ClientOption
     put: (path, ask) => send('PUT', path, ask),
     post: (path, ask) => send('POST', path, ask),
     delete: (path, ask) => send('DELETE', path, ask),
-    presigned: (method, path, spec = {}) =>
-      sendRaw(sign.presign({ ...spec, ...specOf(method, path, spec as Ask) })),
+    presignedV2: (method, path, spec = {}) =>
+      sendRaw(sign.presignV2({ ...spec, ...specOf(method, path, spec as Ask) })),
+    presigned: (method, path, spec = {}) => {
+      const signing: readonly (readonly [string, string])[] =
+        token === undefined ? [] : [[`${dialect === 'amz' ? 'X-Amz-' : 'X-Store-'}Security-Token`, token]];
+      const query = [...pairs(spec.query), ...signing];
+      return sendRaw(sign.presign({ ...spec, ...specOf(method, path, { ...spec, query } as Ask) }));
+    },
   };
 }
 

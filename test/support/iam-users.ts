@@ -2,7 +2,7 @@
 import type { Credential } from '../../src/ports/credentials.ts';
 import { type Act, openActions, type Parameters } from './actions.ts';
 import type { GatewayWorld } from './gateway.ts';
-import type { Answer } from './gateway-client.ts';
+import type { Answer, ClientOptions } from './gateway-client.ts';
 
 export const allow = (...actions: readonly string[]): string =>
   JSON.stringify({
@@ -49,6 +49,41 @@ export async function openUser(
 
 export const putPolicy = (iam: Act, UserName: string, PolicyDocument: string): Promise<Answer> =>
   iam('PutUserPolicy', { UserName, PolicyName: 'test', PolicyDocument });
+
+export const trusting = (principal: object | string, condition?: object): string =>
+  JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [
+      {
+        Effect: 'Allow',
+        Principal: principal,
+        Action: ['sts:AssumeRole', 'sts:TagSession'],
+        ...(condition === undefined ? {} : { Condition: condition }),
+      },
+    ],
+  });
+
+export interface TestSession {
+  readonly options: ClientOptions & { readonly credential: Credential; readonly token: string };
+  readonly act: Act;
+  readonly answer: Answer;
+}
+
+/** The temporary credentials of an answer, and clients that use them. */
+export function sessionOf(world: Pick<GatewayWorld, 'as'>, answer: Answer): TestSession {
+  const credential = credentialOf(answer, '');
+  const options = { credential, token: answer.one('SessionToken') ?? '' };
+  return { options, act: openActions(world, options), answer };
+}
+
+export const assume = async (
+  world: Pick<GatewayWorld, 'as'>,
+  act: Act,
+  { role, ...more }: { readonly role: string } & Parameters,
+): Promise<TestSession> => {
+  const parameters = { RoleArn: role, RoleSessionName: 'session', ...more };
+  return sessionOf(world, await must(act('AssumeRole', parameters)));
+};
 
 /** All members of a list that comes in pages of `MaxItems`. */
 export async function everyPage(

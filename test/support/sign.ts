@@ -284,7 +284,8 @@ function presignV2(
       ? spec.expires
       : Math.floor(base.date.getTime() / 1000) + (spec.expires ?? 900),
   );
-  const own = base.headers
+  // Clients sign the vendor's headers and then move them to the query.
+  const own = [...base.headers, ...list(spec.query)]
     .map(([name, value]) => [name.toLowerCase(), value.trim()] as const)
     .filter(([name]) => name.startsWith('x-amz-'))
     .toSorted((a, b) => compare(a[0], b[0]))

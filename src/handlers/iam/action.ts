@@ -64,6 +64,7 @@ export function action<F extends object, R = void>(
       throw fail('InvalidAction', `Could not find operation ${name} for version ${Version}.`);
     // The cast: what is left are the fields of `parameters`.
     const asked = given as Given<F>;
+    if (service === 'iam') refuseBareSession(known);
     if (resource !== 'anybody')
       await permit(ctx, known, { resource: await resource(ctx, known, asked), named: facts?.(asked) });
     const value = {
@@ -73,6 +74,13 @@ export function action<F extends object, R = void>(
     const body = writeXml(response as Xml<object>, root, value, { namespace });
     return { status: 200, headers: [['Content-Type', 'text/xml']], body };
   };
+}
+
+/** A user's or root's session changes who may do what only once a code of an MFA device was shown (public API). */
+function refuseBareSession({ identity }: ActionCall): void {
+  const { session } = identity;
+  if (session === undefined || session.mfaAt !== undefined || callerOf(identity).kind === 'session') return;
+  throw fail('AccessDenied', 'Cannot call IAM with session credentials that were got without MFA.');
 }
 
 /** @throws AccessDenied, which names the caller: whoever signed knows who that is */

@@ -22,7 +22,10 @@ export async function holderResource(
 }
 
 /** @throws ValidationError for an ARN that is no managed policy's; NoSuchEntity for one of another account */
-export function policyNamed({ identity }: Pick<ActionCall, 'identity'>, arn: string): PolicyName {
+export function policyNamed(
+  { identity }: { readonly identity: Pick<ActionCall['identity'], 'owner'> },
+  arn: string,
+): PolicyName {
   const parsed = parseArn(arn);
   if (parsed?.kind !== 'policy') throw fail('ValidationError', `ARN ${arn} is not valid.`);
   const { account, path, name } = parsed;

@@ -1,13 +1,14 @@
 /** The handlers of every action of IAM and STS; `handlers/table.ts` has them among all others. */
 import * as accessKeys from './access-keys.ts';
+import { AssumeRole } from './assume-role.ts';
 import * as attachments from './attachments.ts';
 import * as boundaries from './boundaries.ts';
-import { GetCallerIdentity } from './get-caller-identity.ts';
 import * as groups from './groups.ts';
 import * as inlinePolicies from './inline-policies.ts';
 import { ListPolicies } from './list-policies.ts';
 import * as managedPolicies from './managed-policies.ts';
 import * as roles from './roles.ts';
+import * as sts from './sts.ts';
 import * as users from './users.ts';
 
 export const actions = {
@@ -20,5 +21,6 @@ export const actions = {
   ListPolicies,
   ...attachments,
   ...boundaries,
-  GetCallerIdentity,
+  AssumeRole,
+  ...sts,
 };

@@ -1,0 +1,156 @@
+/** AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html */
+import { mayAssume } from '../../auth/assume-role.ts';
+import { parsePolicy } from '../../auth/policy/document.ts';
+import { callerOf } from '../../auth/principal.ts';
+import { packedPercent } from '../../auth/session-token.ts';
+import type { Context } from '../../context.ts';
+import { findNamed } from '../../domain/iam/entities.ts';
+import { getPolicy } from '../../domain/iam/managed-policies.ts';
+import { trustOf } from '../../domain/iam/roles.ts';
+import { mergeTags } from '../../domain/iam/tags.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { IamTag, RoleRecord } from '../../metadata/iam.ts';
+import { parseArn, sessionArn } from '../../protocol/arns.ts';
+import { integer, list, optional, structure, text } from '../../protocol/parameters.ts';
+import { assumeRoleResult } from '../../protocol/schemas/sts.ts';
+import { type ActionCall, action } from './action.ts';
+import { policyArnField, policyDocument, tagKeys, tags } from './fields.ts';
+import { policyNamed } from './resources.ts';
+import { issue } from './session-credentials.ts';
+import { tagFacts, tagsOf } from './shown.ts';
+
+const sessionName = text({
+  min: 2,
+  max: 64,
+  pattern: /^[\w+=,.@-]+$/,
+  must: 'letters, digits and any of _+=,.@-',
+});
+const externalId = text({
+  min: 2,
+  max: 1_224,
+  pattern: /^[\w+=,.@:/-]+$/,
+  must: 'letters, digits and any of _+=,.@:/-',
+});
+const secondsDefault = 3_600;
+/** Of a role that a role assumes. */
+const chainedSecondsMax = 3_600;
+
+const parameters = {
+  RoleArn: text({ min: 20, max: 2_048 }),
+  RoleSessionName: sessionName,
+  DurationSeconds: optional(integer({ min: 900, max: 43_200 })),
+  ExternalId: optional(externalId),
+  Policy: optional(policyDocument),
+  PolicyArns: list(structure({ arn: policyArnField }), { max: 10 }),
+  Tags: tags,
+  TransitiveTagKeys: tagKeys,
+};
+
+interface Assumed {
+  readonly account: string;
+  readonly role: RoleRecord;
+}
+
+export const AssumeRole = action('AssumeRole', parameters, {
+  // The role's trust policy decides, which is looked up here.
+  resource: 'anybody',
+  result: assumeRoleResult,
+  async run(ctx, call, given) {
+    const passed = call.identity.session?.passedOn ?? [];
+    const brought = mergeTags([], tagsOf(given.Tags));
+    refuseChange(passed, brought);
+    const sessionTags = [...passed, ...brought];
+    const named = new Map([
+      ...tagFacts(sessionTags.map(([Key, Value]) => ({ Key, Value }))),
+      ['sts:RoleSessionName', given.RoleSessionName] as const,
+      ['sts:TransitiveTagKeys', given.TransitiveTagKeys] as const,
+      ...(given.ExternalId === undefined ? [] : [['sts:ExternalId', given.ExternalId] as const]),
+    ]);
+    const hasTags = given.Tags.length > 0;
+    const { account, role } = await assumable(ctx, call, { arn: given.RoleArn, named, hasTags });
+    const seconds = secondsOf(call, role, given.DurationSeconds);
+    const limits = await limitsOf(ctx, account, given);
+    const kept = new Set([...given.TransitiveTagKeys, ...passed.map(([key]) => key)]);
+    const passedOn = sessionTags.filter(([key]) => kept.has(key));
+    const { claims, shown } = await issue(ctx, {
+      account,
+      of: { role: role.id, name: given.RoleSessionName },
+      seconds,
+      ...limits,
+      ...(sessionTags.length === 0 ? {} : { tags: sessionTags }),
+      ...(passedOn.length === 0 ? {} : { passedOn }),
+    });
+    const Arn = sessionArn(account, { role: role.name, name: given.RoleSessionName });
+    return {
+      AssumedRoleUser: { AssumedRoleId: `${role.id}:${given.RoleSessionName}`, Arn },
+      Credentials: shown,
+      ...(Object.keys(limits).length === 0 && sessionTags.length === 0
+        ? {}
+        : { PackedPolicySize: packedPercent(claims) }),
+    };
+  },
+});
+
+/** Tags that were passed on cannot be replaced. */
+function refuseChange(passed: readonly IamTag[], brought: readonly IamTag[]): void {
+  const keys = new Set(passed.map(([key]) => key.toLowerCase()));
+  const changed = brought.find(([key]) => keys.has(key.toLowerCase()));
+  if (changed !== undefined)
+    throw fail('InvalidParameterValue', `The tag ${changed[0]} was passed on to this session.`);
+}
+
+/** @throws AccessDenied, also for a role that does not exist: whether it does is for those to know whom it trusts */
+async function assumable(
+  ctx: Context,
+  call: ActionCall,
+  asked: {
+    readonly arn: string;
+    readonly named: ReadonlyMap<string, string | readonly string[]>;
+    readonly hasTags: boolean;
+  },
+): Promise<Assumed> {
+  const parsed = parseArn(asked.arn);
+  if (parsed?.kind !== 'role') throw fail('ValidationError', `${asked.arn} is invalid`);
+  const { account, name, path } = parsed;
+  const role = await findNamed(ctx, account, { kind: 'role', name });
+  if (role?.path === path) {
+    const { text: trust } = await trustOf(ctx, account, role);
+    if (await mayAssume(ctx, call, { ...asked, account, trust })) return { account, role };
+  }
+  const { arn, sessionArn: session } = callerOf(call.identity);
+  throw fail(
+    'AccessDenied',
+    `User: ${session ?? arn} is not authorized to perform: sts:AssumeRole on resource: ${asked.arn}`,
+  );
+}
+
+function secondsOf({ identity }: ActionCall, role: RoleRecord, asked: number | undefined): number {
+  const isChained = callerOf(identity).kind === 'session';
+  const max = isChained ? Math.min(chainedSecondsMax, role.sessionSecondsMax) : role.sessionSecondsMax;
+  const seconds = asked ?? secondsDefault;
+  if (seconds <= max) return seconds;
+  throw fail(
+    'ValidationError',
+    isChained
+      ? 'The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining'
+      : 'The requested DurationSeconds exceeds the MaxSessionDuration set for this role.',
+  );
+}
+
+/** The policies that the session is limited to; managed ones are those of the role's account. */
+async function limitsOf(
+  ctx: Context,
+  account: string,
+  given: { readonly Policy: string | undefined; readonly PolicyArns: readonly { readonly arn: string }[] },
+) {
+  const { Policy: inline, PolicyArns } = given;
+  if (inline !== undefined) parsePolicy(inline, { kind: 'session' });
+  const call = { identity: { owner: account } };
+  const managed = await Promise.all(
+    PolicyArns.map(async ({ arn }) => (await getPolicy(ctx, account, policyNamed(call, arn))).id),
+  );
+  return {
+    ...(inline === undefined ? {} : { inline }),
+    ...(managed.length === 0 ? {} : { managed }),
+  };
+}

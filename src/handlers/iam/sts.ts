@@ -1,0 +1,78 @@
+/** The actions of STS about the caller itself, and about keys. */
+import { callerOf } from '../../auth/principal.ts';
+import type { Context } from '../../context.ts';
+import { findKey } from '../../domain/iam/access-keys.ts';
+import { fail } from '../../errors/refusal.ts';
+import { element, token } from '../../protocol/codec.ts';
+import { integer, optional } from '../../protocol/parameters.ts';
+import { credentials } from '../../protocol/schemas/sts.ts';
+import { type ActionCall, action } from './action.ts';
+import { accessKeyId } from './fields.ts';
+import { issue } from './session-credentials.ts';
+
+/** Whoever signs may know who they are. */
+export const GetCallerIdentity = action(
+  'GetCallerIdentity',
+  {},
+  {
+    resource: 'anybody',
+    result: element({ Arn: token, UserId: token, Account: token }),
+    run: (_ctx, { identity }) => {
+      const { account, arn, sessionArn, userid } = callerOf(identity);
+      return { Arn: sessionArn ?? arn, UserId: userid, Account: account };
+    },
+  },
+);
+
+const sessionSeconds = integer({ min: 900, max: 129_600 });
+const userSecondsDefault = 43_200;
+const rootSecondsMax = 3_600;
+
+/** A user needs no permission for its own session, which may do what the user may. */
+export const GetSessionToken = action(
+  'GetSessionToken',
+  { DurationSeconds: optional(sessionSeconds) },
+  {
+    resource: 'anybody',
+    result: element({ Credentials: credentials }),
+    async run(ctx, call, { DurationSeconds }) {
+      const { accessKey, iam, owner, root, session } = call.identity;
+      if (session !== undefined)
+        throw fail('AccessDenied', 'Cannot call GetSessionToken with session credentials');
+      const seconds = root
+        ? Math.min(DurationSeconds ?? rootSecondsMax, rootSecondsMax)
+        : (DurationSeconds ?? userSecondsDefault);
+      const of = iam === undefined ? { configured: accessKey } : { user: iam.id };
+      const { shown } = await issue(ctx, { account: owner, of, seconds });
+      return { Credentials: shown };
+    },
+  },
+);
+
+/** The account of a key: to itself, and to operators. */
+export const GetAccessKeyInfo = action(
+  'GetAccessKeyInfo',
+  { AccessKeyId: accessKeyId },
+  {
+    resource: () => '*',
+    result: element({ Account: token }),
+    async run(ctx, call, { AccessKeyId }) {
+      const owner = await ownerOf(ctx, call, AccessKeyId);
+      if (owner === undefined || (owner !== call.identity.owner && !call.identity.operator))
+        throw fail('ValidationError', `The access key ${AccessKeyId} is not known to your account.`);
+      return { Account: owner };
+    },
+  },
+);
+
+/** Also of a key that is inactive, which finds nobody. */
+async function ownerOf(
+  ctx: Context,
+  { identity }: ActionCall,
+  accessKey: string,
+): Promise<string | undefined> {
+  const found = await ctx.credentials.find(accessKey);
+  if (found !== undefined) return found.owner;
+  const inactive = await findKey(ctx, identity.owner, accessKey);
+  return inactive === undefined ? undefined : identity.owner;
+}

@@ -1,0 +1,301 @@
+/** Temporary credentials: who gets them, what they may do, and until when. */
+import { describe, expect, test } from 'vitest';
+import { listed, openActions } from '../support/actions.ts';
+import { alice, backends, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { allow, assume, must, openUser, sessionOf, trusting } from '../support/iam-users.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+const roleArn = (name: string): string => `arn:aws:iam::alice-account:role/${name}`;
+const reader = roleArn('reader');
+
+/** A role of Alice's that may read, and trusts whom `principal` names. */
+async function openRole(
+  world: GatewayWorld,
+  {
+    principal = { AWS: 'alice-account' },
+    condition,
+    policy = allow('s3:*'),
+    more = {},
+  }: {
+    readonly principal?: object | string;
+    readonly condition?: object;
+    readonly policy?: string;
+    readonly more?: Record<string, string>;
+  } = {},
+): Promise<void> {
+  const iam = openActions(world);
+  const AssumeRolePolicyDocument = trusting(principal, condition);
+  await must(iam('CreateRole', { RoleName: 'reader', AssumeRolePolicyDocument, ...more }));
+  await must(iam('PutRolePolicy', { RoleName: 'reader', PolicyName: 'p', PolicyDocument: policy }));
+}
+
+describe.each(backends)('a session of a role on %s', (backend) => {
+  test('signs in every way, for what the role may do', async () => {
+    await using world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'hello' });
+    await openRole(world, { policy: allow('s3:GetObject', 's3:PutObject') });
+    const { options, act, answer } = await assume(world, openActions(world), { role: reader });
+    expect(options.credential.accessKey).toMatch(/^ASIA[A-Z2-7]{16}$/);
+    const session = 'arn:aws:sts::alice-account:assumed-role/reader/session';
+    expect([answer.one('Arn'), answer.one('AssumedRoleId')]).toEqual([
+      session,
+      expect.stringMatching(/^AROA.*:session$/),
+    ]);
+    const self = await must(act('GetCallerIdentity'));
+    expect([self.one('Arn'), self.one('UserId')]).toEqual([session, answer.one('AssumedRoleId')]);
+    for (const dialect of ['amz', 'store'] as const) {
+      const client = world.as({ ...options, dialect });
+      expect((await client.get('/bucket/key')).text).toBe('hello');
+      expect((await client.presigned('GET', '/bucket/key')).text).toBe('hello');
+      expect((await client.put('/bucket/other', { body: 'x', payload: 'streaming' })).status).toBe(200);
+      expect((await client.get('/bucket')).code).toBe('AccessDenied');
+    }
+    const query = { 'x-amz-security-token': options.token };
+    expect((await world.as(options).presignedV2('GET', '/bucket/key', { query })).text).toBe('hello');
+  });
+
+  test('ends with the role, and obeys its policies as they are', async () => {
+    await using world = await openGateway({ backend });
+    await world.client.put('/bucket');
+    await openRole(world);
+    const iam = openActions(world);
+    const { options } = await assume(world, iam, { role: reader });
+    const client = world.as(options);
+    expect((await client.get('/bucket')).status).toBe(200);
+    await must(iam('DeleteRolePolicy', { RoleName: 'reader', PolicyName: 'p' }));
+    expect((await client.get('/bucket')).code).toBe('AccessDenied');
+    await must(iam('DeleteRole', { RoleName: 'reader' }));
+    expect((await client.get('/bucket')).code).toBe('InvalidToken');
+    await openRole(world);
+    expect((await client.get('/bucket')).code).toBe('InvalidToken');
+  });
+});
+
+describe('a session', () => {
+  test('ends when it was said to, and not before', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock });
+    await openRole(world, { more: { MaxSessionDuration: '7200' } });
+    const iam = openActions(world);
+    const { options, act, answer } = await assume(world, iam, { role: reader, DurationSeconds: '900' });
+    expect(answer.one('Expiration')).toBe(new Date(clock.now() + 900_000).toISOString());
+    await clock.advance(899_999);
+    expect((await act('GetCallerIdentity')).status).toBe(200);
+    await clock.advance(1);
+    const late = await act('GetCallerIdentity');
+    expect([late.status, late.code]).toEqual([400, 'ExpiredToken']);
+    const storage = await world.as(options).get('/');
+    expect([storage.status, storage.code]).toEqual([400, 'ExpiredToken']);
+    const asked = (DurationSeconds: string) =>
+      iam('AssumeRole', { RoleArn: reader, RoleSessionName: 'session', DurationSeconds });
+    for (const [seconds, code] of [
+      ['899', 'ValidationError'],
+      ['7201', 'ValidationError'],
+      ['43201', 'ValidationError'],
+      ['7200', ''],
+    ] as const)
+      expect((await asked(seconds)).code).toBe(code);
+  });
+
+  test('is limited by the policies that it was asked with', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'x' });
+    await openRole(world);
+    const iam = openActions(world);
+    await must(iam('CreatePolicy', { PolicyName: 'lists', PolicyDocument: allow('s3:ListBucket') }));
+    const lists = 'arn:aws:iam::alice-account:policy/lists';
+    const statuses = async (more: Record<string, string>) => {
+      const { options } = await assume(world, iam, { role: reader, ...more });
+      const client = world.as(options);
+      return [(await client.get('/bucket')).status, (await client.get('/bucket/key')).status];
+    };
+    expect(await statuses({})).toEqual([200, 200]);
+    expect(await statuses({ Policy: allow('s3:GetObject') })).toEqual([403, 200]);
+    expect(await statuses(listed('PolicyArns', [{ arn: lists }]))).toEqual([200, 403]);
+    expect(
+      await statuses({ Policy: allow('s3:GetObject'), ...listed('PolicyArns', [{ arn: lists }]) }),
+    ).toEqual([200, 200]);
+    expect(await statuses({ Policy: allow('iam:*') })).toEqual([403, 403]);
+    const limited = await assume(world, iam, { role: reader, ...listed('PolicyArns', [{ arn: lists }]) });
+    expect((await world.as(limited.options).get('/bucket')).status).toBe(200);
+    await must(iam('DeletePolicy', { PolicyArn: lists }));
+    expect((await world.as(limited.options).get('/bucket')).status).toBe(403);
+    const asked = (more: Record<string, string>) =>
+      iam('AssumeRole', { RoleArn: reader, RoleSessionName: 'session', ...more });
+    expect((await asked({ Policy: '{}' })).code).toBe('MalformedPolicyDocument');
+    expect((await asked(listed('PolicyArns', [{ arn: lists }]))).code).toBe('NoSuchEntity');
+    const foreign = 'arn:aws:iam::bob-account:policy/lists';
+    expect((await asked(listed('PolicyArns', [{ arn: foreign }]))).code).toBe('NoSuchEntity');
+    const long = Array.from({ length: 20 }, (_, index) => ({ Key: `k${index}`, Value: 'v'.repeat(200) }));
+    expect((await asked(listed('Tags', long))).code).toBe('PackedPolicyTooLarge');
+  });
+
+  test('carries tags, those of the role unless it brings others, and passes some on', async () => {
+    await using world = await openGateway();
+    await world.client.put('/blue');
+    await world.client.put('/red');
+    const byTag = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        { Effect: 'Allow', Action: 's3:*', Resource: `arn:aws:s3:::\${aws:PrincipalTag/Team}` },
+        { Effect: 'Allow', Action: 'sts:*', Resource: '*' },
+      ],
+    });
+    await openRole(world, {
+      policy: byTag,
+      more: listed('Tags', [{ Key: 'Team', Value: 'blue' }]) as Record<string, string>,
+    });
+    const iam = openActions(world);
+    const seen = async (act: typeof iam, more: Record<string, string> = {}) => {
+      const session = await assume(world, act, { role: reader, ...more });
+      const client = world.as(session.options);
+      return {
+        ...session,
+        statuses: [(await client.get('/blue')).status, (await client.get('/red')).status],
+      };
+    };
+    expect((await seen(iam)).statuses).toEqual([200, 403]);
+    const tagged = await seen(iam, {
+      ...listed('Tags', [{ Key: 'team', Value: 'red' }]),
+      ...listed('TransitiveTagKeys', ['team']),
+    });
+    expect(tagged.statuses).toEqual([403, 200]);
+    expect(Number(tagged.answer.one('PackedPolicySize'))).toBeGreaterThan(0);
+    expect((await seen(tagged.act)).statuses).toEqual([403, 200]);
+    const again = {
+      RoleArn: reader,
+      RoleSessionName: 'session',
+      ...listed('Tags', [{ Key: 'Team', Value: 'blue' }]),
+    };
+    expect((await tagged.act('AssumeRole', again)).code).toBe('InvalidParameterValue');
+    const hour = { RoleArn: reader, RoleSessionName: 'session', DurationSeconds: '3601' };
+    expect((await tagged.act('AssumeRole', hour)).code).toBe('ValidationError');
+  });
+});
+
+describe('a role', () => {
+  test('is assumed by whom it trusts, and its account lets', async () => {
+    await using world = await openGateway();
+    const user = 'arn:aws:iam::alice-account:user/carol';
+    await openRole(world, { principal: { AWS: user } });
+    const carol = await openUser(world, 'carol');
+    const dave = await openUser(world, 'dave', { policy: allow('sts:AssumeRole') });
+    const ask = { RoleArn: reader, RoleSessionName: 'session' };
+    const codes = async () => [
+      (await carol.act('AssumeRole', ask)).code,
+      (await dave.act('AssumeRole', ask)).code,
+    ];
+    expect(await codes()).toEqual(['', 'AccessDenied']);
+    const iam = openActions(world);
+    const trust = (principal: object | string, condition?: object) =>
+      must(
+        iam('UpdateAssumeRolePolicy', { RoleName: 'reader', PolicyDocument: trusting(principal, condition) }),
+      );
+    await trust({ AWS: 'alice-account' });
+    expect(await codes()).toEqual(['AccessDenied', '']);
+    await trust({ AWS: 'alice-account' }, { StringEquals: { 'sts:ExternalId': 'secret-42' } });
+    expect(await codes()).toEqual(['AccessDenied', 'AccessDenied']);
+    expect((await dave.act('AssumeRole', { ...ask, ExternalId: 'secret-42' })).code).toBe('');
+    expect((await dave.act('AssumeRole', { ...ask, ExternalId: 'secret-43' })).code).toBe('AccessDenied');
+  });
+
+  test('of another account is assumed when both sides say so', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    await openRole(world, { principal: { AWS: 'bob-account' } });
+    const ask = { RoleArn: reader, RoleSessionName: 'session' };
+    const options = { root: bob };
+    const none = await openUser(world, 'mallory', options);
+    const some = await openUser(world, 'trent', { ...options, policy: allow('sts:AssumeRole') });
+    expect((await none.act('AssumeRole', ask)).code).toBe('AccessDenied');
+    const session = sessionOf(world, await must(some.act('AssumeRole', ask)));
+    expect((await must(session.act('GetCallerIdentity'))).one('Account')).toBe('alice-account');
+    expect((await world.as(session.options).get('/bucket')).status).toBe(200);
+    expect((await session.act('ListUsers')).code).toBe('AccessDenied');
+    await must(
+      openActions(world)('PutRolePolicy', {
+        RoleName: 'reader',
+        PolicyName: 'p',
+        PolicyDocument: allow('*'),
+      }),
+    );
+    expect((await must(session.act('ListUsers'))).all('UserName')).toEqual([]);
+  });
+
+  test('that does not exist is refused like one that does not trust the caller', async () => {
+    await using world = await openGateway();
+    await openRole(world, { principal: { AWS: 'bob-account' }, more: { Path: '/a/' } });
+    const carol = await openUser(world, 'carol', { policy: allow('*') });
+    const message = async (RoleArn: string) => {
+      const answer = await carol.act('AssumeRole', { RoleArn, RoleSessionName: 'session' });
+      expect([answer.status, answer.code]).toEqual([403, 'AccessDenied']);
+      return answer.one('Message')?.replace(RoleArn, '');
+    };
+    const there = await message(roleArn('a/reader'));
+    expect(await message(roleArn('nothing'))).toBe(there);
+    expect(await message(reader)).toBe(there);
+    const wrong = await carol.act('AssumeRole', {
+      RoleArn: 'arn:aws:iam::alice-account:user/carol',
+      RoleSessionName: 'session',
+    });
+    expect(wrong.code).toBe('ValidationError');
+  });
+});
+
+describe('GetSessionToken', () => {
+  test('gives a user credentials for what the user may do, but not for IAM, and that end with the user', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const carol = await openUser(world, 'carol', { policy: allow('*') });
+    const session = sessionOf(world, await must(carol.act('GetSessionToken')));
+    expect((await must(session.act('GetCallerIdentity'))).one('Arn')).toBe(
+      'arn:aws:iam::alice-account:user/carol',
+    );
+    expect((await world.as(session.options).get('/bucket')).status).toBe(200);
+    expect((await session.act('ListUsers')).code).toBe('AccessDenied');
+    expect((await session.act('GetSessionToken')).code).toBe('AccessDenied');
+    const iam = openActions(world);
+    const key = { UserName: 'carol', AccessKeyId: carol.credential.accessKey };
+    await must(iam('DeleteUserPolicy', { UserName: 'carol', PolicyName: 'test' }));
+    expect((await world.as(session.options).get('/bucket')).code).toBe('AccessDenied');
+    await must(iam('DeleteAccessKey', key));
+    expect((await session.act('GetCallerIdentity')).status).toBe(200);
+    await must(iam('DeleteUser', { UserName: 'carol' }));
+    expect((await session.act('GetCallerIdentity')).code).toBe('InvalidClientTokenId');
+  });
+
+  test('gives the root of an account an hour at most', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock });
+    await world.client.put('/bucket');
+    const iam = openActions(world);
+    const session = sessionOf(world, await must(iam('GetSessionToken', { DurationSeconds: '7200' })));
+    expect((await must(session.act('GetCallerIdentity'))).one('Arn')).toBe('arn:aws:iam::alice-account:root');
+    expect((await world.as(session.options).get('/bucket')).status).toBe(200);
+    await clock.advance(3_600_000);
+    expect((await session.act('GetCallerIdentity')).code).toBe('ExpiredToken');
+  });
+});
+
+test('GetAccessKeyInfo tells an account of its own keys, and operators of all', async () => {
+  await using world = await openGateway();
+  const carol = await openUser(world, 'carol', { policy: allow('sts:GetAccessKeyInfo') });
+  const { operator } = await import('../support/gateway.ts');
+  const info = (credential: typeof alice, AccessKeyId: string) =>
+    openActions(world, { credential })('GetAccessKeyInfo', { AccessKeyId });
+  for (const key of [carol.credential.accessKey, alice.accessKey])
+    for (const credential of [alice, carol.credential, operator])
+      expect((await must(info(credential, key))).one('Account')).toBe('alice-account');
+  expect((await info(bob, carol.credential.accessKey)).code).toBe('ValidationError');
+  expect((await info(alice, 'AKIANOTHING')).code).toBe('ValidationError');
+  await must(
+    openActions(world)('UpdateAccessKey', {
+      UserName: 'carol',
+      AccessKeyId: carol.credential.accessKey,
+      Status: 'Inactive',
+    }),
+  );
+  expect((await must(info(alice, carol.credential.accessKey))).one('Account')).toBe('alice-account');
+});
