@@ -7,7 +7,12 @@ import { fail } from '../errors/refusal.ts';
 import { type Call, header } from '../handlers/call.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { findSession } from '../metadata/uploads.ts';
-import type { describeOperation } from '../protocol/operations.ts';
+import {
+  describeOperation,
+  type Operation,
+  type OperationName,
+  operationNames,
+} from '../protocol/operations.ts';
 import { askedBy } from './asked.ts';
 
 interface Permitted {
@@ -43,7 +48,7 @@ export async function permit(
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
   const writer = row.about === 'upload' ? await initiatorOf(ctx, call, bucket) : undefined;
   await authorize(ctx, caller, { ...about, action, writer });
-  for (const along of [...alongOf(call, row), ...alongBody])
+  for (const along of [...alongOf(call), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
     await assertMayKnow(ctx, call, about);
@@ -64,12 +69,32 @@ async function initiatorOf(
   return isTheirs ? identity.owner : undefined;
 }
 
-/** The actions that the request's headers ask for beside its own. */
-function alongOf(call: Pick<Call, 'own'>, { also = {} }: Permitted['row']): readonly string[] {
-  return Object.entries(also).flatMap(([mark, actions]) => {
+/** A header that asks for actions beside the operation's own: by being there, or by what it says. */
+interface Mark {
+  readonly name: string;
+  readonly relation: string | undefined;
+  readonly wanted: string | undefined;
+  readonly actions: readonly string[];
+}
+
+function marksOf({ also = {} }: Operation): readonly Mark[] {
+  return Object.entries(also).map(([mark, actions]) => {
     const [, name = '', relation, wanted] = /^([\w-]+)(!?=)?(.+)?$/.exec(mark) ?? [];
-    const value = (header(call, name) ?? '').toLowerCase();
-    const isAsked = relation === undefined ? value !== '' : (value === wanted) === (relation === '=');
-    return isAsked && value !== '' ? actions : [];
+    return { name, relation, wanted, actions: typeof actions === 'string' ? [actions] : actions };
   });
+}
+
+const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
+  operationNames.map((name) => [name, marksOf(describeOperation(name))]),
+);
+
+/** The actions that the request's headers ask for beside its own. */
+function alongOf(call: Pick<Call, 'own' | 'operation'>): readonly string[] {
+  const asked: string[] = [];
+  for (const { name, relation, wanted, actions } of marks.get(call.operation) ?? []) {
+    const value = header(call, name)?.toLowerCase() ?? '';
+    const isAsked = relation === undefined || (value === wanted) === (relation === '=');
+    if (value !== '' && isAsked) asked.push(...actions);
+  }
+  return asked;
 }

@@ -92,10 +92,11 @@ export class Query {
             });
   }
   get(name: string): string | undefined {
-    return this.pairs.find(([known]) => known === name)?.[1];
+    for (const [known, value] of this.pairs) if (known === name) return value;
+    return undefined;
   }
   has(name: string): boolean {
-    return this.pairs.some(([known]) => known === name);
+    return this.get(name) !== undefined;
   }
 }
 
@@ -104,7 +105,7 @@ const decodePlus = (text: string): string =>
 
 /** Splits a request target into its raw path and raw query; absolute-form targets lose their origin. */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
-  const origin = /^https?:\/\/[^/?#]*/i.exec(target);
+  const origin = target.startsWith('/') ? null : /^https?:\/\/[^/?#]*/i.exec(target);
   const local = origin ? target.slice(origin[0].length) : target;
   const at = local.indexOf('?');
   const path = at < 0 ? local : local.slice(0, at);

@@ -37,7 +37,8 @@ export class MemoryRows {
   readonly #clock: Clock;
   readonly #entries = new SortedMap<Entry>();
   /** Keys by the time at which their rows expire; a row written again since then is left alone. */
-  readonly #expiring = new SortedMap<string>();
+  readonly #expiring = new SortedMap<{ readonly key: string; readonly expiresAt: number }>();
+  #nextExpiry = Number.POSITIVE_INFINITY;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -67,15 +68,24 @@ export class MemoryRows {
 
   /** Each row that will expire makes room for some that have, so that there are never many more than are alive. */
   #expireAt(expiresAt: number, key: string): void {
-    this.#expiring.set(`${timeText(expiresAt)}${key}`, key);
-    const now = this.#clock.now();
+    this.#expiring.set(`${timeText(expiresAt)}${key}`, { key, expiresAt });
+    this.#nextExpiry = Math.min(this.#nextExpiry, expiresAt);
+    if (this.#nextExpiry <= this.#clock.now()) this.#freeExpired(this.#clock.now());
+  }
+
+  #freeExpired(now: number): void {
     const due: (readonly [place: string, key: string])[] = [];
-    for (const entry of this.#expiring.between('', timeText(now + 1))) {
-      if (due.push(entry) === freedAtOnce) break;
+    this.#nextExpiry = Number.POSITIVE_INFINITY;
+    for (const [place, { key, expiresAt }] of this.#expiring.between('', '~')) {
+      if (expiresAt > now || due.length === freedAtOnce) {
+        this.#nextExpiry = expiresAt;
+        break;
+      }
+      due.push([place, key]);
     }
-    for (const [place, dueKey] of due) {
+    for (const [place, key] of due) {
       this.#expiring.delete(place);
-      if ((this.#entries.get(dueKey)?.expiresAt ?? now + 1) <= now) this.#entries.delete(dueKey);
+      if ((this.#entries.get(key)?.expiresAt ?? now + 1) <= now) this.#entries.delete(key);
     }
   }
 
