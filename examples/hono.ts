@@ -16,6 +16,7 @@ import {
   cipherKeyBytes,
   masterSealer,
   memoryChunks,
+  lateWrites,
   memoryStore,
   parseConfig,
   portableCipher,
@@ -40,9 +41,11 @@ function contextFrom({ credentials, host }: Settings): Context {
   const random = systemRandom();
   const hasher = portableHasher();
   const cipher = portableCipher();
+  const metadata = memoryStore({ clock: systemClock, random });
   return {
     config,
-    metadata: memoryStore({ clock: systemClock, random }),
+    metadata,
+    lateWrites: lateWrites({ metadata, clock: systemClock, telemetry: silentTelemetry }),
     bytes: chunked({ default: memoryChunks() }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock: systemClock,

@@ -6,6 +6,7 @@ import type { Clock } from './ports/clock.ts';
 import type { Credentials } from './ports/credentials.ts';
 import type { Hasher } from './ports/hasher.ts';
 import type { KeyProvider } from './ports/key-provider.ts';
+import type { LateWrites } from './ports/late-writes.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import type { Random } from './ports/random.ts';
@@ -15,6 +16,7 @@ import type { Telemetry } from './ports/telemetry.ts';
 export interface Context {
   readonly config: Config;
   readonly metadata: MetadataStore;
+  readonly lateWrites: LateWrites;
   readonly bytes: ObjectBytes;
   readonly bodyMemory: BodyMemory;
   readonly clock: Clock;

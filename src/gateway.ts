@@ -12,6 +12,7 @@ import type { Context } from './context.ts';
 import { openBucket } from './domain/buckets.ts';
 import { drawRequestId } from './domain/version-ids.ts';
 import { acceptForm } from './gateway/accept-form.ts';
+import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { areaCall } from './gateway/area-call.ts';
 import { asksInBody } from './gateway/asked.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
@@ -93,6 +94,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   }
   ctx.bodyMemory.give(trace.heldBytes);
   if (trace.recording !== undefined) await trace.recording.end({ status: reply.status, code });
+  if (mayBeLogged(trace, code)) reply = await logAccess(ctx, trace, { reply, code, startedAt });
   const durationMs = ctx.clock.elapsed() - startedAt;
   reportAnswer(ctx, { wire, trace, status: reply.status, code, durationMs });
   const crossOrigin = crossOriginHeaders(ctx, { wire, ...trace });
@@ -134,6 +136,7 @@ async function run(
   const { signal } = incoming;
   const named = { wire, signal, dialect: trace.dialect, own: ownHeaders(wire, query, trace.dialect) };
   const arrived = { ...named, requestId: trace.requestId, query, identity, signed, payload, bucketName, key };
+  trace.call = arrived;
   if (place.isSite) return visitSite(ctx, arrived, trace);
   const parameters = isAction ? await readAction(ctx, { ...arrived, incoming, held: trace }) : noParameters;
   const operation = isAction
@@ -145,6 +148,7 @@ async function run(
   const row = describeOperation(operation);
   if (row.action.startsWith('sts:')) trace.format = 'sts';
   const about = { ...arrived, parameters, ...form };
+  trace.call = about;
   if (row.audited) trace.recording = new Recording(ctx, { ...about, action: operation, events: row.events });
   if (scope === 'object') assertKey(key);
   const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
@@ -158,6 +162,7 @@ async function run(
   // The body of an action query has been read: it is a part of what is asked.
   const early = isAction ? noBody : asksInBody(operation) ? await read() : undefined;
   const target = await permit(ctx, facts, { row, bucket, body: early });
+  trace.target = target;
   const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
   const isPaid = charging !== false && (await charging);
   const body = early ?? (await read());

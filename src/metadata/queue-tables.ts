@@ -54,6 +54,19 @@ export interface DeadLetter extends NotifyTask {
   readonly since: number;
 }
 
+/** What lies in the `access-log` queue: a line for the log of a bucket. */
+export interface AccessLogTask {
+  readonly bucketId: string;
+  readonly bucket: string;
+  /** Where the log goes, as it was when the line was written. */
+  readonly target: {
+    readonly bucket: string;
+    readonly prefix: string;
+    readonly partitionedBy?: 'EventTime' | 'DeliveryTime';
+  };
+  readonly line: string;
+}
+
 /** What lies in the `replication` queue: a version that is to be made, or made the same, over there. */
 export interface ReplicationTask {
   readonly bucketId: string;

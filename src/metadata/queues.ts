@@ -4,10 +4,10 @@ import { type QueueRow, queues } from './queue-tables.ts';
 import { spread } from './spread.ts';
 
 /**
- * The queues of this build (spec item 13): `gc` deletes bytes, `notify` delivers events, `replication` copies; what `notify`
- * gave up lies in `notify-dlq`.
+ * The queues of this build (spec item 13): `gc` deletes bytes, `notify` delivers events, `replication` copies, `access-log`
+ * writes logs; what `notify` gave up lies in `notify-dlq`.
  */
-export type QueueName = 'gc' | 'notify' | 'replication' | 'notify-dlq';
+export type QueueName = 'gc' | 'notify' | 'replication' | 'access-log' | 'notify-dlq';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;

@@ -276,6 +276,8 @@ export const operations = {
 export type OperationName = keyof typeof operations;
 export const operationNames = Object.keys(operations) as readonly OperationName[];
 
+export const isOperation = (name: string): name is OperationName => Object.hasOwn(operations, name);
+
 /** The row of an operation, with what derives filled in. */
 export function describeOperation(
   name: OperationName,

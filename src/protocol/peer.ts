@@ -20,5 +20,5 @@ export function behindProxies(wire: Wire, proxies: readonly Network[]): Wire {
   const scheme = wire.headers.get('x-forwarded-proto')?.split(',').at(-1)?.trim().toLowerCase();
   const secure = scheme === undefined ? wire.secure : scheme === 'https';
   // What the proxy spoke with the client it does not tell.
-  return { ...wire, remote, secure, tlsVersion: undefined };
+  return { ...wire, remote, secure, tlsVersion: undefined, tlsCipher: undefined };
 }

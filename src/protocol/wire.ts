@@ -16,6 +16,8 @@ export interface Wire {
   readonly secure: boolean;
   /** Such as `1.3`, where the request came over TLS and the runtime tells. */
   readonly tlsVersion?: string | undefined;
+  /** Such as `TLS_AES_128_GCM_SHA256`. */
+  readonly tlsCipher?: string | undefined;
 }
 
 /** A request before anything is known about it. */

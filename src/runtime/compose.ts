@@ -7,6 +7,7 @@ import { bodyBudget } from '../backends/data/body-budget.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { WriteBudget } from '../backends/data/write-budget.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
+import { lateWrites } from '../backends/metadata/late-writes.ts';
 import type { ClusterSetting } from '../config/clusters.ts';
 import { pathIn } from '../config/network.ts';
 import type { Config } from '../config.ts';
@@ -137,9 +138,11 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const measure = { telemetry, clock };
   const timed = timedMetadata(metadata, measure);
   const credentials = openCredentials({ metadata: timed, sealer, clock, telemetry }, options.credentials);
+  const late = lateWrites({ metadata: timed, clock, telemetry });
   const context: Context = {
     config,
     metadata: timed,
+    lateWrites: late,
     // What is left is what the process needs for itself and for readers.
     bytes: timedBytes(chunked(stores, new WriteBudget(config.SVC_MEMORY_MAX / 2, clock)), measure),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
@@ -153,7 +156,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     telemetry,
   };
   const close = async (): Promise<void> => {
-    await credentials.settled();
+    await Promise.all([credentials.settled(), late.flush()]);
     await closeStores();
   };
   return { context, close };

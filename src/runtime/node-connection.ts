@@ -38,6 +38,7 @@ export class Connection implements Peer {
   readonly remote: string;
   readonly secure: boolean;
   readonly tlsVersion: string | undefined;
+  readonly tlsCipher: string | undefined;
   readonly listener: Peer['listener'];
   readonly #socket: Socket;
   readonly #options: ConnectionOptions;
@@ -51,8 +52,9 @@ export class Connection implements Peer {
     this.#options = options;
     this.remote = socket.remoteAddress ?? '';
     this.secure = options.secure;
-    this.tlsVersion =
-      socket instanceof TLSSocket ? (socket.getProtocol() ?? '').replace('TLSv', '') : undefined;
+    const isTls = socket instanceof TLSSocket;
+    this.tlsVersion = isTls ? (socket.getProtocol() ?? '').replace('TLSv', '') : undefined;
+    this.tlsCipher = isTls ? socket.getCipher().standardName : undefined;
     this.listener = options.listener;
   }
 

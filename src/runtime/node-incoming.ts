@@ -9,6 +9,7 @@ export interface Peer {
   readonly remote: string;
   readonly secure: boolean;
   readonly tlsVersion: string | undefined;
+  readonly tlsCipher: string | undefined;
   readonly listener: 'admin' | 'storage' | undefined;
 }
 
@@ -32,6 +33,7 @@ export class NodeIncoming implements Incoming, Client {
       remote: peer.remote,
       secure: peer.secure,
       tlsVersion: peer.tlsVersion,
+      tlsCipher: peer.tlsCipher,
     };
     if (peer.listener !== undefined) this.listener = peer.listener;
     const length = headers.get('content-length');

@@ -9,6 +9,7 @@ import { chunked } from '../backends/data/chunked.ts';
 import { memoryChunks } from '../backends/data/memory.ts';
 import { portableHasher } from '../backends/hashing/portable.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
+import { lateWrites } from '../backends/metadata/late-writes.ts';
 import { memoryStore } from '../backends/metadata/memory/store.ts';
 import { type Environment, parseConfig } from '../config.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
@@ -37,6 +38,7 @@ function gatewayFrom(env: Environment): Gateway {
   return createGateway({
     config,
     metadata,
+    lateWrites: lateWrites({ metadata, clock, telemetry }),
     bytes: chunked({ default: memoryChunks() }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock,

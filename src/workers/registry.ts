@@ -6,7 +6,7 @@ import { collectGarbage } from './gc.ts';
 import { supervise } from './supervisor.ts';
 import type { Unit, Worker } from './worker.ts';
 
-export type WorkerContext = Omit<Context, 'credentials' | 'hasher' | 'bodyMemory'>;
+export type WorkerContext = Omit<Context, 'credentials' | 'hasher' | 'bodyMemory' | 'lateWrites'>;
 
 interface Registered {
   readonly leased: boolean;

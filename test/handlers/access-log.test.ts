@@ -1,67 +1,173 @@
-/** One request id in the reply, in every line of the log and in the rows that the request wrote (spec item 17). */
+/** The access log of a bucket (spec "Logging"): a line for every request to it, and none of any other. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { findLiveHead } from '../../src/metadata/objects.ts';
-import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
-import { backends, openGateway } from '../support/gateway.ts';
+import type { Context } from '../../src/context.ts';
+import type { AccessLogTask } from '../../src/metadata/queue-tables.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { faulty } from '../support/faulty.ts';
+import { alice, type Backend, backends, bob, openGateway } from '../support/gateway.ts';
+import { deletion, MiB } from '../support/gateway-bodies.ts';
+import { tasksOf, tickingClock } from '../support/recorded.ts';
 
-interface Line {
-  readonly level: string;
-  readonly message: string;
-  readonly fields: Fields;
+const logging = (format = ''): string =>
+  `<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket><TargetPrefix>p/</TargetPrefix>${format}</LoggingEnabled></BucketLoggingStatus>`;
+
+async function openWorld(backend: Backend = 'memory', body = logging()) {
+  const world = await openGateway({ backend, clock: tickingClock() });
+  for (const bucket of ['bucket', 'logs', 'silent']) await world.client.put(`/${bucket}`);
+  const put = await world.client.put('/bucket?logging', { body });
+  if (put.status !== 200) throw new Error(put.text);
+  return world;
 }
 
-async function loggedGateway(options: Parameters<typeof openGateway>[0] = {}) {
-  const lines: Line[] = [];
-  const telemetry = {
-    ...silentTelemetry,
-    log: (level: string, message: string, fields: Fields = {}) => void lines.push({ level, message, fields }),
-  };
-  return { world: await openGateway({ ...options, telemetry }), lines };
+/** The lines, split into their fields; quoted ones without their quotes. */
+async function linesOf(context: Context): Promise<string[][]> {
+  await context.lateWrites.flush();
+  const tasks = await tasksOf<AccessLogTask>(context, 'access-log');
+  return tasks.map(({ line }) =>
+    [...line.matchAll(/"([^"]*)"|\[([^\]]*)\]|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c ?? ''),
+  );
 }
+const at = {
+  requester: 4,
+  requestId: 5,
+  operation: 6,
+  key: 7,
+  target: 8,
+  status: 9,
+  error: 10,
+  sent: 11,
+  size: 12,
+} as const;
+const fields = 26;
 
 describe.each(backends)('on %s', (backend) => {
-  test('a write tells its id in the reply, in the log and in its row', async () => {
-    const { world, lines } = await loggedGateway({ backend });
-    await using _ = world;
-    const { client } = world;
-    await client.put('/bucket');
-    const put = await client.put('/bucket/key', { body: 'text' });
-    const requestId = put.header('*-request-id');
-    const bucket = await openBucket(world.context, 'bucket');
-    expect((await findLiveHead(world.context.metadata, bucket, 'key'))?.row.requestId).toBe(requestId);
-    expect(lines.at(-1)).toMatchObject({
-      level: 'DEBUG',
-      message: 'request answered',
-      fields: {
-        request_id: requestId,
-        operation: 'PutObject',
-        method: 'PUT',
-        path: '/bucket/key',
-        status: 200,
-      },
+  test('every request to the bucket leaves a line, reads and refusals too', async () => {
+    await using world = await openWorld(backend);
+    const { client, context } = world;
+    const forged = { tamper: { signature: () => '0'.repeat(64) } };
+    await client.put('/bucket/a%20key', { body: 'hello' });
+    await client.get('/bucket/a%20key');
+    await client.head('/bucket/a%20key');
+    await client.get('/bucket/none');
+    await client.get('/bucket?list-type=2');
+    await world.bob.get('/bucket/a%20key');
+    await world.anonymous.get('/bucket/a%20key');
+    await client.get('/bucket/a%20key', forged);
+    await client.put('/bucket/a%20key?torrent', { body: '' });
+    await client.post('/bucket?delete', { body: deletion(['a key']) });
+    await client.put('/silent/key', { body: 'hello' });
+    await client.get('/');
+    await client.get('/none/key');
+    const lines = await linesOf(context);
+    expect(new Set(lines.map((line) => line.length))).toEqual(new Set([fields]));
+    const shown = [at.operation, at.key, at.status, at.error, at.requester];
+    // The request that turned the log on found none yet.
+    expect(lines.map((line) => shown.map((field) => line[field]).join(' '))).toEqual([
+      `REST.PUT.OBJECT a%20key 200 - ${alice.owner}`,
+      `REST.GET.OBJECT a%20key 200 - ${alice.owner}`,
+      `REST.HEAD.OBJECT a%20key 200 - ${alice.owner}`,
+      `REST.GET.OBJECT none 404 NoSuchKey ${alice.owner}`,
+      `REST.GET.BUCKET - 200 - ${alice.owner}`,
+      `REST.GET.OBJECT a%20key 403 AccessDenied ${bob.owner}`,
+      'REST.GET.OBJECT a%20key 403 AccessDenied -',
+      'REST.GET.OBJECT a%20key 403 SignatureDoesNotMatch -',
+      `REST.PUT.OBJECT a%20key 501 NotImplemented ${alice.owner}`,
+      `REST.POST.MULTI_OBJECT_DELETE - 200 - ${alice.owner}`,
+    ]);
+  });
+
+  test('a line says what was asked, what was sent, and where the log goes', async () => {
+    await using world = await openWorld(
+      backend,
+      logging(
+        '<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat>',
+      ),
+    );
+    const { client, context } = world;
+    const body = Buffer.alloc(5 * MiB, 7);
+    await client.put('/bucket/key', { body });
+    const headers = { 'user-agent': 'tester/1', referer: 'https://example.com/' };
+    const got = await client.get('/bucket/key?versionId=null', {
+      headers: { ...headers, range: 'bytes=5-' },
+    });
+    expect(got.bytes).toHaveLength(body.length - 5);
+    const [, line = []] = await linesOf(context);
+    expect(line.slice(0, 4)).toEqual([
+      alice.owner,
+      'bucket',
+      expect.stringMatching(/^\d\d\/[A-Z][a-z]{2}\/\d{4}:\d\d:\d\d:\d\d \+0000$/),
+      '127.0.0.1',
+    ]);
+    expect(line[at.requestId]).toBe(got.header('*-request-id'));
+    expect(line[at.target]).toBe('GET /bucket/key?versionId=null HTTP/1.1');
+    expect([line[at.sent], line[at.size]]).toEqual([String(body.length - 5), String(body.length)]);
+    expect(line.slice(15, 26)).toEqual([
+      'https://example.com/',
+      'tester/1',
+      'null',
+      got.header('*-id-2'),
+      'SigV4',
+      '-',
+      'AuthHeader',
+      'localhost',
+      '-',
+      '-',
+      '-',
+    ]);
+    const [task] = await tasksOf<AccessLogTask>(context, 'access-log');
+    expect(task).toMatchObject({
+      bucket: 'bucket',
+      target: { bucket: 'logs', prefix: 'p/', partitionedBy: 'EventTime' },
     });
   });
 });
 
-test('every request has one such line, refused and failed ones too, and a failure has one at ERROR beside it', async () => {
-  const { world, lines } = await loggedGateway({
-    wrap: (context) => ({
-      ...context,
-      bytes: { ...context.bytes, write: () => Promise.reject(new Error('the disk is gone')) },
-    }),
+test('a client that goes away in the middle is told with what it got', async () => {
+  await using world = await openWorld();
+  const { gateway, context } = world;
+  await world.client.put('/bucket/key', {
+    body: Buffer.alloc(9 * MiB, 7),
+    headers: { '*-acl': 'public-read' },
   });
-  await using _ = world;
-  const { client } = world;
-  await client.put('/bucket');
-  lines.length = 0;
-  const refused = await client.get('/bucket/none');
-  const failed = await client.put('/bucket/key', { body: 'text' });
-  const answered = lines.filter(({ message }) => message === 'request answered');
-  expect(answered.map(({ fields }) => [fields['request_id'], fields['status'], fields['code']])).toEqual([
-    [refused.header('*-request-id'), 404, 'NoSuchKey'],
-    [failed.header('*-request-id'), 500, 'InternalError'],
-  ]);
-  const errors = lines.filter(({ level }) => level === 'ERROR');
-  expect(errors.map(({ fields }) => fields['request_id'])).toEqual([failed.header('*-request-id')]);
+  for (const pieces of [0, 1]) {
+    const request = new Request('http://localhost/bucket/key');
+    const response = await gateway.fetch(request);
+    expect(response.status).toBe(200);
+    const reader = response.body?.getReader();
+    for (let piece = 0; piece < pieces; piece += 1) await reader?.read();
+    await reader?.cancel();
+  }
+  const lines = (await linesOf(context)).slice(1);
+  expect(lines).toHaveLength(2);
+  for (const line of lines) expect(Number(line[at.sent]?.replace('-', '0'))).toBeLessThan(9 * MiB);
+});
+
+test('no secret is in a line', async () => {
+  await using world = await openWorld();
+  await world.client.presigned('GET', '/bucket/key');
+  await world.client.get('/bucket/key');
+  const text = JSON.stringify(await tasksOf(world.context, 'access-log').then(() => linesOf(world.context)));
+  expect(text).toContain('QueryString');
+  expect(text).not.toMatch(/secret|signature=[^-]/i);
+});
+
+test('requests to buckets without a log write nothing of it and read nothing for it', async () => {
+  let reads = 0;
+  const wrap = (context: Context): Context => {
+    const get: MetadataStore['get'] = (at, key) => {
+      reads += 1;
+      return context.metadata.get(at, key);
+    };
+    return { ...context, metadata: faulty(context.metadata, { get }) };
+  };
+  await using world = await openGateway({ wrap });
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'x' });
+  reads = 0;
+  await world.client.get('/bucket/key');
+  // The bucket's row and the object's.
+  expect(reads).toBe(2);
+  await world.client.get('/none/key');
+  expect(reads).toBe(3);
+  expect(await linesOf(world.context)).toEqual([]);
 });

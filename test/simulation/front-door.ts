@@ -11,6 +11,7 @@ import { chunked } from '../../src/backends/data/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
+import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import { configWith } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
@@ -71,7 +72,13 @@ export function frontDoor() {
     telemetry: silentTelemetry,
     credentials: staticCredentials([{ ...keys, owner: 'o', displayName: 'o', root: true, operator: false }]),
   };
-  const ctx: Context = { ...common, metadata, bytes: chunked({ default: chunks }) };
+  const late = (to: MetadataStore) => lateWrites({ metadata: to, clock, telemetry: silentTelemetry });
+  const ctx: Context = {
+    ...common,
+    metadata,
+    lateWrites: late(metadata),
+    bytes: chunked({ default: chunks }),
+  };
   const signing = signer({ ...keys, now: () => clock.now() });
 
   return {
@@ -88,9 +95,11 @@ export function frontDoor() {
         delay,
         hasDied: () => kill !== undefined && life.calls >= kill.call,
       };
+      const own = mortal(metadata, life, kill);
       const mine: Context = {
         ...common,
-        metadata: mortal(metadata, life, kill),
+        metadata: own,
+        lateWrites: late(own),
         bytes: chunked({ default: mortal(chunks, life, kill) }),
       };
       const gateway = createGateway(mine);

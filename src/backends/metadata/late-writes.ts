@@ -1,0 +1,76 @@
+/** Gathers rows and writes them together: after a second, when many wait, or when somebody wants them written. */
+import type { Clock } from '../../ports/clock.ts';
+import type { LateWrites } from '../../ports/late-writes.ts';
+import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+
+const restMs = 1_000;
+/** From then on the writing does not wait for its second. */
+const manyBytes = 256 * 1024;
+/** From then on whoever brings more waits: memory is bounded, also where the store is slow. */
+const fullBytes = 4 * 1024 * 1024;
+const rowsPerWrite = 256;
+
+export interface LateWritesPorts {
+  readonly metadata: Pick<MetadataStore, 'apply'>;
+  readonly clock: Pick<Clock, 'sleep'>;
+  readonly telemetry: Pick<Telemetry, 'log'>;
+}
+
+class Gathered implements LateWrites {
+  readonly #ports: LateWritesPorts;
+  #rows: SideChange[] = [];
+  #bytes = 0;
+  #running: Promise<void> | undefined;
+  #rest = new AbortController();
+  /** Whoever waits for room. */
+  #stalled: (() => void)[] = [];
+
+  constructor(ports: LateWritesPorts) {
+    this.#ports = ports;
+  }
+
+  add(change: SideChange, bytes: number): Promise<void> | undefined {
+    this.#rows.push(change);
+    this.#bytes += bytes;
+    this.#running ??= this.#run();
+    if (this.#bytes >= manyBytes) this.#rest.abort();
+    if (this.#bytes < fullBytes) return undefined;
+    return new Promise((resolve) => void this.#stalled.push(resolve));
+  }
+
+  async flush(): Promise<void> {
+    while (this.#running !== undefined) {
+      this.#rest.abort();
+      await this.#running;
+    }
+  }
+
+  async #run(): Promise<void> {
+    await this.#ports.clock.sleep(restMs, this.#rest.signal);
+    while (this.#rows.length > 0) await this.#write();
+    this.#rest = new AbortController();
+    this.#running = undefined;
+  }
+
+  async #write(): Promise<void> {
+    const rows = this.#rows;
+    this.#rows = [];
+    this.#bytes = 0;
+    const stalled = this.#stalled;
+    this.#stalled = [];
+    const { metadata, telemetry } = this.#ports;
+    for (let first = 0; first < rows.length; first += rowsPerWrite) {
+      try {
+        await metadata.apply(rows.slice(first, first + rowsPerWrite));
+      } catch (cause) {
+        // These rows are kept on a best effort: a store that fails must not fill the memory as well.
+        telemetry.log('WARN', 'late rows were lost', { rows: rows.length - first, cause });
+        break;
+      }
+    }
+    for (const resume of stalled) resume();
+  }
+}
+
+export const lateWrites = (ports: LateWritesPorts): LateWrites => new Gathered(ports);
