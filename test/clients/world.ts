@@ -10,6 +10,8 @@ import { type Client, installed } from './installed.ts';
 export const mib = 1024 * 1024;
 export const largeBytes = 100 * mib;
 export const region = 'us-east-1';
+/** Under which buckets have their websites. */
+export const websiteDomain = 'site.test';
 /** More than two pages of 1,000. */
 export const keyCount = 2_500;
 /** A program that hangs is ended, and its test fails. */
@@ -66,7 +68,9 @@ export async function startWorld(
   env: (place: Place) => Record<string, string>,
   settings: Settings = {},
 ): Promise<World> {
-  const server = await startServer({ env: { SVC_PROCESSES: '2', ...settings } });
+  const server = await startServer({
+    env: { SVC_PROCESSES: '2', SVC_WEBSITE_DOMAIN: websiteDomain, ...settings },
+  });
   const home = mkdtempSync(join(tmpdir(), 'sluice-client-'));
   const { url } = server;
   const base = { url, host: new URL(url).host, user: server.credentials.alice, home };

@@ -52,6 +52,8 @@ export const policyText = ({ conditions, expiration, now = Date.now() }: PolicyS
 const hmac = (key: Uint8Array | string, text: string): Buffer =>
   createHmac('sha256', key).update(text).digest();
 
+type Signer = Pick<Credential, 'accessKey' | 'secretKey'>;
+
 interface SignSpec extends PolicySpec {
   readonly dialect?: 'amz' | 'store';
   /** The policy itself, in place of one that is made of the conditions. */
@@ -59,7 +61,7 @@ interface SignSpec extends PolicySpec {
 }
 
 /** The fields that sign a form in version 4; the conditions must cover the first three of them. */
-export function signForm(credential: Credential, spec: SignSpec): Record<string, string> {
+export function signForm(credential: Signer, spec: SignSpec): Record<string, string> {
   const { dialect = 'amz', now = Date.now() } = spec;
   const [prefix, secret, terminator] =
     dialect === 'amz' ? ['x-amz-', 'AWS4', 'aws4_request'] : ['x-store-', 'STORE4', 'store4_request'];
@@ -83,11 +85,11 @@ export function signForm(credential: Credential, spec: SignSpec): Record<string,
 }
 
 /** The same in version 2, which no condition need cover. */
-export const signFormV2 = (credential: Credential, spec: PolicySpec): Record<string, string> =>
+export const signFormV2 = (credential: Signer, spec: PolicySpec): Record<string, string> =>
   signPolicyV2(credential, Buffer.from(policyText(spec)).toString('base64'));
 
 /** Version 2 over any text. */
-export function signPolicyV2({ accessKey, secretKey }: Credential, policy: string): Record<string, string> {
+export function signPolicyV2({ accessKey, secretKey }: Signer, policy: string): Record<string, string> {
   const signature = createHmac('sha1', secretKey).update(policy).digest('base64');
   return { AWSAccessKeyId: accessKey, policy, signature };
 }

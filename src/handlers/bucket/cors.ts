@@ -6,6 +6,8 @@ import { document } from '../document.ts';
 
 const rulesMax = 100;
 const idMax = 255;
+/** RFC 9110 "token". */
+const headerName = /^[!#$%&'+.^_`|~0-9A-Za-z-]+$/;
 const methods = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);
 
 function checkRule({ ID, AllowedMethod, AllowedOrigin, AllowedHeader, ExposeHeader }: CorsRule): void {
@@ -26,6 +28,9 @@ function checkRule({ ID, AllowedMethod, AllowedOrigin, AllowedHeader, ExposeHead
         'InvalidRequest',
         `ExposeHeader "${name}" contains wildcard. We currently do not support wildcard for ExposeHeader.`,
       );
+    // It will stand in a header of every reply that the rule allows.
+    if (!headerName.test(name))
+      throw fail('InvalidRequest', `ExposeHeader "${name}" contains invalid character.`);
   }
 }
 
