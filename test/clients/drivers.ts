@@ -10,13 +10,14 @@ type Json = Record<string, unknown>;
 /** One request, whose answer is JSON; nothing stands for an answer without a body. */
 export type Api = (operation: string, ...args: string[]) => Promise<Json>;
 
-export interface Tls {
+export interface ServerOptions {
   readonly settings: Settings;
-  readonly caFile: string;
+  /** The certificate that the client trusts, of a server with TLS. */
+  readonly caFile?: string;
 }
 
-const trust = (tls: Tls | undefined): Record<string, string> =>
-  tls === undefined ? {} : { AWS_CA_BUNDLE: tls.caFile };
+const trust = (caFile: string | undefined): Record<string, string> =>
+  caFile === undefined ? {} : { AWS_CA_BUNDLE: caFile };
 
 export interface AwsCli {
   readonly world: World;
@@ -26,12 +27,11 @@ export interface AwsCli {
   apiOf(bucket: string): Api;
 }
 
-/** @param tls settings of a server with TLS, and the certificate that its client trusts */
-export async function openAwsCli(tls?: Tls): Promise<AwsCli> {
+export async function openAwsCli(server?: ServerOptions): Promise<AwsCli> {
   const program = installed('aws');
   const world = await startWorld(
-    (place) => ({ AWS_ENDPOINT_URL: place.url, ...awsKeys(place), ...trust(tls) }),
-    tls?.settings,
+    (place) => ({ AWS_ENDPOINT_URL: place.url, ...awsKeys(place), ...trust(server?.caFile) }),
+    server?.settings,
   );
   const aws = (...args: string[]) => world.run(program, ...args);
   return {
@@ -53,16 +53,16 @@ export interface Sdk {
   stop(): Promise<void>;
 }
 
-export async function openSdk(tls?: Tls): Promise<Sdk> {
-  const world = await startWorld(() => ({}), tls?.settings);
+export async function openSdk(server?: ServerOptions): Promise<Sdk> {
+  const world = await startWorld(() => ({}), server?.settings);
   const { accessKey, secretKey } = world.user;
   const client = new S3Client({
     endpoint: world.url,
     region,
     credentials: { accessKeyId: accessKey, secretAccessKey: secretKey },
-    ...(tls === undefined
+    ...(server?.caFile === undefined
       ? {}
-      : { requestHandler: { httpsAgent: new Agent({ keepAlive: true, ca: readFileSync(tls.caFile) }) } }),
+      : { requestHandler: { httpsAgent: new Agent({ keepAlive: true, ca: readFileSync(server.caFile) }) } }),
   });
   const stop = async (): Promise<void> => {
     client.destroy();
@@ -78,11 +78,11 @@ export interface Boto {
 }
 
 /** @param script a Python file beside this one */
-export async function openBoto(script: string, tls?: Tls): Promise<Boto> {
+export async function openBoto(script: string, server?: ServerOptions): Promise<Boto> {
   const python = installed('python');
   const world = await startWorld(
-    (place) => ({ ENDPOINT: place.url, ...awsKeys(place), ...trust(tls) }),
-    tls?.settings,
+    (place) => ({ ENDPOINT: place.url, ...awsKeys(place), ...trust(server?.caFile) }),
+    server?.settings,
   );
   const path = join(import.meta.dirname, script);
   return { world, step: async (name, ...args) => JSON.parse(await world.run(python, path, name, ...args)) };
