@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hsmKeys } from '../support/encryption.ts';
 import { one } from '../support/server-tls.ts';
-import type { Tls } from './drivers.ts';
+import type { ServerOptions } from './drivers.ts';
 
-export function encrypting(): Tls {
+export function encrypting(): ServerOptions {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-encrypting-'));
   const write = (name: string, text: string): string => {
     writeFileSync(join(directory, name), text, { mode: 0o600 });

@@ -2,10 +2,13 @@
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { digest64, setVersioning } from '../support/gateway-bodies.ts';
+import { allow, openUser } from '../support/iam-users.ts';
 
 interface Family {
   readonly query: string;
   readonly root: string;
+  /** Policy actions of Get, of Put, and of Delete where it is not that of Put. */
+  readonly actions: readonly [get: string, put: string, remove?: string];
   /** The first document, and the one that replaces it: what is inside the root. */
   readonly documents: readonly [string, string];
   /** The error of Get while it is unset, or what is inside the document that is shown instead. */
@@ -17,6 +20,7 @@ interface Family {
 const families: readonly Family[] = [
   {
     query: 'cors',
+    actions: ['GetBucketCORS', 'PutBucketCORS'],
     root: 'CORSConfiguration',
     documents: [
       '<CORSRule><ID>a</ID><AllowedHeader>*</AllowedHeader><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><ExposeHeader>ETag</ExposeHeader><MaxAgeSeconds>10</MaxAgeSeconds></CORSRule>',
@@ -26,6 +30,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'lifecycle',
+    actions: ['GetLifecycleConfiguration', 'PutLifecycleConfiguration'],
     root: 'LifecycleConfiguration',
     documents: [
       '<Rule><ID>a</ID><Status>Enabled</Status><Filter><Prefix>logs/</Prefix></Filter><Expiration><Days>3</Days></Expiration></Rule>',
@@ -35,6 +40,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'replication',
+    actions: ['GetReplicationConfiguration', 'PutReplicationConfiguration'],
     root: 'ReplicationConfiguration',
     documents: [
       '<Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>a</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::copy</Bucket></Destination></Rule>',
@@ -44,6 +50,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'logging',
+    actions: ['GetBucketLogging', 'PutBucketLogging'],
     root: 'BucketLoggingStatus',
     documents: [
       '<LoggingEnabled><TargetBucket>bucket</TargetBucket><TargetPrefix>logs/</TargetPrefix></LoggingEnabled>',
@@ -54,6 +61,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'website',
+    actions: ['GetBucketWebsite', 'PutBucketWebsite', 'DeleteBucketWebsite'],
     root: 'WebsiteConfiguration',
     documents: [
       '<IndexDocument><Suffix>index.html</Suffix></IndexDocument><ErrorDocument><Key>error.html</Key></ErrorDocument>',
@@ -63,6 +71,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'encryption',
+    actions: ['GetEncryptionConfiguration', 'PutEncryptionConfiguration'],
     root: 'ServerSideEncryptionConfiguration',
     documents: [
       '<Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault><BucketKeyEnabled>false</BucketKeyEnabled></Rule>',
@@ -72,6 +81,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'ownershipControls',
+    actions: ['GetBucketOwnershipControls', 'PutBucketOwnershipControls'],
     root: 'OwnershipControls',
     documents: [
       '<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>',
@@ -81,6 +91,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'publicAccessBlock',
+    actions: ['GetBucketPublicAccessBlock', 'PutBucketPublicAccessBlock'],
     root: 'PublicAccessBlockConfiguration',
     documents: [
       '<BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>false</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>false</RestrictPublicBuckets>',
@@ -90,6 +101,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'requestPayment',
+    actions: ['GetBucketRequestPayment', 'PutBucketRequestPayment'],
     root: 'RequestPaymentConfiguration',
     documents: ['<Payer>Requester</Payer>', '<Payer>BucketOwner</Payer>'],
     unset: { inside: '<Payer>BucketOwner</Payer>' },
@@ -188,6 +200,28 @@ describe.each(families)('?$query', (family) => {
       expect([put.status, put.code]).toEqual([400, 'BadDigest']);
     }
     expect((await client.get(path)).text).toBe(shown(family, family.documents[0]));
+  });
+
+  test('asks for its own actions of the policy language', async () => {
+    await using world = await open();
+    const [get, put, remove = put] = family.actions;
+    const body = wrapped(family, family.documents[0]);
+    const asking = async (action: string) => {
+      const policy = allow(`s3:${action}`);
+      const { credential } = await openUser(world, action, { policy });
+      const client = world.as({ credential });
+      const answers = [
+        await client.put(path, { body }),
+        await client.get(path),
+        ...(family.emptied === undefined ? [await client.delete(path)] : []),
+      ];
+      return answers.map(({ status }) => status < 300);
+    };
+    const isDeletable = family.emptied === undefined;
+    await world.client.put(path, { body });
+    expect(await asking(get)).toEqual([false, true, ...(isDeletable ? [false] : [])]);
+    expect(await asking(put)).toEqual([true, false, ...(isDeletable ? [remove === put] : [])]);
+    if (remove !== put) expect(await asking(remove)).toEqual([false, false, true]);
   });
 
   test('ends with its bucket', async () => {

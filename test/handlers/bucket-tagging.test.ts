@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets.ts';
 import { documents } from '../../src/metadata/tables.ts';
 import { backends, openGateway } from '../support/gateway.ts';
+import { allow, openUser } from '../support/iam-users.ts';
 
 const tagging = (...tags: readonly (readonly [string, string])[]): string =>
   `<Tagging><TagSet>${tags.map(([key, value]) => `<Tag><Key>${key}</Key><Value>${value}</Value></Tag>`).join('')}</TagSet></Tagging>`;
@@ -100,5 +101,17 @@ describe('a bucket created with tags', () => {
     await client.put('/bucket', { body: creation(['a', '1']) });
     expect((await client.put('/bucket', { body: creation(['b', '2']) })).status).toBe(200);
     expect((await client.get('/bucket?tagging')).all('Key')).toEqual(['a']);
+  });
+
+  test('asks its creator for the right to tag', async () => {
+    await using world = await openGateway();
+    const { credential } = await openUser(world, 'carol', { policy: allow('s3:CreateBucket') });
+    const carol = world.as({ credential });
+    const refused = await carol.put('/bucket', { body: creation(['a', '1']) });
+    expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
+    expect((await carol.put('/plain', { body: creation() })).status).toBe(200);
+    const policy = allow('s3:CreateBucket', 's3:TagResource');
+    const dave = world.as({ credential: (await openUser(world, 'dave', { policy })).credential });
+    expect((await dave.put('/bucket', { body: creation(['a', '1']) })).status).toBe(200);
   });
 });
