@@ -1,4 +1,5 @@
 /** Attack 5 of attacks.md: forms that say more, less or something else than what was signed. */
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { alice } from '../support/gateway.ts';
 import { bytesOf } from '../support/gateway-bodies.ts';
@@ -274,4 +275,36 @@ describe('the body', () => {
     await refuses(tagging('a=b'), 400, 'MalformedXML');
     await refuses(tagging('<!DOCTYPE a [<!ENTITY b "c">]><Tagging/>'), 400, 'MalformedXML');
   });
+});
+
+test('a form that is damaged anywhere is refused, or means what was signed', async () => {
+  const whole = Buffer.from(
+    encodeForm(form({ 'x-amz-meta-a': 'b' }, { conditions: [...covered, { 'x-amz-meta-a': 'b' }] })),
+  );
+  const damage = fc.record({
+    at: fc.nat(whole.length - 1),
+    byte: fc.nat(255),
+    cut: fc.nat(9),
+    kind: fc.constantFrom('set', 'cut', 'twice'),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(damage, { minLength: 1, maxLength: 3 }), async (damages) => {
+      let body = whole;
+      for (const { at, byte, cut, kind } of damages) {
+        const [before, after] = [body.subarray(0, at), body.subarray(at)];
+        if (kind === 'set') body = Buffer.concat([before, Buffer.from([byte]), after.subarray(1)]);
+        else if (kind === 'cut') body = Buffer.concat([before, after.subarray(cut)]);
+        else body = Buffer.concat([before, after.subarray(0, cut), after]);
+      }
+      const answer = await send(body);
+      if (answer.status !== 204) {
+        expect([400, 403, 412]).toContain(answer.status);
+        return;
+      }
+      const key = decodeURIComponent(answer.header('location')?.replace(/^.*\/bucket\//, '') ?? '');
+      const got = await world.client.get(`/bucket/${encodeURIComponent(key)}`);
+      expect([got.status, got.header('x-amz-meta-a')]).toEqual([200, 'b']);
+    }),
+    { numRuns: 300 },
+  );
 });

@@ -13,7 +13,7 @@ import {
   signForm,
   signFormV2,
 } from '../support/post-form.ts';
-import { auditRows } from '../support/recorded.ts';
+import { auditRows, eventsOf } from '../support/recorded.ts';
 
 const post = (world: GatewayWorld, parts: readonly FormPart[], ask: Ask = {}, path = '/bucket') =>
   world.anonymous.post(path, {
@@ -292,4 +292,66 @@ test('a form is told to the audit once, taken or refused, with its signer and it
     expect.objectContaining({ id: refused.header('x-amz-request-id'), error: 'SignatureDoesNotMatch' }),
   );
   expect(await rows()).toHaveLength(2);
+});
+
+test('encryption, lock and ACL are fields of a form as they are headers of a request', async () => {
+  await using world = await openGateway({ settings: { SVC_SSE_C_REQUIRE_TLS: 'false' } });
+  await world.client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
+  const until = '2999-01-01T00:00:00.000Z';
+  const answer = await post(world, [
+    ...signed({
+      key: 'k',
+      acl: 'public-read',
+      'x-amz-server-side-encryption': 'AES256',
+      'x-amz-object-lock-mode': 'GOVERNANCE',
+      'x-amz-object-lock-retain-until-date': until,
+      'x-amz-object-lock-legal-hold': 'ON',
+    }),
+    fileOf('content'),
+  ]);
+  expect([answer.status, answer.header('*-server-side-encryption')]).toEqual([204, 'AES256']);
+  const head = await world.client.head('/bucket/k');
+  expect(
+    [
+      'server-side-encryption',
+      'object-lock-mode',
+      'object-lock-retain-until-date',
+      'object-lock-legal-hold',
+    ].map((name) => head.header(`*-${name}`)),
+  ).toEqual(['AES256', 'GOVERNANCE', until, 'ON']);
+  expect((await world.anonymous.get('/bucket/k')).text).toBe('content');
+  const customer = Buffer.alloc(32, 7);
+  const key = {
+    'x-amz-server-side-encryption-customer-algorithm': 'AES256',
+    'x-amz-server-side-encryption-customer-key': customer.toString('base64'),
+    'x-amz-server-side-encryption-customer-key-MD5': Buffer.from(md5(customer), 'hex').toString('base64'),
+  };
+  expect((await post(world, [...signed({ key: 'c', ...key }), fileOf('hidden')])).status).toBe(204);
+  expect((await world.client.get('/bucket/c')).status).toBe(400);
+  expect((await world.client.get('/bucket/c', { headers: key })).text).toBe('hidden');
+});
+
+test('a sink is told that a form made an object', async () => {
+  const sink = JSON.stringify([{ id: 'jobs', type: 'queue', url: 'redis://example.com' }]);
+  await using world = await openGateway({ settings: { SVC_NOTIFY_TARGETS: sink } });
+  await world.client.put('/bucket');
+  const queue = '<Queue>arn:aws:sqs:default:123456789012:jobs</Queue><Event>s3:ObjectCreated:Post</Event>';
+  const body = `<NotificationConfiguration><QueueConfiguration>${queue}</QueueConfiguration></NotificationConfiguration>`;
+  expect((await world.client.put('/bucket?notification', { body })).status).toBe(200);
+  await post(world, formOf(alice));
+  await world.client.put('/bucket/k', { body: 'x' });
+  expect((await eventsOf(world.context)).map(({ eventName, s3 }) => [eventName, s3.object.key])).toEqual([
+    ['ObjectCreated:Post', 'k'],
+  ]);
+});
+
+test('a form that comes as a Request of the web is the same', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  const web = world.as({ anonymous: true, fetch: true });
+  const body = encodeForm(formOf(alice));
+  const answer = await web.post('/bucket', { body, headers: multipart() });
+  expect([answer.status, answer.header('etag')]).toEqual([204, `"${md5('x')}"`]);
+  const refused = await web.post('/bucket', { body: body.subarray(0, -60), headers: multipart() });
+  expect(told(refused)).toEqual([400, 'MalformedPOSTRequest']);
 });
