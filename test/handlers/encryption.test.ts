@@ -285,6 +285,29 @@ test('a copy of an object onto itself may change how it is encrypted, and must c
   expect([got.text, got.header('*-server-side-encryption')]).toEqual(['text', 'AES256']);
 });
 
+test('a policy may demand it', async () => {
+  await using world = await openGateway({ settings: await encryptingSettings() });
+  await world.client.put('/bucket');
+  const demand = (condition: object) => ({
+    Effect: 'Deny',
+    Principal: '*',
+    Action: 's3:PutObject',
+    Resource: 'arn:aws:s3:::bucket/*',
+    Condition: condition,
+  });
+  const Statement = [
+    demand({ StringNotEqualsIfExists: { 's3:x-amz-server-side-encryption': 'aws:kms' } }),
+    demand({ Null: { 's3:x-amz-server-side-encryption-aws-kms-key-id': 'true' } }),
+  ];
+  const body = JSON.stringify({ Version: '2012-10-17', Statement });
+  expect((await world.client.put('/bucket?policy', { body })).status).toBe(204);
+  for (const headers of [{}, service, provider(), customer()]) {
+    const refused = await world.client.put('/bucket/key', { body: 'x', headers });
+    expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
+  }
+  expect((await world.client.put('/bucket/key', { body: 'x', headers: provider('first') })).status).toBe(200);
+});
+
 describe('what no read and no part may say', () => {
   test.each([
     ['*-server-side-encryption', 'AES256'],
