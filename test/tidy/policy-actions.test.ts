@@ -1,0 +1,125 @@
+/**
+ * Which policy actions each operation asks for, as the public documentation lists them: "Required permissions for Amazon
+ * S3 API operations" of the S3 user guide, and the page of each operation.
+ */
+import { expect, test } from 'vitest';
+import { describeOperation, operationNames } from '../../src/protocol/operations.ts';
+
+const acl = 'acl grant-read grant-write grant-read-acp grant-write-acp grant-full-control';
+const written = `${acl}:PutObjectAcl tagging:PutObjectTagging object-lock-mode object-lock-retain-until-date:PutObjectRetention object-lock-legal-hold:PutObjectLegalHold`;
+const bypass = 'bypass-governance-retention=true:BypassGovernanceRetention';
+
+/** `operation action [/ the action on a version] [+ headers:action …]`; `each` asks for every key by itself. */
+const documented = `
+  ListBuckets ListAllMyBuckets
+  CreateBucket CreateBucket + ${acl.replace('acl', 'acl!=private')}:PutBucketAcl object-ownership:PutBucketOwnershipControls bucket-object-lock-enabled=true:PutBucketObjectLockConfiguration,PutBucketVersioning
+  DeleteBucket DeleteBucket
+  HeadBucket ListBucket
+  GetBucketLocation GetBucketLocation
+  GetBucketVersioning GetBucketVersioning
+  PutBucketVersioning PutBucketVersioning
+  GetBucketTagging GetBucketTagging
+  PutBucketTagging PutBucketTagging
+  DeleteBucketTagging PutBucketTagging
+  GetBucketCors GetBucketCORS
+  PutBucketCors PutBucketCORS
+  DeleteBucketCors PutBucketCORS
+  GetBucketLifecycleConfiguration GetLifecycleConfiguration
+  PutBucketLifecycleConfiguration PutLifecycleConfiguration
+  DeleteBucketLifecycleConfiguration PutLifecycleConfiguration
+  GetBucketReplication GetReplicationConfiguration
+  PutBucketReplication PutReplicationConfiguration
+  DeleteBucketReplication PutReplicationConfiguration
+  GetBucketNotificationConfiguration GetBucketNotification
+  PutBucketNotificationConfiguration PutBucketNotification
+  GetBucketInventoryConfiguration GetInventoryConfiguration
+  PutBucketInventoryConfiguration PutInventoryConfiguration
+  DeleteBucketInventoryConfiguration PutInventoryConfiguration
+  ListBucketInventoryConfigurations GetInventoryConfiguration
+  GetBucketLogging GetBucketLogging
+  PutBucketLogging PutBucketLogging
+  GetBucketWebsite GetBucketWebsite
+  PutBucketWebsite PutBucketWebsite
+  DeleteBucketWebsite DeleteBucketWebsite
+  GetBucketEncryption GetEncryptionConfiguration
+  PutBucketEncryption PutEncryptionConfiguration
+  DeleteBucketEncryption PutEncryptionConfiguration
+  GetBucketOwnershipControls GetBucketOwnershipControls
+  PutBucketOwnershipControls PutBucketOwnershipControls
+  DeleteBucketOwnershipControls PutBucketOwnershipControls
+  GetPublicAccessBlock GetBucketPublicAccessBlock
+  PutPublicAccessBlock PutBucketPublicAccessBlock
+  DeletePublicAccessBlock PutBucketPublicAccessBlock
+  GetBucketRequestPayment GetBucketRequestPayment
+  PutBucketRequestPayment PutBucketRequestPayment
+  GetObjectLockConfiguration GetBucketObjectLockConfiguration
+  PutObjectLockConfiguration PutBucketObjectLockConfiguration
+  GetBucketPolicy GetBucketPolicy
+  PutBucketPolicy PutBucketPolicy
+  DeleteBucketPolicy DeleteBucketPolicy
+  GetBucketPolicyStatus GetBucketPolicyStatus
+  GetBucketAcl GetBucketAcl
+  PutBucketAcl PutBucketAcl
+  ListObjects ListBucket
+  ListObjectsV2 ListBucket
+  ListObjectVersions ListBucketVersions
+  ListMultipartUploads ListBucketMultipartUploads
+  DeleteObjects DeleteObject each
+  PutObject PutObject + ${written}
+  PostObject PutObject + ${written}
+  CopyObject PutObject + ${written}
+  GetObject GetObject / GetObjectVersion
+  HeadObject GetObject / GetObjectVersion
+  DeleteObject DeleteObject / DeleteObjectVersion + ${bypass}
+  GetObjectAttributes GetObjectAttributes / GetObjectVersionAttributes
+  RestoreObject RestoreObject
+  GetObjectTagging GetObjectTagging / GetObjectVersionTagging
+  PutObjectTagging PutObjectTagging / PutObjectVersionTagging
+  DeleteObjectTagging DeleteObjectTagging / DeleteObjectVersionTagging
+  GetObjectRetention GetObjectRetention
+  PutObjectRetention PutObjectRetention + ${bypass}
+  GetObjectLegalHold GetObjectLegalHold
+  PutObjectLegalHold PutObjectLegalHold
+  UpdateObjectEncryption UpdateObjectEncryption
+  GetObjectAcl GetObjectAcl / GetObjectVersionAcl
+  PutObjectAcl PutObjectAcl / PutObjectVersionAcl
+  CreateMultipartUpload PutObject + ${written}
+  UploadPart PutObject
+  UploadPartCopy PutObject
+  CompleteMultipartUpload PutObject
+  AbortMultipartUpload AbortMultipartUpload
+  ListParts ListMultipartUploadParts
+`;
+
+const inLine = (text: string): string => text.trim().replace(/\s+/g, ' ');
+
+/** The row of an operation in the words of the list. */
+function rowOf(name: (typeof operationNames)[number]): string {
+  const { action, versionAction, also = {}, judges } = describeOperation(name);
+  const short = (each: string): string => each.replace('s3:', '');
+  const byAction = Map.groupBy(Object.entries(also), ([, actions]) => [actions].flat().map(short).join());
+  const along = [...byAction].map(
+    ([actions, marks]) => `${marks.map(([mark]) => mark).join(' ')}:${actions}`,
+  );
+  return [
+    `${name} ${short(action)}`,
+    ...(judges === undefined ? [] : [judges]),
+    ...(versionAction === undefined ? [] : ['/', short(versionAction)]),
+    ...(along.length === 0 ? [] : ['+', ...along]),
+  ].join(' ');
+}
+
+test('every operation of the table asks for the actions that the public documentation lists', () => {
+  const listed = documented
+    .split('\n')
+    .map(inLine)
+    .filter((line) => line !== '');
+  const rows = operationNames
+    .filter((name) => {
+      const { action, judges } = describeOperation(name);
+      return action.startsWith('s3:') && judges !== 'nobody';
+    })
+    .map(rowOf);
+  const ours = /^(ListAuditRecords|ListNotifyDeadLetters) /;
+  expect(rows.filter((row) => !ours.test(row)).sort()).toEqual([...listed].sort());
+});
