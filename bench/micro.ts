@@ -1,6 +1,7 @@
 /** `node bench/micro.ts [name …]`: parts of the hot path alone, each beside what it could not be cheaper than. */
 import type { Piece } from './lib/micro.ts';
 import { table } from './lib/report.ts';
+import { authorize } from './micro/authorize.ts';
 import { chunks } from './micro/chunks.ts';
 import { cipher } from './micro/cipher.ts';
 import { dispatch } from './micro/dispatch.ts';
@@ -9,7 +10,7 @@ import { listPage } from './micro/list-page.ts';
 import { signature } from './micro/signature.ts';
 import { xml } from './micro/xml.ts';
 
-const all = { signature, dispatch, xml, chunks, cipher, handle, 'list-page': listPage };
+const all = { signature, authorize, dispatch, xml, chunks, cipher, handle, 'list-page': listPage };
 
 const micros = (value: number): string =>
   value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 2 : 1 });

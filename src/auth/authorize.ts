@@ -3,7 +3,7 @@
  * bucket's policy, ACL, ownership and public access block, the object's owner and ACL, and the facts of the request.
  */
 import { readDocument } from '../domain/documents.ts';
-import { bucketAcl, publicAccessBlock } from '../domain/families.ts';
+import { bucketAcl, ownershipControls, publicAccessBlock } from '../domain/families.ts';
 import { ownershipOf } from '../domain/object-ownership.ts';
 import { fail } from '../errors/refusal.ts';
 import type { BucketRow } from '../metadata/tables.ts';
@@ -87,10 +87,8 @@ export async function judge(
   { facts, trace }: { readonly facts: Facts; readonly trace?: Trace },
 ): Promise<Verdict> {
   const { action, bucket, bucketName, key } = question;
-  const [brought, side] = await Promise.all([
-    policiesOf(ctx, identity),
-    bucket === undefined ? undefined : bucketSide(ctx, bucket, question),
-  ]);
+  const brought = await policiesOf(ctx, identity);
+  const side = bucket === undefined ? undefined : await bucketSide(ctx, bucket, question);
   const principal = principalOf(identity);
   const resource = question.resource ?? resourceOf(bucketName, key);
   const request = { principal, action, resource, context: facts };
@@ -116,12 +114,14 @@ async function bucketSide(
   bucket: BucketRow,
   { target, writer, policy: supposed }: Pick<Question, 'target' | 'writer' | 'policy'>,
 ): Promise<BucketSide> {
-  const [policy, acl, ownership, block] = await Promise.all([
-    supposed ?? readDocument(ctx, bucket, bucketPolicy),
-    readDocument(ctx, bucket, bucketAcl),
-    ownershipOf(ctx, bucket),
-    readDocument(ctx, bucket, publicAccessBlock),
-  ]);
+  // What a bucket has not set is not waited for.
+  const { documents } = bucket;
+  const isSet = ({ name }: { readonly name: string }): boolean => documents[name] !== undefined;
+  const policy =
+    supposed ?? (isSet(bucketPolicy) ? await readDocument(ctx, bucket, bucketPolicy) : undefined);
+  const acl = isSet(bucketAcl) ? await readDocument(ctx, bucket, bucketAcl) : undefined;
+  const ownership = isSet(ownershipControls) ? await ownershipOf(ctx, bucket) : 'ObjectWriter';
+  const block = isSet(publicAccessBlock) ? await readDocument(ctx, bucket, publicAccessBlock) : undefined;
   return {
     owner: bucket.owner,
     policy,

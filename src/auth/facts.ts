@@ -71,8 +71,9 @@ const makesObject: Readonly<Record<string, string>> = {
 const secondsSince = (then: number | undefined, now: number): string | undefined =>
   then === undefined ? undefined : String(Math.max(0, Math.floor((now - then) / 1000)));
 
-const reads: Readonly<Record<string, Read>> = {
-  'aws:SourceIp': ({ wire }) => wire.remote.replace(/^::ffff:(?=\d+\.)/i, '') || undefined,
+const readers: Readonly<Record<string, Read>> = {
+  'aws:SourceIp': ({ wire: { remote } }) =>
+    (remote.startsWith(':') ? remote.replace(/^::ffff:(?=\d+\.)/i, '') : remote) || undefined,
   'aws:SecureTransport': ({ wire }) => String(wire.secure),
   'aws:UserAgent': header('user-agent'),
   'aws:Referer': header('referer'),
@@ -105,6 +106,7 @@ const reads: Readonly<Record<string, Read>> = {
   's3:if-none-match': header('if-none-match'),
   's3:RequestObjectTagKeys': ({ requestTags }) => requestTags?.map(([name]) => name),
 };
+const reads: ReadonlyMap<string, Read> = new Map(Object.entries(readers));
 
 const tagIn = (tags: About['requestTags'], name: string): string | undefined =>
   tags?.find(([each]) => each === name)?.[1];
@@ -117,12 +119,30 @@ const families: Readonly<Record<string, (source: Source, name: string) => string
 const headerFamily = 's3:x-amz-';
 
 export function factsOf(asking: Asking, about: About, circumstances: Circumstances): Facts {
-  const source: Source = { ...asking, ...about, ...circumstances };
+  // Named one by one, and all of them: copying whole requests would cost more than most decisions.
+  const { wire, query, own: headers, identity, signed, operation } = asking;
+  const { bucket, target, requestTags, named } = about;
+  const { now, region, account } = circumstances;
+  const source: Source & Record<keyof Source, unknown> = {
+    wire,
+    query,
+    own: headers,
+    identity,
+    signed,
+    operation,
+    bucket,
+    target,
+    requestTags,
+    named,
+    now,
+    region,
+    account,
+  };
   return {
     lookup(key) {
-      const named = source.named?.get(key);
-      if (named !== undefined) return named;
-      const read = Object.hasOwn(reads, key) ? reads[key] : undefined;
+      const said = named?.get(key);
+      if (said !== undefined) return said;
+      const read = reads.get(key);
       if (read !== undefined) return read(source);
       if (key.startsWith(headerFamily)) return source.own.get(key.slice(headerFamily.length));
       const end = key.indexOf('/') + 1;

@@ -2,6 +2,7 @@
 import type { Context } from '../../context.ts';
 import { isPlainAcl, toUser } from '../../domain/acl.ts';
 import { amendVersion } from '../../domain/amend-version.ts';
+import { ownershipControls } from '../../domain/families.ts';
 import { acceptAcl, accessOfNew, type ObjectAccess, ownershipOf } from '../../domain/object-ownership.ts';
 import { fail } from '../../errors/refusal.ts';
 import { aclReply } from '../acl/acl-body.ts';
@@ -11,14 +12,27 @@ import { type BucketCall, type HandlerOf, targetOf } from '../call.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { versionHeader } from './object-headers.ts';
 
+type Ctx = Pick<Context, 'metadata' | 'credentials'>;
+
 /** Whom the object that a request writes will belong to, and who may use it. */
-export async function accessOf(
-  ctx: Pick<Context, 'metadata' | 'credentials'>,
+export function accessOf(
+  ctx: Ctx,
   call: Pick<BucketCall, 'bucket' | 'identity' | 'own'>,
-): Promise<ObjectAccess> {
+): ObjectAccess | Promise<ObjectAccess> {
   const { bucket, identity } = call;
-  const given = namesAcl(call) ? await givenAcl(ctx, call, 'object') : undefined;
-  return accessOfNew(ctx, bucket, { writer: identity?.owner ?? bucket.owner, given });
+  const writer = identity?.owner ?? bucket.owner;
+  // Nearly every write: nothing is waited for.
+  if (!namesAcl(call) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
+  return askedAccess(ctx, call, writer);
+}
+
+async function askedAccess(
+  ctx: Ctx,
+  call: Pick<BucketCall, 'bucket' | 'own'>,
+  writer: string,
+): Promise<ObjectAccess> {
+  const given = await givenAcl(ctx, call, 'object');
+  return accessOfNew(ctx, call.bucket, { writer, given });
 }
 
 export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, call) => {
