@@ -1,4 +1,7 @@
 /** What holds for every one-document configuration of a bucket; their own rules have their own files. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { digest64, setVersioning } from '../support/gateway-bodies.ts';
@@ -234,4 +237,25 @@ describe.each(families)('?$query', (family) => {
     if ('code' in family.unset) expect(got.code).toBe(family.unset.code);
     else expect(got.text).toBe(shown(family, family.unset.inside));
   });
+});
+
+test('all of them outlive the process that took them', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
+  const settings = { SVC_DATA_DIR: directory };
+  const pathOf = ({ query }: Family) => `/bucket?${query}`;
+  try {
+    const first = await openGateway({ settings });
+    await first.client.put('/bucket');
+    await setVersioning(first.client, 'bucket', 'Enabled');
+    for (const family of families)
+      await first.client.put(pathOf(family), { body: wrapped(family, family.documents[0]) });
+    await first.close();
+    await using second = await openGateway({ settings });
+    for (const family of families) {
+      const { status, text } = await second.client.get(pathOf(family));
+      expect([status, text]).toEqual([200, shown(family, family.documents[0])]);
+    }
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 });
