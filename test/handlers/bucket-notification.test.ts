@@ -71,6 +71,9 @@ test('refuses targets that are no sink, or another kind of thing', async () => {
     const put = await world.client.put(path, { body: body(queue({ arn: to })) });
     expect([to, put.status, put.code, put.one('Message')]).toEqual([to, 400, 'InvalidArgument', message]);
   }
+  const unchecked = { '*-skip-destination-validation': 'true' };
+  const unknown = body(queue({ arn: arn('nobody') }));
+  expect((await world.client.put(path, { body: unknown, headers: unchecked })).status).toBe(400);
   expect((await world.client.get(path)).all('Queue')).toEqual([]);
 });
 

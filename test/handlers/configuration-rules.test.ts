@@ -220,8 +220,8 @@ const families: readonly Family[] = [
       'a bucket elsewhere': [logTo('elsewhere'), 'InvalidTargetBucketForLogging'],
       'a locked bucket': [logTo('locked'), 'InvalidTargetBucketForLogging'],
       'grants where the owner owns all': [logTo('enforced', grantTo('Group', everyone)), 'InvalidArgument'],
-      'a group that nobody knows': [logTo('logs', grantTo('Group', '<URI>urn:all</URI>')), 'MalformedXML'],
-      'a user named as a group is': [logTo('logs', grantTo('CanonicalUser', everyone)), 'MalformedXML'],
+      'a group that nobody knows': [logTo('logs', grantTo('Group', '<URI>urn:all</URI>')), 'InvalidArgument'],
+      'a user named as a group is': [logTo('logs', grantTo('CanonicalUser', everyone)), 'MalformedACLError'],
       'two key formats': [
         logTo('logs', '<TargetObjectKeyFormat><SimplePrefix/><PartitionedPrefix/></TargetObjectKeyFormat>'),
         'MalformedXML',

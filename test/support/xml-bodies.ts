@@ -152,6 +152,7 @@ export const xmlBodies: readonly XmlBody[] = [
       <TargetGrants>${grants('WRITE')}</TargetGrants>
       <TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix>
       </TargetObjectKeyFormat></LoggingEnabled></BucketLoggingStatus>`,
+    refused: 'UnresolvableGrantByEmailAddress',
   },
   {
     root: 'NotificationConfiguration',

@@ -40,7 +40,8 @@ function parse(body: Uint8Array): AccessControlPolicy {
   }
 }
 
-function readGrantee(
+/** @throws MalformedACLError, and what a grantee that nobody knows is refused with */
+export function readGrantee(
   ctx: Pick<Context, 'credentials'>,
   { type, ID, EmailAddress, URI }: Grantee,
   permission: Grant['permission'],

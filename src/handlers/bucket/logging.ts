@@ -1,11 +1,12 @@
 /** GetBucketLogging, PutBucketLogging (spec "Logging"). */
 import type { Context } from '../../context.ts';
 import { readDocument } from '../../domain/documents.ts';
-import { bucketLogging, type Logging, type NamedGrantee, ownershipControls } from '../../domain/families.ts';
+import { bucketLogging, type Logging, ownershipControls } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketLoggingStatus } from '../../protocol/schemas/logging.ts';
+import { readGrantee } from '../acl/acl-body.ts';
 import { document } from '../document.ts';
 import { checkPrefix } from './rule-checks.ts';
 
@@ -25,26 +26,13 @@ async function openTarget(ctx: Context, bucket: BucketRow, name: string): Promis
   return row;
 }
 
-const groups = new Set([
-  'http://acs.amazonaws.com/groups/global/AllUsers',
-  'http://acs.amazonaws.com/groups/global/AuthenticatedUsers',
-  'http://acs.amazonaws.com/groups/s3/LogDelivery',
-]);
-
-/** Whether the element that its type calls for is there. */
-function isNamed({ type, ID, EmailAddress, URI }: NamedGrantee): boolean {
-  if (type === 'Group') return URI !== undefined && groups.has(URI);
-  return (type === 'CanonicalUser' ? ID : EmailAddress) !== undefined;
-}
-
 async function checkLogging(ctx: Context, bucket: BucketRow, { LoggingEnabled }: Logging): Promise<void> {
   if (LoggingEnabled === undefined) return;
   const { TargetBucket, TargetPrefix, TargetGrants = [] } = LoggingEnabled;
   checkPrefix(TargetPrefix);
   const target = await openTarget(ctx, bucket, TargetBucket);
   if (TargetGrants.length === 0) return;
-  if (!TargetGrants.every(({ Grantee }) => isNamed(Grantee)))
-    throw fail('MalformedXML', 'A grantee of TargetGrants is not named as its type demands');
+  for (const { Grantee, Permission } of TargetGrants) await readGrantee(ctx, Grantee, Permission);
   const ownership = await readDocument(ctx, target, ownershipControls);
   if (ownership?.Rule[0]?.ObjectOwnership === 'BucketOwnerEnforced')
     throw fail(
