@@ -2,6 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';
+import { describeOperation, type OperationName, operationNames } from '../../src/protocol/operations.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
@@ -153,4 +155,52 @@ test('a log that cannot be written does not undo what was done', async () => {
   await using world = await openGateway({ wrap });
   await world.client.put('/bucket');
   expect((await world.client.put('/bucket')).status).toBe(200);
+});
+
+describe('of whatever may change something', () => {
+  /** The request that an operation's row describes. */
+  function requestOf(name: OperationName) {
+    const [method = '', scope = '', ...marks] = describeOperation(name).on.split(' ');
+    const path = { service: '/', bucket: '/bucket', object: '/bucket/key' }[scope] ?? '/';
+    const query = marks.filter((mark) => mark.startsWith('?')).map((mark) => mark.slice(1));
+    const headers = marks.filter((mark) => mark.startsWith('+')).map((mark) => mark.slice(1));
+    return {
+      method: method === 'ANY' ? 'GET' : method,
+      path: query.length === 0 ? path : `${path}?${query.join('&')}`,
+      headers: Object.fromEntries(headers.map((header) => [`x-amz-${header}`, '/bucket/source'])),
+    };
+  }
+
+  test('every operation of the table leaves one row under its name when it is refused', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const audited = operationNames.filter((name) => describeOperation(name).audited);
+    for (const name of audited) {
+      const { method, path, headers } = requestOf(name);
+      const { status } = await world.anonymous.send(method, path, { headers });
+      expect(status, name).toBeGreaterThanOrEqual(400);
+    }
+    const [, ...rows] = await auditRows(world.context);
+    expect(rows.map(({ action }) => action).sort()).toEqual(audited.toSorted());
+    expect(rows.filter(({ error, status }) => error === undefined || status < 400)).toEqual([]);
+  });
+
+  test('every write of operators leaves one row under its name with the bucket that it is about', async () => {
+    await using world = await openGateway();
+    const audited = adminOperationNames.filter((name) => describeAdminOperation(name).audited);
+    for (const name of audited) {
+      const { method, path } = describeAdminOperation(name);
+      await world.bob.send(method, path.replace(/:\w+/g, 'some-bucket'));
+      await world.bob.send(method, path.replace(/:\w+/g, 'some-bucket'), {
+        tamper: { signature: () => '0'.repeat(64) },
+      });
+    }
+    const rows = await auditRows(world.context);
+    const names = audited.map((name) => `admin:${name}`);
+    expect(rows.map(({ action }) => action).sort()).toEqual([...names, ...names].sort());
+    for (const { action, resource, status } of rows) {
+      const { path } = describeAdminOperation(action.slice(6) as (typeof audited)[number]);
+      expect([status, resource]).toEqual([403, path.includes('/buckets/:') ? 'bucket:some-bucket' : '']);
+    }
+  });
 });

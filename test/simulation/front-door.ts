@@ -13,7 +13,7 @@ import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
 import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { configWith } from '../../src/config.ts';
+import { configWith, type SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import { runFsck } from '../../src/domain/fsck.ts';
 import { sweep } from '../../src/domain/sweep.ts';
@@ -48,7 +48,7 @@ export interface Answer {
 export type FrontDoor = ReturnType<typeof frontDoor>;
 export type Process = ReturnType<FrontDoor['process']>;
 
-export function frontDoor() {
+export function frontDoor(more: Partial<Readonly<Record<SettingName, string>>> = {}) {
   const clock = virtualClock();
   const seen = { buckets: new Set<string>(), uploads: new Set<string>(), manifests: new Set<string>() };
   const metadata = remembering(memoryStore({ clock, random: systemRandom(), intentTtlMs }), seen);
@@ -57,6 +57,7 @@ export function frontDoor() {
     SVC_BUCKET_SHARDS: '4',
     SVC_GC_GRACE: `${graceMs}ms`,
     SVC_INTENT_TTL: `${intentTtlMs}ms`,
+    ...more,
   };
   const random = systemRandom();
   const hasher = nodeHasher();
