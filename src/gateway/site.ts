@@ -115,7 +115,9 @@ async function afterRefusal(ctx: Context, call: Asking, refused: Refused): Promi
 
 async function isThere(ctx: Context, call: Asking, shown: Shown): Promise<boolean> {
   try {
-    await readPage(ctx, { ...call, wire: { ...unconditional(call.wire), method: 'HEAD' } }, shown);
+    // A look of ours is not what was asked for.
+    const look = { ...shown, trace: { operation: '' } };
+    await readPage(ctx, { ...call, wire: { ...unconditional(call.wire), method: 'HEAD' } }, look);
     return true;
   } catch (cause) {
     if (cause instanceof Refusal) return false;
