@@ -76,20 +76,37 @@ export async function policiesOf(
 }
 
 async function ofIam(metadata: MetadataStore, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
-  const memory = memoryOf(metadata);
+  const { callers } = memoryOf(metadata);
   const place = `${account} ${iam.id}`;
-  const kept = memory.callers.get(place);
+  const kept = callers.get(place);
   if (kept?.revision === iam.revision) return kept.value;
+  const found = await readHolder(metadata, account, iam.id);
+  callers.set(place, found);
+  return found.value;
+}
+
+/** The policies of a user, group or role, whoever asks. */
+export const policiesOfHolder = async (
+  { metadata }: { readonly metadata: MetadataStore },
+  account: string,
+  id: string,
+): Promise<BroughtPolicies> => (await readHolder(metadata, account, id)).value;
+
+async function readHolder(
+  metadata: MetadataStore,
+  account: string,
+  id: string,
+): Promise<Kept<BroughtPolicies>> {
+  const memory = memoryOf(metadata);
   const { revision, value: texts } = await ofOneState({ metadata }, account, () =>
-    policyTextsOf({ metadata }, account, iam.id),
+    policyTextsOf({ metadata }, account, id),
   );
   const all = (given: readonly PolicyText[]): readonly Policy[] => given.map((text) => compile(memory, text));
   const value =
     texts === undefined
       ? none
       : { identity: all(texts.identity), boundary: texts.boundary && all(texts.boundary) };
-  memory.callers.set(place, { revision, value });
-  return value;
+  return { revision, value };
 }
 
 /** What the session is limited to; a policy that is gone lets nothing through. */

@@ -20,6 +20,7 @@ export const errorCodes = [
   'InvalidAccessKeyId',
   'InvalidAction',
   'InvalidArgument',
+  'InvalidAuthenticationCode',
   'InvalidBucketAclWithObjectOwnership',
   'InvalidBucketName',
   'InvalidBucketState',

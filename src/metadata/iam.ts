@@ -76,6 +76,14 @@ export interface DeviceRecord {
   readonly enabled?: number;
 }
 
+export interface DeviceUse {
+  /** Of the last code that was taken. */
+  readonly step: number;
+  /** Wrong codes in a row, and when the last of them came. */
+  readonly failures: number;
+  readonly since: number;
+}
+
 /** What a record of each kind holds, under which name. */
 export interface IamRecords {
   /** '' */
@@ -95,6 +103,8 @@ export interface IamRecords {
   /** `<id of a user, group or role>/<name>`: an inline policy. `<id of a policy>/<number>`: a version. `<id of a role>`: its trust. */
   readonly document: { readonly name: string };
   readonly device: DeviceRecord;
+  /** What was shown of an enabled device; the one kind that changes without the account's own record. */
+  readonly deviceUse: DeviceUse;
 }
 export type IamKind = keyof IamRecords;
 export type EntityKind = 'user' | 'group' | 'role' | 'policy';

@@ -41,6 +41,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   InvalidAction: { status: 400, message: 'The action or operation requested is invalid.' },
   InvalidArgument: { status: 400, message: 'Invalid Argument' },
+  InvalidAuthenticationCode: { status: 403, message: 'The authentication code is not valid.' },
   InvalidBucketAclWithObjectOwnership: {
     status: 400,
     message: "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting.",

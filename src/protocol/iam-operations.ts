@@ -70,6 +70,12 @@ export const iamOperations = {
   ...rows('iam', true, ['PutUserPermissionsBoundary', 'DeleteUserPermissionsBoundary']),
   ...rows('iam', true, ['PutRolePermissionsBoundary', 'DeleteRolePermissionsBoundary']),
 
+  ...rows('iam', true, ['CreateVirtualMFADevice', 'DeleteVirtualMFADevice']),
+  ...rows('iam', true, ['EnableMFADevice', 'DeactivateMFADevice']),
+  ...rows('iam', false, ['ListMFADevices', 'ListVirtualMFADevices']),
+
+  ...rows('iam', false, ['SimulateCustomPolicy', 'SimulatePrincipalPolicy', 'GetAccountSummary']),
+
   ...rows('sts', true, ['AssumeRole', 'GetSessionToken']),
   ...rows('sts', false, ['GetCallerIdentity', 'GetAccessKeyInfo']),
 };

@@ -24,7 +24,13 @@ export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
 
 const empty: AccountRecord = { users: 0, groups: 0, roles: 0, policies: 0, devices: 0 };
-const limits: AccountRecord = { users: 5_000, groups: 300, roles: 1_000, policies: 1_500, devices: 5_000 };
+export const accountLimits: AccountRecord = {
+  users: 5_000,
+  groups: 300,
+  roles: 1_000,
+  policies: 1_500,
+  devices: 5_000,
+};
 
 /** How often a change is tried against others, and the longest pause between two tries. */
 const attemptsMax = 16;
@@ -83,8 +89,8 @@ export class AccountDraft {
   /** @throws LimitExceeded */
   count(what: keyof AccountRecord, by: 1 | -1): void {
     const counted = this.#counts[what] + by;
-    if (by > 0 && counted > limits[what])
-      throw fail('LimitExceeded', `Cannot exceed quota for ${what} of the account: ${limits[what]}`);
+    if (by > 0 && counted > accountLimits[what])
+      throw fail('LimitExceeded', `Cannot exceed quota for ${what} of the account: ${accountLimits[what]}`);
     this.#counts = { ...this.#counts, [what]: counted };
   }
 

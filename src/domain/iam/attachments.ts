@@ -133,7 +133,8 @@ export interface PolicyEntity {
   readonly path: string;
 }
 
-const kindOf = (id: string): HolderKind =>
+/** What an id is of. */
+export const kindOf = (id: string): HolderKind =>
   id.startsWith('AIDA') ? 'user' : id.startsWith('AGPA') ? 'group' : 'role';
 
 export interface EntitiesPage {

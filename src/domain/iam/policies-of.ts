@@ -1,6 +1,7 @@
 /** What a user or role may do: the documents of its inline and managed policies, those of its groups, its boundary. */
 import { type Holder, recordOf, scanIam } from '../../metadata/iam.ts';
 import type { Ctx } from './account.ts';
+import { kindOf } from './attachments.ts';
 import { findById } from './entities.ts';
 import type { HolderKind } from './inline-policies.ts';
 import { findPolicyById, findVersion } from './managed-policies.ts';
@@ -24,13 +25,13 @@ export interface PolicyTexts {
 /** More than the sizes of inline policies let there be. */
 const inlineMax = 256;
 
-/** @returns undefined when there is no such user or role any more */
+/** @returns undefined when there is no such user, group or role any more */
 export async function policyTextsOf(
   ctx: Reading,
   account: string,
   id: string,
 ): Promise<PolicyTexts | undefined> {
-  const kind = id.startsWith('AIDA') ? 'user' : 'role';
+  const kind = kindOf(id);
   const holder = await findById(ctx, account, { kind, id });
   if (holder === undefined) return undefined;
   const groups = 'groups' in holder ? holder.groups : [];
@@ -41,12 +42,11 @@ export async function policyTextsOf(
       return group === undefined ? [] : textsOn(ctx, account, { kind: 'group', holder: group });
     }),
   ]);
-  const boundary = holder.boundary === undefined ? undefined : await managed(ctx, account, holder.boundary);
-  return {
-    identity: [...own, ...ofGroups.flat()],
-    // A boundary that cannot be read lets nothing through.
-    boundary: holder.boundary === undefined ? undefined : boundary === undefined ? [] : [boundary],
-  };
+  const identity = [...own, ...ofGroups.flat()];
+  if (!('boundary' in holder) || holder.boundary === undefined) return { identity, boundary: undefined };
+  const boundary = await managed(ctx, account, holder.boundary);
+  // A boundary that cannot be read lets nothing through.
+  return { identity, boundary: boundary === undefined ? [] : [boundary] };
 }
 
 async function textsOn(

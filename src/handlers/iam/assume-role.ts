@@ -18,6 +18,7 @@ import { policyArnField, policyDocument, tagKeys, tags } from './fields.ts';
 import { policyNamed } from './resources.ts';
 import { issue } from './session-credentials.ts';
 import { tagFacts, tagsOf } from './shown.ts';
+import { codeParameters, shownAt } from './shown-code.ts';
 
 const sessionName = text({
   min: 2,
@@ -44,7 +45,14 @@ const parameters = {
   PolicyArns: list(structure({ arn: policyArnField }), { max: 10 }),
   Tags: tags,
   TransitiveTagKeys: tagKeys,
+  ...codeParameters,
 };
+
+/** What trust policies are told of a code that came along. */
+const codeFacts = [
+  ['aws:MultiFactorAuthPresent', 'true'],
+  ['aws:MultiFactorAuthAge', '0'],
+] as const;
 
 interface Assumed {
   readonly account: string;
@@ -60,7 +68,9 @@ export const AssumeRole = action('AssumeRole', parameters, {
     const brought = mergeTags([], tagsOf(given.Tags));
     refuseChange(passed, brought);
     const sessionTags = [...passed, ...brought];
-    const named = new Map([
+    const mfaAt = await shownAt(ctx, call, given);
+    const named = new Map<string, string | readonly string[]>([
+      ...(mfaAt === undefined ? [] : codeFacts),
       ...tagFacts(sessionTags.map(([Key, Value]) => ({ Key, Value }))),
       ['sts:RoleSessionName', given.RoleSessionName] as const,
       ['sts:TransitiveTagKeys', given.TransitiveTagKeys] as const,
@@ -77,6 +87,7 @@ export const AssumeRole = action('AssumeRole', parameters, {
       of: { role: role.id, name: given.RoleSessionName },
       seconds,
       ...limits,
+      ...(mfaAt === undefined ? {} : { mfaAt }),
       ...(sessionTags.length === 0 ? {} : { tags: sessionTags }),
       ...(passedOn.length === 0 ? {} : { passedOn }),
     });

@@ -24,6 +24,14 @@ export const pathPrefix = text({
   must: 'printable ASCII that begins with "/"',
 });
 
+export const serialNumber = text({
+  min: 9,
+  max: 1_024,
+  pattern: /^[\x21-\x7e]+$/,
+  must: 'the ARN of an MFA device',
+});
+export const mfaCode = text({ min: 6, max: 6, pattern: /^\d+$/, must: 'six digits' });
+
 export const policyArnField = text({ min: 20, max: 2_048 });
 /** A document, whose own rules are the policy engine's. */
 export const policyDocument = text({

@@ -9,6 +9,7 @@ import { credentials } from '../../protocol/schemas/sts.ts';
 import { type ActionCall, action } from './action.ts';
 import { accessKeyId } from './fields.ts';
 import { issue } from './session-credentials.ts';
+import { codeParameters, shownAt } from './shown-code.ts';
 
 /** Whoever signs may know who they are. */
 export const GetCallerIdentity = action(
@@ -31,11 +32,11 @@ const rootSecondsMax = 3_600;
 /** A user needs no permission for its own session, which may do what the user may. */
 export const GetSessionToken = action(
   'GetSessionToken',
-  { DurationSeconds: optional(sessionSeconds) },
+  { DurationSeconds: optional(sessionSeconds), ...codeParameters },
   {
     resource: 'anybody',
     result: element({ Credentials: credentials }),
-    async run(ctx, call, { DurationSeconds }) {
+    async run(ctx, call, { DurationSeconds, ...code }) {
       const { accessKey, iam, owner, root, session } = call.identity;
       if (session !== undefined)
         throw fail('AccessDenied', 'Cannot call GetSessionToken with session credentials');
@@ -43,7 +44,9 @@ export const GetSessionToken = action(
         ? Math.min(DurationSeconds ?? rootSecondsMax, rootSecondsMax)
         : (DurationSeconds ?? userSecondsDefault);
       const of = iam === undefined ? { configured: accessKey } : { user: iam.id };
-      const { shown } = await issue(ctx, { account: owner, of, seconds });
+      const mfaAt = await shownAt(ctx, call, code);
+      const asked = { account: owner, of, seconds, ...(mfaAt === undefined ? {} : { mfaAt }) };
+      const { shown } = await issue(ctx, asked);
       return { Credentials: shown };
     },
   },

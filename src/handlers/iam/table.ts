@@ -1,5 +1,6 @@
 /** The handlers of every action of IAM and STS; `handlers/table.ts` has them among all others. */
 import * as accessKeys from './access-keys.ts';
+import { GetAccountSummary } from './account-summary.ts';
 import { AssumeRole } from './assume-role.ts';
 import * as attachments from './attachments.ts';
 import * as boundaries from './boundaries.ts';
@@ -7,7 +8,9 @@ import * as groups from './groups.ts';
 import * as inlinePolicies from './inline-policies.ts';
 import { ListPolicies } from './list-policies.ts';
 import * as managedPolicies from './managed-policies.ts';
+import * as mfa from './mfa.ts';
 import * as roles from './roles.ts';
+import * as simulations from './simulate.ts';
 import * as sts from './sts.ts';
 import * as users from './users.ts';
 
@@ -21,6 +24,9 @@ export const actions = {
   ListPolicies,
   ...attachments,
   ...boundaries,
+  ...mfa,
+  GetAccountSummary,
+  ...simulations,
   AssumeRole,
   ...sts,
 };

@@ -80,3 +80,12 @@ export const attachedPolicies = many(element({ PolicyName: token, PolicyArn: tok
   max: membersMax,
 });
 export const policyNames = many(token, { name: 'member', max: membersMax });
+
+export const mfaDevice = element({ UserName: token, SerialNumber: token, EnableDate: date });
+/** The seed is base64 of its base32. */
+export const virtualDevice = element({
+  SerialNumber: token,
+  Base32StringSeed: optional(token),
+  User: optional(user),
+  EnableDate: optional(date),
+});
