@@ -120,6 +120,17 @@ describe('the provider is asked', () => {
   });
 });
 
+test('whoever may read the object may have its key unwrapped, a public one’s visitors too', async () => {
+  await using world = await open();
+  await world.client.put('/bucket/key', {
+    body: 'text',
+    headers: { ...provider('first'), '*-acl': 'public-read' },
+  });
+  expect((await world.anonymous.get('/bucket/key')).text).toBe('text');
+  await world.client.put('/bucket/key', { body: 'text', headers: provider('first') });
+  expect((await world.anonymous.get('/bucket/key')).status).toBe(403);
+});
+
 describe('a provider that fails', () => {
   const failing =
     (reason: KeyFailureReason) =>
