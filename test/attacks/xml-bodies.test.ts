@@ -28,7 +28,8 @@ const send = ({ client }: GatewayWorld, { on }: XmlBody, body: string): Promise<
 };
 
 /** Those that are shown again by a Get of the same address. */
-const isShown = ({ on }: XmlBody): boolean => on.startsWith('PUT') && !on.endsWith('/created');
+const isShown = ({ on }: XmlBody): boolean =>
+  on.startsWith('PUT') && !on.endsWith('/created') && !on.endsWith('key?encryption');
 
 /** What a Get tells, without what differs from request to request. */
 const told = ({ status, code, text }: Answer): unknown => [status, status === 200 ? text : code];

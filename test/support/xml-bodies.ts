@@ -5,7 +5,10 @@ import { createBucketConfiguration, versioningConfiguration } from '../../src/pr
 import { checksumFields } from '../../src/protocol/schemas/common.ts';
 import { corsConfiguration } from '../../src/protocol/schemas/cors.ts';
 import { deleteRequest } from '../../src/protocol/schemas/delete.ts';
-import { serverSideEncryptionConfiguration } from '../../src/protocol/schemas/encryption.ts';
+import {
+  objectEncryption,
+  serverSideEncryptionConfiguration,
+} from '../../src/protocol/schemas/encryption.ts';
 import { inventoryConfiguration } from '../../src/protocol/schemas/inventory.ts';
 import { lifecycleConfiguration } from '../../src/protocol/schemas/lifecycle.ts';
 import { bucketLoggingStatus } from '../../src/protocol/schemas/logging.ts';
@@ -176,6 +179,14 @@ export const xmlBodies: readonly XmlBody[] = [
     refused: 'NotImplemented',
   },
   {
+    root: 'ObjectEncryption',
+    on: 'PUT /bucket/key?encryption',
+    schema: objectEncryption,
+    document: `<ObjectEncryption><SSE-KMS><KMSKeyArn>k1</KMSKeyArn><BucketKeyEnabled>true</BucketKeyEnabled>
+      </SSE-KMS></ObjectEncryption>`,
+    refused: 'InvalidRequest',
+  },
+  {
     root: 'ObjectLockConfiguration',
     on: 'PUT /bucket?object-lock',
     schema: objectLockConfiguration,
@@ -259,6 +270,21 @@ export const xmlBodies: readonly XmlBody[] = [
     on: 'PUT /bucket?tagging',
     schema: tagging,
     document: `<Tagging><TagSet>${tags(3)}</TagSet></Tagging>`,
+  },
+  {
+    root: 'Tagging',
+    on: 'PUT /bucket/key?tagging',
+    schema: tagging,
+    document: `<Tagging><TagSet>${tags(3)}</TagSet></Tagging>`,
+  },
+  {
+    root: 'AccessControlPolicy',
+    on: 'PUT /bucket/key?acl',
+    schema: accessControlPolicy,
+    document: `<AccessControlPolicy><Owner><ID>alice-account</ID></Owner><AccessControlList>
+      <Grant><Grantee ${xsi} xsi:type="CanonicalUser"><ID>bob-account</ID></Grantee><Permission>READ</Permission></Grant>
+      </AccessControlList></AccessControlPolicy>`,
+    open: { Owner: ['ID', 'DisplayName'] },
   },
   {
     root: 'VersioningConfiguration',
