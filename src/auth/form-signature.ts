@@ -75,6 +75,7 @@ async function verifyVersion4(
   const key = deriveSigningKey(ctx.hasher, secret, claim);
   if (!isSignature(ctx.hasher.hmacSha256(key, policy), signature))
     throw mismatch({ accessKey, signature, stringToSign: policy });
+  ctx.credentials.used?.(credential, claim);
   return {
     identity: identityOf(credential),
     signed: { type: 'POST', version: 'AWS4-HMAC-SHA256', at },
@@ -101,6 +102,7 @@ async function verifyVersion2(
   const expected = ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), policy);
   if (!areEqual(expected, fromBase64(signature)))
     throw mismatch({ accessKey, signature, stringToSign: policy });
+  ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
   return {
     identity: identityOf(credential),
     signed: { type: 'POST', version: 'AWS' },

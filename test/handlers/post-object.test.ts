@@ -1,9 +1,11 @@
 /** PostObject: what a form stores and what its sender is told (public API "POST Object"). */
 import { crc32 } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { openActions } from '../support/actions.ts';
 import { alice, backends, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, MiB, md5, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer, Ask } from '../support/gateway-client.ts';
+import { allow, assume, must, trusting } from '../support/iam-users.ts';
 import {
   encodeForm,
   type FormPart,
@@ -354,4 +356,30 @@ test('a form that comes as a Request of the web is the same', async () => {
   expect([answer.status, answer.header('etag')]).toEqual([204, `"${md5('x')}"`]);
   const refused = await web.post('/bucket', { body: body.subarray(0, -60), headers: multipart() });
   expect(told(refused)).toEqual([400, 'MalformedPOSTRequest']);
+});
+
+test('temporary credentials sign forms with their token among the fields, which the policy must allow', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  const iam = openActions(world);
+  const AssumeRolePolicyDocument = trusting({ AWS: 'alice-account' });
+  await must(iam('CreateRole', { RoleName: 'writer', AssumeRolePolicyDocument }));
+  const PolicyDocument = allow('s3:PutObject');
+  await must(iam('PutRolePolicy', { RoleName: 'writer', PolicyName: 'p', PolicyDocument }));
+  const { options } = await assume(world, iam, { role: 'arn:aws:iam::alice-account:role/writer' });
+  const { credential, token } = options;
+  const send = (sent: string, more: readonly unknown[], sign: typeof signFormV2) => {
+    const conditions = [{ bucket: 'bucket' }, { key: 'k' }, ...more];
+    const fields = { key: 'k', ...sign(credential, { conditions }), 'x-amz-security-token': sent };
+    return post(world, [...fieldsOf(fields), fileOf('x')]);
+  };
+  const allowed = [['eq', '$x-amz-security-token', token]];
+  for (const sign of [signForm, signFormV2]) {
+    expect((await send(token, allowed, sign)).status).toBe(204);
+    expect(told(await send(token, [], sign))).toEqual([403, 'AccessDenied']);
+    expect(told(await send(`${token}x`, allowed, sign))).toEqual([400, 'InvalidToken']);
+  }
+  const bare = signForm(credential, { conditions: [{ bucket: 'bucket' }, { key: 'k' }] });
+  const tokenless = await post(world, [...fieldsOf({ key: 'k', ...bare }), fileOf('x')]);
+  expect(tokenless.status).toBe(403);
 });
