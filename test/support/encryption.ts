@@ -69,11 +69,20 @@ export const hsmKeys = {
   'alias/main': 'first',
 };
 
-/** Settings under which every mode works: a key file, and customers' keys over plain HTTP. */
-export async function encryptingSettings(
-  keys: object = hsmKeys,
-): Promise<Partial<Record<SettingName, string>>> {
+/** One file for all worlds of a test's process. */
+let keyFile: Promise<string> | undefined;
+async function writeKeyFile(): Promise<string> {
   const file = join(await mkdtemp(join(tmpdir(), 'sluice-keys-')), 'keys.json');
-  await writeFile(file, JSON.stringify(keys), { mode: 0o600 });
-  return { SVC_KEY_PROVIDER: 'local-hsm', SVC_HSM_KEYS_FILE: file, SVC_SSE_C_REQUIRE_TLS: 'false' };
+  await writeFile(file, JSON.stringify(hsmKeys), { mode: 0o600 });
+  return file;
+}
+
+/** Settings under which every mode works: a key file, and customers' keys over plain HTTP. */
+export async function encryptingSettings(): Promise<Partial<Record<SettingName, string>>> {
+  keyFile ??= writeKeyFile();
+  return {
+    SVC_KEY_PROVIDER: 'local-hsm',
+    SVC_HSM_KEYS_FILE: await keyFile,
+    SVC_SSE_C_REQUIRE_TLS: 'false',
+  };
 }
