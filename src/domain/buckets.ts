@@ -1,4 +1,4 @@
-/** Buckets: how they are found, deletion that never races a write, and the versioning flip (spec "Bucket and object operations"). */
+/** Buckets: how they are found, and deletion that never races a write (spec "Bucket and object operations"). */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import { findBucket, removeBucket, replaceBucket } from '../metadata/buckets.ts';
@@ -9,9 +9,6 @@ import { type Recorder, recorded } from './recorder.ts';
 import { abortUploadsOf } from './upload-session.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
-
-/** The configuration that keeps a bucket's versioning on. */
-export const replicationFamily = 'replication';
 
 /** A deleter that has not finished within this time has died: the bucket opens again. */
 const closedMaxMs = 30_000;
@@ -118,42 +115,4 @@ async function closeBucket(ctx: Ctx, name: string): Promise<Stored<BucketRow>> {
     if (outcome.applied) return { row, revision: outcome.revision };
   }
   throw fail('OperationAborted');
-}
-
-export interface VersioningChange {
-  readonly versioning: 'Enabled' | 'Suspended';
-  readonly record?: Recorder | undefined;
-}
-
-/** Sets the versioning state; from its return on every write obeys it. */
-export async function setVersioning(
-  ctx: Ctx,
-  name: string,
-  { versioning, record }: VersioningChange,
-): Promise<void> {
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const found = await findBucket(ctx.metadata, name);
-    if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
-    await assertOpen(ctx, found);
-    if (versioning === 'Suspended') assertSuspendable(found.row);
-    const row = { ...found.row, versioning, generation: found.row.generation + 1 };
-    const outcome = await replaceBucket(ctx.metadata, found, row, await recorded(record));
-    if (!outcome.applied) continue;
-    record?.applied();
-    return ctx.metadata.raiseFence(objectsOf(row), row.generation);
-  }
-  throw fail('OperationAborted');
-}
-
-function assertSuspendable(bucket: BucketRow): void {
-  if (bucket.objectLock)
-    throw fail(
-      'InvalidBucketState',
-      'An Object Lock configuration is present on this bucket, so versioning cannot be suspended.',
-    );
-  if (replicationFamily in bucket.documents)
-    throw fail(
-      'InvalidBucketState',
-      'A replication configuration is present on this bucket, so you cannot change the versioning state. To change the versioning state, first delete the replication configuration.',
-    );
 }

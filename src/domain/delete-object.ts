@@ -2,6 +2,7 @@
 import { fail } from '../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import { mfaRequired } from './bucket-versioning.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { type Conditions, checkDelete } from './conditions.ts';
 import type { Recorder } from './recorder.ts';
@@ -16,6 +17,8 @@ export interface Deletion {
   readonly conditions: Conditions;
   /** Governance retention is bypassed: the caller asked for it, and may. */
   readonly bypass?: boolean;
+  /** The caller has shown the MFA that a bucket with MFA delete wants. */
+  readonly mfa?: boolean;
   readonly owner: string;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
@@ -72,6 +75,7 @@ async function decideVersion(
   deletion: Deletion,
   { bucket, head }: KeyState,
 ): Promise<Plan | undefined> {
+  if (bucket.mfaDelete && deletion.mfa !== true) throw mfaRequired();
   const target = await findVersion(ctx.metadata, bucket, deletion.key, deletion.versionId ?? 'null');
   checkDelete(deletion.conditions, target?.row.marker ? undefined : target?.row);
   if (head === undefined || target === undefined) return undefined;

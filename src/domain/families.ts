@@ -1,6 +1,5 @@
 /** The families of bucket configurations that the domain itself reads; a document's shape is its XML's. */
 import type { Grant } from '../metadata/tables.ts';
-import { replicationFamily } from './buckets.ts';
 import { family } from './documents.ts';
 import type { Lifecycle, TagFilter } from './lifecycle.ts';
 import type { Notification } from './notification.ts';
@@ -80,7 +79,7 @@ export interface Replication {
   /** One (spec "Replication"). */
   readonly Rule: readonly ReplicationRule[];
 }
-export const bucketReplication = family<Replication>(replicationFamily);
+export const bucketReplication = family<Replication>('replication');
 
 export interface BucketEncryption {
   readonly Rule: readonly {

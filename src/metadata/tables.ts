@@ -21,6 +21,8 @@ export interface BucketRow {
   readonly generation: number;
   /** '' until versioning was first set. */
   readonly versioning: '' | 'Enabled' | 'Suspended';
+  /** Deleting a version for good, and changing this or `versioning`, takes MFA; absent until it was first said. */
+  readonly mfaDelete?: boolean;
   readonly objectLock: boolean;
   /** The storage class of what is written without one; STANDARD where it is not set. */
   readonly defaultClass?: string;
@@ -46,6 +48,7 @@ export const buckets = table<BucketRow>()({
     region: 'text',
     generation: 'int',
     versioning: 'text',
+    mfaDelete: 'bool',
     objectLock: 'bool',
     defaultClass: 'text',
     shards: 'int',

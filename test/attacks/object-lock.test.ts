@@ -6,8 +6,8 @@ import { objectLock } from '../../src/domain/families.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
 import { findLiveHead, objectsOf } from '../../src/metadata/objects.ts';
 import { documents, type Lock, type ObjectRow } from '../../src/metadata/tables.ts';
+import { ambush } from '../support/ambush.ts';
 import { setPolicy } from '../support/bucket-policy.ts';
-import { faulty } from '../support/faulty.ts';
 import { backends, type GatewayWorld } from '../support/gateway.ts';
 import { deletion } from '../support/gateway-bodies.ts';
 import {
@@ -130,16 +130,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 
   test('a hold that is placed in the middle of a delete wins, and nothing was deleted', async () => {
-    let strike: (() => Promise<unknown>) | undefined;
-    const wrap = (context: Context): Context => {
-      const commit: Context['metadata']['commit'] = async (at, changes, options) => {
-        const action = strike;
-        strike = undefined;
-        if ((at.table as { name: string }).name === 'objects') await action?.();
-        return context.metadata.commit(at, changes, options);
-      };
-      return { ...context, metadata: faulty(context.metadata, { commit }) };
-    };
+    const { rightBefore, wrap } = ambush();
     await using world = await openLocked(backend, { wrap });
     const { client } = world;
     for (const isHead of [true, false]) {
@@ -156,7 +147,7 @@ describe.each(backends)('on %s', (backend) => {
           async () => world.clock.jump(dayMs),
         ],
       ] as const) {
-        strike = hold;
+        rightBefore('objects', hold);
         const refused = await client.delete(`/bucket/key?${at}`);
         expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
         expect((await client.get(`/bucket/key?${at}`)).text).toBe('content');

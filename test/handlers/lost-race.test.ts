@@ -1,35 +1,11 @@
 /** A write that loses its compare-and-set (spec item 7.5, design §7.1), with the winner let in at the worst moment. */
 import { describe, expect, test } from 'vitest';
-import type { Context } from '../../src/context.ts';
 import { manifests } from '../../src/metadata/tables.ts';
 import { findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
-import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { ambush } from '../support/ambush.ts';
 import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, MiB, md5, putPart, setVersioning } from '../support/gateway-bodies.ts';
-
-/** Lets something happen right before the next commit to a table. */
-function ambush() {
-  let table = '';
-  let strike: () => Promise<unknown> = async () => {};
-  return {
-    rightBefore(name: string, action: () => Promise<unknown>) {
-      table = name;
-      strike = action;
-    },
-    wrap: (context: Context): Context => {
-      const { metadata } = context;
-      const commit: MetadataStore['commit'] = async (at, changes, options) => {
-        if ((at.table as { name: string }).name === table) {
-          table = '';
-          await strike();
-        }
-        return metadata.commit(at, changes, options);
-      };
-      return { ...context, metadata: faulty(metadata, { commit }) };
-    },
-  };
-}
 
 describe.each(backends)('on %s', (backend) => {
   test('two unconditional PUTs both get 200, the loser with the ETag of the winner', async () => {

@@ -1,7 +1,6 @@
 /** The Object Lock configuration of a bucket, and the default retention that it gives (spec "Object Lock", design §7.3). */
 import { describe, expect, test } from 'vitest';
-import type { Context } from '../../src/context.ts';
-import { faulty } from '../support/faulty.ts';
+import { ambush } from '../support/ambush.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import {
@@ -88,26 +87,13 @@ describe.each(backends)('on %s', (backend) => {
   });
 
   test('a write that began before a default was set, and commits after, is held by it', async () => {
-    let strike = async (): Promise<void> => {};
-    const wrap = (context: Context): Context => {
-      const commit: Context['metadata']['commit'] = async (at, changes, options) => {
-        if ((at.table as { name: string }).name === 'objects') {
-          const action = strike;
-          strike = async () => {};
-          await action();
-        }
-        return context.metadata.commit(at, changes, options);
-      };
-      return { ...context, metadata: faulty(context.metadata, { commit }) };
-    };
+    const { rightBefore, wrap } = ambush();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
     await client.put('/bucket');
     await setVersioning(client, 'bucket', 'Enabled');
-    strike = async () => {
-      const rule = defaultRule('COMPLIANCE', '<Days>1</Days>');
-      await client.put('/bucket?object-lock', { body: configuration(rule) });
-    };
+    const body = configuration(defaultRule('COMPLIANCE', '<Days>1</Days>'));
+    rightBefore('objects', () => client.put('/bucket?object-lock', { body }));
     const version = await putVersion(client, '/bucket/key');
     expect(lockIn(await client.head('/bucket/key'))[0]).toBe('COMPLIANCE');
     expect((await client.delete(`/bucket/key?versionId=${version}`)).status).toBe(403);

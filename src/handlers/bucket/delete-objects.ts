@@ -2,6 +2,7 @@
 
 import { authorize } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
+import { mfaRequired } from '../../domain/bucket-versioning.ts';
 import { deleteObject } from '../../domain/delete-object.ts';
 import { inParallel } from '../../domain/in-parallel.ts';
 import { shownVersion } from '../../domain/read-object.ts';
@@ -18,6 +19,7 @@ import {
 } from '../../protocol/schemas/delete.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
 import { assertKey } from '../key.ts';
+import { hasShownMfa } from '../mfa.ts';
 import { asksBypass } from '../object/lock-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
@@ -28,7 +30,13 @@ const parallel = 16;
 export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, call) => {
   if (call.body.length === 0) throw fail('MissingRequestBodyError');
   const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', call.body, deleteRequestLimits);
-  const outcomes = await inParallel(parallel, objects, (object, i) => deleteOne(ctx, call, { object, i }));
+  const isPermanent = objects.some(({ VersionId }) => VersionId !== undefined);
+  // One code stands for all of them: without it, or with a wrong one, nothing is deleted (public API).
+  const mfa = call.bucket.mfaDelete === true && (await hasShownMfa(ctx, call));
+  if (call.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
+  const outcomes = await inParallel(parallel, objects, (object, i) =>
+    deleteOne(ctx, call, { object, i, mfa }),
+  );
   return xmlReply(deleteResult, 'DeleteResult', {
     Deleted:
       Quiet === true ? [] : outcomes.flatMap((outcome) => ('deleted' in outcome ? [outcome.deleted] : [])),
@@ -41,7 +49,7 @@ type One = { readonly deleted: DeletedObject } | { readonly error: DeleteError }
 async function deleteOne(
   ctx: Context,
   call: BucketCall,
-  { object, i }: { readonly object: ObjectToDelete; readonly i: number },
+  { object, i, mfa }: { readonly object: ObjectToDelete; readonly i: number; readonly mfa: boolean },
 ): Promise<One> {
   const { Key, VersionId } = object;
   try {
@@ -62,6 +70,7 @@ async function deleteOne(
         ifSize: object.Size,
       }),
       bypass,
+      mfa,
       owner: call.identity?.owner ?? call.bucket.owner,
       record: call.record,
       requestId: call.requestId,

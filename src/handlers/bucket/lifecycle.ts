@@ -25,6 +25,14 @@ const documentOf = document<Lifecycle>({
   unset: 'NoSuchLifecycleConfiguration',
   limits: lifecycleLimits,
   headers: ({ minimumSize = 'all_storage_classes_128K' }) => [[`*-${minimumSizeHeader}`, minimumSize]],
+  amend: (row, value) => {
+    if (row.mfaDelete === true && value !== undefined)
+      throw fail(
+        'InvalidBucketState',
+        'Lifecycle configurations are not allowed on a bucket with MFA delete.',
+      );
+    return row;
+  },
   validate: (ctx, call, { Rule: sent }) => {
     if (sent.length > rulesMax)
       throw fail(

@@ -1,28 +1,32 @@
 /** GetBucketVersioning and PutBucketVersioning (spec "Versioning"). */
-import { setVersioning } from '../../domain/buckets.ts';
+import { setVersioning, takesMfa } from '../../domain/bucket-versioning.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/codec.ts';
-import { versioningConfiguration } from '../../protocol/schemas/bucket.ts';
+import { bodyMaxDefault } from '../../protocol/operations.ts';
+import { type VersioningConfiguration, versioningConfiguration } from '../../protocol/schemas/bucket.ts';
 import type { HandlerOf } from '../call.ts';
+import { hasShownMfa } from '../mfa.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 
 export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx, { bucket }) =>
-  xmlReply(
-    versioningConfiguration,
-    'VersioningConfiguration',
-    bucket.versioning === '' ? {} : { Status: bucket.versioning },
-  );
+  xmlReply(versioningConfiguration, 'VersioningConfiguration', stateOf(bucket));
 
-export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (
-  ctx,
-  { bucket, body, record },
-) => {
+/** What was never said is not shown. */
+const stateOf = ({ versioning, mfaDelete }: BucketRow): VersioningConfiguration => ({
+  ...(versioning === '' ? {} : { Status: versioning }),
+  ...(mfaDelete === undefined ? {} : { MfaDelete: mfaDelete ? 'Enabled' : 'Disabled' }),
+});
+
+export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx, call) => {
+  const { bucket, body, record } = call;
   const { Status, MfaDelete } = readXml(versioningConfiguration, 'VersioningConfiguration', body, {
-    maxBytes: 64 * 1024,
+    maxBytes: bodyMaxDefault,
   });
-  if (MfaDelete === 'Enabled') throw fail('NotImplemented', 'MFA delete is not implemented.');
   if (Status === undefined)
     throw fail('IllegalVersioningConfigurationException', 'Status must be Enabled or Suspended.');
-  await setVersioning(ctx, bucket.name, { versioning: Status, record });
+  const mfaDelete = MfaDelete === undefined ? undefined : MfaDelete === 'Enabled';
+  const mfa = takesMfa(bucket, mfaDelete) && (await hasShownMfa(ctx, call));
+  await setVersioning(ctx, bucket.name, { versioning: Status, mfaDelete, mfa, record });
   return emptyReply(200);
 };

@@ -1,6 +1,7 @@
 /** DeleteObject (spec "DeleteObject", "Versioning"). */
 import { deleteObject } from '../../domain/delete-object.ts';
 import type { HandlerOf, HeaderPair } from '../call.ts';
+import { hasShownMfa } from '../mfa.ts';
 import { defined } from '../parameters.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { deleteConditions } from './conditions.ts';
@@ -16,6 +17,7 @@ export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
     ...defined({ versionId }),
     conditions: deleteConditions(call),
     bypass: asksBypass(call),
+    mfa: bucket.mfaDelete === true && versionId !== undefined && (await hasShownMfa(ctx, call)),
     owner: call.identity?.owner ?? bucket.owner,
     record,
     requestId,

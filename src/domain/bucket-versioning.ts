@@ -1,0 +1,75 @@
+/** The versioning state of a bucket, and whether it takes MFA to change it and to delete versions for good (spec "Versioning"). */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import { findBucket, replaceBucket } from '../metadata/buckets.ts';
+import { objectsOf } from '../metadata/objects.ts';
+import type { BucketRow } from '../metadata/tables.ts';
+import { assertOpen } from './buckets.ts';
+import { bucketLifecycle, bucketReplication } from './families.ts';
+import { type Recorder, recorded } from './recorder.ts';
+
+/** How often a change to a bucket row is tried against concurrent ones. */
+const attemptsMax = 8;
+
+export interface VersioningChange {
+  readonly versioning: 'Enabled' | 'Suspended';
+  /** Undefined leaves it as it is. */
+  readonly mfaDelete?: boolean | undefined;
+  /** The caller is the bucket's owner and has shown the code of a device. */
+  readonly mfa?: boolean;
+  readonly record?: Recorder | undefined;
+}
+
+/** Turning MFA delete on takes MFA, and so does every change while it is on. */
+export const takesMfa = (
+  { mfaDelete = false }: Pick<BucketRow, 'mfaDelete'>,
+  wanted: boolean | undefined,
+): boolean => mfaDelete || wanted === true;
+
+export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must be used for this request');
+
+/** Sets the versioning state; from its return on every write and delete obeys it. */
+export async function setVersioning(
+  ctx: Pick<Context, 'metadata'>,
+  name: string,
+  change: VersioningChange,
+): Promise<void> {
+  const { versioning, mfaDelete, record } = change;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findBucket(ctx.metadata, name);
+    if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+    await assertOpen(ctx, found);
+    assertAllowed(found.row, change);
+    const row = {
+      ...found.row,
+      versioning,
+      ...(mfaDelete === undefined ? {} : { mfaDelete }),
+      generation: found.row.generation + 1,
+    };
+    const outcome = await replaceBucket(ctx.metadata, found, row, await recorded(record));
+    if (!outcome.applied) continue;
+    record?.applied();
+    return ctx.metadata.raiseFence(objectsOf(row), row.generation);
+  }
+  throw fail('OperationAborted');
+}
+
+function assertAllowed(bucket: BucketRow, { versioning, mfaDelete, mfa = false }: VersioningChange): void {
+  if (takesMfa(bucket, mfaDelete) && !mfa) throw mfaRequired();
+  const isSuspended = versioning === 'Suspended';
+  if (isSuspended && bucket.objectLock)
+    throw fail(
+      'InvalidBucketState',
+      'An Object Lock configuration is present on this bucket, so versioning cannot be suspended.',
+    );
+  if (isSuspended && bucketReplication.name in bucket.documents)
+    throw fail(
+      'InvalidBucketState',
+      'A replication configuration is present on this bucket, so you cannot change the versioning state. To change the versioning state, first delete the replication configuration.',
+    );
+  if (mfaDelete === true && bucketLifecycle.name in bucket.documents)
+    throw fail(
+      'InvalidBucketState',
+      'A lifecycle configuration is present on this bucket, so MFA delete cannot be enabled.',
+    );
+}
