@@ -16,6 +16,8 @@ export interface KeyMove {
 export interface Recorder {
   /** What goes into the commit; asked at each attempt. Without a move: of a commit that changes no object. */
   changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]>;
+  /** The ARN of what the request is about, where that is no bucket and no object. */
+  about(arn: string): void;
   /** A commit that carried them has applied. */
   applied(): void;
 }

@@ -42,7 +42,7 @@ type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry
 export class Recording implements Recorder {
   readonly #ctx: Ctx;
   readonly #request: RecordedRequest;
-  readonly #entry: Omit<AuditRow, 'hour' | 'slot'>;
+  #entry: Omit<AuditRow, 'hour' | 'slot'>;
   #isWritten = false;
 
   constructor(ctx: Ctx, request: RecordedRequest) {
@@ -65,6 +65,10 @@ export class Recording implements Recorder {
       row,
       ...(await eventChanges(this.#ctx, move, { events, requestId, principalId, source: wire.remote })),
     ];
+  }
+
+  about(arn: string): void {
+    this.#entry = { ...this.#entry, resource: arn };
   }
 
   applied(): void {

@@ -12,7 +12,7 @@ export interface AuditRow {
   readonly id: string;
   /** The operation's name; `admin:<OperationName>` for operators' writes. */
   readonly action: string;
-  /** `bucket:<name>`; '' where the action is about none. */
+  /** `bucket:<name>`, or the ARN of what IAM keeps; '' where the action is about neither. */
   readonly resource: string;
   readonly key?: string;
   readonly status: number;

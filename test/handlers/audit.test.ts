@@ -157,6 +157,26 @@ test('a log that cannot be written does not undo what was done', async () => {
   expect((await world.client.put('/bucket')).status).toBe(200);
 });
 
+test('actions of IAM leave one row that names what they are about, in the commit of what they did', async () => {
+  const { applies, wrap } = countingApplies();
+  await using world = await openGateway({ clock: tickingClock(), wrap });
+  const ask = (query: string) => world.client.get(`/?${query}&Version=2010-05-08`);
+  expect((await ask('Action=CreateUser&UserName=carol')).status).toBe(200);
+  const before = applies();
+  expect((await ask('Action=CreateAccessKey&UserName=carol')).status).toBe(200);
+  expect((await ask('Action=GetUser&UserName=carol')).status).toBe(200);
+  expect((await ask('Action=CreateUser&UserName=carol')).status).toBe(409);
+  const rows = await auditRows(world.context);
+  const arn = `arn:aws:iam::${alice.owner}:user/carol`;
+  expect(rows.map(inShort)).toEqual([
+    `CreateUser ${arn} 200`,
+    `CreateAccessKey ${arn} 200`,
+    `CreateUser ${arn} 409 EntityAlreadyExists`,
+  ]);
+  expect(applies() - before).toBe(1);
+  expect(JSON.stringify(rows)).not.toMatch(/secret/i);
+});
+
 describe('of whatever may change something', () => {
   /** The request that an operation's row describes. */
   function requestOf(name: OperationName) {

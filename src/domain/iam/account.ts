@@ -19,8 +19,12 @@ import {
 } from '../../metadata/iam.ts';
 import type { iam } from '../../metadata/iam-tables.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { type Recorder, recorded } from '../recorder.ts';
 
-export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'> & {
+  /** Goes into the commits that change an account. */
+  readonly record?: Recorder | undefined;
+};
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
 
 const empty: AccountRecord = { users: 0, groups: 0, roles: 0, policies: 0, devices: 0 };
@@ -99,13 +103,14 @@ export class AccountDraft {
   }
 
   /** False when another change came first. */
-  async commit(): Promise<boolean> {
+  async commit(record: Recorder | undefined): Promise<boolean> {
     if (this.#changes.size === 0) return true;
     await this.put('account', '', this.#counts);
     const outcome = await commitIam(this.#metadata, this.account, {
       changes: [...this.#changes.values()],
-      then: this.#then,
+      then: [...this.#then, ...(await recorded(record))],
     });
+    if (outcome.applied) record?.applied();
     return outcome.applied;
   }
 }
@@ -121,7 +126,7 @@ export async function changeAccount<T>(
     const draft = new AccountDraft(ctx.metadata, account);
     await draft.open();
     const decided = await decide(draft);
-    if (await draft.commit()) return decided;
+    if (await draft.commit(ctx.record)) return decided;
   }
   throw fail('OperationAborted');
 }

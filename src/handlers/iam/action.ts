@@ -33,7 +33,7 @@ export interface Action<F extends object, R> {
   readonly facts?: (given: Given<F>) => NamedFacts;
   /** Absent where the reply has no result. */
   readonly result?: Xml<R>;
-  readonly run: (ctx: Context, call: ActionCall, given: Given<F>) => Promise<R> | R;
+  readonly run: (ctx: Context & Pick<Call, 'record'>, call: ActionCall, given: Given<F>) => Promise<R> | R;
 }
 
 const responseMetadata = element({ RequestId: token });
@@ -65,10 +65,14 @@ export function action<F extends object, R = void>(
     // The cast: what is left are the fields of `parameters`.
     const asked = given as Given<F>;
     if (service === 'iam') refuseBareSession(known);
-    if (resource !== 'anybody')
-      await permit(ctx, known, { resource: await resource(ctx, known, asked), named: facts?.(asked) });
+    if (resource !== 'anybody') {
+      const arn = await resource(ctx, known, asked);
+      call.record?.about(arn);
+      await permit(ctx, known, { resource: arn, named: facts?.(asked) });
+    }
+    const { record } = call;
     const value = {
-      [`${name}Result`]: await run(ctx, known, asked),
+      [`${name}Result`]: await run(record === undefined ? ctx : { ...ctx, record }, known, asked),
       ResponseMetadata: { RequestId: requestId },
     };
     const body = writeXml(response as Xml<object>, root, value, { namespace });
