@@ -39,8 +39,10 @@ export function caseOf(operation: OperationName, size: number, clientsMax = Numb
 const all = (names: readonly OperationName[], size: number, clientsMax?: number): Case[] =>
   names.map((name) => caseOf(name, size, clientsMax));
 
+/** What the goals are about, and against whom. */
+export const quickTargets: readonly string[] = ['bare', 'bare-file', 'noop', 'sluice', 'versitygw'];
 export const quickCases: readonly Case[] = [
-  ...all(['put', 'get', 'stat', 'list'], 4 * kib),
+  ...all(['put', 'get', 'stat'], 4 * kib),
   ...all(['put', 'put-sse', 'put-unsigned', 'get', 'get-sse'], 64 * mib, 3),
 ];
 

@@ -1,7 +1,7 @@
 /** The command line of the bench. */
 import { availableParallelism, tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { type Case, caseOf, fullCases, quickCases, sizes } from './cases.ts';
+import { type Case, caseOf, fullCases, quickCases, quickTargets, sizes } from './cases.ts';
 import { isOperation, operations } from './operations.ts';
 import { targets } from './targets.ts';
 
@@ -18,13 +18,13 @@ export interface Flags {
 
 export const usage = `npm run bench -- [flags]
 
-  --quick            the cases that the goals need, in at most two minutes
+  --quick            the cases and targets that the goals need, in two minutes on an idle machine
   --target=a,b       ${Object.keys(targets).join(', ')}
                      (default: all; the peer is built with Go, once)
   --op=a,b           ${Object.keys(operations).join(', ')}
   --size=a,b         ${Object.keys(sizes).join(', ')}, or a number of bytes
   --clients=16       connections at a time
-  --seconds=4        of measuring, for each case and target (--quick: 1.6)
+  --seconds=4        of measuring, for each case and target (--quick: 1.2)
   --rounds=2         turns that these are cut into, the targets alternating
   --generators=N     processes that make the load (default: one for every two cores)
   --processes=1      SVC_PROCESSES of this gateway where its backends can share
@@ -74,7 +74,7 @@ export function readFlags(args: readonly string[]): Flags | undefined {
     },
   });
   if (values.help) return undefined;
-  const chosen = list(values.target) ?? Object.keys(targets);
+  const chosen = list(values.target) ?? (values.quick ? quickTargets : Object.keys(targets));
   for (const name of chosen)
     if (!Object.hasOwn(targets, name)) throw new Error(`--target=${name} is not known`);
   const ops = list(values.op);
@@ -83,7 +83,7 @@ export function readFlags(args: readonly string[]): Flags | undefined {
     targets: chosen,
     cases: casesOf(values.quick ? quickCases : fullCases, ops, list(values.size)?.map(sizeOf)),
     clients: Number(values.clients ?? 16),
-    seconds: Number(values.seconds ?? (values.quick ? 1.6 : 4)),
+    seconds: Number(values.seconds ?? (values.quick ? 1.2 : 4)),
     rounds: Number(values.rounds ?? 2),
     generators: Number(values.generators ?? Math.max(1, availableParallelism() >> 1)),
     processes: values.processes ?? '1',
