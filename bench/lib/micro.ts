@@ -27,13 +27,19 @@ export async function microsOf(run: () => unknown, { ms = 400, batch = 16 } = {}
 
 const times = (count: number, run: () => unknown): unknown[] => Array.from({ length: count }, run);
 
-/** The same for work that never waits. */
+/** The same for work that never waits: the best of several goes, because a busy machine only ever adds. */
 export function microsOfSync(run: () => unknown, ms = 300): number {
   runFor(run, ms);
-  const from = cpu();
-  const count = runFor(run, ms);
-  return (cpu() - from) / count;
+  let best = Number.POSITIVE_INFINITY;
+  for (let go = 0; go < goes; go++) {
+    const from = cpu();
+    const count = runFor(run, ms / goes);
+    best = Math.min(best, (cpu() - from) / count);
+  }
+  return best;
 }
+
+const goes = 5;
 
 function runFor(run: () => unknown, ms: number): number {
   let count = 0;
