@@ -1,7 +1,9 @@
 /** The AWS CLI with its default settings on what is kept about objects: tags, locks, restores, attributes. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { authenticator } from '../support/authenticator.ts';
 import { type AwsCli, openAwsCli } from './drivers.ts';
+import { installed } from './installed.ts';
 
 let cli: AwsCli;
 beforeAll(async () => {
@@ -80,4 +82,41 @@ test('an archived object is read once it is restored, and copied into another cl
     ObjectSize: 7,
     StorageClass: 'STANDARD',
   });
+});
+
+test('MFA delete is turned on with a code of the owner, and no version goes without one', async () => {
+  const { accessKey, secretKey, owner } = cli.world.server.credentials.root;
+  const as = [
+    `AWS_ACCESS_KEY_ID=${accessKey}`,
+    `AWS_SECRET_ACCESS_KEY=${secretKey}`,
+    installed('aws'),
+  ] as const;
+  const root = async (...args: string[]) => JSON.parse((await cli.world.run('env', ...as, ...args)) || '{}');
+  const name = [
+    '--virtual-mfa-device-name',
+    'root-device',
+    '--bootstrap-method',
+    'Base32StringSeed',
+  ] as const;
+  const made = await root('iam', 'create-virtual-mfa-device', ...name, '--outfile', 'seed');
+  const serial = made.VirtualMFADevice.SerialNumber as string;
+  // What the CLI writes is the seed as the authenticator takes it typed in; the API's form is base64 of that.
+  const seed = readFileSync(cli.world.path('seed')).toString('base64');
+  const app = authenticator(seed, Date.now);
+  const codes = ['--authentication-code1', app.code(-1), '--authentication-code2', app.code()] as const;
+  await root('iam', 'enable-mfa-device', '--user-name', owner, '--serial-number', serial, ...codes);
+  const about = ['--bucket', 'cli-mfa'] as const;
+  await root('s3api', 'create-bucket', ...about);
+  const enabled = ['--versioning-configuration', 'Status=Enabled,MFADelete=Enabled'] as const;
+  const mfa = ['--mfa', `${serial} ${app.code(1)}`] as const;
+  await root('s3api', 'put-bucket-versioning', ...about, ...enabled, ...mfa);
+  expect(await root('s3api', 'get-bucket-versioning', ...about)).toEqual({
+    Status: 'Enabled',
+    MFADelete: 'Enabled',
+  });
+  const { VersionId } = await root('s3api', 'put-object', ...about, ...key, '--body', 'body');
+  const version = [...about, ...key, '--version-id', VersionId] as const;
+  const refused = await cli.world.attempt('env', ...as, 's3api', 'delete-object', ...version);
+  expect(refused.stderr).toContain('AccessDenied');
+  await root('s3api', 'delete-object', ...about, ...key);
 });
