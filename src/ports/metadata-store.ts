@@ -27,6 +27,8 @@ export interface Table<Row extends object, Partition extends string, Sort extend
   /** The sort column whose hash spreads a partition over shards, where the backend needs shards. */
   readonly spreadBy?: Sort;
   readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
+  /** Of a log: a backend that keeps everything in memory keeps so many of its rows, the latest. The others keep all. */
+  readonly keptInMemory?: number;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the bound of a generic, never a value.

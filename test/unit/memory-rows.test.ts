@@ -21,3 +21,19 @@ test('frees rows that have expired as others come that will expire', () => {
   }
   expect(rows.size).toBeLessThan(20);
 });
+
+test('a log is kept as long as it has room, and then its latest rows are', () => {
+  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const log = { ...leases, name: 'log', keptInMemory: 100 };
+  const put = (name: string): void => {
+    const at = { table: log, in: { name } } as unknown as At<AnyTable>;
+    rows.preparedPut(at, { name, holder: '', generation: 1, expires: 0 }, 1_000_000).write(revision);
+  };
+  const isThere = (name: string): boolean =>
+    rows.get({ table: log, in: { name } } as unknown as At<AnyTable>, {}) !== undefined;
+  for (let n = 0; n < 100; n++) put(`row ${n}`);
+  put('row 99');
+  expect([rows.size, isThere('row 0')]).toEqual([100, true]);
+  for (let n = 100; n < 1000; n++) put(`row ${n}`);
+  expect([rows.size, isThere('row 899'), isThere('row 900')]).toEqual([100, false, true]);
+});

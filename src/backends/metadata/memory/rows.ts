@@ -39,6 +39,8 @@ export class MemoryRows {
   /** Keys by the time at which their rows expire; a row written again since then is left alone. */
   readonly #expiring = new SortedMap<{ readonly key: string; readonly expiresAt: number }>();
   #nextExpiry = Number.POSITIVE_INFINITY;
+  /** Keys of tables that are not kept whole, and a walk over them from the oldest on. */
+  readonly #latest = new Map<AnyTable, { readonly keys: Set<string>; readonly walk: Iterator<string> }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -61,9 +63,26 @@ export class MemoryRows {
     const frozen = frozenRow(at.table, row);
     const write = (revision: Revision): void => {
       this.#entries.set(key, { row: frozen, revision, expiresAt });
-      if (expiresAt < Number.POSITIVE_INFINITY) this.#expireAt(expiresAt, key);
+      if (at.table.keptInMemory !== undefined) this.#displace(at.table, key);
+      else if (expiresAt < Number.POSITIVE_INFINITY) this.#expireAt(expiresAt, key);
     };
     return { key, write };
+  }
+
+  /** A row of a table that is not kept whole takes the place of the oldest; when that expires does not matter then. */
+  #displace(table: AnyTable, key: string): void {
+    let latest = this.#latest.get(table);
+    if (latest === undefined) {
+      const keys = new Set<string>();
+      // One walk for good: another would begin at the holes that the oldest have left.
+      latest = { keys, walk: keys.values() };
+      this.#latest.set(table, latest);
+    }
+    latest.keys.add(key);
+    if (latest.keys.size <= (table.keptInMemory ?? 0)) return;
+    const oldest: string = latest.walk.next().value;
+    latest.keys.delete(oldest);
+    this.#entries.delete(oldest);
   }
 
   /** Each row that will expire makes room for some that have, so that there are never many more than are alive. */
