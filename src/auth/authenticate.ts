@@ -45,7 +45,7 @@ export async function authenticate(
     open = presignedClaim(wire, parsed.query, { dialect: presigned, clock: ctx.clock, services });
   else return anonymousCaller(ctx, incoming);
   const credential = await findSigner(ctx, wire, { query: parsed.query, claim: open });
-  const { claim, incoming: rest } = await withBodyHash(ctx.hasher, incoming, open);
+  const { claim, incoming: rest } = await withBodyHash(ctx, incoming, open);
   const key = await verifySignature(ctx, { wire, path: parsed.path, claim, credential }, options.secretFor);
   ctx.credentials.used?.(credential, claim);
   const payload = signedPayload({

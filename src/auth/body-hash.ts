@@ -4,27 +4,45 @@
  * somebody who has proved nothing yet but the name of a key, so it is bounded closely.
  */
 import { gather } from '../domain/gather.ts';
+import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
-import type { Hasher } from '../ports/hasher.ts';
+import type { BodyMemory } from '../ports/body-memory.ts';
 import { formBytesMax } from '../protocol/action-query.ts';
 import type { Incoming } from '../protocol/wire.ts';
 import type { Claim, OpenClaim } from './claim.ts';
+import type { AuthenticationContext } from './context.ts';
 import { toHex } from './signing-key.ts';
 
 const isComplete = (claim: OpenClaim): claim is Claim => claim.payloadHash !== undefined;
 
 /** The claim with the body's hash, and the request with its body still to be read. */
 export async function withBodyHash(
-  hasher: Hasher,
+  { hasher, bodyMemory }: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
   incoming: Incoming,
   claim: OpenClaim,
 ): Promise<{ readonly claim: Claim; readonly incoming: Incoming }> {
   if (isComplete(claim)) return { claim, incoming };
   const { body } = incoming;
-  const whole = body === undefined ? new Uint8Array(0) : await gather(body, { max: formBytesMax, tooLong });
+  const whole = body === undefined ? new Uint8Array(0) : await readWhole(bodyMemory, body);
   const payloadHash = toHex(hasher.once('sha256', whole));
   const read = body === undefined ? undefined : once(whole);
   return { claim: { ...claim, payloadHash }, incoming: { ...incoming, body: read } };
+}
+
+/** What it takes is given back at once: whoever reads the body then takes as much. */
+async function readWhole(memory: BodyMemory, body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  let taken = 0;
+  const charged = watched(body, {
+    see({ length }) {
+      if (!memory.take(length)) throw fail('SlowDown', 'Too many large requests are being read.');
+      taken += length;
+    },
+  });
+  try {
+    return await gather(charged, { max: formBytesMax, tooLong });
+  } finally {
+    memory.give(taken);
+  }
 }
 
 const tooLong = () => fail('MaxMessageLengthExceeded', { elements: { MaxMessageLengthBytes: formBytesMax } });

@@ -1,4 +1,5 @@
 /** What authentication needs, and what it is told about one request (spec "Authentication"). */
+import type { BodyMemory } from '../ports/body-memory.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
@@ -8,6 +9,8 @@ export interface AuthenticationContext {
   readonly credentials: Credentials;
   readonly clock: Pick<Clock, 'now'>;
   readonly hasher: Hasher;
+  /** For bodies that are read whole before their sender is known. */
+  readonly bodyMemory: BodyMemory;
   readonly settings: {
     readonly region: string;
     /** Refuses signatures for any other region. */

@@ -50,10 +50,11 @@ export function authenticationContext({
   credentials,
   clock,
   hasher,
+  bodyMemory,
 }: Context): AuthenticationContext {
   const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = config;
   const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
-  return { credentials, clock, hasher, settings };
+  return { credentials, clock, hasher, bodyMemory, settings };
 }
 
 async function* empty(): AsyncGenerator<Uint8Array> {}

@@ -12,6 +12,7 @@ export const adminPrefix = '/admin/v1';
 
 export const adminOperations = {
   ExplainDecision: { on: 'POST /why', reads: true },
+  ImportAccessKey: { on: 'POST /iam/users/:user/access-keys' },
 } as const satisfies Readonly<Record<string, AdminOperation>>;
 
 export type AdminOperationName = keyof typeof adminOperations;

@@ -79,6 +79,7 @@ export async function authenticateOnly(
   const context = {
     credentials,
     hasher,
+    bodyMemory: { take: () => true, give: () => {} },
     clock: { now: () => options.at ?? now },
     settings: {
       region: options.region ?? 'us-east-1',

@@ -64,6 +64,7 @@ export const AssumeRole = action('AssumeRole', parameters, {
   resource: 'anybody',
   result: assumeRoleResult,
   async run(ctx, call, given) {
+    call.record?.about(given.RoleArn);
     const passed = call.identity.session?.passedOn ?? [];
     const brought = mergeTags([], tagsOf(given.Tags));
     refuseChange(passed, brought);

@@ -1,0 +1,58 @@
+/** What IAM and STS leave in the audit log: changes, in their commit; refusals; and no secret. */
+import { expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { openActions } from '../support/actions.ts';
+import { faulty } from '../support/faulty.ts';
+import { openGateway } from '../support/gateway.ts';
+import { must, openUser } from '../support/iam-users.ts';
+import { auditRows, inShort, tickingClock } from '../support/recorded.ts';
+
+test('changes and what was refused of them leave one row, reads leave none', async () => {
+  await using world = await openGateway({ clock: tickingClock() });
+  const iam = openActions(world);
+  const { act, credential } = await openUser(world, 'carol');
+  await iam('ListUsers');
+  await iam('GetUser', { UserName: 'carol' });
+  await act('GetCallerIdentity');
+  await act('DeleteUser', { UserName: 'carol' });
+  await act('ListUsers');
+  await iam('CreateUser', { UserName: 'carol' });
+  await iam('AssumeRole', { RoleArn: 'arn:aws:iam::alice-account:role/none', RoleSessionName: 'session' });
+  const token = await must(act('GetSessionToken'));
+  const rows = await auditRows(world.context);
+  expect(rows.map(inShort)).toEqual([
+    'CreateUser arn:aws:iam::alice-account:user/carol 200',
+    'CreateAccessKey arn:aws:iam::alice-account:user/carol 200',
+    'DeleteUser arn:aws:iam::alice-account:user/carol 403 AccessDenied',
+    'CreateUser arn:aws:iam::alice-account:user/carol 409 EntityAlreadyExists',
+    'AssumeRole arn:aws:iam::alice-account:role/none 403 AccessDenied',
+    'GetSessionToken  200',
+  ]);
+  expect(rows[2]).toMatchObject({
+    principal: 'arn:aws:iam::alice-account:user/carol',
+    accessKey: credential.accessKey,
+  });
+  const written = JSON.stringify(rows);
+  for (const secret of [credential.secretKey, token.one('SecretAccessKey'), token.one('SessionToken')])
+    expect(written).not.toContain(secret);
+});
+
+test('the row of a change is in its commit', async () => {
+  let applies = 0;
+  const wrap = (context: Context): Context => ({
+    ...context,
+    metadata: faulty(context.metadata, {
+      apply: (changes) => {
+        applies += 1;
+        return context.metadata.apply(changes);
+      },
+    }),
+  });
+  await using world = await openGateway({ wrap });
+  const iam = openActions(world);
+  await must(iam('CreateUser', { UserName: 'carol' }));
+  await must(iam('CreateGroup', { GroupName: 'readers' }));
+  await must(iam('AddUserToGroup', { GroupName: 'readers', UserName: 'carol' }));
+  await must(iam('DeleteGroup', { GroupName: 'none' })).catch(() => undefined);
+  expect([applies, (await auditRows(world.context)).length]).toEqual([1, 4]);
+});
