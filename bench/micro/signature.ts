@@ -13,7 +13,8 @@ export async function signature(): Promise<Piece[]> {
   const hasher = nodeHasher();
   const credentials = staticCredentials([benchCredential]);
   const settings = { region: bench.region, regionStrict: false, sigV2Presign: true };
-  const ctx = { credentials, clock: systemClock, hasher, settings };
+  const bodyMemory = { take: () => true, give: () => {} };
+  const ctx = { credentials, clock: systemClock, hasher, bodyMemory, settings };
   const signer = new Signer('localhost:9000');
   const check = (head: string) => async () => {
     const incoming = incomingOf(head);
