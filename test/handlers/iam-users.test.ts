@@ -47,6 +47,32 @@ describe.each(backends)('users on %s', (backend) => {
 });
 
 describe('a user', () => {
+  test.each([
+    ['user', 'User'],
+    ['group', 'Group'],
+  ])('who may change a %s of one path moves or renames it to no other', async (kind, word) => {
+    await using world = await openGateway();
+    const iam = openActions(world);
+    const Resource = ['dev/*', 'old', 'new'].map((at) => `arn:aws:iam::alice-account:${kind}/${at}`);
+    const policy = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [{ Effect: 'Allow', Action: `iam:Update${word}`, Resource }],
+    });
+    const { act } = await openUser(world, 'dave', { policy });
+    await must(iam(`Create${word}`, { [`${word}Name`]: 'kim', Path: '/dev/' }));
+    await must(iam(`Create${word}`, { [`${word}Name`]: 'old' }));
+    const update = (name: string, to: Record<string, string>) =>
+      act(`Update${word}`, { [`${word}Name`]: name, ...to });
+    for (const [name, to] of [
+      ['kim', { NewPath: '/admin/' }],
+      ['kim', { NewPath: '/' }],
+      ['old', { [`New${word}Name`]: 'boss' }],
+    ] as const)
+      expect((await update(name, to)).code).toBe('AccessDenied');
+    await must(update('kim', { NewPath: '/dev/web/', [`New${word}Name`]: 'kimberly' }));
+    await must(update('old', { [`New${word}Name`]: 'new' }));
+  });
+
   test('has a name that no other user of the account has, whatever its case', async () => {
     await using world = await openGateway();
     const iam = openActions(world);

@@ -29,6 +29,8 @@ export interface Action<F extends object, R> {
   readonly resource:
     | 'anybody'
     | ((ctx: Context, call: ActionCall, given: Given<F>) => string | Promise<string>);
+  /** The ARN that it has afterwards, where that changes: the caller must be allowed the action on this one too. */
+  readonly becomes?: (ctx: Context, call: ActionCall, given: Given<F>) => Promise<string>;
   /** What the parameters say under the names of condition keys. */
   readonly facts?: (given: Given<F>) => NamedFacts;
   /** Absent where the reply has no result. */
@@ -44,7 +46,7 @@ const common = { Action: text({ max: 128 }), Version: optional(text({ max: 32 })
 export function action<F extends object, R = void>(
   name: ActionName,
   parameters: F,
-  { resource, facts, result, run }: Action<F, R>,
+  { resource, becomes, facts, result, run }: Action<F, R>,
 ) {
   // The cast: `Given` is empty where a field is no parameter. A constraint would be in the way of inference.
   const fields = parameters as Fields;
@@ -68,7 +70,10 @@ export function action<F extends object, R = void>(
     if (resource !== 'anybody') {
       const arn = await resource(ctx, known, asked);
       call.record?.about(arn);
-      await permit(ctx, known, { resource: arn, named: facts?.(asked) });
+      const named = facts?.(asked);
+      await permit(ctx, known, { resource: arn, named });
+      if (becomes !== undefined)
+        await permit(ctx, known, { resource: await becomes(ctx, known, asked), named });
     }
     const { record } = call;
     const value = {

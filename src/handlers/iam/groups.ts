@@ -18,7 +18,7 @@ import { optional } from '../../protocol/parameters.ts';
 import { group, membersMax, pageFields, user } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
 import { groupName, page, pageEnd, pageFrom, path, pathPrefix, userName } from './fields.ts';
-import { holderResource, userResource } from './resources.ts';
+import { holderResource, movedResource, userResource } from './resources.ts';
 import { isoOf, shownUser } from './shown.ts';
 
 const groups = many(group, { name: 'member', max: membersMax });
@@ -103,6 +103,11 @@ export const UpdateGroup = action(
   { GroupName: groupName, NewGroupName: optional(groupName), NewPath: optional(path) },
   {
     resource: groupResource,
+    becomes: (ctx, call, { GroupName, NewGroupName, NewPath }) =>
+      movedResource(ctx, call, {
+        from: { kind, name: GroupName },
+        to: { name: NewGroupName, path: NewPath },
+      }),
     run: (ctx, { identity }, { GroupName, NewGroupName, NewPath }) =>
       updateGroup(ctx, identity.owner, { group: GroupName, to: { name: NewGroupName, path: NewPath } }),
   },

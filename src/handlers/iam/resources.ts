@@ -21,6 +21,22 @@ export async function holderResource(
   return arnOf[named.kind](identity.owner, { name: named.name, path: found?.path });
 }
 
+interface Moved {
+  readonly name: string | undefined;
+  readonly path: string | undefined;
+}
+
+/** The same under another name or path. */
+export async function movedResource(
+  ctx: Pick<Context, 'metadata'>,
+  { identity }: Pick<ActionCall, 'identity'>,
+  { from, to }: { readonly from: Named<HolderKind>; readonly to: Moved },
+): Promise<string> {
+  const { name = from.name } = to;
+  const path = to.path ?? (await findNamed(ctx, identity.owner, from))?.path;
+  return arnOf[from.kind](identity.owner, { name, path });
+}
+
 /** @throws ValidationError for an ARN that is no managed policy's; NoSuchEntity for one of another account */
 export function policyNamed(
   { identity }: { readonly identity: Pick<ActionCall['identity'], 'owner'> },

@@ -23,7 +23,7 @@ import {
   userName,
   userOrCaller,
 } from './fields.ts';
-import { policyNamed, userResource } from './resources.ts';
+import { movedResource, policyNamed, userResource } from './resources.ts';
 import { boundaryField, shownTags, shownUser, tagFacts, tagField, tagsOf } from './shown.ts';
 
 const userNamed = (ctx: Context, call: ActionCall, name: string | undefined): Promise<UserRecord> =>
@@ -107,6 +107,11 @@ export const UpdateUser = action(
   { UserName: userName, NewPath: optional(path), NewUserName: optional(userName) },
   {
     resource: userResource,
+    becomes: (ctx, call, { UserName, NewPath, NewUserName }) =>
+      movedResource(ctx, call, {
+        from: { kind: 'user', name: UserName },
+        to: { name: NewUserName, path: NewPath },
+      }),
     run: (ctx, { identity }, { UserName, NewPath, NewUserName }) =>
       update(ctx, identity.owner, UserName, { name: NewUserName, path: NewPath }),
   },
