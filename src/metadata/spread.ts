@@ -1,22 +1,2 @@
-/** Spreads texts over slots and shards: the spec's `fnv32a(text) % slots`. */
-
-/** FNV-1a, 32 bits, over the UTF-8 bytes. */
-export function fnv32a(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    // Names and ids are ASCII, where a character is its byte.
-    if (code > 0x7f) return ofBytes(new TextEncoder().encode(text));
-    hash = Math.imul(hash ^ code, 0x01000193);
-  }
-  return hash >>> 0;
-}
-
-function ofBytes(bytes: Uint8Array): number {
-  let hash = 0x811c9dc5;
-  for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x01000193);
-  return hash >>> 0;
-}
-
-/** A slot in [0, slots), for one text always the same. */
-export const spread = (text: string, slots: number): number => fnv32a(text) % slots;
+/** Spreads texts over slots, as rows are spread over shards. */
+export { fnv32a, shardOf as spread } from '../ports/shard.ts';

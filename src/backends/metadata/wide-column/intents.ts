@@ -1,0 +1,332 @@
+/**
+ * Coarse intents (design §5): a process takes an epoch, whose lease it renews, and names up to 4096 ops under it. Before
+ * an op commits, its attempt is entered in one of the epoch's lanes, with the place where its outcome will be found and
+ * the side changes to make if it applied. A sweep bars the lanes of a dead process's epoch, then settles every attempt:
+ * it puts `aborted` where the outcome belongs, or finds `applied` there and makes the side changes.
+ *
+ * Lanes are many so that the commits of a process do not take turns at one partition.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import { digits, stamp } from '../op-id.ts';
+import { secondLookMs } from '../second-look.ts';
+import { readStatements, writeStatements } from './parameters.ts';
+import { type Session, type Statement, UnknownOutcome } from './session.ts';
+
+const opsPerEpoch = 4096;
+const opDigits = 3;
+/** An epoch is followed by the next after so long, to keep what a sweep examines small. */
+const epochMs = 60_000;
+const lanes = 64;
+/** Leases lie in one partition: there are few, and a sweep reads them all. */
+const slot = 0;
+/** An attempt is of no use any more once its epoch was swept twice. */
+const attemptSeconds = 3 * 24 * 60 * 60;
+const parallel = 8;
+
+const open = 0;
+const marked = 1;
+/** Until the second look. */
+const settled = 2;
+const markedAgain = 3;
+
+interface Epoch {
+  readonly id: string;
+  readonly rollAt: number;
+  readonly unended: Set<string>;
+  used: number;
+  leaseUntil: number;
+}
+
+/** Where the outcome of an attempt is decided: conditional, and the question what it is. */
+export interface Place {
+  readonly decide: (outcome: string) => Statement;
+  readonly ask: Statement;
+}
+
+interface Lease {
+  readonly id: string;
+  readonly until: number;
+  readonly state: number;
+}
+
+export interface IntentPorts {
+  readonly session: Session;
+  readonly keyspace: string;
+  readonly clock: Clock;
+  /** The store's clock: leases are judged by it. */
+  readonly now: () => Promise<number>;
+  readonly random: Random;
+  readonly ttlMs: number;
+}
+
+const epochOf = (opId: string): string => opId.slice(0, opId.indexOf('.'));
+const numberOf = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
+/** The attempt under which an op is barred; sorts before its real ones. */
+const barOf = (opId: string): string => `${opId}!`;
+
+export class Intents {
+  readonly #ports: IntentPorts;
+  readonly #epochs = new Map<string, Epoch>();
+  #current: Epoch | undefined;
+  #opening: Promise<Epoch> | undefined;
+
+  constructor(ports: IntentPorts) {
+    this.#ports = ports;
+  }
+
+  async begin(): Promise<Op> {
+    const now = this.#ports.clock.now();
+    let epoch = this.#current;
+    if (epoch === undefined || !this.#handsOut(epoch, now)) epoch = await this.#next();
+    else if (epoch.used > opsPerEpoch * 0.75 || now > epoch.rollAt - epochMs / 4)
+      void this.#next().catch(() => undefined);
+    // Everyone who waited for one epoch takes from it; beyond 4096 of them some wait again.
+    if (epoch.used >= opsPerEpoch) return this.begin();
+    const id = `${epoch.id}.${digits(epoch.used++, opDigits)}`;
+    epoch.unended.add(id);
+    return { id };
+  }
+
+  #handsOut(epoch: Epoch, now: number): boolean {
+    return epoch.used < opsPerEpoch && now < epoch.rollAt && now < epoch.leaseUntil;
+  }
+
+  #next(): Promise<Epoch> {
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  async #open(): Promise<Epoch> {
+    const { clock, ttlMs } = this.#ports;
+    const now = clock.now();
+    const until = wholeMs((await this.#ports.now()) + ttlMs);
+    const id = stamp(this.#ports);
+    const query = `UPDATE ${this.#table('epochs')} SET until = ?, state = ? WHERE slot = ? AND id = ? IF state = null`;
+    await this.#certainly(
+      { query, params: [until, open, slot, id] },
+      async () => (await this.#lease(id)) !== undefined,
+    );
+    const epoch = { id, rollAt: now + epochMs, unended: new Set<string>(), used: 0, leaseUntil: now + ttlMs };
+    this.#epochs.set(id, epoch);
+    const former = this.#current;
+    this.#current = epoch;
+    if (former !== undefined) this.#removeIfDone(former);
+    return epoch;
+  }
+
+  end(opId: string): void {
+    const epoch = this.#epochs.get(epochOf(opId));
+    if (epoch === undefined || !epoch.unended.delete(opId)) return;
+    this.#removeIfDone(epoch);
+  }
+
+  #removeIfDone(epoch: Epoch): void {
+    if (epoch === this.#current || epoch.unended.size > 0) return;
+    // Should this fail, the lease runs out and a sweep finds nothing to do.
+    void this.#remove(epoch).catch(() => undefined);
+  }
+
+  async #remove(epoch: Epoch): Promise<void> {
+    if (!this.#epochs.delete(epoch.id)) return;
+    const query = `DELETE FROM ${this.#table('epochs')} WHERE slot = ? AND id = ? IF state = ?`;
+    await this.#ports.session.decide([{ query, params: [slot, epoch.id, open] }]);
+  }
+
+  /** Renews the leases of this process, and lets go of an epoch that nobody asked anything of any more. */
+  async renew(): Promise<void> {
+    const { clock, ttlMs, session } = this.#ports;
+    const now = clock.now();
+    const current = this.#current;
+    if (current !== undefined && now >= current.rollAt) {
+      this.#current = undefined;
+      this.#removeIfDone(current);
+    }
+    const until = wholeMs((await this.#ports.now()) + ttlMs);
+    const query = `UPDATE ${this.#table('epochs')} SET until = ? WHERE slot = ? AND id = ? IF state = ?`;
+    for (const epoch of [...this.#epochs.values()]) {
+      if (await session.decide([{ query, params: [until, slot, epoch.id, open] }]))
+        epoch.leaseUntil = now + ttlMs;
+      else this.#lose(epoch);
+    }
+  }
+
+  /** A sweep came first. The sweep's consumer removes the rows. */
+  #lose(epoch: Epoch): void {
+    this.#epochs.delete(epoch.id);
+    if (this.#current === epoch) this.#current = undefined;
+  }
+
+  /**
+   * Enters an attempt to commit under an op. From then on it is settled by whoever finds the op given up.
+   * @returns false where the op may not commit any more
+   */
+  async enter(
+    opId: string,
+    {
+      attempt,
+      place,
+      side,
+    }: { readonly attempt: string; readonly place: Place; readonly side: readonly Statement[] },
+  ): Promise<boolean> {
+    const lane = [epochOf(opId), numberOf(opId) % lanes];
+    const table = this.#table('epoch_lanes');
+    const where = 'WHERE epoch = ? AND lane = ?';
+    const written = writeStatements([place.decide('aborted'), place.ask]);
+    const statements = [
+      { query: `UPDATE ${table} SET state = null ${where} IF state = null`, params: lane },
+      {
+        query: `UPDATE ${table} SET side = null ${where} AND attempt = ? IF place = null`,
+        params: [...lane, barOf(opId)],
+      },
+      {
+        query: `UPDATE ${table} USING TTL ? SET place = ?, side = ? ${where} AND attempt = ? IF place = null`,
+        params: [attemptSeconds, written, writeStatements(side), ...lane, attempt],
+      },
+    ];
+    return this.#ports.session.decide(statements).catch(async (cause: unknown) => {
+      if (!(cause instanceof UnknownOutcome)) throw cause;
+      const rows = await this.#attempts(lane, attempt);
+      return rows.length > 0;
+    });
+  }
+
+  /** On its return no commit under the op can apply any more, and one that did has made its side changes. */
+  async abort(opId: string): Promise<void> {
+    const lane = [epochOf(opId), numberOf(opId) % lanes];
+    const query = `UPDATE ${this.#table('epoch_lanes')} SET place = ? WHERE epoch = ? AND lane = ? AND attempt = ? IF place = null`;
+    await this.#certainly(
+      { query, params: ['aborted', ...lane, barOf(opId)] },
+      async () => (await this.#attempts(lane, barOf(opId))).length > 0,
+    );
+    for (const attempt of await this.#attempts(lane)) {
+      if (attempt.name.startsWith(`${opId}/`)) await this.#settleAttempt(attempt);
+    }
+  }
+
+  async abandoned(): Promise<readonly Abandoned[]> {
+    const now = await this.#ports.now();
+    const found: string[] = [];
+    for (const lease of await this.#leases()) {
+      const isLapsed = lease.state === marked || lease.state === markedAgain || lease.until <= now;
+      if (isLapsed && (await this.#mark(lease))) found.push(lease.id);
+    }
+    for (const epoch of [...this.#epochs.values()]) if (found.includes(epoch.id)) this.#lose(epoch);
+    return found.map((epoch) => ({ prefix: `${epoch}.` }));
+  }
+
+  /** On its return nothing can be committed under the epoch, and every attempt under it is settled. */
+  async #mark({ id, until, state }: Lease): Promise<boolean> {
+    const next = state === settled || state === markedAgain ? markedAgain : marked;
+    if (state !== next) {
+      const query = `UPDATE ${this.#table('epochs')} SET state = ? WHERE slot = ? AND id = ? IF state = ? AND until = ?`;
+      const params = [next, slot, id, state, BigInt(until)];
+      // Renewed since it was looked at, or somebody else's by now: the next sweep sees.
+      if (!(await this.#ports.session.decide([{ query, params }]))) return false;
+    }
+    const all = Array.from({ length: lanes }, (_, lane) => lane);
+    for (let first = 0; first < lanes; first += parallel)
+      await Promise.all(all.slice(first, first + parallel).map((lane) => this.#bar(id, lane)));
+    return true;
+  }
+
+  async #bar(epoch: string, lane: number): Promise<void> {
+    const query = `UPDATE ${this.#table('epoch_lanes')} SET state = ? WHERE epoch = ? AND lane = ? IF state = null`;
+    // Refused means that it is barred already.
+    await this.#certainly({ query, params: [marked, epoch, lane] }, async () => false);
+    for (const attempt of await this.#attempts([epoch, lane])) await this.#settleAttempt(attempt);
+  }
+
+  async #settleAttempt({ place, side }: Attempt): Promise<void> {
+    if (place === 'aborted' || place === null) return;
+    const [decide, ask] = readStatements(place) as [Statement, Statement];
+    let outcome: unknown;
+    await this.#certainly(decide, async () => {
+      outcome = await this.#outcome(ask);
+      return outcome !== null;
+    });
+    outcome ??= await this.#outcome(ask);
+    if (outcome === 'applied' && side !== null) await this.#ports.session.write(readStatements(side));
+  }
+
+  async #outcome(ask: Statement): Promise<unknown> {
+    const [row] = await this.#ports.session.read(ask.query, ask.params, { serial: true });
+    return row?.['row_outcome'] ?? null;
+  }
+
+  /** Decides, and again where nobody knows what was decided and `isDone` does not see it. */
+  async #certainly(statement: Statement, isDone: () => Promise<boolean>): Promise<void> {
+    for (let tries = 0; tries < 5; tries += 1) {
+      try {
+        await this.#ports.session.decide([statement]);
+        return;
+      } catch (cause) {
+        if (!(cause instanceof UnknownOutcome)) throw cause;
+        if (await isDone()) return;
+      }
+    }
+    throw new UnknownOutcome('the cluster does not say what it decided');
+  }
+
+  async #attempts(lane: unknown[], attempt?: string): Promise<readonly Attempt[]> {
+    const one = attempt === undefined ? '' : ' AND attempt = ?';
+    const query = `SELECT attempt, place, side FROM ${this.#table('epoch_lanes')} WHERE epoch = ? AND lane = ?${one}`;
+    const params = attempt === undefined ? lane : [...lane, attempt];
+    const rows = await this.#ports.session.read(query, params, { serial: true });
+    return rows
+      .filter((row) => typeof row['place'] === 'string')
+      .map((row) => ({
+        name: String(row['attempt']),
+        place: row['place'] as string | null,
+        side: row['side'] as string | null,
+      }));
+  }
+
+  async #leases(): Promise<readonly Lease[]> {
+    const query = `SELECT id, until, state FROM ${this.#table('epochs')} WHERE slot = ?`;
+    const rows = await this.#ports.session.read(query, [slot], { serial: true });
+    return rows
+      .filter((row) => row['state'] !== null)
+      .map((row) => ({ id: String(row['id']), until: Number(row['until']), state: Number(row['state']) }));
+  }
+
+  async #lease(id: string): Promise<Lease | undefined> {
+    return (await this.#leases()).find((lease) => lease.id === id);
+  }
+
+  async settle(intent: Abandoned): Promise<void> {
+    const { session } = this.#ports;
+    const id = epochOf(intent.prefix);
+    const lease = await this.#lease(id);
+    if (lease?.state === markedAgain) {
+      const query = `DELETE FROM ${this.#table('epochs')} WHERE slot = ? AND id = ? IF state = ?`;
+      await session.decide([{ query, params: [slot, id, markedAgain] }]);
+    } else if (lease?.state === marked) {
+      const until = wholeMs((await this.#ports.now()) + secondLookMs);
+      const query = `UPDATE ${this.#table('epochs')} SET until = ?, state = ? WHERE slot = ? AND id = ? IF state = ?`;
+      await session.decide([{ query, params: [until, settled, slot, id, marked] }]);
+    }
+  }
+
+  /** At an orderly end: what has no unended op needs no sweep. */
+  async close(): Promise<void> {
+    this.#current = undefined;
+    const done = [...this.#epochs.values()].filter((epoch) => epoch.unended.size === 0);
+    await Promise.all(done.map((epoch) => this.#remove(epoch).catch(() => undefined)));
+  }
+
+  #table(name: string): string {
+    return `${this.#ports.keyspace}.${name}`;
+  }
+}
+
+const wholeMs = (ms: number): bigint => BigInt(Math.floor(ms));
+
+interface Attempt {
+  readonly name: string;
+  readonly place: string | null;
+  readonly side: string | null;
+}

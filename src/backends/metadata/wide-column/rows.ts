@@ -1,0 +1,90 @@
+/** Rows of the port as CQL parameters and back. */
+import { createHash } from 'node:crypto';
+import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
+import { shardOf } from '../../../ports/shard.ts';
+import { type Columns, orderOf, type TableOrder } from '../order.ts';
+import { type Column, columnsOf, type TableColumns } from './names.ts';
+
+export const outcomeMark = 0;
+export const rowMark = 1;
+
+export interface RawRow {
+  readonly [column: string]: unknown;
+}
+
+const unquoted = (name: string): string => name.slice(1, -1);
+
+/** How one table is written and read. */
+export class Rows {
+  readonly table: AnyTable;
+  readonly order: TableOrder;
+  readonly columns: TableColumns;
+
+  constructor(table: AnyTable) {
+    this.table = table;
+    this.order = orderOf(table);
+    this.columns = columnsOf(table);
+  }
+
+  /** The clustering key of a row. */
+  key(partition: object, row: object): Buffer {
+    const whole = this.order.rowKey(partition as Columns, row as Columns);
+    const offset = this.order.partitionKey(partition as Columns).length;
+    return Buffer.concat([Buffer.of(rowMark), whole.subarray(offset)]);
+  }
+
+  /** The partition's parameters, the shard last. */
+  place(at: At<AnyTable>, shard: number): unknown[] {
+    return [...this.columns.partition.map(({ name, type }) => encode(type, (at.in as Columns)[name])), shard];
+  }
+
+  shardOf(at: At<AnyTable>, row: object): number {
+    const { spreadBy } = this.table;
+    return spreadBy === undefined ? 0 : shardOf(String((row as Columns)[spreadBy]), at.ways ?? 1);
+  }
+
+  /** How many shards a partition has. */
+  ways(at: At<AnyTable>): number {
+    return this.table.spreadBy === undefined ? 1 : (at.ways ?? 1);
+  }
+
+  values(row: Columns): unknown[] {
+    return this.columns.values.map(({ name, type }) => encode(type, row[name]));
+  }
+
+  decode<Row>(raw: RawRow, partition: Columns): Stored<Row> {
+    const row: Record<string, unknown> = {};
+    for (const { name } of this.columns.partition) row[name] = partition[name];
+    for (const column of this.columns.values) {
+      const value = valueIn(raw, column);
+      if (value !== null && value !== undefined) row[column.name] = decode(column.type, value);
+    }
+    return { row: row as Row, revision: raw['row_rev'] as Revision };
+  }
+}
+
+export const valueIn = (raw: RawRow, { cqlName }: Column): unknown => raw[unquoted(cqlName)];
+
+function encode(type: ColumnType, value: unknown): unknown {
+  if (value === undefined) return null;
+  if (type === 'json') return JSON.stringify(value) ?? null;
+  if (type === 'int') return BigInt(value as number);
+  return type === 'blob' ? Buffer.from(value as Uint8Array) : value;
+}
+
+function decode(type: ColumnType, value: unknown): unknown {
+  if (type === 'json') return JSON.parse(value as string);
+  if (type === 'int') return Number(value);
+  return type === 'blob' ? new Uint8Array(value as Buffer) : value;
+}
+
+/** Whether a row, of which nothing else may be known, is there for a reader at `now`. */
+export function isAlive(raw: RawRow | undefined, now: number): raw is RawRow {
+  if (raw === undefined || raw['row_rev'] === null || raw['row_rev'] === undefined) return false;
+  const expires = raw['row_expires'];
+  return expires === null || expires === undefined || Number(expires) > now;
+}
+
+/** The key of a commit's outcome. */
+export const outcomeKey = (attempt: string): Buffer =>
+  Buffer.concat([Buffer.of(outcomeMark), createHash('sha256').update(attempt).digest().subarray(0, 16)]);
