@@ -5,11 +5,11 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { freePorts } from './ports.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const binary = join(root, '.cache/engines/unipd');
@@ -67,19 +67,4 @@ async function whenReady(pd: string, ended: Promise<void>): Promise<void> {
     if (stores.some(({ status }) => (status?.leader_count ?? 0) > 0)) return;
   }
   throw new Error('PD and its store did not get ready');
-}
-
-async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((resolve) => {
-          const server = createServer().listen(0, '127.0.0.1', () => resolve(server));
-        }),
-    ),
-  );
-  const ports = servers.map((server) => (server.address() as { readonly port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }
