@@ -2,8 +2,8 @@
 import { checks } from './config/checks.ts';
 import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
-import { bytes, choice, duration, powerOfTwo, text, toggle } from './config/kinds.ts';
-import { cidrs, domains, endpoints, filePath, listen, pathIn } from './config/network.ts';
+import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
+import { cidrs, domains, endpoints, filePath, hosts, listen, pathIn } from './config/network.ts';
 import { notifyTargets } from './config/notify-targets.ts';
 import { processes } from './config/processes.ts';
 import { type Reading, readSettings } from './config/read.ts';
@@ -77,10 +77,9 @@ export const settings = {
   ),
   SVC_META_BACKEND: withDataDir(
     choice({
-      of: ['memory', 'embedded', 'ordered-kv'],
+      of: ['memory', 'embedded', 'wide-column', 'ordered-kv'],
       fallback: 'memory',
-      doc: 'Where metadata lives: in this process until it ends, in the data directory, or in TiKV.',
-      notBuilt: ['wide-column'],
+      doc: 'Where metadata lives: in this process until it ends, in the data directory, in Cassandra or Scylla, or in TiKV.',
     }),
     'embedded',
   ),
@@ -93,6 +92,41 @@ export const settings = {
     }),
     'file',
   ),
+  SVC_WIDECOL_HOSTS: optional(
+    hosts(
+      'Some nodes of Cassandra or Scylla, for SVC_META_BACKEND=wide-column; the others are found by them.',
+    ),
+  ),
+  SVC_WIDECOL_KEYSPACE: text({
+    kind: 'keyspace name',
+    fallback: 'sluice',
+    pattern: /^[a-z][a-z0-9_]{0,47}$/,
+    otherwise: 'is not a lower-case name of at most 48 letters, digits and "_"',
+    doc: 'The keyspace of the metadata; made when it is missing.',
+  }),
+  SVC_WIDECOL_LOCAL_DC: text({
+    kind: 'data center',
+    fallback: 'dc1',
+    pattern: /^[\w.-]{1,64}$/,
+    otherwise: 'is not the name of a data center',
+    doc: 'The data center whose replicas a quorum is taken of.',
+  }),
+  SVC_WIDECOL_REPLICATION: text({
+    kind: 'replication as CQL has it',
+    fallback: "{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}",
+    pattern: /^\{[\w\s':,.-]{1,256}\}$/,
+    otherwise: "is not a map such as {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
+    doc: 'How the keyspace is replicated where the gateway makes it.',
+  }),
+  SVC_WIDECOL_USERNAME: optional(text({ kind: 'name', doc: 'Who logs in to the cluster.' })),
+  SVC_WIDECOL_PASSWORD: secret(
+    optional(text({ kind: 'password', doc: 'The password of SVC_WIDECOL_USERNAME.' })),
+  ),
+  SVC_WIDECOL_SLOW_MS: integer({
+    fallback: '500',
+    range: ['0', '600000'],
+    doc: 'Statements that take longer (ms) are logged at WARN; 0 logs none.',
+  }),
   SVC_KV_PD_ENDPOINTS: optional(
     endpoints(
       'The placement drivers of TiKV, for SVC_META_BACKEND=ordered-kv; they are asked in this order.',

@@ -29,21 +29,23 @@ const sharedMetadata: Check = {
   reads: [
     'SVC_META_BACKEND',
     'SVC_KV_PD_ENDPOINTS',
+    'SVC_WIDECOL_HOSTS',
     'SVC_CREDENTIALS',
     'SVC_CREDENTIALS_FILE',
     'SVC_MASTER_KEY_FILE',
   ],
   find: (config) => {
-    if (config.SVC_META_BACKEND !== 'ordered-kv') return undefined;
-    const { SVC_CREDENTIALS: inline, SVC_CREDENTIALS_FILE: file } = config;
+    const { SVC_META_BACKEND: backend, SVC_CREDENTIALS: inline, SVC_CREDENTIALS_FILE: file } = config;
+    if (backend !== 'ordered-kv' && backend !== 'wide-column') return undefined;
+    const servers = backend === 'ordered-kv' ? 'SVC_KV_PD_ENDPOINTS' : 'SVC_WIDECOL_HOSTS';
     const missing = [
-      ...(config.SVC_KV_PD_ENDPOINTS === undefined ? ['SVC_KV_PD_ENDPOINTS'] : []),
+      ...(config[servers] === undefined ? [servers] : []),
       ...(inline === undefined && file === undefined ? ['SVC_CREDENTIALS_FILE'] : []),
       ...(config.SVC_MASTER_KEY_FILE === undefined ? ['SVC_MASTER_KEY_FILE'] : []),
     ];
     return missing.length === 0
       ? undefined
-      : `SVC_META_BACKEND=${config.SVC_META_BACKEND} needs ${missing.join(' and ')}, the same in every gateway`;
+      : `SVC_META_BACKEND=${backend} needs ${missing.join(' and ')}, the same in every gateway`;
   },
 };
 

@@ -99,14 +99,26 @@ export const pathIn = (directory: string, ...names: readonly string[]): string =
 
 export const filePath = (doc: string): Setting<string> => text({ kind: 'path', doc });
 
-/** Servers, each `host:port`. */
-export const endpoints = (doc: string): Setting<readonly string[]> => ({
-  kind: 'comma-separated list of host:port',
+const server = /^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$/;
+
+interface Servers {
+  readonly doc: string;
+  readonly kind: string;
+  readonly pattern: RegExp;
+}
+const servers = ({ doc, kind, pattern }: Servers): Setting<readonly string[]> => ({
+  kind: `comma-separated list of ${kind}`,
   doc,
   fallback: undefined,
   read: (given) => {
     const all = given.split(',').map((each) => each.trim());
-    const wrong = all.find((each) => !/^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$/.test(each));
-    return wrong === undefined ? value(all) : fault(`names "${wrong}", which is not host:port`);
+    const wrong = all.find((each) => !pattern.test(each));
+    return wrong === undefined ? value(all) : fault(`names "${wrong}", which is not ${kind}`);
   },
 });
+
+export const endpoints = (doc: string): Setting<readonly string[]> =>
+  servers({ doc, kind: 'host:port', pattern: /^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$/ });
+
+export const hosts = (doc: string): Setting<readonly string[]> =>
+  servers({ doc, kind: 'host or host:port', pattern: server });

@@ -64,6 +64,22 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
         intentTtlMs: config.SVC_INTENT_TTL,
       });
     },
+    'wide-column': async ({ config, clock, random, telemetry }) => {
+      const { wideColumnStore } = await import('../backends/metadata/wide-column/store.ts');
+      return wideColumnStore({
+        hosts: config.SVC_WIDECOL_HOSTS ?? [],
+        localDc: config.SVC_WIDECOL_LOCAL_DC,
+        keyspace: config.SVC_WIDECOL_KEYSPACE,
+        replication: config.SVC_WIDECOL_REPLICATION,
+        username: config.SVC_WIDECOL_USERNAME,
+        password: config.SVC_WIDECOL_PASSWORD,
+        slowMs: config.SVC_WIDECOL_SLOW_MS,
+        onSlow: (query, ms) => telemetry.log('WARN', 'a statement was slow', { query, ms: Math.round(ms) }),
+        intentTtlMs: config.SVC_INTENT_TTL,
+        clock,
+        random,
+      });
+    },
     'ordered-kv': async ({ config, clock, random }) => {
       const { orderedKvStore } = await import('../backends/metadata/ordered-kv/store.ts');
       const {

@@ -1,32 +1,17 @@
 /** The metadata contract on a real Cassandra. */
-import cassandra from 'cassandra-driver';
 import { afterAll, describe, it } from 'vitest';
 import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { noCassandra, startCassandra } from '../support/engines/cassandra.ts';
+import { emptyKeyspace, noCassandra, startCassandra } from '../support/engines/cassandra.ts';
 import { metadataStoreContract, type Opened } from './metadata-store.ts';
 
 const intentTtlMs = 60_000;
 const random = systemRandom();
 const keyspace = 'contract';
 
-/** Empties every table that the laws before have made: cheaper than a keyspace for each. */
-async function emptied(hosts: readonly string[]): Promise<void> {
-  const client = new cassandra.Client({ contactPoints: [...hosts], localDataCenter: 'dc1' });
-  try {
-    const { rows } = await client.execute(
-      'SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?',
-      [keyspace],
-    );
-    for (const row of rows) await client.execute(`TRUNCATE ${keyspace}.${row['table_name']}`);
-  } finally {
-    await client.shutdown();
-  }
-}
-
 /** Time is the test's. */
 async function opened(hosts: readonly string[]): Promise<Opened> {
-  await emptied(hosts);
+  await emptyKeyspace(hosts, keyspace);
   let now = Date.UTC(2026, 0, 1);
   let paused = false;
   const store = await wideColumnStore({

@@ -26,13 +26,35 @@ import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { compose } from '../../src/runtime/compose.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { ownedExtents, storedExtents } from './domain-world.ts';
+import { emptyKeyspace } from './engines/cassandra.ts';
 import { type Client, type ClientOptions, openClient } from './gateway-client.ts';
 
-export type Backend = 'memory' | 'embedded+file' | 'ordered-kv';
+export type Backend = 'memory' | 'embedded+file' | 'ordered-kv' | 'wide-column';
 const endpoints = process.env['SVC_KV_PD_ENDPOINTS'];
+const hosts = process.env['SVC_WIDECOL_HOSTS'];
 /** For `describe.each`: the core of every law holds on each; on an engine where one is named (see test/run.ts). */
-export const backends: readonly Backend[] =
-  endpoints === undefined ? ['memory', 'embedded+file'] : ['memory', 'embedded+file', 'ordered-kv'];
+export const backends: readonly Backend[] = [
+  'memory',
+  'embedded+file',
+  ...(endpoints === undefined ? [] : ['ordered-kv' as const]),
+  ...(hosts === undefined ? [] : ['wide-column' as const]),
+];
+
+const tikvSettings = () => ({
+  SVC_KV_PD_ENDPOINTS: endpoints ?? '',
+  SVC_KV_PREFIX: `${randomBytes(8).toString('hex')}/`,
+});
+
+/** A keyspace takes seconds to make: each process of tests has one, which every world finds empty. */
+async function cassandraSettings() {
+  const keyspace = `world_${process.pid}`;
+  await emptyKeyspace((hosts ?? '').split(','), keyspace);
+  return {
+    SVC_WIDECOL_HOSTS: hosts ?? '',
+    SVC_WIDECOL_KEYSPACE: keyspace,
+    SVC_WIDECOL_REPLICATION: "{'class': 'SimpleStrategy', 'replication_factor': 1}",
+  };
+}
 
 async function settingsOf(
   backend: Backend,
@@ -43,10 +65,9 @@ async function settingsOf(
   const masterKey = join(directory, 'master.key');
   await writeFile(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
   return {
-    SVC_META_BACKEND: 'ordered-kv',
+    SVC_META_BACKEND: backend,
     SVC_DATA_BACKEND: 'memory',
-    SVC_KV_PD_ENDPOINTS: endpoints ?? '',
-    SVC_KV_PREFIX: `${randomBytes(8).toString('hex')}/`,
+    ...(backend === 'ordered-kv' ? tikvSettings() : await cassandraSettings()),
     SVC_CREDENTIALS: JSON.stringify([alice, bob, operator]),
     SVC_MASTER_KEY_FILE: masterKey,
   };

@@ -16,6 +16,9 @@ export interface SessionOptions {
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly tls?: object | undefined;
+  /** Statements that take longer are told to `onSlow`; 0 or absent: none is. */
+  readonly slowMs?: number;
+  readonly onSlow?: (query: string, ms: number) => void;
 }
 
 export interface Statement {
@@ -35,8 +38,12 @@ export class Session {
   #offset: { readonly ms: number; readonly at: number } | undefined;
   #measuring: Promise<number> | undefined;
   #lastStamp = 0n;
+  readonly #slowMs: number;
+  readonly #onSlow: (query: string, ms: number) => void;
 
-  constructor({ hosts, localDc, username, password, tls }: SessionOptions) {
+  constructor({ hosts, localDc, username, password, tls, slowMs = 0, onSlow = () => {} }: SessionOptions) {
+    this.#slowMs = slowMs;
+    this.#onSlow = onSlow;
     this.#client = new Client({
       contactPoints: [...hosts],
       localDataCenter: localDc,
@@ -69,7 +76,8 @@ export class Session {
 
   async read(query: string, params: unknown[], { serial = false } = {}): Promise<readonly RawRow[]> {
     const consistency = serial ? types.consistencies.localSerial : types.consistencies.localQuorum;
-    const found = await reach(
+    const found = await this.#timed(
+      query,
       this.#client.execute(query, params, {
         prepare: true,
         consistency,
@@ -85,7 +93,8 @@ export class Session {
     const [only] = statements;
     if (only === undefined) return;
     if (statements.length === 1) {
-      await reach(this.#client.execute(only.query, only.params, { prepare: true, isIdempotent: true }));
+      const written = this.#client.execute(only.query, only.params, { prepare: true, isIdempotent: true });
+      await this.#timed(only.query, written);
       return;
     }
     await reach(this.#client.batch([...statements], { prepare: true, logged: true, isIdempotent: true }));
@@ -98,12 +107,26 @@ export class Session {
    */
   async decide(statements: readonly Statement[]): Promise<boolean> {
     try {
+      const started = performance.now();
       const outcome = await this.#client.batch([...statements], { prepare: true, logged: false });
+      this.#tell(statements[0]?.query ?? '', started);
       return outcome.wasApplied();
     } catch (cause) {
       if (isRefusedUndone(cause)) throw new StoreUnavailable(messageOf(cause), { cause });
       throw new UnknownOutcome(messageOf(cause), { cause });
     }
+  }
+
+  async #timed<T>(query: string, work: Promise<T>): Promise<T> {
+    const started = performance.now();
+    const result = await reach(work);
+    this.#tell(query, started);
+    return result;
+  }
+
+  #tell(query: string, started: number): void {
+    const ms = performance.now() - started;
+    if (this.#slowMs > 0 && ms > this.#slowMs) this.#onSlow(query, ms);
   }
 
   /** The cluster's clock, in ms since the epoch. */
