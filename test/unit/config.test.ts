@@ -91,6 +91,22 @@ describe('a configuration', () => {
     ]);
   });
 
+  it('wants servers, credentials and a master key for metadata that gateways share', () => {
+    expect(faultsOf({ SVC_META_BACKEND: 'wide-column' })).toEqual([
+      'SVC_META_BACKEND=wide-column needs SVC_WIDECOL_HOSTS and SVC_CREDENTIALS_FILE and SVC_MASTER_KEY_FILE, the same in every gateway',
+    ]);
+    const credentials = '[{"accessKey":"key","secretKey":"secret-secret","owner":"me"}]';
+    const shared = {
+      SVC_CREDENTIALS: credentials,
+      SVC_MASTER_KEY_FILE: '/key',
+      SVC_META_BACKEND: 'ordered-kv',
+    };
+    expect(faultsOf({ ...shared, SVC_KV_PD_ENDPOINTS: 'pd:2379,pd2' })).toEqual([
+      'SVC_KV_PD_ENDPOINTS=pd:2379,pd2 names "pd2", which is not host:port',
+    ]);
+    expect(faultsOf({ ...shared, SVC_KV_PD_ENDPOINTS: 'pd:2379' })).toEqual([]);
+  });
+
   it('wants a data directory for the backends that keep something', () => {
     expect(faultsOf({ SVC_META_BACKEND: 'embedded', SVC_DATA_BACKEND: 'file' })).toEqual([
       'SVC_META_BACKEND=embedded and SVC_DATA_BACKEND=file need SVC_DATA_DIR',
