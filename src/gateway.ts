@@ -9,27 +9,30 @@
 
 import { isCharged } from './auth/requester-pays.ts';
 import type { Context } from './context.ts';
-import { openBucket } from './domain/buckets.ts';
+import { type Reached, reach } from './domain/access-points.ts';
 import { drawRequestId } from './domain/version-ids.ts';
 import { acceptForm } from './gateway/accept-form.ts';
 import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { areaCall } from './gateway/area-call.ts';
 import { asksInBody } from './gateway/asked.ts';
+import { askedAction } from './gateway/asked-action.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { locate } from './gateway/locate.ts';
 import { permit } from './gateway/permit.ts';
-import { readAction } from './gateway/read-action.ts';
 import { Recording, recordingOfUnknown } from './gateway/recording.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
 import { reportAnswer } from './gateway/report-answer.ts';
 import { asksForIndex, showIndex, visitSite } from './gateway/site.ts';
+import { assertServed } from './gateway/through-access-point.ts';
 import { openTrace, type Trace, unknownOperation } from './gateway/trace.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
 import { noBody, readBody } from './handlers/body.ts';
 import { type BucketCall, type Call, header, needsBucket, ownHeaders } from './handlers/call.ts';
 import { assertKey } from './handlers/key.ts';
 import { handlers } from './handlers/table.ts';
+import type { BucketRow } from './metadata/tables.ts';
+import { serviceOf } from './protocol/action-errors.ts';
 import { noParameters } from './protocol/action-query.ts';
 import { type AddressRules, splitAddress } from './protocol/address.ts';
 import { amz, shownDialect, store } from './protocol/dialect.ts';
@@ -37,7 +40,7 @@ import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { describeOperation, type OperationName } from './protocol/operations.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { Reply } from './protocol/reply.ts';
-import { select, selectAction } from './protocol/select.ts';
+import { select } from './protocol/select.ts';
 import { type Incoming, splitTarget } from './protocol/wire.ts';
 
 export interface GatewayOptions {
@@ -110,6 +113,8 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   return { ...reply, headers };
 }
 
+const nowhere: Partial<Reached> = {};
+
 async function run(
   { ctx, rules, areas }: Pipeline,
   {
@@ -138,28 +143,58 @@ async function run(
   const arrived = { ...named, requestId: trace.requestId, query, identity, signed, payload, bucketName, key };
   trace.call = arrived;
   if (place.isSite) return visitSite(ctx, arrived, trace);
-  const parameters = isAction ? await readAction(ctx, { ...arrived, incoming, held: trace }) : noParameters;
-  const operation = isAction
-    ? selectAction(wire.method, parameters.get('Action'))
-    : select(wire.method, scope, query, (name) => header(arrived, name) !== undefined);
+  const { operation, parameters } = isAction
+    ? await askedAction(ctx, { ...arrived, incoming, held: trace }, place.control)
+    : {
+        operation: select(wire.method, scope, query, (name) => header(arrived, name) !== undefined),
+        parameters: noParameters,
+      };
   const form = operation === 'PostObject' ? await acceptForm(ctx, arrived) : undefined;
   if (form !== undefined) trace.dialect = form.dialect;
   trace.operation = operation;
   const row = describeOperation(operation);
-  if (row.action.startsWith('sts:')) trace.format = 'sts';
+  if (isAction) trace.format = serviceOf(row.action);
   const about = { ...arrived, parameters, ...form };
   trace.call = about;
   if (row.audited) trace.recording = new Recording(ctx, { ...about, action: operation, events: row.events });
   if (scope === 'object') assertKey(key);
-  const bucket = needsBucket(row) ? await openBucket(ctx, bucketName) : undefined;
+  const reached = needsBucket(row)
+    ? await reach(ctx, bucketName, { isHost: virtual !== undefined })
+    : undefined;
+  const { bucket, accessPoint } = reached ?? nowhere;
   trace.bucket = bucket;
+  if (accessPoint !== undefined) assertServed(operation, scope);
   if (bucket !== undefined && asksForIndex(arrived, bucket)) {
     const index = await showIndex(ctx, arrived, { bucket, trace });
     if (index !== undefined) return index;
   }
-  const facts = { ...about, operation, record: trace.recording };
-  const read = () => readBody(ctx, facts, { hasBody: incoming.body !== undefined, row, held: trace });
-  // The body of an action query has been read: it is a part of what is asked.
+  const facts = {
+    ...about,
+    operation,
+    bucketName: bucket?.name ?? bucketName,
+    accessPoint,
+    record: trace.recording,
+  };
+  return serve(ctx, facts, { row, bucket, hasBody: incoming.body !== undefined, isAction, trace });
+}
+
+interface Serving {
+  readonly row: ReturnType<typeof describeOperation>;
+  readonly bucket: BucketRow | undefined;
+  readonly hasBody: boolean;
+  /** The body of an action has been read: it is a part of what is asked. */
+  readonly isAction: boolean;
+  readonly trace: Trace;
+}
+
+/** The steps from authorize on. */
+async function serve(
+  ctx: Context,
+  facts: Omit<Call, 'body'>,
+  { row, bucket, hasBody, isAction, trace }: Serving,
+): Promise<Reply> {
+  const { operation } = facts;
+  const read = () => readBody(ctx, facts, { hasBody, row, held: trace });
   const early = isAction ? noBody : asksInBody(operation) ? await read() : undefined;
   const target = await permit(ctx, facts, { row, bucket, body: early });
   trace.target = target;

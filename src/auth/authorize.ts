@@ -6,14 +6,16 @@ import { readDocument } from '../domain/documents.ts';
 import { bucketAcl, ownershipControls, publicAccessBlock } from '../domain/families.ts';
 import { ownershipOf } from '../domain/object-ownership.ts';
 import { fail } from '../errors/refusal.ts';
+import type { AccessPointRow } from '../metadata/access-point-tables.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
+import { accessPointSide } from './access-point.ts';
 import { bucketPolicy } from './bucket-policy.ts';
 import { type About, type Asking, factsOf } from './facts.ts';
 import type { Identity } from './identity.ts';
 import { policiesOf } from './identity-policies.ts';
-import { type BucketSide, decide, type Verdict } from './policy/decision.ts';
+import { type AccessPointSide, type BucketSide, decide, type Verdict } from './policy/decision.ts';
 import type { Policy, Trace } from './policy/evaluate.ts';
 import type { Facts } from './policy/request.ts';
 import { principalOf } from './principal.ts';
@@ -36,6 +38,8 @@ export interface Question extends About {
   readonly writer?: string | undefined;
   /** What would be decided if this were the bucket's policy. */
   readonly policy?: Policy | undefined;
+  /** That it is asked through. */
+  readonly accessPoint?: AccessPointRow | undefined;
   /** The ARN, where it is neither a bucket's nor an object's. */
   readonly resource?: string;
 }
@@ -61,13 +65,14 @@ export async function isAllowed(
   question: Question,
 ): Promise<boolean> {
   const { identity } = caller;
-  if (isRootAtHome(identity, question)) return true;
+  const { accessPoint } = caller;
+  if (accessPoint === undefined && isRootAtHome(identity, question)) return true;
   const facts = factsOf(caller, question, {
     now: ctx.clock.now(),
     region: ctx.config.SVC_REGION,
     account: question.bucketName === '' ? undefined : identity?.owner,
   });
-  return (await judge(ctx, identity, question, { facts })).allowed;
+  return (await judge(ctx, identity, { ...question, accessPoint }, { facts })).allowed;
 }
 
 /** @throws AccessDenied to whoever may not list what is not there: absence is a secret too */
@@ -86,14 +91,26 @@ export async function judge(
   question: Question,
   { facts, trace }: { readonly facts: Facts; readonly trace?: Trace },
 ): Promise<Verdict> {
-  const { action, bucket, bucketName, key } = question;
+  const { action, bucket, bucketName, key, accessPoint } = question;
   const brought = await policiesOf(ctx, identity);
   const side = bucket === undefined ? undefined : await bucketSide(ctx, bucket, question);
   const principal = principalOf(identity);
   const resource = question.resource ?? resourceOf(bucketName, key);
   const request = { principal, action, resource, context: facts };
-  return decide({ request, ...brought, bucket: side }, trace);
+  if (accessPoint === undefined) return decide({ request, ...brought, bucket: side }, trace);
+  const way = accessPointSide(accessPoint, key);
+  return decide({ request, ...brought, bucket: side && throughWay(side, way), accessPoint: way }, trace);
 }
+
+/** What either keeps from the public is kept from it (public API). */
+const throughWay = (side: BucketSide, { publicAccess: ofWay }: AccessPointSide): BucketSide => ({
+  ...side,
+  publicAccess: {
+    ignorePublicAcls: side.publicAccess?.ignorePublicAcls === true || ofWay?.ignorePublicAcls === true,
+    restrictPublicBuckets:
+      side.publicAccess?.restrictPublicBuckets === true || ofWay?.restrictPublicBuckets === true,
+  },
+});
 
 /** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */
 const isRootAtHome = (identity: Identity, { bucket, target, policy }: Question): boolean =>

@@ -1,6 +1,9 @@
 /** The facts of a request under the names of condition keys, read only when a condition asks (public API "condition keys"). */
+import { accessPointArn } from '../domain/access-points.ts';
+import type { AccessPointRow } from '../metadata/access-point-tables.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
+import { networkOrigin } from './access-point.ts';
 import type { Identity, Signed } from './identity.ts';
 import type { Facts } from './policy/request.ts';
 
@@ -14,6 +17,8 @@ export interface Asking {
   readonly identity: Identity;
   /** Such as `PutObject`. */
   readonly operation: string;
+  /** That the request came through. */
+  readonly accessPoint?: AccessPointRow | undefined;
 }
 
 /** What it is about. */
@@ -88,6 +93,9 @@ const readers: Readonly<Record<string, Read>> = {
   'aws:RequestedRegion': ({ bucket, region }) => bucket?.region ?? region,
   'aws:ResourceAccount': ({ bucket, account }) => bucket?.owner ?? account,
   's3:ResourceAccount': ({ bucket, account }) => bucket?.owner ?? account,
+  's3:DataAccessPointArn': ({ accessPoint }) => accessPoint && accessPointArn(accessPoint),
+  's3:DataAccessPointAccount': ({ accessPoint }) => accessPoint?.account,
+  's3:AccessPointNetworkOrigin': ({ accessPoint }) => accessPoint && networkOrigin,
   's3:TlsVersion': ({ wire }) => wire.tlsVersion,
   's3:ObjectCreationOperation': ({ operation }) => makesObject[operation],
   's3:authType': ({ signed }) => signed?.type,
@@ -120,7 +128,7 @@ const headerFamily = 's3:x-amz-';
 
 export function factsOf(asking: Asking, about: About, circumstances: Circumstances): Facts {
   // Named one by one, and all of them: copying whole requests would cost more than most decisions.
-  const { wire, query, own: headers, identity, signed, operation } = asking;
+  const { wire, query, own: headers, identity, signed, operation, accessPoint } = asking;
   const { bucket, target, requestTags, named } = about;
   const { now, region, account } = circumstances;
   const source: Source & Record<keyof Source, unknown> = {
@@ -130,6 +138,7 @@ export function factsOf(asking: Asking, about: About, circumstances: Circumstanc
     identity,
     signed,
     operation,
+    accessPoint,
     bucket,
     target,
     requestTags,

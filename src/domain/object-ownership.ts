@@ -4,6 +4,7 @@
  */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
+import type { AccessPointRow } from '../metadata/access-point-tables.ts';
 import type { BucketRow, Grant } from '../metadata/tables.ts';
 import { type AclOf, type GivenAcl, grantsOf, isPlainAcl, isPublicAcl } from './acl.ts';
 import { readDocument } from './documents.ts';
@@ -26,6 +27,8 @@ const saysNothing = (given: GivenAcl, bucketOwner: string): boolean =>
 const objectAclMax = 7168;
 
 interface Taking {
+  /** The access point that the ACL comes through. */
+  readonly accessPoint?: AccessPointRow | undefined;
   readonly of: AclOf;
   readonly bucket: BucketRow;
   /** Of what the ACL is for. */
@@ -40,7 +43,7 @@ interface Taking {
 async function takeAcl(
   ctx: Ctx,
   given: GivenAcl,
-  { of, bucket, owner, ownership }: Taking,
+  { of, bucket, owner, ownership, accessPoint }: Taking,
 ): Promise<readonly Grant[] | undefined> {
   if (ownership === 'BucketOwnerEnforced') {
     if (saysNothing(given, bucket.owner)) return undefined;
@@ -48,8 +51,9 @@ async function takeAcl(
   }
   const grants = grantsOf(given, { owner, bucketOwner: bucket.owner });
   const block = await readDocument(ctx, bucket, publicAccessBlock);
-  if (block?.BlockPublicAcls === true && isPublicAcl(grants))
-    throw fail('AccessDenied', 'Public ACLs are blocked by the public access block of this bucket.');
+  const isBlocked = block?.BlockPublicAcls === true || accessPoint?.block.BlockPublicAcls === true;
+  if (isBlocked && isPublicAcl(grants))
+    throw fail('AccessDenied', 'Public ACLs are blocked by a public access block.');
   if (of === 'object' && JSON.stringify(grants).length > objectAclMax)
     throw fail('InvalidRequest', `The ACL of an object takes at most ${objectAclMax} bytes here.`);
   return grants;
@@ -72,7 +76,11 @@ export interface ObjectAccess {
 export async function accessOfNew(
   ctx: Ctx,
   bucket: BucketRow,
-  { writer, given }: { readonly writer: string; readonly given: GivenAcl | undefined },
+  {
+    writer,
+    given,
+    accessPoint,
+  }: Pick<Taking, 'accessPoint'> & { readonly writer: string; readonly given: GivenAcl | undefined },
 ): Promise<ObjectAccess> {
   const ownership = await ownershipOf(ctx, bucket);
   const isHandedOver =
@@ -81,6 +89,6 @@ export async function accessOfNew(
     ownership === 'BucketOwnerEnforced' || (ownership === 'BucketOwnerPreferred' && isHandedOver);
   const owner = isBucketOwners ? bucket.owner : writer;
   if (given === undefined) return { owner };
-  const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner, ownership });
+  const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner, ownership, accessPoint });
   return grants === undefined || isPlainAcl(grants, owner) ? { owner } : { owner, acl: grants };
 }

@@ -6,6 +6,7 @@ import { header, ownHeaders } from '../handlers/call.ts';
 import { isActionQuery } from '../protocol/action-query.ts';
 import { type AddressRules, bucketOfHost, localPath, splitAddress } from '../protocol/address.ts';
 import { adminBucketAt, adminOperationAt, describeAdminOperation } from '../protocol/admin-operations.ts';
+import { type ControlAsked, controlAt } from '../protocol/control-path.ts';
 import { describeOperation } from '../protocol/operations.ts';
 import { behindProxies } from '../protocol/peer.ts';
 import type { ErrorFormat } from '../protocol/render.ts';
@@ -21,13 +22,23 @@ export interface Place {
   /** The bucket that the host names. */
   readonly virtual: string | undefined;
   readonly area: string | undefined;
-  /** IAM and STS are asked, in their own words. */
+  /** Asked by `Action`, as IAM and STS are, or in the shape of S3 Control. */
   readonly isAction: boolean;
+  readonly control: ControlAsked | undefined;
   /** The host is that of a website. */
   readonly isSite: boolean;
   /** How errors are told there. */
   readonly format: ErrorFormat;
 }
+
+const atService = {
+  local: '/',
+  virtual: undefined,
+  area: undefined,
+  isAction: true,
+  isSite: false,
+  format: 's3',
+} as const;
 
 /** @throws NotFound outside the mount point, and at the operators' address for what is no area */
 export function locate(
@@ -50,11 +61,14 @@ export function locate(
   const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
   if (area === undefined && listener === 'admin')
     throw fail('NotFound', 'This address serves operators only.');
+  const control = area === undefined && site === undefined ? controlAt(wire, local, query) : undefined;
+  // The account that stands in front of the host names no bucket.
+  if (control !== undefined) return { ...atService, wire, query, control };
   const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
   // A preflight is the same at every address.
   const isSite = site !== undefined && wire.method !== 'OPTIONS';
   const format = isSite ? 'html' : isAction ? 'iam' : area === undefined ? 'xml' : 'json';
-  return { wire, query, local, virtual, area, isAction, isSite, format };
+  return { wire, query, local, virtual, area, isAction, control, isSite, format };
 }
 
 export interface Asked {
@@ -66,15 +80,26 @@ export interface Asked {
 }
 
 /** What was asked for, of a request that was refused before that mattered; undefined where it names no operation. */
-export function askedAt({ wire, query, local, virtual, area, isAction, isSite }: Place): Asked | undefined {
+export function askedAt({
+  wire,
+  query,
+  local,
+  virtual,
+  area,
+  isAction,
+  control,
+  isSite,
+}: Place): Asked | undefined {
   if (isSite) return undefined;
   try {
     if (area !== undefined) return area === 'admin' ? askedOfAdmin(wire.method, local) : undefined;
     const own = ownHeaders(wire, query, undefined);
     const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
-    const operation = isAction
-      ? selectAction(wire.method, query.get('Action'))
-      : select(wire.method, scope, query, (name) => header({ own }, name) !== undefined);
+    const operation = control
+      ? control.operation
+      : isAction
+        ? selectAction(wire.method, query.get('Action'))
+        : select(wire.method, scope, query, (name) => header({ own }, name) !== undefined);
     const { audited } = describeOperation(operation);
     return { action: operation, audited, bucketName, key };
   } catch (cause) {

@@ -3,6 +3,7 @@ import type { Identity, Payload, Signed } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import { assertObject } from '../domain/read-object.ts';
 import type { Recorder } from '../domain/recorder.ts';
+import type { AccessPointRow } from '../metadata/access-point-tables.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Parameters } from '../protocol/action-query.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
@@ -26,6 +27,8 @@ export interface Call {
   readonly signed: Signed | undefined;
   /** The bucket's name; '' at service scope. */
   readonly bucketName: string;
+  /** The access point that the request came through. */
+  readonly accessPoint?: AccessPointRow | undefined;
   /** The object's key; '' at service and bucket scope. */
   readonly key: string;
   readonly payload: Payload;

@@ -1,4 +1,6 @@
 /** Every operation and the handler that answers it: a missing one does not compile. */
+import * as accessPoints from './access-points/access-points.ts';
+import * as accessPointPolicies from './access-points/policies.ts';
 import { GetBucketAcl, PutBucketAcl } from './bucket/acl.ts';
 import { DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
 import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
@@ -154,6 +156,8 @@ export const handlers: Handlers = {
   ListParts,
   OptionsBucket,
   OptionsObject,
+  ...accessPoints,
+  ...accessPointPolicies,
   ...actions,
   ...leftOut,
 };

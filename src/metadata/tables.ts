@@ -1,6 +1,7 @@
 /** The records (design §3, §5): every metadata table, declared once; layouts and docs derive from here. */
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
+import { accessPointAliases, accessPoints } from './access-point-tables.ts';
 import { audit } from './audit-tables.ts';
 import type { Encryption } from './encryption.ts';
 import { iamTables } from './iam-tables.ts';
@@ -358,4 +359,6 @@ export const tables = {
   leases,
   ...iamTables,
   audit,
+  accessPoints,
+  accessPointAliases,
 } as const;

@@ -3,11 +3,16 @@ import type { ErrorCode } from '../errors/codes.ts';
 import { element, text, token, writeXml } from './codec.ts';
 import { type ErrorEntry, errorCatalogue } from './errors.ts';
 
-export type ActionService = 'iam' | 'sts';
+export type ActionService = 'iam' | 'sts' | 's3';
+
+/** The service of a policy action. */
+export const serviceOf = (action: string): ActionService =>
+  action.startsWith('sts:') ? 'sts' : action.startsWith('iam:') ? 'iam' : 's3';
 
 export const actionNamespaces: Readonly<Record<ActionService, string>> = {
   iam: 'https://iam.amazonaws.com/doc/2010-05-08/',
   sts: 'https://sts.amazonaws.com/doc/2011-06-15/',
+  s3: 'http://awss3control.amazonaws.com/doc/2018-08-20/',
 };
 
 interface Renamed extends Partial<Pick<ErrorEntry, 'status' | 'message'>> {
@@ -19,7 +24,7 @@ const unknownCaller = {
   message: 'The security token included in the request is invalid.',
 };
 
-/** What storage calls otherwise; a message replaces the one of the refusal, which speaks of storage. */
+/** What IAM and STS call otherwise than storage; a message replaces the one of the refusal, which speaks of storage. */
 const renamed: { readonly [C in ErrorCode]?: Renamed } = {
   AuthorizationHeaderMalformed: { code: 'IncompleteSignature' },
   AuthorizationQueryParametersError: { code: 'IncompleteSignature' },
@@ -48,7 +53,7 @@ export function actionError(
   }: { readonly message: string | undefined; readonly requestId: string; readonly service: ActionService },
 ): { readonly status: number; readonly body: string } {
   const entry = errorCatalogue[code];
-  const other = renamed[code] ?? {};
+  const other = (service === 's3' ? undefined : renamed[code]) ?? {};
   const status = other.status ?? entry.status;
   const error = {
     Type: status < 500 ? 'Sender' : 'Receiver',

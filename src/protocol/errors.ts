@@ -12,6 +12,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   AccessControlListNotSupported: { status: 400, message: 'The bucket does not allow ACLs' },
   AccessDenied: { status: 403, message: 'Access Denied' },
   AccessForbidden: { status: 403, message: 'CORSResponse: This CORS request is not allowed.' },
+  AccessPointAlreadyOwnedByYou: {
+    status: 409,
+    message: 'An access point with the same name already exists in your account.',
+  },
   AuthorizationHeaderMalformed: { status: 400, message: 'The authorization header is malformed.' },
   AuthorizationQueryParametersError: {
     status: 400,
@@ -20,6 +24,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   BadDigest: { status: 400, message: 'The digest you specified did not match what was received.' },
   BadRequest: { status: 400, message: 'The request could not be understood.' },
   BucketAlreadyExists: { status: 409, message: 'The requested bucket name is not available.' },
+  BucketHasAccessPointsAttached: {
+    status: 400,
+    message: 'The bucket has access points attached. Delete your access points and try again.',
+  },
   BucketNotEmpty: { status: 409, message: 'The bucket you tried to delete is not empty.' },
   DeleteConflict: { status: 409, message: 'The entity still has subordinate entities.' },
   EntityAlreadyExists: { status: 409, message: 'The entity already exists.' },
@@ -141,6 +149,8 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   MissingContentLength: { status: 411, message: 'You must provide the Content-Length HTTP header.' },
   MissingRequestBodyError: { status: 400, message: 'Request body is empty.' },
   MissingSecurityHeader: { status: 400, message: 'Your request was missing a required header' },
+  NoSuchAccessPoint: { status: 404, message: 'The specified access point does not exist.' },
+  NoSuchAccessPointPolicy: { status: 404, message: 'The specified access point does not have a policy.' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
   NoSuchBucketPolicy: { status: 404, message: 'The bucket policy does not exist' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },

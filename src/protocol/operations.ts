@@ -6,6 +6,7 @@
  * (see `select.ts`), so order never matters. What a row does not say derives: the policy action is
  * `s3:<Name>`, anything but GET, HEAD and OPTIONS is audited, and the metric label is the name.
  */
+import { accessPointOperations } from './access-point-operations.ts';
 import { iamOperations } from './iam-operations.ts';
 import { leftOutOperations } from './left-out-operations.ts';
 
@@ -269,6 +270,7 @@ export const operations = {
   OptionsBucket: { on: 'OPTIONS bucket', judges: 'nobody', with: 'anything' },
   OptionsObject: { on: 'OPTIONS object', judges: 'nobody', with: 'anything' },
 
+  ...accessPointOperations,
   ...iamOperations,
   ...leftOutOperations,
 } as const satisfies Readonly<Record<string, Operation>>;

@@ -47,7 +47,7 @@ export function renderRefusal(
   if (wait !== undefined) headers.push(['Retry-After', String(wait)]);
   if (format === 'html') headers.push(['*-error-code', code], ['*-error-message', message]);
   if (isHead) return { status, headers };
-  if (format === 'iam' || format === 'sts') {
+  if (format === 'iam' || format === 'sts' || format === 's3') {
     const error = actionError(code, { message: details.message, requestId, service: format });
     return { ...error, headers: [['Content-Type', 'text/xml'], ...headers] };
   }

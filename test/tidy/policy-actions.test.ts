@@ -89,6 +89,14 @@ const documented = `
   CompleteMultipartUpload PutObject
   AbortMultipartUpload AbortMultipartUpload
   ListParts ListMultipartUploadParts
+  CreateAccessPoint CreateAccessPoint each
+  GetAccessPoint GetAccessPoint each
+  DeleteAccessPoint DeleteAccessPoint each
+  ListAccessPoints ListAccessPoints each
+  PutAccessPointPolicy PutAccessPointPolicy each
+  GetAccessPointPolicy GetAccessPointPolicy each
+  DeleteAccessPointPolicy DeleteAccessPointPolicy each
+  GetAccessPointPolicyStatus GetAccessPointPolicyStatus each
 `;
 
 const inLine = (text: string): string => text.trim().replace(/\s+/g, ' ');

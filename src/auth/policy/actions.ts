@@ -27,7 +27,7 @@ const names: Readonly<Record<ActionLevel, string>> = {
     GetObjectVersionForReplication GetObjectVersionTagging GetObjectVersionTorrent InitiateReplication
     ListMultipartUploadParts ObjectOwnerOverrideToBucketOwner PutObject PutObjectAcl PutObjectLegalHold
     PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging ReplicateDelete
-    ReplicateObject ReplicateTags RestoreObject`,
+    ReplicateObject ReplicateTags RestoreObject UpdateObjectEncryption`,
 };
 const isLevel = (name: string): name is ActionLevel => name in names;
 

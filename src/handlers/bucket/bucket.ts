@@ -1,17 +1,19 @@
 /** HeadBucket, DeleteBucket, GetBucketLocation (spec "Bucket and object operations"). */
+import { assertUnattached } from '../../domain/access-points.ts';
 import { deleteBucket } from '../../domain/buckets.ts';
 import { locationConstraint } from '../../protocol/schemas/bucket.ts';
 import type { HandlerOf } from '../call.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 
-export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket }) =>
+export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket, accessPoint }) =>
   emptyReply(200, [
     ['*-bucket-region', bucket.region],
-    ['*-access-point-alias', 'false'],
+    ['*-access-point-alias', String(accessPoint !== undefined)],
     ['Content-Type', 'application/xml'],
   ]);
 
 export const DeleteBucket: HandlerOf<'DeleteBucket'> = async (ctx, { bucket, record, requestId }) => {
+  await assertUnattached(ctx, bucket);
   await deleteBucket(ctx, bucket.name, { record, requestId });
   return emptyReply(204);
 };

@@ -1,5 +1,6 @@
 /** CreateBucket (spec "CreateBucket"): a bucket with the region, tags, ownership and ACL that it is asked for. */
 import { callerOf } from '../../auth/principal.ts';
+import { assertNoAccessPoint } from '../../domain/access-points.ts';
 import { type GivenAcl, grantsOf, isPlainAcl } from '../../domain/acl.ts';
 import { createBucket } from '../../domain/create-bucket.ts';
 import {
@@ -24,6 +25,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
   const { bucketName, identity } = call;
   if (identity === undefined) throw fail('AccessDenied');
   assertBucketName(bucketName);
+  await assertNoAccessPoint(ctx, bucketName);
   const asked: Asked = {
     region: regionOf(call),
     tags: checkBucketTags({ TagSet: creationIn(call.body).Tags ?? [] }),

@@ -1,5 +1,5 @@
 /**
- * What every action of IAM and STS shares: parameters are read by a schema, the caller is authorized for the resource
+ * What every action of IAM, of STS and on access points shares: parameters are read by a schema, the caller is authorized for the resource
  * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
 import { isAllowed, type Question } from '../../auth/authorize.ts';
@@ -7,7 +7,8 @@ import type { Identity } from '../../auth/identity.ts';
 import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { actionNamespaces } from '../../protocol/action-errors.ts';
+import type { accessPointOperations } from '../../protocol/access-point-operations.ts';
+import { actionNamespaces, serviceOf } from '../../protocol/action-errors.ts';
 import { element, token, writeXml, type Xml } from '../../protocol/codec.ts';
 import type { iamOperations } from '../../protocol/iam-operations.ts';
 import { describeOperation } from '../../protocol/operations.ts';
@@ -15,13 +16,18 @@ import { type Given, optional, type Parameter, readFields, text } from '../../pr
 import type { Reply } from '../../protocol/reply.ts';
 import type { Call } from '../call.ts';
 
-export type ActionName = keyof typeof iamOperations;
+export type ActionName = keyof typeof iamOperations | keyof typeof accessPointOperations;
 type NamedFacts = NonNullable<Question['named']>;
 type Fields = Readonly<Record<string, Parameter<unknown>>>;
 
 /** A call whose caller is known, as all callers of actions are. */
 export interface ActionCall extends Call {
   readonly identity: NonNullable<Identity>;
+}
+
+export interface Asking {
+  readonly ctx: Context;
+  readonly call: ActionCall;
 }
 
 export interface Action<F extends object, R> {
@@ -32,25 +38,27 @@ export interface Action<F extends object, R> {
   /** The ARN that it has afterwards, where that changes: the caller must be allowed the action on this one too. */
   readonly becomes?: (ctx: Context, call: ActionCall, given: Given<F>) => Promise<string>;
   /** What the parameters say under the names of condition keys. */
-  readonly facts?: (given: Given<F>) => NamedFacts;
+  readonly facts?: (given: Given<F>, asking: Asking) => NamedFacts | Promise<NamedFacts>;
   /** Absent where the reply has no result. */
   readonly result?: Xml<R>;
+  /** Of a reply without a body, which only the shape of S3 Control has. */
+  readonly status?: 200 | 204;
   readonly run: (ctx: Context & Pick<Call, 'record'>, call: ActionCall, given: Given<F>) => Promise<R> | R;
 }
 
 const responseMetadata = element({ RequestId: token });
 /** The version of the API that clients were made for. */
-const versions = { iam: '2010-05-08', sts: '2011-06-15' } as const;
-const common = { Action: text({ max: 128 }), Version: optional(text({ max: 32 })) };
+const versions = { iam: '2010-05-08', sts: '2011-06-15', s3: '2018-08-20' } as const;
+const common = { Action: optional(text({ max: 128 })), Version: optional(text({ max: 32 })) };
 
 export function action<F extends object, R = void>(
   name: ActionName,
   parameters: F,
-  { resource, becomes, facts, result, run }: Action<F, R>,
+  { resource, becomes, facts, result, status = 200, run }: Action<F, R>,
 ) {
   // The cast: `Given` is empty where a field is no parameter. A constraint would be in the way of inference.
   const fields = parameters as Fields;
-  const service = describeOperation(name).action.startsWith('sts:') ? 'sts' : 'iam';
+  const service = serviceOf(describeOperation(name).action);
   const namespace = actionNamespaces[service];
   const root = `${name}Response`;
   const response =
@@ -61,7 +69,7 @@ export function action<F extends object, R = void>(
     const { identity, requestId } = call;
     if (identity === undefined) throw fail('MissingAuthenticationToken');
     const known: ActionCall = { ...call, identity };
-    const { Action: _, Version, ...given } = readFields({ ...common, ...fields }, call.parameters);
+    const { Action, Version, ...given } = readFields({ ...common, ...fields }, call.parameters);
     if (Version !== undefined && Version !== versions[service])
       throw fail('InvalidAction', `Could not find operation ${name} for version ${Version}.`);
     // The cast: what is left are the fields of `parameters`.
@@ -70,18 +78,21 @@ export function action<F extends object, R = void>(
     if (resource !== 'anybody') {
       const arn = await resource(ctx, known, asked);
       call.record?.about(arn);
-      const named = facts?.(asked);
+      const named = await facts?.(asked, { ctx, call: known });
       await permit(ctx, known, { resource: arn, named });
       if (becomes !== undefined)
         await permit(ctx, known, { resource: await becomes(ctx, known, asked), named });
     }
     const { record } = call;
-    const value = {
-      [`${name}Result`]: await run(record === undefined ? ctx : { ...ctx, record }, known, asked),
-      ResponseMetadata: { RequestId: requestId },
-    };
-    const body = writeXml(response as Xml<object>, root, value, { namespace });
-    return { status: 200, headers: [['Content-Type', 'text/xml']], body };
+    const found = await run(record === undefined ? ctx : { ...ctx, record }, known, asked);
+    const headers = [['Content-Type', 'text/xml']] as const;
+    // In the shape of S3 Control nothing stands around the result.
+    if (Action === undefined) {
+      if (result === undefined) return { status, headers: [] };
+      return { status, headers, body: writeXml(result, `${name}Result`, found, { namespace }) };
+    }
+    const value = { [`${name}Result`]: found, ResponseMetadata: { RequestId: requestId } };
+    return { status: 200, headers, body: writeXml(response as Xml<object>, root, value, { namespace }) };
   };
 }
 

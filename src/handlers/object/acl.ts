@@ -17,7 +17,7 @@ type Ctx = Pick<Context, 'metadata' | 'credentials'>;
 /** Whom the object that a request writes will belong to, and who may use it. */
 export function accessOf(
   ctx: Ctx,
-  call: Pick<BucketCall, 'bucket' | 'identity' | 'own'>,
+  call: Pick<BucketCall, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
 ): ObjectAccess | Promise<ObjectAccess> {
   const { bucket, identity } = call;
   const writer = identity?.owner ?? bucket.owner;
@@ -28,11 +28,11 @@ export function accessOf(
 
 async function askedAccess(
   ctx: Ctx,
-  call: Pick<BucketCall, 'bucket' | 'own'>,
+  call: Pick<BucketCall, 'bucket' | 'own' | 'accessPoint'>,
   writer: string,
 ): Promise<ObjectAccess> {
   const given = await givenAcl(ctx, call, 'object');
-  return accessOfNew(ctx, call.bucket, { writer, given });
+  return accessOfNew(ctx, call.bucket, { writer, given, accessPoint: call.accessPoint });
 }
 
 export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, call) => {
@@ -54,7 +54,7 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, call) => {
   const judged = targetOf(call);
   const { owner } = judged;
   const given = await readPutAcl(ctx, call, { of: 'object', owner });
-  const grants = await acceptAcl(ctx, given, { bucket, owner, of: 'object' });
+  const grants = await acceptAcl(ctx, given, { bucket, owner, of: 'object', accessPoint: call.accessPoint });
   if (grants === undefined) return emptyReply(200, versionHeader(call, judged));
   const row = await amendVersion(ctx, {
     bucket,

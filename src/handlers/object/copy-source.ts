@@ -3,11 +3,12 @@
 import { assertMayKnow, authorize, type Question } from '../../auth/authorize.ts';
 import { isCharged } from '../../auth/requester-pays.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets.ts';
+import { reach, reachThrough } from '../../domain/access-points.ts';
 import { checkCopySource } from '../../domain/conditions.ts';
 import { assertObject, lookUpVersion } from '../../domain/read-object.ts';
 import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { percentDecode } from '../../protocol/wire.ts';
 import { type BucketCall, type Call, header } from '../call.ts';
@@ -17,20 +18,38 @@ import { sourceConditions } from './conditions.ts';
 export interface CopySource {
   readonly bucket: BucketRow;
   readonly row: ObjectRow;
+  /** That it is read through; that of the request itself leads to where it writes. */
+  readonly accessPoint?: AccessPointRow | undefined;
   /** Where one version was asked for. */
   readonly versionId?: string | undefined;
 }
 
-/** `/bucket/key?versionId=id`, percent-encoded; the leading slash may be missing. */
-export function parseCopySource(raw: string): {
+interface NamedSource {
+  /** Or the alias of an access point. */
   readonly bucket: string;
+  /** Where the source is told by the ARN of an access point. */
+  readonly through?: { readonly account: string; readonly name: string };
   readonly key: string;
   readonly versionId?: string;
-} {
+}
+
+const accessPointSource = /^arn:aws[\w-]*:s3:[^:/]*:([^:/]+):accesspoint[/:]([^/]+)\/object\/(.+)$/s;
+
+/**
+ * `/bucket/key?versionId=id`, percent-encoded; the leading slash may be missing. Or
+ * `arn:aws:s3:region:account:accesspoint/name/object/key`.
+ */
+export function parseCopySource(raw: string): NamedSource {
   const at = raw.indexOf('?versionId=');
   // The public service decodes this header like a form: a plus is a space.
   const encoded = (at < 0 ? raw : raw.slice(0, at)).replaceAll('+', ' ');
   const path = percentDecode(encoded).replace(/^\//, '');
+  const version = at < 0 ? {} : { versionId: percentDecode(raw.slice(at + '?versionId='.length)) };
+  const [, account = '', name = '', keyBehind] = accessPointSource.exec(path) ?? [];
+  if (keyBehind !== undefined) {
+    assertKey(keyBehind);
+    return { bucket: '', through: { account, name }, key: keyBehind, ...version };
+  }
   const slash = path.indexOf('/');
   if (slash <= 0 || slash === path.length - 1) {
     throw fail('InvalidArgument', {
@@ -40,13 +59,17 @@ export function parseCopySource(raw: string): {
   }
   const source = { bucket: path.slice(0, slash), key: path.slice(slash + 1) };
   assertKey(source.key);
-  return at < 0 ? source : { ...source, versionId: percentDecode(raw.slice(at + '?versionId='.length)) };
+  return { ...source, ...version };
 }
 
 /** Finds the source and checks the caller's right to it and the conditions on it. */
 export async function openCopySource(ctx: Context, call: Call): Promise<CopySource> {
   const source = parseCopySource(header(call, 'copy-source') ?? '');
-  const bucket = await openBucket(ctx, source.bucket);
+  const { bucket, accessPoint } =
+    source.through === undefined
+      ? await reach(ctx, source.bucket, { isHost: false })
+      : await reachThrough(ctx, source.through);
+  const asker = { ...call, accessPoint };
   const expectedOwner = header(call, 'source-expected-bucket-owner');
   if (expectedOwner !== undefined && expectedOwner !== bucket.owner) throw fail('AccessDenied');
   await isCharged(ctx, call, bucket);
@@ -54,8 +77,9 @@ export async function openCopySource(ctx: Context, call: Call): Promise<CopySour
   const { versionId } = source;
   const about = aboutSource({ bucket, versionId }, { key: source.key, target: found });
   const action = versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
-  await authorize(ctx, call, { ...about, action });
-  if (found === undefined || (found.marker && versionId === undefined)) await assertMayKnow(ctx, call, about);
+  await authorize(ctx, asker, { ...about, action });
+  if (found === undefined || (found.marker && versionId === undefined))
+    await assertMayKnow(ctx, asker, about);
   if (found?.marker && versionId !== undefined)
     throw fail(
       'InvalidRequest',
@@ -64,7 +88,7 @@ export async function openCopySource(ctx: Context, call: Call): Promise<CopySour
   const row = assertObject(found, source);
   checkCopySource(sourceConditions(call), row);
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
-  return { bucket, row, versionId };
+  return { bucket, row, accessPoint, versionId };
 }
 
 /** The version of a source stands in its header, and not in the query. */
@@ -81,12 +105,12 @@ const aboutSource = (
 
 /** Tags that are copied along are read there and written here, with the rights that either takes (public API). */
 export async function assertMayCopyTags(ctx: Context, call: BucketCall, source: CopySource): Promise<void> {
-  const { row, versionId } = source;
+  const { row, accessPoint, versionId } = source;
   const requestTags = row.headers.tags ?? [];
   if (requestTags.length === 0) return;
   const about = aboutSource(source, { key: row.key, target: row });
   const action = versionId === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
-  await authorize(ctx, call, { ...about, action });
+  await authorize(ctx, { ...call, accessPoint }, { ...about, action });
   const { bucket, bucketName, key } = call;
   await authorize(ctx, call, { bucket, bucketName, key, requestTags, action: 's3:PutObjectTagging' });
 }

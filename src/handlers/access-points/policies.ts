@@ -1,0 +1,73 @@
+/** The policy of an access point: Put, Get, Delete, and whether it is public (design §7.24). */
+import { parsePolicy } from '../../auth/policy/document.ts';
+import { isPublicPolicy } from '../../auth/policy/public-status.ts';
+import type { Context } from '../../context.ts';
+import { accessPointArn, openAccessPoint, setAccessPointPolicy } from '../../domain/access-points.ts';
+import { fail } from '../../errors/refusal.ts';
+import {
+  getAccessPointPolicyResult,
+  getAccessPointPolicyStatusResult,
+} from '../../protocol/schemas/access-points.ts';
+import { type ActionCall, action } from '../iam/action.ts';
+import { accountOf, named, policyText } from './fields.ts';
+import { factsOf, resourceOf } from './resource.ts';
+
+interface Named {
+  readonly AccountId: string | undefined;
+  readonly Name: string;
+}
+
+export const PutAccessPointPolicy = action(
+  'PutAccessPointPolicy',
+  { ...named, Policy: policyText },
+  {
+    resource: resourceOf,
+    facts: factsOf,
+    async run(ctx, call, given) {
+      const account = accountOf(call, given);
+      const { Name: name, Policy: text } = given;
+      const { row } = await openAccessPoint(ctx, account, name);
+      const accessPoint = accessPointArn(row);
+      const document = parsePolicy(text, { kind: 'access-point', accessPoint, versionRequired: true });
+      if (row.block.BlockPublicPolicy && isPublicPolicy(document))
+        throw fail(
+          'AccessDenied',
+          'Public policies are blocked by the public access block of this access point.',
+        );
+      await setAccessPointPolicy(ctx, { account, name, record: call.record }, text);
+    },
+  },
+);
+
+async function policyOf(ctx: Context, call: ActionCall, given: Named): Promise<string> {
+  const { row } = await openAccessPoint(ctx, accountOf(call, given), given.Name);
+  if (row.policy !== undefined) return row.policy.text;
+  throw fail('NoSuchAccessPointPolicy', { elements: { AccessPointName: given.Name } });
+}
+
+export const GetAccessPointPolicy = action('GetAccessPointPolicy', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  result: getAccessPointPolicyResult,
+  run: async (ctx, call, given) => ({ Policy: await policyOf(ctx, call, given) }),
+});
+
+export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  status: 204,
+  async run(ctx, call, given) {
+    const account = accountOf(call, given);
+    await setAccessPointPolicy(ctx, { account, name: given.Name, record: call.record }, undefined);
+  },
+});
+
+export const GetAccessPointPolicyStatus = action('GetAccessPointPolicyStatus', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  result: getAccessPointPolicyStatusResult,
+  async run(ctx, call, given) {
+    const document = parsePolicy(await policyOf(ctx, call, given), { kind: 'access-point' });
+    return { PolicyStatus: { IsPublic: isPublicPolicy(document) } };
+  },
+});

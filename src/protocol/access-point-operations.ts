@@ -1,0 +1,28 @@
+/**
+ * The operations on access points (design §7.24), as rows of the operation table. They are action queries; the public
+ * API's own shape (`/v20180820/accesspoint/…`, see `control-path.ts`) asks for the same rows.
+ */
+interface Row<Name extends string> {
+  readonly on: `ANY service ?Action=${Name}`;
+  readonly action: `s3:${Name}`;
+  readonly audited: boolean;
+  readonly judges: 'each';
+}
+
+const row = <const Name extends string>(name: Name): Row<Name> => ({
+  on: `ANY service ?Action=${name}`,
+  action: `s3:${name}`,
+  audited: !/^(Get|List)/.test(name),
+  judges: 'each',
+});
+
+export const accessPointOperations = {
+  CreateAccessPoint: row('CreateAccessPoint'),
+  GetAccessPoint: row('GetAccessPoint'),
+  DeleteAccessPoint: row('DeleteAccessPoint'),
+  ListAccessPoints: row('ListAccessPoints'),
+  PutAccessPointPolicy: row('PutAccessPointPolicy'),
+  GetAccessPointPolicy: row('GetAccessPointPolicy'),
+  DeleteAccessPointPolicy: row('DeleteAccessPointPolicy'),
+  GetAccessPointPolicyStatus: row('GetAccessPointPolicyStatus'),
+};

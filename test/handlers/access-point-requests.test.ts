@@ -1,0 +1,111 @@
+/** What a request through an access point may (design §7.24): what the bucket and the access point let it. */
+import { describe, expect, test } from 'vitest';
+import { blockXml, policyOf, type Written } from '../support/access.ts';
+import { acting, arn, furnished, open, open4, policyFor } from '../support/access-points.ts';
+import { type alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { must, openUser } from '../support/iam-users.ts';
+
+describe('a request through an access point', () => {
+  /** Whether bob and nobody get in through the access point, and bob at the bucket itself. */
+  const seen = async (world: GatewayWorld, alias: string) => [
+    (await world.bob.get(`/${alias}/key`)).status,
+    (await world.anonymous.get(`/${alias}/key`)).status,
+    (await world.bob.get('/bucket/key')).status,
+  ];
+
+  test('needs what the bucket and what the access point allow', async () => {
+    await using world = await openGateway(open);
+    const alias = await furnished(world, open4);
+    const act = acting(world);
+    const byPoint = (...statements: Written[]) =>
+      act('PutAccessPointPolicy', { Name: 'photos', Policy: policyFor(...statements) });
+    const byBucket = (statement: Written) =>
+      world.client.put('/bucket?policy', {
+        body: policyOf({ Resource: 'arn:aws:s3:::bucket/*', Action: 's3:GetObject', ...statement }),
+      });
+    expect(await seen(world, alias)).toEqual([403, 403, 403]);
+    await must(byPoint({}));
+    expect(await seen(world, alias)).toEqual([403, 403, 403]);
+    // The owner of the bucket delegates to access points of its account.
+    await byBucket({ Condition: { StringEquals: { 's3:DataAccessPointAccount': 'alice-account' } } });
+    expect(await seen(world, alias)).toEqual([200, 200, 403]);
+    await must(byPoint({ Principal: { AWS: 'bob-account' } }));
+    expect(await seen(world, alias)).toEqual([200, 403, 403]);
+    await must(byPoint({}, { Effect: 'Deny', Principal: { AWS: 'bob-account' } }));
+    expect(await seen(world, alias)).toEqual([403, 200, 403]);
+    await must(act('DeleteAccessPointPolicy', { Name: 'photos' }));
+    expect(await seen(world, alias)).toEqual([403, 403, 403]);
+    // What the bucket allows alone is not enough here.
+    await byBucket({});
+    expect(await seen(world, alias)).toEqual([403, 403, 200]);
+    expect((await world.client.get(`/${alias}/key`)).status).toBe(200);
+  });
+
+  test.each([
+    ['s3:DataAccessPointArn', 'ArnEquals', arn],
+    ['s3:DataAccessPointAccount', 'StringEquals', 'alice-account'],
+    ['s3:AccessPointNetworkOrigin', 'StringEquals', 'Internet'],
+  ])('has the key %s, which requests to the bucket do not have', async (key, operator, value) => {
+    await using world = await openGateway(open);
+    const alias = await furnished(world);
+    const deny = (Condition: unknown) =>
+      world.client.put('/bucket?policy', {
+        body: policyOf({
+          Effect: 'Deny',
+          Action: 's3:GetObject',
+          Resource: 'arn:aws:s3:::bucket/*',
+          Condition,
+        }),
+      });
+    await deny({ [operator]: { [key]: value } });
+    expect([
+      (await world.client.get(`/${alias}/key`)).status,
+      (await world.client.get('/bucket/key')).status,
+    ]).toEqual([403, 200]);
+    await deny({ Null: { [key]: 'true' } });
+    expect([
+      (await world.client.get(`/${alias}/key`)).status,
+      (await world.client.get('/bucket/key')).status,
+    ]).toEqual([200, 403]);
+  });
+
+  test('asks users of the account for the access point, which their policies may name', async () => {
+    await using world = await openGateway(open);
+    const alias = await furnished(world);
+    const allow = (Resource: string) =>
+      JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [{ Effect: 'Allow', Action: 's3:GetObject', Resource }],
+      });
+    const through = await openUser(world, 'through', { policy: allow(`${arn}/object/*`) });
+    const past = await openUser(world, 'past', { policy: allow('arn:aws:s3:::bucket/*') });
+    const status = async (credential: typeof alice, path: string) =>
+      (await world.as({ credential }).get(path)).status;
+    expect(await status(through.credential, `/${alias}/key`)).toBe(200);
+    expect(await status(through.credential, '/bucket/key')).toBe(403);
+    expect(await status(past.credential, `/${alias}/key`)).toBe(403);
+    expect(await status(past.credential, '/bucket/key')).toBe(200);
+  });
+
+  test('is kept from the public by the block of either, which a new access point has whole', async () => {
+    await using world = await openGateway(open);
+    const alias = await furnished(world);
+    const act = acting(world);
+    const refused = await act('PutAccessPointPolicy', { Name: 'photos', Policy: policyFor({}) });
+    expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
+    const acl = { headers: { '*-acl': 'public-read' } };
+    expect((await world.client.put(`/${alias}/new`, { body: 'x', ...acl })).status).toBe(403);
+    expect((await world.client.put(`/${alias}/key?acl`, acl)).status).toBe(403);
+    expect((await world.client.put('/bucket/key?acl', acl)).status).toBe(200);
+    expect((await world.anonymous.get('/bucket/key')).status).toBe(200);
+    expect((await world.anonymous.get(`/${alias}/key`)).status).toBe(403);
+    await must(act('CreateAccessPoint', { Name: 'wide', Bucket: 'bucket', ...open4 }));
+    const wide = (await act('GetAccessPoint', { Name: 'wide' })).one('Alias') ?? '';
+    await must(
+      act('PutAccessPointPolicy', { Name: 'wide', Policy: policyFor({}).replaceAll('photos', 'wide') }),
+    );
+    expect((await world.anonymous.get(`/${wide}/key`)).status).toBe(200);
+    await world.client.put('/bucket?publicAccessBlock', { body: blockXml('IgnorePublicAcls') });
+    expect((await world.anonymous.get(`/${wide}/key`)).status).toBe(403);
+  });
+});
