@@ -2,6 +2,7 @@
  * Websites (spec "Website", design §7.20): at a website's host a visitor asks for pages, and an index stands for a bucket
  * or a directory in it. Pages are read as GetObject reads them, by nobody: whatever a visitor signs is not looked at.
  */
+import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';
 import { openBucket } from '../domain/buckets.ts';
 import { readDocument } from '../domain/documents.ts';
@@ -80,6 +81,8 @@ async function readPage(ctx: Context, call: Asking, { bucket, trace, follows }: 
   const nothingMore = { query: noQuery, parameters: noParameters, record: undefined };
   const asked = { ...call, ...nothingMore, operation } as const;
   const target = await permit(ctx, asked, { row: describeOperation(operation), bucket, body: undefined });
+  // Visitors are nobody, and nobody pays.
+  await isCharged(ctx, asked, bucket);
   const redirect = target?.headers.system?.['website-redirect-location'];
   if (follows && redirect !== undefined) return { status: 301, headers: [['Location', redirect]] };
   const read = operation === 'HeadObject' ? HeadObject : GetObject;

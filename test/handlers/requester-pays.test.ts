@@ -60,3 +60,26 @@ test('the source of a copy may charge as well; a presigned URL agrees in its que
   const query = { 'x-amz-request-payer': 'requester' };
   expect((await bob.presigned('GET', '/bucket/key', { query })).text).toBe('x');
 });
+
+test('visitors of a website cannot pay, and see neither a page nor an index', async () => {
+  await using world = await openGateway({ settings: { SVC_WEBSITE_DOMAIN: 'site.test' } });
+  const { client, anonymous } = world;
+  const site = world.as({ anonymous: true, host: 'bucket.site.test' });
+  await client.put('/bucket');
+  await client.put('/bucket/index.html', { body: 'home', headers: { '*-acl': 'public-read' } });
+  const website = '<IndexDocument><Suffix>index.html</Suffix></IndexDocument>';
+  await client.put('/bucket?website', { body: `<WebsiteConfiguration>${website}</WebsiteConfiguration>` });
+  for (const [payer, status] of [
+    ['BucketOwner', 200],
+    ['Requester', 403],
+  ] as const) {
+    await client.put('/bucket?requestPayment', { body: payment(payer) });
+    for (const [visitor, path] of [
+      [site, '/'],
+      [site, '/index.html'],
+      [anonymous, '/bucket/'],
+      [anonymous, '/bucket/index.html'],
+    ] as const)
+      expect((await visitor.get(path)).status, `${payer} ${path}`).toBe(status);
+  }
+});
