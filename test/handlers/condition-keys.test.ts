@@ -347,3 +347,29 @@ describe('a Deny on', () => {
     expect((await ask(world)).status).not.toBe(403);
   });
 });
+
+test('a value that is too long to be searched decides against the caller', async () => {
+  await using world = await openGateway();
+  const { client, bob } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'x' });
+  const status = async (asker: Client, agent: string) =>
+    (await asker.get('/bucket/key', { headers: { 'user-agent': agent } })).status;
+  const statement = (Effect: 'Allow' | 'Deny', pattern: string) => ({
+    Effect,
+    Action: 's3:GetObject',
+    Resource: 'arn:aws:s3:::bucket/*',
+    Condition: { StringLike: { 'aws:UserAgent': pattern } },
+  });
+  const agents = [2_048, 2_049].flatMap((length) => [`${'a'.repeat(length - 2)}bc`, 'a'.repeat(length)]);
+  const told = (asker: Client) => Promise.all(agents.map((agent) => status(asker, agent)));
+  const put = (...statements: ReturnType<typeof statement>[]) =>
+    client.put('/bucket?policy', { body: policyOf(...statements) });
+  await put(statement('Deny', '*a?c*'));
+  expect(await told(client)).toEqual([403, 200, 403, 403]);
+  await put(statement('Allow', '*a?c*'));
+  expect(await told(bob)).toEqual([200, 403, 403, 403]);
+  // Both ends of a value are seen however long it is.
+  await put(statement('Allow', 'a*c'));
+  expect(await told(bob)).toEqual([200, 403, 200, 403]);
+});

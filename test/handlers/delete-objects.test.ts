@@ -1,5 +1,6 @@
 /** DeleteObjects: each key on its own, partial success preserved (spec "DeleteObjects"). */
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/ports/clock.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { deletion, setVersioning } from '../support/gateway-bodies.ts';
 
@@ -116,4 +117,19 @@ test('1000 keys of the greatest length fit, half of them escaped', async () => {
   );
   const done = await world.client.post('/bucket?delete', { body: deletion(keys, true) });
   expect([done.status, done.code]).toEqual([200, '']);
+});
+
+test('others have their turn while many keys are judged and deleted', async () => {
+  let now = 0;
+  const slept: number[] = [];
+  const sleep = async (ms: number): Promise<void> => void slept.push(ms);
+  await using world = await openGateway({
+    clock: { ...systemClock, elapsed: () => (now += 5), sleep },
+  });
+  await world.client.put('/bucket');
+  const keys = Array.from({ length: 100 }, (_, index) => `<Object><Key>${index}</Key></Object>`);
+  slept.length = 0;
+  const answer = await world.client.post('/bucket?delete', { body: `<Delete>${keys.join('')}</Delete>` });
+  expect(answer.all('Deleted')).toHaveLength(100);
+  expect(slept.filter((ms) => ms === 0).length).toBeGreaterThan(1);
 });

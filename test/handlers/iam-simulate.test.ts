@@ -1,9 +1,10 @@
 /** SimulateCustomPolicy and SimulatePrincipalPolicy say what would be decided. */
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/ports/clock.ts';
 import { listed, openActions, type Parameters } from '../support/actions.ts';
 import { bob, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
-import { allow, must, openUser } from '../support/iam-users.ts';
+import { allow, everyPage, must, openUser } from '../support/iam-users.ts';
 
 const write = (...Statement: readonly object[]): string =>
   JSON.stringify({ Version: '2012-10-17', Statement });
@@ -43,6 +44,21 @@ test('a custom policy is tried on every action and resource', async () => {
     's3:PutObject arn:aws:s3:::a/secret explicitDeny',
   ]);
   expect(answer.all('SourcePolicyId')).toEqual(Array(4).fill('PolicyInputList.1').slice(0, 3));
+});
+
+test('a page ends when it took long, and the next one goes on', async () => {
+  let now = 0;
+  await using world = await openGateway({ clock: { ...systemClock, elapsed: () => (now += 20) } });
+  const iam = openActions(world);
+  const actions = Array.from({ length: 7 }, (_, index) => `s3:Action${index}`);
+  const parameters = { ...listed('PolicyInputList', [allow('*')]), ...listed('ActionNames', actions) };
+  const first = await must(iam('SimulateCustomPolicy', parameters));
+  expect([first.one('IsTruncated'), first.all('EvalActionName').length < actions.length]).toEqual([
+    'true',
+    true,
+  ]);
+  const rest = { element: 'EvalActionName', parameters, size: 1_000 };
+  expect(await everyPage(iam, 'SimulateCustomPolicy', rest)).toEqual(actions);
 });
 
 test('conditions see the entries that are given, and what is missing is named', async () => {

@@ -4,7 +4,7 @@
  * operator: none of them may match).
  *
  * What cannot be told decides against the caller: a value of the request that is not of the operator's kind (an
- * address that is none) makes an Allow not hold and a Deny hold. A variable without value matches nothing; it does
+ * address that is none) or too long to be searched makes an Allow not hold and a Deny hold. A variable without value matches nothing; it does
  * not make a negated Allow hold either.
  */
 import { type ConditionKey, findKey } from './keys.ts';

@@ -5,7 +5,15 @@
 import { parsePeer, parseRange, rangeContains } from './addresses.ts';
 import type { KeyType } from './keys.ts';
 import { malformed, shown } from './malformed.ts';
-import { arnSegments, compileArn, compileGlob, matchArn, matchGlob, splitTokens } from './patterns.ts';
+import {
+  arnSegments,
+  compileArn,
+  compileGlob,
+  isSearching,
+  matchArn,
+  matchGlob,
+  splitTokens,
+} from './patterns.ts';
 import type { PolicyRequest } from './request.ts';
 import { bytesOf, parseBase64, parseBool, parseDate, parseNumber } from './scalars.ts';
 import { isPlain, type Plain, parseTemplate, perRequest, type Token } from './variables.ts';
@@ -29,15 +37,24 @@ export interface Operator {
   compile(value: string, place: ValuePlace): Matcher;
 }
 
+/** The statements of a policy ask about the same value of a request again and again. */
+function once<T>(parse: (text: string) => T): (text: string) => T {
+  let last: { readonly text: string; readonly parsed: T } | undefined;
+  return (text) => {
+    if (last === undefined || last.text !== text) last = { text, parsed: parse(text) };
+    return last.parsed;
+  };
+}
+
 /** Matches with the variables of this request put in. */
 function dynamic<T>(
   tokens: readonly Token[],
   compile: (tokens: readonly Plain[]) => T,
-  match: (compiled: T, value: string) => boolean,
+  match: (compiled: T, value: string) => Answer,
 ): Matcher {
   if (isPlain(tokens)) {
     const compiled = compile(tokens);
-    return (value) => match(compiled, value);
+    return once((value) => match(compiled, value));
   }
   const compiledFor = perRequest(tokens, (fill) => compile(fill(tokens)));
   return (value, request) => {
@@ -58,9 +75,12 @@ function equals(fold: (text: string) => string): Operator['compile'] {
     );
 }
 
+/** Longer values are not searched: thousands of patterns could each read all of a header of 16 KiB. */
+const searchedMax = 2_048;
+
 const like: Operator['compile'] = (given, { at, variables }) =>
   dynamic(parseTemplate(given, { at, variables, wildcards: true }), compileGlob, (glob, value) =>
-    matchGlob(glob, value),
+    value.length > searchedMax && isSearching(glob) ? undefined : matchGlob(glob, value),
   );
 
 /** A matcher of ARN patterns. Variables are put in after the cut at colons, so none can shift a segment. */
@@ -104,14 +124,6 @@ function compared<P, R = P>(
   };
 }
 
-/** The statements of a policy ask about the same value of a request again and again. */
-function once<T>(parse: (text: string) => T): (text: string) => T {
-  let last: { readonly text: string; readonly parsed: T } | undefined;
-  return (text) => {
-    if (last === undefined || last.text !== text) last = { text, parsed: parse(text) };
-    return last.parsed;
-  };
-}
 const readNumber = once(parseNumber);
 const readDate = once(parseDate);
 

@@ -113,6 +113,9 @@ function search(
   return at;
 }
 
+/** Whether a text must be read to its end, and not just at both ends. */
+export const isSearching = ({ runs }: Glob): boolean => runs.length > 2;
+
 /** @param start where in the text the part begins that is to match */
 export function matchGlob({ runs }: Glob, text: string, start = 0, meter?: Meter): boolean {
   const first = runs[0] as Run;

@@ -6,6 +6,7 @@ import { mfaRequired } from '../../domain/bucket-versioning.ts';
 import { deleteObject } from '../../domain/delete-object.ts';
 import { inParallel } from '../../domain/in-parallel.ts';
 import { shownVersion } from '../../domain/read-object.ts';
+import { openTurns } from '../../domain/turns.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
@@ -34,9 +35,12 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, call) => {
   // One code stands for all of them: without it, or with a wrong one, nothing is deleted (public API).
   const mfa = call.bucket.mfaDelete === true && (await hasShownMfa(ctx, call));
   if (call.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
-  const outcomes = await inParallel(parallel, objects, (object, i) =>
-    deleteOne(ctx, call, { object, i, mfa }),
-  );
+  const turn = openTurns(ctx.clock);
+  const outcomes = await inParallel(parallel, objects, async (object, i) => {
+    // A thousand keys may be judged by thousands of patterns each.
+    await turn();
+    return deleteOne(ctx, call, { object, i, mfa });
+  });
   return xmlReply(deleteResult, 'DeleteResult', {
     Deleted:
       Quiet === true ? [] : outcomes.flatMap((outcome) => ('deleted' in outcome ? [outcome.deleted] : [])),

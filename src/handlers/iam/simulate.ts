@@ -18,6 +18,8 @@ import { page, pageEnd, pageFrom, policyDocument } from './fields.ts';
 /** Every pair of an action and a resource is decided. */
 const pairsMax = 1_000;
 const namesMax = 200;
+/** A page ends when it took so long: others want their turn. */
+const pageMsMax = 50;
 
 const contextEntry = structure({
   ContextKeyName: text({ min: 5, max: 256 }),
@@ -80,7 +82,11 @@ interface Asked {
   readonly boundary: readonly Policy[] | undefined;
 }
 
-function evaluateAll({ identity: { owner } }: ActionCall, given: Common, asked: Asked) {
+function evaluateAll(
+  { clock }: Pick<Context, 'clock'>,
+  { identity: { owner } }: ActionCall,
+  { given, asked }: { readonly given: Common; readonly asked: Asked },
+) {
   const resources = given.ResourceArns.length === 0 ? ['*'] : given.ResourceArns;
   if (given.ActionNames.length * resources.length > pairsMax)
     throw fail('InvalidInput', `At most ${pairsMax} pairs of an action and a resource are simulated.`);
@@ -100,8 +106,14 @@ function evaluateAll({ identity: { owner } }: ActionCall, given: Common, asked: 
   const { after, max } = pageFrom(given);
   const from = Number.isInteger(Number(after)) ? Number(after) : 0;
   const to = given.MaxItems === undefined ? pairs.length : from + max;
-  const EvaluationResults = pairs.slice(from, to).map((pair) => shown(simulation, pair));
-  return { EvaluationResults, ...pageEnd(to < pairs.length ? String(to) : undefined) };
+  const EvaluationResults: ReturnType<typeof shown>[] = [];
+  const began = clock.elapsed();
+  for (const pair of pairs.slice(from, to)) {
+    EvaluationResults.push(shown(simulation, pair));
+    if (clock.elapsed() - began >= pageMsMax) break;
+  }
+  const end = from + EvaluationResults.length;
+  return { EvaluationResults, ...pageEnd(end < pairs.length ? String(end) : undefined) };
 }
 
 const accountIn = (given: string | undefined): string | undefined =>
@@ -137,12 +149,11 @@ export const SimulateCustomPolicy = action(
   {
     resource: () => '*',
     result,
-    run: (_ctx, call, given) =>
-      evaluateAll(call, given, {
-        principal: supposed(call, given.CallerArn),
-        identity: policiesIn(given.PolicyInputList, 'PolicyInputList'),
-        boundary: undefined,
-      }),
+    run: (ctx, call, given) => {
+      const principal = supposed(call, given.CallerArn);
+      const identity = policiesIn(given.PolicyInputList, 'PolicyInputList');
+      return evaluateAll(ctx, call, { given, asked: { principal, identity, boundary: undefined } });
+    },
   },
 );
 
@@ -155,11 +166,12 @@ export const SimulatePrincipalPolicy = action(
     async run(ctx, call, given) {
       const source = await sourceOf(ctx, call, given.PolicySourceArn);
       const more = policiesIn(given.PolicyInputList, 'PolicyInputList');
-      return evaluateAll(call, given, {
+      const asked = {
         ...source,
         principal: given.CallerArn === undefined ? source.principal : supposed(call, given.CallerArn),
         identity: [...source.identity, ...more],
-      });
+      };
+      return evaluateAll(ctx, call, { given, asked });
     },
   },
 );
