@@ -139,6 +139,11 @@ export const settings = {
     otherwise: 'is not 1 to 64 printable ASCII characters',
     doc: 'Stands before every key in TiKV, so that a cluster can be shared.',
   }),
+  SVC_CONFIG_CACHE_TTL: duration({
+    fallback: '2s',
+    range: ['0s', '1m'],
+    doc: 'How long what was read of users, keys and policies is believed, on metadata that other machines share.',
+  }),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that chunks are kept on.'),
   SVC_DEFAULT_OWNERSHIP: choice({
     of: ['ObjectWriter', 'BucketOwnerPreferred', 'BucketOwnerEnforced'],

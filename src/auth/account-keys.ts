@@ -6,24 +6,30 @@
 import { findKey, openAccessKey } from '../domain/iam/access-keys.ts';
 import { ofOneState } from '../domain/iam/account.ts';
 import { findById } from '../domain/iam/entities.ts';
-import { iamRevision, recordAccessKeyUse } from '../metadata/iam.ts';
+import { accessKeyUse } from '../metadata/iam.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, KeyUse } from '../ports/credentials.ts';
+import type { LateWrites } from '../ports/late-writes.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { Sealer } from '../ports/sealer.ts';
-import type { Telemetry } from '../ports/telemetry.ts';
 import { Bounded } from './bounded.ts';
 import { userCaller } from './holders.ts';
+import type { Revisions } from './revisions.ts';
 
 export interface AccountContext {
   readonly metadata: MetadataStore;
   readonly sealer: Sealer;
   readonly clock: Pick<Clock, 'now'>;
-  readonly telemetry: Pick<Telemetry, 'log'>;
+  readonly lateWrites: Pick<LateWrites, 'add'>;
 }
 
-/** What an account is called. */
-export type DisplayName = (owner: string) => Promise<string>;
+export interface Accounts {
+  /** Configured credentials by access key. */
+  readonly configured: ReadonlyMap<string, Credential>;
+  /** What an account is called. */
+  readonly displayName: (owner: string) => Promise<string>;
+  readonly revisions: Revisions;
+}
 
 interface Kept {
   readonly account: string;
@@ -34,23 +40,22 @@ interface Kept {
 const keptMax = 4_096;
 /** How often the use of one key is written down. */
 const useEveryMs = 5 * 60 * 1000;
+const useBytes = 256;
 
 export class AccountKeys {
   readonly #ctx: AccountContext;
-  readonly #displayName: DisplayName;
+  readonly #accounts: Pick<Accounts, 'displayName' | 'revisions'>;
   readonly #kept = new Bounded<Kept>(keptMax);
   readonly #usedAt = new Bounded<number>(keptMax);
-  readonly #writing = new Set<Promise<void>>();
 
-  constructor(ctx: AccountContext, displayName: DisplayName) {
+  constructor(ctx: AccountContext, accounts: Pick<Accounts, 'displayName' | 'revisions'>) {
     this.#ctx = ctx;
-    this.#displayName = displayName;
+    this.#accounts = accounts;
   }
 
   async find(accessKey: string): Promise<Credential | undefined> {
-    const { metadata } = this.#ctx;
     const kept = this.#kept.get(accessKey);
-    if (kept !== undefined && (await iamRevision(metadata, kept.account)) === kept.revision)
+    if (kept !== undefined && (await this.#accounts.revisions.of(kept.account)) === kept.revision)
       return kept.credential;
     const found = await this.#load(accessKey);
     if (found === undefined) this.#kept.delete(accessKey);
@@ -68,12 +73,13 @@ export class AccountKeys {
       if (key?.status !== 'Active') return undefined;
       return findById({ metadata }, account, { kind: 'user', id: key.user });
     });
+    this.#accounts.revisions.saw(account, revision);
     if (user === undefined || revision === undefined) return undefined;
     const credential: Credential = {
       accessKey,
       secretKey,
       owner: account,
-      displayName: await this.#displayName(account),
+      displayName: await this.#accounts.displayName(account),
       root: false,
       operator: false,
       caller: userCaller(account, user),
@@ -83,21 +89,12 @@ export class AccountKeys {
   }
 
   used(accessKey: string, { service, region }: KeyUse): void {
-    const { clock, metadata, telemetry } = this.#ctx;
-    const at = clock.now();
+    const at = this.#ctx.clock.now();
     const before = this.#usedAt.get(accessKey);
     if (before !== undefined && at - before < useEveryMs) return;
     this.#usedAt.set(accessKey, at);
-    const writing = recordAccessKeyUse(metadata, { accessKey, at, service, region })
-      .catch((cause: unknown) =>
-        telemetry.log('WARN', 'the use of an access key was not recorded', { cause }),
-      )
-      .finally(() => this.#writing.delete(writing));
-    this.#writing.add(writing);
-  }
-
-  /** Resolves when every use that was told is written down. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#writing);
+    const use = { accessKey, at, service, region };
+    // Room is not waited for: such rows are few and small.
+    void this.#ctx.lateWrites.add(accessKeyUse(use), useBytes);
   }
 }

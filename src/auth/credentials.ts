@@ -3,6 +3,7 @@
 import { fail } from '../errors/refusal.ts';
 import type { Account, Credential, Credentials } from '../ports/credentials.ts';
 import { type AccountContext, AccountKeys } from './account-keys.ts';
+import { Revisions, type RevisionsContext } from './revisions.ts';
 import { Sessions } from './sessions.ts';
 
 /** Records are validated where settings are read; of two with the same access key the first one counts. */
@@ -37,18 +38,16 @@ export function staticCredentials(records: readonly Credential[]): Credentials {
   };
 }
 
-export interface ServiceCredentials extends Credentials {
-  /** Resolves when nothing is being written any more. */
-  settled(): Promise<void>;
-}
+export type CredentialsContext = AccountContext & RevisionsContext;
 
-export function openCredentials(ctx: AccountContext, records: readonly Credential[]): ServiceCredentials {
+export function openCredentials(ctx: CredentialsContext, records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);
   const account = configuredAccounts(records);
   const displayName = async (owner: string): Promise<string> =>
     (await account({ owner }))?.displayName ?? owner;
-  const keys = new AccountKeys(ctx, displayName);
-  const sessions = new Sessions(ctx, { configured, displayName });
+  const accounts = { configured, displayName, revisions: new Revisions(ctx) };
+  const keys = new AccountKeys(ctx, accounts);
+  const sessions = new Sessions(ctx, accounts);
   return {
     async find(accessKey, token) {
       if (token !== undefined) return sessions.find(accessKey, token);
@@ -58,6 +57,5 @@ export function openCredentials(ctx: AccountContext, records: readonly Credentia
     used({ accessKey, iam, session }, use) {
       if (iam !== undefined && session === undefined) keys.used(accessKey, use);
     },
-    settled: () => keys.settled(),
   };
 }

@@ -5,9 +5,8 @@
 import { ofOneState } from '../domain/iam/account.ts';
 import { findById } from '../domain/iam/entities.ts';
 import { fail } from '../errors/refusal.ts';
-import { iamRevision } from '../metadata/iam.ts';
 import type { Caller, Credential, Session } from '../ports/credentials.ts';
-import type { AccountContext, DisplayName } from './account-keys.ts';
+import type { AccountContext, Accounts } from './account-keys.ts';
 import { Bounded } from './bounded.ts';
 import { roleCaller, userCaller } from './holders.ts';
 import { openToken, type SessionClaims } from './session-token.ts';
@@ -20,12 +19,6 @@ interface Kept {
 
 /** Tokens are long. */
 const keptMax = 1_024;
-
-export interface Accounts {
-  /** Configured credentials by access key. */
-  readonly configured: ReadonlyMap<string, Credential>;
-  readonly displayName: DisplayName;
-}
 
 export class Sessions {
   readonly #ctx: AccountContext;
@@ -45,11 +38,12 @@ export class Sessions {
     if (this.#ctx.clock.now() >= claims.expires) throw fail('ExpiredToken');
     if ('configured' in claims.of) return this.#ofConfigured(claims, claims.of.configured);
     const { metadata } = this.#ctx;
-    const now = await iamRevision(metadata, claims.account);
+    const now = await this.#accounts.revisions.of(claims.account);
     if (kept.credential !== undefined && now === kept.revision) return kept.credential;
     const { revision, value: caller } = await ofOneState({ metadata }, claims.account, () =>
       this.#callerOf(claims),
     );
+    this.#accounts.revisions.saw(claims.account, revision);
     if (caller === undefined || revision === undefined) throw fail('InvalidToken');
     const credential = await this.#credentialOf(claims, { caller, revision });
     this.#kept.set(token, { claims, revision, credential });

@@ -4,7 +4,14 @@
  * moves one row.
  */
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
-import { type AccessKeyRow, accessKeys, accessKeyUses, type IamRow, iam } from './iam-tables.ts';
+import {
+  type AccessKeyRow,
+  type AccessKeyUseRow,
+  accessKeys,
+  accessKeyUses,
+  type IamRow,
+  iam,
+} from './iam-tables.ts';
 import { prefixRange } from './prefix.ts';
 
 export type IamTag = readonly [name: string, value: string];
@@ -187,9 +194,8 @@ export const findAccessKeyUse = async (metadata: Pick<Metadata, 'get'>, accessKe
 /** A use is forgotten after as long as the public API keeps one; that also ends what outlived its key. */
 const useKeptMs = 400 * 24 * 60 * 60 * 1000;
 
-export async function recordAccessKeyUse(
-  metadata: Pick<MetadataStore, 'apply'>,
-  use: { readonly accessKey: string; readonly at: number; readonly service: string; readonly region: string },
-): Promise<void> {
-  await metadata.apply([{ at: useAt(use.accessKey), put: use, expiresAt: use.at + useKeptMs }]);
-}
+export const accessKeyUse = (use: AccessKeyUseRow): SideChange => ({
+  at: useAt(use.accessKey),
+  put: use,
+  expiresAt: use.at + useKeptMs,
+});

@@ -131,6 +131,10 @@ function inDataDir({ SVC_DATA_DIR }: Config, ...names: readonly string[]): strin
   return pathIn(SVC_DATA_DIR, ...names);
 }
 
+/** One machine's backends are read each time: that costs microseconds, and every change holds at once. */
+const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
+  SVC_META_BACKEND === 'memory' || SVC_META_BACKEND === 'embedded' ? 0 : SVC_CONFIG_CACHE_TTL;
+
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
   const { clock = systemClock, random = systemRandom(), telemetry = silentTelemetry } = options;
   const parts: Parts = { config, clock, random, telemetry };
@@ -153,8 +157,11 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   }
   const measure = { telemetry, clock };
   const timed = timedMetadata(metadata, measure);
-  const credentials = openCredentials({ metadata: timed, sealer, clock, telemetry }, options.credentials);
   const late = lateWrites({ metadata: timed, clock, telemetry });
+  const credentials = openCredentials(
+    { metadata: timed, sealer, clock, lateWrites: late, believedMs: believedMs(config) },
+    options.credentials,
+  );
   const context: Context = {
     config,
     metadata: timed,
@@ -172,7 +179,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     telemetry,
   };
   const close = async (): Promise<void> => {
-    await Promise.all([credentials.settled(), late.flush()]);
+    await late.flush();
     await closeStores();
   };
   return { context, close };

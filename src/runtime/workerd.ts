@@ -35,17 +35,19 @@ function gatewayFrom(env: Environment): Gateway {
   const telemetry = { ...silentTelemetry, log: createLog() };
   // What it seals is gone with the isolate too.
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
+  const late = lateWrites({ metadata, clock, telemetry });
+  const identities = { metadata, sealer, clock, lateWrites: late, believedMs: 0 };
   return createGateway({
     config,
     metadata,
-    lateWrites: lateWrites({ metadata, clock, telemetry }),
+    lateWrites: late,
     bytes: chunked({ default: memoryChunks() }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock,
     random,
     hasher,
     cipher,
-    credentials: openCredentials({ metadata, sealer, clock, telemetry }, config.SVC_CREDENTIALS),
+    credentials: openCredentials(identities, config.SVC_CREDENTIALS),
     sealer,
     telemetry,
   });

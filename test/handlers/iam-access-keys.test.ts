@@ -101,7 +101,7 @@ describe('access keys', () => {
     const iam = openActions(world);
     const { act, credential } = await openUser(world, 'carol');
     const used = async () => {
-      await clock.settle();
+      await world.context.lateWrites.flush();
       return must(iam('GetAccessKeyLastUsed', { AccessKeyId: credential.accessKey }));
     };
     const never = await used();

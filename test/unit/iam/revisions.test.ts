@@ -1,0 +1,50 @@
+/** How long the state of an account's records is believed. */
+import { expect, test } from 'vitest';
+import { Revisions } from '../../../src/auth/revisions.ts';
+import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
+import { createUser } from '../../../src/domain/iam/users.ts';
+import { systemRandom } from '../../../src/ports/random.ts';
+import { virtualClock } from '../../support/virtual-clock.ts';
+
+function open(believedMs: number) {
+  const clock = virtualClock();
+  const random = systemRandom();
+  const metadata = memoryStore({ clock, random });
+  const names = ['first', 'second'];
+  const change = () =>
+    createUser({ metadata, clock, random }, 'a', {
+      name: names.shift() ?? 'more',
+      path: '/',
+      tags: [],
+      boundary: undefined,
+    });
+  return { clock, change, revisions: new Revisions({ metadata, clock, believedMs }) };
+}
+
+test('it is read each time where that is cheap', async () => {
+  const { change, revisions } = open(0);
+  expect(await revisions.of('a')).toBeUndefined();
+  await change();
+  const first = await revisions.of('a');
+  expect(first).toBeDefined();
+  await change();
+  expect(await revisions.of('a')).not.toBe(first);
+  revisions.saw('a', 'something else');
+  expect(await revisions.of('a')).not.toBe('something else');
+});
+
+test('it is believed for its time and no longer, unless somebody saw a newer one', async () => {
+  const { clock, change, revisions } = open(2_000);
+  await change();
+  const first = await revisions.of('a');
+  await change();
+  await clock.advance(1_999);
+  expect(await revisions.of('a')).toBe(first);
+  await clock.advance(1);
+  const second = await revisions.of('a');
+  expect(second).not.toBe(first);
+  revisions.saw('a', 'newer');
+  expect(await revisions.of('a')).toBe('newer');
+  await clock.advance(2_000);
+  expect(await revisions.of('a')).toBe(second);
+});
