@@ -22,7 +22,7 @@ export interface TestCredential {
   readonly operator?: boolean;
 }
 
-/** The operator, and a user of another account. */
+/** The operator, a user of another account, and the root of one whose id SDKs take for an account's. */
 export const testCredentials = {
   root: {
     accessKey: 'SLUICETESTROOT000001',
@@ -37,6 +37,13 @@ export const testCredentials = {
     secretKey: 'alice-secret-key-of-the-test-suite-00001',
     owner: 'alice-account',
     displayName: 'alice',
+  },
+  numbered: {
+    accessKey: 'SLUICETESTNUMBER0001',
+    secretKey: 'numbered-secret-key-of-the-test-suite-01',
+    owner: '123456789012',
+    displayName: 'numbered',
+    root: true,
   },
 } satisfies Record<string, TestCredential>;
 
