@@ -33,6 +33,8 @@ export interface Options {
   readonly skips?: Readonly<Record<string, string>>;
   /** How many random cases a property gets. Default 40. */
   readonly runs?: number;
+  /** How many times as long as in this process a law may take. Default 1. */
+  readonly patience?: number;
 }
 
 export interface Laws {
@@ -56,7 +58,7 @@ export function metadataStoreContract(
   open: () => Promise<Opened>,
   options: Options = {},
 ): void {
-  const { skips = {}, runs = 40 } = options;
+  const { skips = {}, runs = 40, patience = 1 } = options;
   const law: Laws['law'] = (title, body, timeoutMs = 20_000) => {
     const reason = skips[title];
     if (reason !== undefined) {
@@ -73,7 +75,7 @@ export function metadataStoreContract(
           await opened.close();
         }
       },
-      timeoutMs,
+      timeoutMs * patience,
     );
   };
   describe(`metadata store: ${name}`, () => {

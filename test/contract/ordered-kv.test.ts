@@ -1,5 +1,5 @@
 /** The metadata contract on a real PD with a TiKV-protocol store. */
-import { afterAll, describe, it } from 'vitest';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { orderedKvStore } from '../../src/backends/metadata/ordered-kv/store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { noTikv, startTikv } from '../support/engines/tikv.ts';
@@ -43,6 +43,10 @@ function opened(endpoints: readonly string[]): Opened {
 if (noTikv !== undefined) describe('metadata store: ordered-kv', () => it.skip(`(${noTikv})`, () => {}));
 else {
   const engine = startTikv();
+  beforeAll(() => engine);
   afterAll(async () => (await engine)[Symbol.asyncDispose]());
-  metadataStoreContract('ordered-kv', async () => opened((await engine).endpoints), { runs: 10 });
+  metadataStoreContract('ordered-kv', async () => opened((await engine).endpoints), {
+    runs: 10,
+    patience: 5,
+  });
 }

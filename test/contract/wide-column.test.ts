@@ -1,5 +1,5 @@
 /** The metadata contract on a real Cassandra. */
-import { afterAll, describe, it } from 'vitest';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { emptyKeyspace, noCassandra, startCassandra } from '../support/engines/cassandra.ts';
@@ -48,6 +48,7 @@ if (noCassandra !== undefined)
   describe('metadata store: wide-column', () => it.skip(`(${noCassandra})`, () => {}));
 else {
   const engine = startCassandra();
+  beforeAll(() => engine);
   afterAll(async () => (await engine)[Symbol.asyncDispose]());
-  metadataStoreContract('wide-column', async () => opened((await engine).hosts), { runs: 4 });
+  metadataStoreContract('wide-column', async () => opened((await engine).hosts), { runs: 2, patience: 10 });
 }

@@ -7,7 +7,8 @@ export type ActionLevel = 'service' | 'bucket' | 'object';
 
 /** What bucket policies may speak of (without the `s3:`). Actions of things out of scope are known, for shared policies. */
 const names: Readonly<Record<ActionLevel, string>> = {
-  service: 'CreateAccessPoint CreateJob GetAccessPoint ListAccessPoints ListAllMyBuckets ListJobs',
+  service: `CreateAccessPoint CreateJob GetAccessPoint ListAccessPoints ListAllMyBuckets
+    ListAuditRecords ListJobs ListNotifyDeadLetters`,
   bucket: `CreateBucket DeleteBucket DeleteBucketOwnershipControls DeleteBucketPolicy DeleteBucketWebsite
     DeleteAccessPoint DeleteAccessPointPolicy GetAccelerateConfiguration GetAccessPointPolicy
     GetAccessPointPolicyStatus GetAnalyticsConfiguration GetBucketAbac GetBucketAcl GetBucketCORS GetBucketLocation

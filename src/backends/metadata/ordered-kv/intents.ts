@@ -1,42 +1,25 @@
 /**
- * Coarse intents (design §5), as the embedded backend has them: a process takes an epoch and names up to 4096 ops under
- * it, so that beginning a write costs no round trip.
- *
- * A commit must not apply under an epoch that a sweep has marked, so it locks what it looks at. Were that one row, all
- * commits of a process would take turns at it: an epoch has a lease row, which the process renews, and `lanes` rows
- * beside it, of which a commit locks the one of its op. Marking an epoch locks and writes all of them.
+ * Epochs in TiKV. A commit must not apply under an epoch that a sweep has marked, so it locks what it looks at. Were that
+ * one row, all commits of a process would take turns at it: an epoch has a lease row, which the process renews, and
+ * `lanes` rows beside it, of which a commit locks the one of its op. Marking an epoch locks and writes all of them.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { digits, stamp } from '../op-id.ts';
+import { type EpochRows, Epochs, epochOf, epochState, numberOf } from '../epochs.ts';
 import { secondLookMs } from '../second-look.ts';
 import type { Cluster } from './cluster.ts';
 import { type Keys, lanes } from './keys.ts';
 import type { Transaction } from './tikv/transaction.ts';
 import { pack, unpack } from './values.ts';
 
-const opsPerEpoch = 4096;
-const opDigits = 3;
-/** An epoch is followed by the next after so long, to keep what a sweep examines small. */
-const epochMs = 60_000;
-const epochsMax = 10_000;
+/** Leases that a sweep looks at, page by page. */
+const pageRows = 1024;
+const pagesMax = 10_000;
 
 /** `[until, state]` of a lease; `[state, ...numbers of the ops that were aborted]` of a lane. */
 type Row = readonly number[];
-const open = 0;
-const marked = 1;
-/** Until the second look. */
-const settled = 2;
-const markedAgain = 3;
-
-interface Epoch {
-  readonly id: string;
-  readonly rollAt: number;
-  readonly unended: Set<string>;
-  used: number;
-  leaseUntil: number;
-}
+const { open, marked, settled, markedAgain } = epochState;
 
 export interface IntentPorts {
   readonly client: Cluster;
@@ -48,8 +31,6 @@ export interface IntentPorts {
   readonly ttlMs: number;
 }
 
-const epochOf = (opId: string): string => opId.slice(0, opId.indexOf('.'));
-const numberOf = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
 const rowOf = (value: Uint8Array | undefined): Row | undefined =>
   value === undefined ? undefined : (unpack(value) as Row);
 
@@ -63,105 +44,62 @@ export function isBarred(value: Uint8Array | undefined, opId: string): boolean {
 
 export class Intents {
   readonly #ports: IntentPorts;
-  readonly #epochs = new Map<string, Epoch>();
-  #current: Epoch | undefined;
-  #opening: Promise<Epoch> | undefined;
+  readonly #epochs: Epochs;
 
   constructor(ports: IntentPorts) {
     this.#ports = ports;
+    this.#epochs = new Epochs({ ...ports, rows: this.#rows() });
   }
 
-  async begin(): Promise<Op> {
-    const now = this.#ports.clock.now();
-    let epoch = this.#current;
-    if (epoch === undefined || !this.#handsOut(epoch, now)) epoch = await this.#next();
-    else if (epoch.used > opsPerEpoch * 0.75 || now > epoch.rollAt - epochMs / 4)
-      void this.#next().catch(() => undefined);
-    // Everyone who waited for one epoch takes from it; beyond 4096 of them some wait again.
-    if (epoch.used >= opsPerEpoch) return this.begin();
-    const id = `${epoch.id}.${digits(epoch.used++, opDigits)}`;
-    epoch.unended.add(id);
-    return { id };
-  }
-
-  #handsOut(epoch: Epoch, now: number): boolean {
-    return epoch.used < opsPerEpoch && now < epoch.rollAt && now < epoch.leaseUntil;
-  }
-
-  #next(): Promise<Epoch> {
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined;
-    });
-    return this.#opening;
-  }
-
-  async #open(): Promise<Epoch> {
-    const { client, keys, clock, ttlMs } = this.#ports;
-    const now = clock.now();
-    const until = (await this.#ports.now()) + ttlMs;
-    const id = stamp(this.#ports);
-    await client.transact(async (transaction) => {
-      transaction.put(keys.epoch(id), pack([until, open]));
-      for (let lane = 0; lane < lanes; lane += 1) transaction.put(keys.epochLane(id, lane), pack([open]));
-    });
-    const epoch = { id, rollAt: now + epochMs, unended: new Set<string>(), used: 0, leaseUntil: now + ttlMs };
-    this.#epochs.set(id, epoch);
-    const former = this.#current;
-    this.#current = epoch;
-    if (former !== undefined) this.#removeIfDone(former);
-    return epoch;
+  begin(): Promise<Op> {
+    return this.#epochs.begin();
   }
 
   end(opId: string): void {
-    const epoch = this.#epochs.get(epochOf(opId));
-    if (epoch === undefined || !epoch.unended.delete(opId)) return;
-    this.#removeIfDone(epoch);
+    this.#epochs.end(opId);
   }
 
-  #removeIfDone(epoch: Epoch): void {
-    if (epoch === this.#current || epoch.unended.size > 0) return;
-    // Should this fail, the lease runs out and a sweep finds nothing to do.
-    void this.#remove(epoch).catch(() => undefined);
+  renew(): Promise<void> {
+    return this.#epochs.renew();
   }
 
-  async #remove(epoch: Epoch): Promise<void> {
-    if (!this.#epochs.delete(epoch.id)) return;
-    await this.#ports.client.transact(async (transaction) => this.#forget(transaction, epoch.id));
+  close(): Promise<void> {
+    return this.#epochs.close();
+  }
+
+  #rows(): EpochRows {
+    const { client, keys } = this.#ports;
+    return {
+      open: async (epoch) => {
+        const until = await this.#until();
+        await client.transact(async (transaction) => {
+          transaction.put(keys.epoch(epoch), pack([until, open]));
+          for (let lane = 0; lane < lanes; lane += 1)
+            transaction.put(keys.epochLane(epoch, lane), pack([open]));
+        });
+      },
+      remove: (epoch) => client.transact(async (transaction) => this.#forget(transaction, epoch)),
+      renew: async (epochs) => {
+        const until = await this.#until();
+        const rows = epochs.map(keys.epoch);
+        return client.transact(async (transaction) => {
+          const values = await transaction.lock(rows);
+          const isLost = values.map((value) => rowOf(value)?.[1] !== open);
+          for (const [i, row] of rows.entries()) if (!isLost[i]) transaction.put(row, pack([until, open]));
+          return epochs.filter((_, i) => isLost[i]);
+        });
+      },
+    };
+  }
+
+  async #until(): Promise<number> {
+    return (await this.#ports.now()) + this.#ports.ttlMs;
   }
 
   #forget(transaction: Transaction, epoch: string): void {
     const { keys } = this.#ports;
     transaction.remove(keys.epoch(epoch));
     for (let lane = 0; lane < lanes; lane += 1) transaction.remove(keys.epochLane(epoch, lane));
-  }
-
-  /** Renews the leases of this process, and lets go of an epoch that nobody asked anything of any more. */
-  async renew(): Promise<void> {
-    const { client, keys, clock, ttlMs } = this.#ports;
-    const now = clock.now();
-    const current = this.#current;
-    if (current !== undefined && now >= current.rollAt) {
-      this.#current = undefined;
-      this.#removeIfDone(current);
-    }
-    const until = (await this.#ports.now()) + ttlMs;
-    for (const epoch of [...this.#epochs.values()]) {
-      const key = keys.epoch(epoch.id);
-      const isOurs = await client.transact(async (transaction) => {
-        const [value] = await transaction.lock([key]);
-        if (rowOf(value)?.[1] !== open) return false;
-        transaction.put(key, pack([until, open]));
-        return true;
-      });
-      if (isOurs) epoch.leaseUntil = now + ttlMs;
-      else this.#lose(epoch);
-    }
-  }
-
-  /** A sweep came first. The sweep's consumer removes the rows. */
-  #lose(epoch: Epoch): void {
-    this.#epochs.delete(epoch.id);
-    if (this.#current === epoch) this.#current = undefined;
   }
 
   async abort(opId: string): Promise<void> {
@@ -177,7 +115,7 @@ export class Intents {
   async abandoned(): Promise<readonly Abandoned[]> {
     const found: string[] = [];
     for (const epoch of await this.#lapsed()) if (await this.#mark(epoch)) found.push(epoch);
-    for (const epoch of [...this.#epochs.values()]) if (found.includes(epoch.id)) this.#lose(epoch);
+    this.#epochs.lose(found);
     return found.map((epoch) => ({ prefix: `${epoch}.` }));
   }
 
@@ -209,14 +147,14 @@ export class Intents {
     const found: string[] = [];
     let { low } = keys.epochs();
     const { high } = keys.epochs();
-    for (let page = 0; page < epochsMax; page += 1) {
-      const entries = await client.scan({ low, high, limit: 1024, reverse: false });
+    for (let page = 0; page < pagesMax; page += 1) {
+      const entries = await client.scan({ low, high, limit: pageRows, reverse: false });
       for (const { key, value } of entries) {
         const epoch = keys.epochOf(key);
         if (epoch !== undefined && this.#isLapsed(unpack(value) as Row, now)) found.push(epoch);
       }
       const last = entries.at(-1);
-      if (last === undefined || entries.length < 1024) break;
+      if (last === undefined || entries.length < pageRows) break;
       low = Buffer.concat([last.key, Buffer.of(0)]);
     }
     return found;
@@ -233,12 +171,5 @@ export class Intents {
       if (state === markedAgain) this.#forget(transaction, epoch);
       else if (state === marked) transaction.put(lease, pack([again, settled]));
     });
-  }
-
-  /** At an orderly end: what has no unended op needs no sweep. */
-  async close(): Promise<void> {
-    this.#current = undefined;
-    const done = [...this.#epochs.values()].filter((epoch) => epoch.unended.size === 0);
-    await Promise.all(done.map((epoch) => this.#remove(epoch)));
   }
 }

@@ -1,23 +1,17 @@
 /**
- * Coarse intents (design §5): a process takes an epoch, whose lease it renews, and names up to 4096 ops under it. Before
- * an op commits, its attempt is entered in one of the epoch's lanes, with the place where its outcome will be found and
- * the side changes to make if it applied. A sweep bars the lanes of a dead process's epoch, then settles every attempt:
- * it puts `aborted` where the outcome belongs, or finds `applied` there and makes the side changes.
- *
- * Lanes are many so that the commits of a process do not take turns at one partition.
+ * Epochs in Cassandra. Before an op commits, its attempt is entered in one of its epoch's lanes, with the place where its
+ * outcome will be found and the side changes to make if it applied. A sweep bars the lanes of a dead process's epoch, then
+ * settles every attempt: it puts `aborted` where the outcome belongs, or finds `applied` there and makes the side changes
+ * (docs/adr/0008). Lanes are many so that the commits of a process do not take turns at one partition.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { digits, stamp } from '../op-id.ts';
+import { type EpochRows, Epochs, epochOf, epochState, numberOf } from '../epochs.ts';
 import { secondLookMs } from '../second-look.ts';
 import { readStatements, writeStatements } from './parameters.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 
-const opsPerEpoch = 4096;
-const opDigits = 3;
-/** An epoch is followed by the next after so long, to keep what a sweep examines small. */
-const epochMs = 60_000;
 const lanes = 64;
 /** Leases lie in one partition: there are few, and a sweep reads them all. */
 const slot = 0;
@@ -25,19 +19,7 @@ const slot = 0;
 const attemptSeconds = 3 * 24 * 60 * 60;
 const parallel = 8;
 
-const open = 0;
-const marked = 1;
-/** Until the second look. */
-const settled = 2;
-const markedAgain = 3;
-
-interface Epoch {
-  readonly id: string;
-  readonly rollAt: number;
-  readonly unended: Set<string>;
-  used: number;
-  leaseUntil: number;
-}
+const { open, marked, settled, markedAgain } = epochState;
 
 /** Where the outcome of an attempt is decided: conditional, and the question what it is. */
 export interface Place {
@@ -61,103 +43,62 @@ export interface IntentPorts {
   readonly ttlMs: number;
 }
 
-const epochOf = (opId: string): string => opId.slice(0, opId.indexOf('.'));
-const numberOf = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
 /** The attempt under which an op is barred; sorts before its real ones. */
 const barOf = (opId: string): string => `${opId}!`;
 
 export class Intents {
   readonly #ports: IntentPorts;
-  readonly #epochs = new Map<string, Epoch>();
-  #current: Epoch | undefined;
-  #opening: Promise<Epoch> | undefined;
+  readonly #epochs: Epochs;
 
   constructor(ports: IntentPorts) {
     this.#ports = ports;
+    this.#epochs = new Epochs({ ...ports, rows: this.#rows() });
   }
 
-  async begin(): Promise<Op> {
-    const now = this.#ports.clock.now();
-    let epoch = this.#current;
-    if (epoch === undefined || !this.#handsOut(epoch, now)) epoch = await this.#next();
-    else if (epoch.used > opsPerEpoch * 0.75 || now > epoch.rollAt - epochMs / 4)
-      void this.#next().catch(() => undefined);
-    // Everyone who waited for one epoch takes from it; beyond 4096 of them some wait again.
-    if (epoch.used >= opsPerEpoch) return this.begin();
-    const id = `${epoch.id}.${digits(epoch.used++, opDigits)}`;
-    epoch.unended.add(id);
-    return { id };
-  }
-
-  #handsOut(epoch: Epoch, now: number): boolean {
-    return epoch.used < opsPerEpoch && now < epoch.rollAt && now < epoch.leaseUntil;
-  }
-
-  #next(): Promise<Epoch> {
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined;
-    });
-    return this.#opening;
-  }
-
-  async #open(): Promise<Epoch> {
-    const { clock, ttlMs } = this.#ports;
-    const now = clock.now();
-    const until = wholeMs((await this.#ports.now()) + ttlMs);
-    const id = stamp(this.#ports);
-    const query = `UPDATE ${this.#table('epochs')} SET until = ?, state = ? WHERE slot = ? AND id = ? IF state = null`;
-    await this.#certainly(
-      { query, params: [until, open, slot, id] },
-      async () => (await this.#lease(id)) !== undefined,
-    );
-    const epoch = { id, rollAt: now + epochMs, unended: new Set<string>(), used: 0, leaseUntil: now + ttlMs };
-    this.#epochs.set(id, epoch);
-    const former = this.#current;
-    this.#current = epoch;
-    if (former !== undefined) this.#removeIfDone(former);
-    return epoch;
+  begin(): Promise<Op> {
+    return this.#epochs.begin();
   }
 
   end(opId: string): void {
-    const epoch = this.#epochs.get(epochOf(opId));
-    if (epoch === undefined || !epoch.unended.delete(opId)) return;
-    this.#removeIfDone(epoch);
+    this.#epochs.end(opId);
   }
 
-  #removeIfDone(epoch: Epoch): void {
-    if (epoch === this.#current || epoch.unended.size > 0) return;
-    // Should this fail, the lease runs out and a sweep finds nothing to do.
-    void this.#remove(epoch).catch(() => undefined);
+  renew(): Promise<void> {
+    return this.#epochs.renew();
   }
 
-  async #remove(epoch: Epoch): Promise<void> {
-    if (!this.#epochs.delete(epoch.id)) return;
-    const query = `DELETE FROM ${this.#table('epochs')} WHERE slot = ? AND id = ? IF state = ?`;
-    await this.#ports.session.decide([{ query, params: [slot, epoch.id, open] }]);
+  close(): Promise<void> {
+    return this.#epochs.close();
   }
 
-  /** Renews the leases of this process, and lets go of an epoch that nobody asked anything of any more. */
-  async renew(): Promise<void> {
-    const { clock, ttlMs, session } = this.#ports;
-    const now = clock.now();
-    const current = this.#current;
-    if (current !== undefined && now >= current.rollAt) {
-      this.#current = undefined;
-      this.#removeIfDone(current);
-    }
-    const until = wholeMs((await this.#ports.now()) + ttlMs);
-    const query = `UPDATE ${this.#table('epochs')} SET until = ? WHERE slot = ? AND id = ? IF state = ?`;
-    for (const epoch of [...this.#epochs.values()]) {
-      if (await session.decide([{ query, params: [until, slot, epoch.id, open] }]))
-        epoch.leaseUntil = now + ttlMs;
-      else this.#lose(epoch);
-    }
+  #rows(): EpochRows {
+    const { session } = this.#ports;
+    const table = this.#table('epochs');
+    const row = 'WHERE slot = ? AND id = ?';
+    return {
+      open: async (id) => {
+        const query = `UPDATE ${table} SET until = ?, state = ? ${row} IF state = null`;
+        const params = [await this.#until(), open, slot, id];
+        await this.#certainly({ query, params }, async () => (await this.#lease(id)) !== undefined);
+      },
+      remove: async (id) => {
+        await session.decide([
+          { query: `DELETE FROM ${table} ${row} IF state = ?`, params: [slot, id, open] },
+        ]);
+      },
+      renew: async (epochs) => {
+        const until = await this.#until();
+        const query = `UPDATE ${table} SET until = ? ${row} IF state = ?`;
+        const lost: string[] = [];
+        for (const id of epochs)
+          if (!(await session.decide([{ query, params: [until, slot, id, open] }]))) lost.push(id);
+        return lost;
+      },
+    };
   }
 
-  /** A sweep came first. The sweep's consumer removes the rows. */
-  #lose(epoch: Epoch): void {
-    this.#epochs.delete(epoch.id);
-    if (this.#current === epoch) this.#current = undefined;
+  async #until(): Promise<bigint> {
+    return wholeMs((await this.#ports.now()) + this.#ports.ttlMs);
   }
 
   /**
@@ -214,7 +155,7 @@ export class Intents {
       const isLapsed = lease.state === marked || lease.state === markedAgain || lease.until <= now;
       if (isLapsed && (await this.#mark(lease))) found.push(lease.id);
     }
-    for (const epoch of [...this.#epochs.values()]) if (found.includes(epoch.id)) this.#lose(epoch);
+    this.#epochs.lose(found);
     return found.map((epoch) => ({ prefix: `${epoch}.` }));
   }
 
@@ -309,13 +250,6 @@ export class Intents {
       const query = `UPDATE ${this.#table('epochs')} SET until = ?, state = ? WHERE slot = ? AND id = ? IF state = ?`;
       await session.decide([{ query, params: [until, settled, slot, id, marked] }]);
     }
-  }
-
-  /** At an orderly end: what has no unended op needs no sweep. */
-  async close(): Promise<void> {
-    this.#current = undefined;
-    const done = [...this.#epochs.values()].filter((epoch) => epoch.unended.size === 0);
-    await Promise.all(done.map((epoch) => this.#remove(epoch).catch(() => undefined)));
   }
 
   #table(name: string): string {
