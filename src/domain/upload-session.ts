@@ -37,6 +37,7 @@ export interface NewUpload
     | 'initiator'
     | 'checksumAlgorithm'
     | 'checksumType'
+    | 'begunAs'
   > {
   readonly bucket: BucketRow;
   readonly headers: ObjectHeaders;

@@ -1,11 +1,13 @@
 /** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
 import { assertMayKnow, authorize } from '../auth/authorize.ts';
+import { bucketPolicy } from '../auth/bucket-policy.ts';
 import type { Context } from '../context.ts';
 import { lookUpVersion } from '../domain/read-object.ts';
 import { isUploadId } from '../domain/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
 import { type Call, header } from '../handlers/call.ts';
-import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import { asBegun } from '../handlers/multipart/begun-as.ts';
+import type { BucketRow, ObjectRow, UploadSession } from '../metadata/tables.ts';
 import { findSession } from '../metadata/uploads.ts';
 import {
   describeOperation,
@@ -14,6 +16,8 @@ import {
   operationNames,
 } from '../protocol/operations.ts';
 import { askedBy } from './asked.ts';
+
+type Asking = Omit<Call, 'body'>;
 
 interface Permitted {
   readonly row: ReturnType<typeof describeOperation>;
@@ -28,7 +32,7 @@ interface Permitted {
  */
 export async function permit(
   ctx: Context,
-  call: Omit<Call, 'body'>,
+  call: Asking,
   { row, bucket, body }: Permitted,
 ): Promise<ObjectRow | undefined> {
   const { identity, bucketName, key, query } = call;
@@ -47,7 +51,8 @@ export async function permit(
   const about = { bucket, bucketName, key, target, requestTags, named };
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
   const writer = row.about === 'upload' ? await initiatorOf(ctx, call, bucket) : undefined;
-  await authorize(ctx, caller, { ...about, action, writer });
+  const asker = row.about === 'parts' ? await asBegunBy(ctx, caller, bucket) : caller;
+  await authorize(ctx, asker, { ...about, action, writer });
   for (const along of [...alongOf(call), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
@@ -57,16 +62,36 @@ export async function permit(
 
 /** Whoever began an upload may look at it and end it, though the bucket be another's (public API). */
 async function initiatorOf(
-  { metadata }: Context,
-  { identity, key, query }: Omit<Call, 'body'>,
+  ctx: Context,
+  call: Asking,
   bucket: BucketRow | undefined,
 ): Promise<string | undefined> {
+  const { identity } = call;
   if (identity === undefined || bucket === undefined || identity.owner === bucket.owner) return undefined;
+  const initiator = (await uploadOf(ctx, call, bucket))?.initiator;
+  return initiator === identity.owner ? initiator : undefined;
+}
+
+/** The caller with the headers that the upload was begun with, where there may be a policy that asks for them. */
+async function asBegunBy<C extends Asking>(
+  ctx: Context,
+  caller: C,
+  bucket: BucketRow | undefined,
+): Promise<C> {
+  const isJudged = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
+  if (bucket === undefined || !isJudged) return caller;
+  return asBegun(caller, (await uploadOf(ctx, caller, bucket))?.begunAs);
+}
+
+/** The upload that the request names, if it is one to this key. */
+async function uploadOf(
+  { metadata }: Context,
+  { key, query }: Asking,
+  bucket: BucketRow,
+): Promise<UploadSession | undefined> {
   const uploadId = query.get('uploadId') ?? '';
   const session = isUploadId(uploadId) ? (await findSession(metadata, uploadId))?.row.session : undefined;
-  const isTheirs =
-    session?.bucketId === bucket.id && session.key === key && session.initiator === identity.owner;
-  return isTheirs ? identity.owner : undefined;
+  return session?.bucketId === bucket.id && session.key === key ? session : undefined;
 }
 
 /** A header that asks for actions beside the operation's own: by being there, or by what it says. */

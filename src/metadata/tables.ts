@@ -260,6 +260,8 @@ export interface UploadSession {
   readonly encryption?: Encryption;
   readonly checksumAlgorithm?: Checksum['algorithm'];
   readonly checksumType?: Checksum['type'];
+  /** Headers that its parts do not repeat, by bare name: policies ask for them at every part. */
+  readonly begunAs?: Readonly<Record<string, string>>;
   readonly owner: string;
   readonly initiator: string;
   /** While `completing`: the op under which the object is committed, and what identifies the part list. */

@@ -28,9 +28,9 @@ export interface Operation {
   readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
   /**
    * About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. Or
-   * about an upload, which whoever began it may look at and end.
+   * about an upload, which whoever began it may look at and end; or about its parts, which policies judge as it was begun.
    */
-  readonly about?: 'version' | 'upload';
+  readonly about?: 'version' | 'upload' | 'parts';
   /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
   readonly judges?: 'each' | 'nobody';
   /** The events that it causes; see `domain/events.ts`. */
@@ -254,11 +254,21 @@ export const operations = {
   },
 
   CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', also: alongWrites },
-  UploadPart: { on: 'PUT object ?uploadId ?partNumber', action: 's3:PutObject', streams: true },
-  UploadPartCopy: { on: 'PUT object ?uploadId ?partNumber +copy-source', action: 's3:PutObject' },
+  UploadPart: {
+    on: 'PUT object ?uploadId ?partNumber',
+    action: 's3:PutObject',
+    about: 'parts',
+    streams: true,
+  },
+  UploadPartCopy: {
+    on: 'PUT object ?uploadId ?partNumber +copy-source',
+    action: 's3:PutObject',
+    about: 'parts',
+  },
   CompleteMultipartUpload: {
     on: 'POST object ?uploadId',
     action: 's3:PutObject',
+    about: 'parts',
     bodyMax: 4 * MiB,
     checksumOf: 'object',
     events: ['ObjectCreated:CompleteMultipartUpload'],

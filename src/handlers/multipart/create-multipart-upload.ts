@@ -17,6 +17,7 @@ import { objectHeadersOf } from '../object/object-headers.ts';
 import { storageClassOf } from '../object/storage-class.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
+import { begunAs } from './begun-as.ts';
 
 export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, call) => {
   const { bucket, key, record, requestId, identity } = call;
@@ -37,6 +38,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
       checksumType,
       lock: lockOf(ctx, call),
       encryption: objectKey?.encryption,
+      begunAs: begunAs(call),
     }),
   });
   const headers: HeaderPair[] = [...writtenEncryptionHeaders(objectKey?.encryption)];
