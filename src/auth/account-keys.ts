@@ -38,6 +38,8 @@ interface Kept {
 }
 
 const keptMax = 4_096;
+/** No key is called otherwise, so none is looked for: a store need not be able to hold such a text. */
+const isPossible = /^[\w.=+@-]{3,128}$/;
 /** How often the use of one key is written down. */
 const useEveryMs = 5 * 60 * 1000;
 const useBytes = 256;
@@ -54,6 +56,7 @@ export class AccountKeys {
   }
 
   async find(accessKey: string): Promise<Credential | undefined> {
+    if (!isPossible.test(accessKey)) return undefined;
     const kept = this.#kept.get(accessKey);
     if (kept !== undefined && (await this.#accounts.revisions.of(kept.account)) === kept.revision)
       return kept.credential;

@@ -30,9 +30,13 @@ export interface EntityArn {
   readonly name: string;
 }
 
+/** What an account, a path and a name may be: nothing that a store could not keep. */
+const entityArn =
+  /^arn:aws:iam::([A-Za-z0-9][A-Za-z0-9._@-]{0,127}):([a-z]{1,32})(\/(?:[\x21-\x7e]{0,511}\/)?)([\w+=,.@-]{1,226})$/;
+
 /** Undefined for what is no ARN of IAM. */
 export function parseArn(arn: string): EntityArn | undefined {
-  const [, account, kind, path, name] = /^arn:aws:iam::([^:]+):([a-z]+)(\/(?:.*\/)?)([^/]+)$/.exec(arn) ?? [];
+  const [, account, kind, path, name] = entityArn.exec(arn) ?? [];
   if (account === undefined || kind === undefined || path === undefined || name === undefined)
     return undefined;
   return { account, kind, path, name };

@@ -31,6 +31,14 @@ describe.each(backends)('an access key on %s', (backend) => {
     expect(await findAccessKey(world.context.metadata, credential.accessKey)).toBeUndefined();
   });
 
+  test('that cannot be is unknown, like any other that is not there', async () => {
+    await using world = await openGateway({ backend });
+    for (const accessKey of ['AKIANOTHING', 'x'.repeat(5_000), 'a/b', 'a b', '_', '\u0001'.repeat(3)]) {
+      const answer = await world.as({ credential: { ...alice, accessKey } }).get('/bucket');
+      expect([answer.status, answer.code]).toEqual([403, 'InvalidAccessKeyId']);
+    }
+  });
+
   test('is sealed where it is stored', async () => {
     await using world = await openGateway({ backend });
     const { credential } = await openUser(world, 'carol');

@@ -224,6 +224,20 @@ describe('a role', () => {
     expect((await must(session.act('ListUsers'))).all('UserName')).toEqual([]);
   });
 
+  test.each([
+    `arn:aws:iam::${'a'.repeat(1_900)}:role/x`,
+    'arn:aws:iam::a\0b:role/reader',
+    'arn:aws:iam::alice-account:role/rea\0der',
+    'arn:aws:iam::alice-account:role/a b',
+    'arn:aws:iam::alice-account:role/x/',
+    'arn:aws:iam:us-east-1:alice-account:role/x',
+    'arn:aws:sts::alice-account:role/x',
+  ])('is no %j', async (RoleArn) => {
+    await using world = await openGateway({ backend: 'embedded+file' });
+    const answer = await openActions(world)('AssumeRole', { RoleArn, RoleSessionName: 'session' });
+    expect([answer.status, answer.code]).toEqual([400, 'ValidationError']);
+  });
+
   test('that does not exist is refused like one that does not trust the caller', async () => {
     await using world = await openGateway();
     await openRole(world, { principal: { AWS: 'bob-account' }, more: { Path: '/a/' } });

@@ -48,6 +48,13 @@ test.each([
   expect([answer.status, JSON.parse(answer.text).code]).toEqual([status, code]);
 });
 
+test.each(['x'.repeat(5_000), 'a%00b', '%2e%2e', 'a%20b'])('no user is called %s', async (name) => {
+  await using world = await openGateway({ backend: 'embedded+file' });
+  const at = `/admin/v1/iam/users/${name}/access-keys`;
+  const answer = await world.as({ credential: operator }).post(at, { body: body() });
+  expect(answer.status).toBe(404);
+});
+
 test('only operators import, and never a key that somebody has', async () => {
   await using world = await openGateway();
   const carol = await openUser(world, 'carol');
