@@ -1,6 +1,6 @@
 /** The library's face: the gateway, its ports, and the backends that run anywhere (design §2). */
 
-export { staticCredentials } from './auth/credentials.ts';
+export { openCredentials, staticCredentials } from './auth/credentials.ts';
 export { portableCipher } from './backends/ciphering/portable.ts';
 export { bodyBudget } from './backends/data/body-budget.ts';
 export { chunked } from './backends/data/chunked.ts';
