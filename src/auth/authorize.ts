@@ -91,11 +91,11 @@ export async function judge(
   question: Question,
   { facts, trace }: { readonly facts: Facts; readonly trace?: Trace },
 ): Promise<Verdict> {
-  const { action, bucket, bucketName, key, accessPoint } = question;
+  const { action, bucket, key, accessPoint } = question;
   const brought = await policiesOf(ctx, identity);
   const side = bucket === undefined ? undefined : await bucketSide(ctx, bucket, question);
   const principal = principalOf(identity);
-  const resource = question.resource ?? resourceOf(bucketName, key);
+  const resource = question.resource ?? resourceOf(question);
   const request = { principal, action, resource, context: facts };
   if (accessPoint === undefined) return decide({ request, ...brought, bucket: side }, trace);
   const way = accessPointSide(accessPoint, key);
@@ -121,8 +121,9 @@ const isRootAtHome = (identity: Identity, { bucket, target, policy }: Question):
   policy === undefined &&
   (target === undefined || target.owner === identity.owner);
 
-const resourceOf = (bucketName: string, key: string): string => {
-  if (bucketName === '') return '*';
+const resourceOf = ({ action, bucketName, key }: Question): string => {
+  // Policies that let buckets be listed name all of them, by either text (public API).
+  if (bucketName === '') return action.startsWith('s3:') ? 'arn:aws:s3:::*' : '*';
   return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;
 };
 

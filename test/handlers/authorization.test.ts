@@ -232,6 +232,18 @@ describe.each(ownerships)('under %s', (ownership) => {
   );
 });
 
+test.each(['*', 'arn:aws:s3:::*', 'arn:aws:s3:::*/*', 'arn:aws:s3:::bucket'])(
+  'the buckets of an account are listed by a user whose policy names all of them: %s',
+  async (Resource) => {
+    await using world = await openGateway();
+    const Statement = { Effect: 'Allow', Action: 's3:ListAllMyBuckets', Resource };
+    const policy = JSON.stringify({ Version: '2012-10-17', Statement });
+    const { credential } = await openUser(world, 'carol', { policy });
+    const isAll = ['*', 'arn:aws:s3:::*'].includes(Resource);
+    expect((await world.as({ credential }).get('/')).status).toBe(isAll ? 200 : 403);
+  },
+);
+
 describe.each(backends)('an upload in a bucket of another account on %s', (backend) => {
   test('is seen and ended by whoever began it and by the owner of the bucket, and by nobody else', async () => {
     await using world = await openGateway({ backend });

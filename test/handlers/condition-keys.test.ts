@@ -289,7 +289,7 @@ const cases: readonly Case[] = [
   ],
 ];
 
-/** Of a bucket that is about to be created, which no bucket policy can speak of. */
+/** Of a bucket that is about to be created, which no bucket policy can speak of: create-bucket-rights.test.ts. */
 const ofCreation = ['s3:LocationConstraint', 's3:x-amz-object-ownership'];
 /** Of access points, of sessions, of actions that are not S3's: their own suites have them. */
 const elsewhere = [
