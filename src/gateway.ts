@@ -7,40 +7,27 @@
  * establishes stand in one `Call`, assigned once.
  */
 
-import { isCharged } from './auth/requester-pays.ts';
 import type { Context } from './context.ts';
-import { type Reached, reach } from './domain/access-points.ts';
 import { drawRequestId } from './domain/version-ids.ts';
-import { acceptForm } from './gateway/accept-form.ts';
 import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { areaCall } from './gateway/area-call.ts';
-import { asksInBody } from './gateway/asked.ts';
-import { askedAction } from './gateway/asked-action.ts';
+import { choose } from './gateway/choose.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { locate } from './gateway/locate.ts';
-import { permit } from './gateway/permit.ts';
-import { Recording, recordingOfUnknown } from './gateway/recording.ts';
+import { recordingOfUnknown } from './gateway/recording.ts';
 import { refusalOf } from './gateway/refusal-of.ts';
 import { reportAnswer } from './gateway/report-answer.ts';
-import { asksForIndex, showIndex, visitSite } from './gateway/site.ts';
-import { assertServed } from './gateway/through-access-point.ts';
+import { serve } from './gateway/serve.ts';
+import { visitSite } from './gateway/site.ts';
 import { openTrace, type Trace, unknownOperation } from './gateway/trace.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
-import { noBody, readBody } from './handlers/body.ts';
-import { type BucketCall, type Call, header, needsBucket, ownHeaders } from './handlers/call.ts';
-import { assertKey } from './handlers/key.ts';
-import { handlers } from './handlers/table.ts';
-import type { BucketRow } from './metadata/tables.ts';
-import { serviceOf } from './protocol/action-errors.ts';
-import { noParameters } from './protocol/action-query.ts';
+import { ownHeaders } from './handlers/call.ts';
 import { type AddressRules, splitAddress } from './protocol/address.ts';
 import { amz, shownDialect, store } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
-import { describeOperation, type OperationName } from './protocol/operations.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { Reply } from './protocol/reply.ts';
-import { select } from './protocol/select.ts';
 import { type Incoming, splitTarget } from './protocol/wire.ts';
 
 export interface GatewayOptions {
@@ -113,8 +100,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   return { ...reply, headers };
 }
 
-const nowhere: Partial<Reached> = {};
-
+/** Where, who, what, and then the rest of the steps in `serve`. */
 async function run(
   { ctx, rules, areas }: Pipeline,
   {
@@ -126,88 +112,33 @@ async function run(
   const place = locate(ctx.config, rules, { incoming, path: trace.path, rawQuery });
   trace.place = place;
   trace.format = place.format;
-  const { wire, query, local, virtual, area, isAction } = place;
-  const { identity, signed, dialect, payload } = await identify(ctx, incoming, {
-    ...place,
-    path: trace.path,
-  });
-  trace.dialect = dialect === undefined ? undefined : dialect === 'amz' ? amz : store;
+  const { wire, query, local, virtual, area } = place;
+  const who = await identify(ctx, incoming, { ...place, path: trace.path });
+  trace.dialect = who.dialect === undefined ? undefined : who.dialect === 'amz' ? amz : store;
+  const { identity, signed, payload } = who;
   if (area !== undefined) {
     trace.operation = `area:${area}`;
     return areas(local, areaCall(ctx, { wire, query, identity, payload, trace, incoming }));
   }
-
+  const { requestId, dialect } = trace;
   const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
+  const own = ownHeaders(wire, query, dialect);
   const { signal } = incoming;
-  const named = { wire, signal, dialect: trace.dialect, own: ownHeaders(wire, query, trace.dialect) };
-  const arrived = { ...named, requestId: trace.requestId, query, identity, signed, payload, bucketName, key };
+  const arrived = {
+    requestId,
+    wire,
+    query,
+    dialect,
+    own,
+    identity,
+    signed,
+    payload,
+    bucketName,
+    key,
+    signal,
+  };
   trace.call = arrived;
   if (place.isSite) return visitSite(ctx, arrived, trace);
-  const { operation, parameters } = isAction
-    ? await askedAction(ctx, { ...arrived, incoming, held: trace }, place.control)
-    : {
-        operation: select(wire.method, scope, query, (name) => header(arrived, name) !== undefined),
-        parameters: noParameters,
-      };
-  const form = operation === 'PostObject' ? await acceptForm(ctx, arrived) : undefined;
-  if (form !== undefined) trace.dialect = form.dialect;
-  trace.operation = operation;
-  const row = describeOperation(operation);
-  if (isAction) trace.format = serviceOf(row.action);
-  const about = { ...arrived, parameters, ...form };
-  trace.call = about;
-  if (row.audited) trace.recording = new Recording(ctx, { ...about, action: operation, events: row.events });
-  if (scope === 'object') assertKey(key);
-  const reached = needsBucket(row)
-    ? await reach(ctx, bucketName, { isHost: virtual !== undefined })
-    : undefined;
-  const { bucket, accessPoint } = reached ?? nowhere;
-  trace.bucket = bucket;
-  if (accessPoint !== undefined) assertServed(operation, scope);
-  if (bucket !== undefined && asksForIndex(arrived, bucket)) {
-    const index = await showIndex(ctx, arrived, { bucket, trace });
-    if (index !== undefined) return index;
-  }
-  const facts = {
-    ...about,
-    operation,
-    bucketName: bucket?.name ?? bucketName,
-    accessPoint,
-    record: trace.recording,
-  };
-  return serve(ctx, facts, { row, bucket, hasBody: incoming.body !== undefined, isAction, trace });
-}
-
-interface Serving {
-  readonly row: ReturnType<typeof describeOperation>;
-  readonly bucket: BucketRow | undefined;
-  readonly hasBody: boolean;
-  /** The body of an action has been read: it is a part of what is asked. */
-  readonly isAction: boolean;
-  readonly trace: Trace;
-}
-
-/** The steps from authorize on. */
-async function serve(
-  ctx: Context,
-  facts: Omit<Call, 'body'>,
-  { row, bucket, hasBody, isAction, trace }: Serving,
-): Promise<Reply> {
-  const { operation } = facts;
-  const read = () => readBody(ctx, facts, { hasBody, row, held: trace });
-  const early = isAction ? noBody : asksInBody(operation) ? await read() : undefined;
-  const target = await permit(ctx, facts, { row, bucket, body: early });
-  trace.target = target;
-  const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
-  const isPaid = charging !== false && (await charging);
-  const body = early ?? (await read());
-  const call = { ...facts, body, ...(bucket === undefined ? {} : { bucket, target }) };
-  const reply = await dispatch(ctx, operation, call);
-  return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
-}
-
-/** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */
-function dispatch(ctx: Context, operation: OperationName, call: Call & Partial<BucketCall>): Promise<Reply> {
-  const handle = handlers[operation] as (ctx: Context, call: Call) => Promise<Reply>;
-  return handle(ctx, call);
+  const chosen = await choose(ctx, arrived, { place, scope, incoming, trace });
+  return serve(ctx, chosen, { hasBody: incoming.body !== undefined, place, scope, trace });
 }
