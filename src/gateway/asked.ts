@@ -47,6 +47,10 @@ export const asksInBody = (operation: OperationName): boolean => operation in in
 
 type Asking = Omit<Call, 'body'>;
 
+/** A copy that takes its source's tags passes over those that its request names. */
+const copiesTags = (call: Asking): boolean =>
+  call.operation === 'CopyObject' && header(call, 'tagging-directive') !== 'REPLACE';
+
 /** The caller and the tags as its judgement sees them. */
 export function askedBy<C extends Asking>(
   call: C,
@@ -55,7 +59,7 @@ export function askedBy<C extends Asking>(
 ): Pick<Asked, 'named' | 'along'> & { readonly caller: C; readonly requestTags: Tags | undefined } {
   const read = inBody[call.operation];
   if (read === undefined || body === undefined) {
-    const asksTags = also !== undefined && 'tagging' in also;
+    const asksTags = also !== undefined && 'tagging' in also && !copiesTags(call);
     return { caller: call, requestTags: asksTags ? tagsOf(header(call, 'tagging')) : undefined };
   }
   const { requestTags, headers = {}, ...others } = read(body);

@@ -1,5 +1,6 @@
 /** Object tags as a sub-resource (spec "GetObjectTagging / PutObjectTagging / DeleteObjectTagging"). */
 import { describe, expect, test } from 'vitest';
+import { policyOf } from '../support/access.ts';
 import { setPolicy } from '../support/bucket-policy.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
@@ -206,4 +207,24 @@ test('tags are counted for those who may read them, and copied by those who may 
     await setPolicy(world, 'bucket', [{ Effect: 'Allow', Action: [...reading, ...more] }]);
     expect(await attempts()).toEqual(outcome);
   }
+});
+
+test('tags that a copy passes over are no reason to let it', async () => {
+  await using world = await openGateway();
+  const { client, bob } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/source', { body: 'x', headers: { '*-acl': 'public-read' } });
+  const statement = {
+    Action: ['s3:PutObject', 's3:PutObjectTagging'],
+    Resource: 'arn:aws:s3:::bucket/*',
+    Condition: { StringEquals: { 's3:RequestObjectTag/team': 'blue' } },
+  };
+  await client.put('/bucket?policy', { body: policyOf(statement) });
+  const copy = async (headers: Readonly<Record<string, string>>) => {
+    const tagged = { '*-copy-source': '/bucket/source', '*-tagging': 'team=blue', ...headers };
+    return (await bob.put('/bucket/copy', { headers: tagged })).status;
+  };
+  expect(await copy({})).toBe(403);
+  expect(await copy({ '*-tagging-directive': 'COPY' })).toBe(403);
+  expect(await copy({ '*-tagging-directive': 'REPLACE' })).toBe(200);
 });
