@@ -24,6 +24,13 @@ export const pathPrefix = text({
   must: 'printable ASCII that begins with "/"',
 });
 
+export const description = text({
+  min: 0,
+  max: 1_000,
+  pattern: /^[\t\n\r\x20-\x7e\xa1-\xff]*$/,
+  must: 'characters up to U+00FF',
+});
+
 export const serialNumber = text({
   min: 9,
   max: 1_024,

@@ -20,11 +20,20 @@ import { element, many } from '../../protocol/codec.ts';
 import { flag, optional, text } from '../../protocol/parameters.ts';
 import { membersMax, pageFields, policy, policyVersion, tagList } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
-import { page, path, policyArnField, policyDocument, policyName, someTags, tagKeys, tags } from './fields.ts';
+import {
+  description,
+  page,
+  path,
+  policyArnField,
+  policyDocument,
+  policyName,
+  someTags,
+  tagKeys,
+  tags,
+} from './fields.ts';
 import { policyNamed } from './resources.ts';
 import { encodeDocument, isoOf, shownPolicy, shownTags, tagFacts, tagField, tagsOf } from './shown.ts';
 
-const description = text({ min: 0, max: 1_000 });
 const versionId = text({ max: 16, pattern: /^v[1-9]\d{0,8}$/, must: 'a version such as v1' });
 const numberOf = (id: string): number => Number(id.slice(1));
 /** Larger ones are refused by what keeps them. */

@@ -14,10 +14,11 @@ import { mergeTags, withoutTags } from '../../domain/iam/tags.ts';
 import type { RoleRecord } from '../../metadata/iam.ts';
 import { roleArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
-import { integer, optional, text } from '../../protocol/parameters.ts';
+import { integer, optional } from '../../protocol/parameters.ts';
 import { membersMax, pageFields, role, tagList } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
 import {
+  description,
   page,
   pageEnd,
   pageFrom,
@@ -34,12 +35,6 @@ import { holderResource, policyNamed } from './resources.ts';
 import { boundaryField, encodeDocument, isoOf, shownTags, tagFacts, tagField, tagsOf } from './shown.ts';
 
 const kind = 'role';
-const description = text({
-  min: 0,
-  max: 1_000,
-  pattern: /^[\t\n\r\x20-\x7e\xa1-\xff]*$/,
-  must: 'characters up to U+00FF',
-});
 const sessionSeconds = integer({ min: 3_600, max: 43_200 });
 const sessionSecondsDefault = 3_600;
 

@@ -31,11 +31,12 @@ const contextEntry = structure({
     ),
   ),
 });
-const arn = text({ max: 2_048 });
+const printable = { pattern: /^[\x20-\x7e]+$/, must: 'printable ASCII' } as const;
+const arn = text({ max: 2_048, ...printable });
 
 const common = {
   ...page,
-  ActionNames: list(text({ min: 3, max: 128 }), { min: 1, max: namesMax }),
+  ActionNames: list(text({ min: 3, max: 128, ...printable }), { min: 1, max: namesMax }),
   ResourceArns: list(arn, { max: namesMax }),
   ResourcePolicy: optional(policyDocument),
   ResourceOwner: optional(arn),
