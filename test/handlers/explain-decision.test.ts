@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets.ts';
 import { changeDocument } from '../../src/domain/documents.ts';
-import { bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { openUser } from '../support/iam-users.ts';
 
 const policy = {
   Version: '2012-10-17',
@@ -50,6 +51,34 @@ test('names the statement that decided, and what the others said', async () => {
   const put = JSON.parse((await why(world, { ...anonymously, action: 's3:PutObject' })).text);
   expect(put).toMatchObject({ allowed: false, reason: 'nothing-allows' });
   expect(put.statements[0]).toMatchObject({ sid: 'readers', outcome: 'other-action' });
+});
+
+test('tells rights, ACLs and policies of users apart, each by what decided', async () => {
+  await using world = await furnished();
+  const policy = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [
+      { Effect: 'Allow', Action: 's3:PutObject', Resource: '*' },
+      { Sid: 'never', Effect: 'Deny', Action: 's3:DeleteObject', Resource: '*' },
+    ],
+  });
+  const { credential } = await openUser(world, 'carol', { policy });
+  await world.client.put('/bucket/key', { body: 'x' });
+  await world.client.put('/bucket?acl', { headers: { '*-acl': 'public-read' } });
+  const told = async (accessKey: string | undefined, action: string) => {
+    const about = action === 's3:ListBucket' ? {} : { key: 'key' };
+    const asked = { ...(accessKey === undefined ? {} : { accessKey }), action, bucket: 'bucket', ...about };
+    const { allowed, reason, by } = JSON.parse((await why(world, asked)).text);
+    return [allowed, reason, by?.policy, by?.statement];
+  };
+  const carol = credential.accessKey;
+  const users = expect.stringContaining('carol');
+  expect(await told(alice.accessKey, 's3:PutObject')).toEqual([true, 'root', undefined, undefined]);
+  expect(await told(carol, 's3:PutObject')).toEqual([true, 'identity-policy', users, 0]);
+  expect(await told(carol, 's3:DeleteObject')).toEqual([false, 'explicit-deny', users, 1]);
+  expect(await told(carol, 's3:GetObject')).toEqual([true, 'bucket-policy', 'bucket policy', 0]);
+  expect(await told(undefined, 's3:ListBucket')).toEqual([true, 'acl', undefined, undefined]);
+  expect(await told(bob.accessKey, 's3:PutObject')).toEqual([false, 'other-account', undefined, undefined]);
 });
 
 test('answers operators only, and says what is wrong with a question', async () => {
