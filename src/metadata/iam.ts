@@ -124,7 +124,7 @@ export interface IamRecord<K extends IamKind> {
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
 export type StoredIam = Stored<IamRow>;
 
-export const iamAt = (account: string): At<typeof iam> => ({ table: iam, in: { account } });
+const iamAt = (account: string): At<typeof iam> => ({ table: iam, in: { account } });
 
 /** The cast: a kind's rows are only ever written from values of that kind. */
 export const recordOf = <K extends IamKind>({ row }: Pick<StoredIam, 'row'>): IamRecord<K> => ({

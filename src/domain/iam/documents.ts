@@ -5,7 +5,7 @@ import { fail } from '../../errors/refusal.ts';
 export const sizeOf = (text: string): number => text.replace(/\s+/g, '').length;
 
 /** A document lies in one row, however blank it is. */
-export const documentBytesMax = 20_000;
+const documentBytesMax = 20_000;
 const encoder = new TextEncoder();
 
 /** @throws LimitExceeded */

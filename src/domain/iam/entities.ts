@@ -9,7 +9,7 @@ type Reading = Pick<Ctx, 'metadata'>;
 /** Names are told apart without regard to case, and are asked for as they were given. */
 export const keyOf = (name: string): string => name.toLowerCase();
 
-export const noSuch = (kind: string, name: string): Refusal =>
+const noSuch = (kind: string, name: string): Refusal =>
   fail('NoSuchEntity', `The ${kind} with name ${name} cannot be found.`);
 
 const alreadyThere = (kind: EntityKind, name: string): Refusal =>

@@ -87,13 +87,12 @@ export const deleteRole = (ctx: Ctx, account: string, name: string): Promise<voi
     await removeEntity(draft, kind, role);
   });
 
-/** The trust policy as it was sent, with what tells it from every other. */
+/** The trust policy as it was sent. */
 export async function trustOf(
   { metadata }: Pick<Ctx, 'metadata'>,
   account: string,
   { id }: Pick<RoleRecord, 'id'>,
-): Promise<{ readonly text: string; readonly key: string }> {
+): Promise<string> {
   const stored = await findIam(metadata, account, { kind: 'document', name: trustName(id) });
-  const text = stored === undefined ? '' : (recordOf<'document'>(stored).text ?? '');
-  return { text, key: `${id} ${stored?.revision}` };
+  return stored === undefined ? '' : (recordOf<'document'>(stored).text ?? '');
 }

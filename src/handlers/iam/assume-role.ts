@@ -126,7 +126,7 @@ async function assumable(
   const { account, name, path } = parsed;
   const role = await findNamed(ctx, account, { kind: 'role', name });
   if (role?.path === path) {
-    const { text: trust } = await trustOf(ctx, account, role);
+    const trust = await trustOf(ctx, account, role);
     if (await mayAssume(ctx, call, { ...asked, account, trust })) return { account, role };
   }
   const { arn, sessionArn: session } = callerOf(call.identity);

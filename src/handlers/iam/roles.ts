@@ -44,7 +44,7 @@ const shownRole = async (ctx: Context, account: string, found: RoleRecord) => ({
   RoleId: found.id,
   Arn: roleArn(account, found),
   CreateDate: isoOf(found.created),
-  AssumeRolePolicyDocument: encodeDocument((await trustOf(ctx, account, found)).text),
+  AssumeRolePolicyDocument: encodeDocument(await trustOf(ctx, account, found)),
   ...(found.description === '' ? {} : { Description: found.description }),
   MaxSessionDuration: found.sessionSecondsMax,
 });
