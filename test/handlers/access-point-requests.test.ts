@@ -87,6 +87,28 @@ describe('a request through an access point', () => {
     expect(await status(past.credential, '/bucket/key')).toBe(200);
   });
 
+  test('is no way around what policies of users and sessions deny of the bucket', async () => {
+    await using world = await openGateway(open);
+    const alias = await furnished(world);
+    const policy = (denied: string) =>
+      JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [
+          { Effect: 'Allow', Action: 's3:*', Resource: '*' },
+          { Effect: 'Deny', Action: 's3:GetObject', Resource: denied },
+        ],
+      });
+    for (const [denied, status] of [
+      ['arn:aws:s3:::other/*', 200],
+      ['arn:aws:s3:::bucket/*', 403],
+      [`${arn}/object/*`, 403],
+    ] as const) {
+      const name = `user-${denied.length}`;
+      const { credential } = await openUser(world, name, { policy: policy(denied) });
+      expect((await world.as({ credential }).get(`/${alias}/key`)).status, denied).toBe(status);
+    }
+  });
+
   test('is kept from the public by the block of either, which a new access point has whole', async () => {
     await using world = await openGateway(open);
     const alias = await furnished(world);

@@ -2,8 +2,9 @@
  * May the caller? Identity policies, session policies, bucket and access point policies, ACLs, public access block
  * and ownership, combined (design §7.10).
  *
- * 1. An explicit Deny of any policy wins. One exception: the root of the bucket's own account can always read, put
- *    and delete the bucket policy, so that no policy locks its owner out.
+ * 1. An explicit Deny of any policy wins, also where it names the bucket and the request comes through an access
+ *    point. One exception: the root of the bucket's own account can always read, put and delete the bucket policy, so
+ *    that no policy locks its owner out.
  * 2. Inside the account of the resource either side suffices: an identity policy, or a bucket policy or ACL that
  *    names the caller. Naming the account leaves it to the account's identity policies. The root needs neither.
  * 3. From another account both sides are needed: the resource's, and the caller's own (its root has it).
@@ -107,10 +108,17 @@ function evaluateSides(
     bucketDecision.effect === 'Deny' &&
     isOwnRoot(principal, bucket?.owner) &&
     policyActions.has(action.toLowerCase());
+  const brought = (policies: readonly Policy[]): Decision => {
+    const decision = evaluate(asked, policies, trace);
+    if (asked === request || decision.effect === 'Deny') return decision;
+    // Whoever is denied a bucket could else make an access point of it, and come that way.
+    const ofBucket = evaluate(request, policies, trace);
+    return ofBucket.effect === 'Deny' ? ofBucket : decision;
+  };
   return {
-    identity: evaluate(asked, identity, trace),
-    session: session === undefined ? undefined : evaluate(asked, session, trace),
-    boundary: boundary === undefined ? undefined : evaluate(asked, boundary, trace),
+    identity: brought(identity),
+    session: session && brought(session),
+    boundary: boundary && brought(boundary),
     bucket: isRescue ? none : bucketDecision,
     accessPoint: evaluateOne(asked, accessPoint?.policy, trace),
   };
