@@ -36,7 +36,7 @@ export async function serve(
   const { bucket, accessPoint } = reached ?? nowhere;
   trace.bucket = bucket;
   if (accessPoint !== undefined) assertServed(operation, scope);
-  if (bucket !== undefined && asksForIndex(call, bucket)) {
+  else if (bucket !== undefined && asksForIndex(call, bucket)) {
     const index = await showIndex(ctx, call, { bucket, trace });
     if (index !== undefined) return index;
   }

@@ -109,6 +109,27 @@ describe('a request through an access point', () => {
     }
   });
 
+  test('is no visit to a website: an index is judged by what the bucket denies, as everything else', async () => {
+    await using world = await openGateway(open);
+    const alias = await furnished(world, open4);
+    const { client, anonymous } = world;
+    await client.put('/bucket/docs/index.html', { body: 'x', headers: { '*-acl': 'public-read' } });
+    const index = '<IndexDocument><Suffix>index.html</Suffix></IndexDocument>';
+    await client.put('/bucket?website', { body: `<WebsiteConfiguration>${index}</WebsiteConfiguration>` });
+    const seenBy = async () => [
+      (await anonymous.get('/bucket/docs/')).status,
+      (await anonymous.get(`/${alias}/docs/`)).status,
+    ];
+    expect(await seenBy()).toEqual([200, 403]);
+    const denial = {
+      Effect: 'Deny',
+      Action: 's3:GetObject',
+      Resource: 'arn:aws:s3:::bucket/docs/*',
+    } as const;
+    await client.put('/bucket?policy', { body: policyOf(denial) });
+    expect(await seenBy()).toEqual([403, 403]);
+  });
+
   test('is kept from the public by the block of either, which a new access point has whole', async () => {
     await using world = await openGateway(open);
     const alias = await furnished(world);
