@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { listed, openActions } from '../support/actions.ts';
 import { backends, bob, openGateway } from '../support/gateway.ts';
-import { everyPage, must, openUser } from '../support/iam-users.ts';
+import { allow, everyPage, must, openUser, trusting } from '../support/iam-users.ts';
 
 const arn = (path: string): string => `arn:aws:iam::alice-account:user${path}`;
 
@@ -47,6 +47,37 @@ describe.each(backends)('users on %s', (backend) => {
 });
 
 describe('a user', () => {
+  test('is protected by its tags, as a role and a policy are', async () => {
+    await using world = await openGateway();
+    const iam = openActions(world);
+    const Condition = { StringEquals: { 'aws:ResourceTag/Guard': 'on' } };
+    const Statement = [
+      { Effect: 'Allow', Action: ['iam:*', 'sts:*'], Resource: '*' },
+      { Effect: 'Deny', Action: ['iam:*', 'sts:AssumeRole'], Resource: '*', Condition },
+    ];
+    const policy = JSON.stringify({ Version: '2012-10-17', Statement });
+    const { act } = await openUser(world, 'dave', { policy });
+    const trust = trusting({ AWS: 'alice-account' });
+    for (const [name, value] of [
+      ['guarded', 'on'],
+      ['other', 'off'],
+    ] as const) {
+      const tags = listed('Tags', [{ Key: 'Guard', Value: value }]);
+      await must(iam('CreateUser', { UserName: name, ...tags }));
+      await must(iam('CreateRole', { RoleName: name, AssumeRolePolicyDocument: trust, ...tags }));
+      await must(iam('CreatePolicy', { PolicyName: name, PolicyDocument: allow('s3:*'), ...tags }));
+      const at = (kind: string) => `arn:aws:iam::alice-account:${kind}/${name}`;
+      for (const answer of [
+        await act('CreateAccessKey', { UserName: name }),
+        await act('UntagUser', { UserName: name, ...listed('TagKeys', ['Team']) }),
+        await act('UpdateAssumeRolePolicy', { RoleName: name, PolicyDocument: trust }),
+        await act('AssumeRole', { RoleArn: at('role'), RoleSessionName: 'session' }),
+        await act('DeletePolicy', { PolicyArn: at('policy') }),
+      ])
+        expect(answer.code, name).toBe(value === 'on' ? 'AccessDenied' : '');
+    }
+  });
+
   test.each([
     ['user', 'User'],
     ['group', 'Group'],

@@ -15,6 +15,8 @@ import { describeOperation } from '../../protocol/operations.ts';
 import { type Given, optional, type Parameter, readFields, text } from '../../protocol/parameters.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Call } from '../call.ts';
+import { tagsAt } from './resources.ts';
+import { resourceTagFacts } from './shown.ts';
 
 export type ActionName = keyof typeof iamOperations | keyof typeof accessPointOperations;
 type NamedFacts = NonNullable<Question['named']>;
@@ -78,7 +80,10 @@ export function action<F extends object, R = void>(
     if (resource !== 'anybody') {
       const arn = await resource(ctx, known, asked);
       call.record?.about(arn);
-      const named = await facts?.(asked, { ctx, call: known });
+      const named = new Map([
+        ...resourceTagFacts(await tagsAt(ctx, known, arn)),
+        ...((await facts?.(asked, { ctx, call: known })) ?? []),
+      ]);
       await permit(ctx, known, { resource: arn, named });
       if (becomes !== undefined)
         await permit(ctx, known, { resource: await becomes(ctx, known, asked), named });
@@ -107,7 +112,7 @@ function refuseBareSession({ identity }: ActionCall): void {
 async function permit(
   ctx: Context,
   call: ActionCall,
-  { resource, named }: { readonly resource: string; readonly named: NamedFacts | undefined },
+  { resource, named }: { readonly resource: string; readonly named: NamedFacts },
 ): Promise<void> {
   const { action } = describeOperation(call.operation);
   if (await isAllowed(ctx, call, { action, bucketName: '', key: '', resource, named })) return;

@@ -17,7 +17,7 @@ import { type ActionCall, action } from './action.ts';
 import { policyArnField, policyDocument, tagKeys, tags } from './fields.ts';
 import { policyNamed } from './resources.ts';
 import { issue } from './session-credentials.ts';
-import { tagFacts, tagsOf } from './shown.ts';
+import { resourceTagFacts, tagFacts, tagsOf } from './shown.ts';
 import { codeParameters, shownAt } from './shown-code.ts';
 
 const sessionName = text({
@@ -127,7 +127,8 @@ async function assumable(
   const role = await findNamed(ctx, account, { kind: 'role', name });
   if (role?.path === path) {
     const trust = await trustOf(ctx, account, role);
-    if (await mayAssume(ctx, call, { ...asked, account, trust })) return { account, role };
+    const named = new Map([...resourceTagFacts(role.tags), ...asked.named]);
+    if (await mayAssume(ctx, call, { ...asked, named, account, trust })) return { account, role };
   }
   const { arn, sessionArn: session } = callerOf(call.identity);
   throw fail(

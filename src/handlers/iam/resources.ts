@@ -5,6 +5,7 @@ import { findNamed, type Named } from '../../domain/iam/entities.ts';
 import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import type { PolicyName } from '../../domain/iam/managed-policies.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { IamTag } from '../../metadata/iam.ts';
 import { groupArn, parseArn, roleArn, userArn } from '../../protocol/arns.ts';
 import type { ActionCall } from './action.ts';
 import { userOrCaller } from './fields.ts';
@@ -49,6 +50,20 @@ export function policyNamed(
     throw fail('NoSuchEntity', `Policy ${arn} does not exist or is not attachable.`);
   return { account, path, name };
 }
+
+/** The tags of the user, role or policy that an ARN names; of anything else none. */
+export async function tagsAt(
+  ctx: Pick<Context, 'metadata'>,
+  { identity: { owner } }: Pick<ActionCall, 'identity'>,
+  arn: string,
+): Promise<readonly IamTag[]> {
+  const parsed = parseArn(arn);
+  const kind = taggedKinds.find((each) => each === parsed?.kind);
+  if (parsed === undefined || kind === undefined || parsed.account !== owner) return [];
+  const found = await findNamed(ctx, owner, { kind, name: parsed.name });
+  return found?.path === parsed.path ? found.tags : [];
+}
+const taggedKinds = ['user', 'role', 'policy'] as const;
 
 export const userResource = (
   ctx: Pick<Context, 'metadata'>,

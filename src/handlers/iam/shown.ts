@@ -26,6 +26,10 @@ export const tagFacts = (given: GivenTags) =>
     ...given.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
   ]);
 
+/** What the tags of the thing that is asked about are to conditions. */
+export const resourceTagFacts = (tags: readonly IamTag[]): readonly (readonly [string, string])[] =>
+  tags.map(([key, value]) => [`aws:ResourceTag/${key}`, value]);
+
 export const shownUser = (account: string, user: UserRecord) => ({
   Path: user.path,
   UserName: user.name,
