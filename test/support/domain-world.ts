@@ -172,7 +172,8 @@ export async function ownedExtents(
   uploadIds: readonly string[] = [],
 ): Promise<readonly string[]> {
   const owned: Extent[] = [];
-  const rows = metadata.scan({ table: objects, in: { bucketId: (await bucket()).id } });
+  const { id: bucketId, shards: ways } = await bucket();
+  const rows = metadata.scan({ table: objects, in: { bucketId }, ways });
   for (const { row } of await rows.next(100_000)) {
     const { manifest } = row;
     if ('extents' in manifest) owned.push(...manifest.extents);
