@@ -2,6 +2,7 @@
 import { assertMayKnow, authorize } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import type { Context } from '../context.ts';
+import { bucketAcl } from '../domain/families.ts';
 import { lookUpVersion } from '../domain/read-object.ts';
 import { isUploadId } from '../domain/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
@@ -40,6 +41,8 @@ export async function permit(
   if (identity === undefined && call.operation === 'ListBuckets') return undefined;
   const expectedOwner = header(call, 'expected-bucket-owner');
   if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
+    throw fail('AccessDenied');
+  if (row.judges === 'each' && bucket !== undefined && identity === undefined && !letsAnybodyIn(bucket))
     throw fail('AccessDenied');
   if (row.judges !== undefined) return undefined;
   const versionId = row.versionAction === undefined ? undefined : query.get('versionId');
@@ -123,3 +126,7 @@ function alongOf(call: Pick<Call, 'own' | 'operation'>): readonly string[] {
   }
   return asked;
 }
+
+/** Nobody without a name gets into a bucket that has neither policy nor ACL: its body need not be read to know. */
+const letsAnybodyIn = ({ documents }: BucketRow): boolean =>
+  bucketPolicy.name in documents || bucketAcl.name in documents;

@@ -72,10 +72,19 @@ export interface References {
 }
 
 /** Replaces references by what they stand for; any other `&` is refused. */
-export const resolveReferences = (text: string, rules: References): string =>
-  text.includes('&')
-    ? text.replace(/&([^;&]{0,40});?/g, (whole, body: string) => resolveReference(whole, body, rules))
-    : text;
+export function resolveReferences(text: string, rules: References): string {
+  if (!text.includes('&')) return text;
+  // The five by name, all at once: a body may hold nothing but `&amp;`, a million of them.
+  if (!unusualReference.test(text)) {
+    return text
+      .replaceAll('&lt;', '<')
+      .replaceAll('&gt;', '>')
+      .replaceAll('&quot;', '"')
+      .replaceAll('&apos;', "'")
+      .replaceAll('&amp;', '&');
+  }
+  return text.replace(/&([^;&]{0,40});?/g, (whole, body: string) => resolveReference(whole, body, rules));
+}
 
 const nameStart =
   'A-Z_a-z\\u00c0-\\u00d6\\u00d8-\\u00f6\\u00f8-\\u02ff\\u0370-\\u037d\\u037f-\\u1fff\\u200c\\u200d\\u2070-\\u218f\\u2c00-\\u2fef\\u3001-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\ufffd';

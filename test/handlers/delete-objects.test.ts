@@ -101,10 +101,10 @@ test('a body that is not what it should be deletes nothing', async () => {
     body: `<Delete>${' '.repeat(5 * 1024 * 1024)}</Delete>`,
   });
   expect([huge.status, huge.code]).toEqual([400, 'MaxMessageLengthExceeded']);
-  for (const stranger of [world.bob, world.anonymous]) {
-    const refused = await stranger.post('/bucket?delete', { body: deletion(['key', 'other']) });
-    expect([refused.status, refused.all('Code')]).toEqual([200, ['AccessDenied', 'AccessDenied']]);
-  }
+  const refused = await world.bob.post('/bucket?delete', { body: deletion(['key', 'other']) });
+  expect([refused.status, refused.all('Code')]).toEqual([200, ['AccessDenied', 'AccessDenied']]);
+  // Where nothing lets anybody in, nobody's body is read.
+  expect((await world.anonymous.post('/bucket?delete', { body: deletion(['key']) })).status).toBe(403);
   expect((await client.get('/bucket/key')).text).toBe('x');
 });
 

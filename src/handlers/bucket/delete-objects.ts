@@ -19,7 +19,7 @@ import {
   type ObjectToDelete,
 } from '../../protocol/schemas/delete.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
-import { assertKey } from '../key.ts';
+import { assertKey, keyBytesMax } from '../key.ts';
 import { hasShownMfa } from '../mfa.ts';
 import { asksBypass } from '../object/lock-headers.ts';
 import { defined } from '../parameters.ts';
@@ -96,6 +96,6 @@ async function deleteOne(
       cause instanceof Refusal && cause.details.message !== undefined
         ? cause.details.message
         : errorCatalogue[Code].message;
-    return { error: { Key, ...defined({ VersionId }), Code, Message } };
+    return { error: { Key: Key.slice(0, keyBytesMax), ...defined({ VersionId }), Code, Message } };
   }
 }
