@@ -86,7 +86,8 @@ export async function createAccessPoint(ctx: Ctx, wanted: NewAccessPoint): Promi
   await claimAlias(ctx.metadata, { alias: row.alias, account, name });
   const outcome = await insertAccessPoint(ctx.metadata, row, await recorded(record));
   if (!outcome.applied) {
-    await dropAlias(ctx.metadata, row.alias);
+    const drawn = await findAlias(ctx.metadata, row.alias);
+    if (drawn !== undefined) await dropAlias(ctx.metadata, drawn);
     throw fail('AccessPointAlreadyOwnedByYou');
   }
   record?.applied();
@@ -141,11 +142,14 @@ export async function setAccessPointPolicy(
 export async function deleteAccessPoint(ctx: Ctx, { account, name, record }: Named): Promise<void> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await openAccessPoint(ctx, account, name);
+    // As they are now: one that is claimed again meanwhile, by an access point of the same name, stays.
+    const names = [found.row.alias, hostLabelOf(found.row)];
+    const aliases = await Promise.all(names.map((alias) => findAlias(ctx.metadata, alias)));
     const outcome = await removeAccessPoint(ctx.metadata, found, await recorded(record));
     if (!outcome.applied) continue;
     record?.applied();
     // In this order: what an alias that was left behind leads to is not there.
-    for (const alias of [found.row.alias, hostLabelOf(found.row)]) await dropAlias(ctx.metadata, alias);
+    for (const alias of aliases) if (alias !== undefined) await dropAlias(ctx.metadata, alias);
     return;
   }
   throw fail('OperationAborted');
@@ -194,7 +198,7 @@ export interface Reached {
 }
 
 async function followAlias(ctx: Pick<Ctx, 'metadata'>, alias: string): Promise<Reached> {
-  const named = await findAlias(ctx.metadata, alias);
+  const named = (await findAlias(ctx.metadata, alias))?.row;
   if (named === undefined) throw fail('NoSuchAccessPoint', { elements: { AccessPointName: alias } });
   return reachThrough(ctx, named);
 }

@@ -25,21 +25,30 @@ export const findAccessPoint = (
   name: string,
 ): Promise<Stored<AccessPointRow> | undefined> => metadata.get(ofAccount(account), { name });
 
-export async function findAlias(metadata: Metadata, alias: string): Promise<AccessPointAliasRow | undefined> {
-  return (await metadata.get(aliasAt(alias), {}))?.row;
-}
+export const findAlias = (
+  metadata: Metadata,
+  alias: string,
+): Promise<Stored<AccessPointAliasRow> | undefined> => metadata.get(aliasAt(alias), {});
 
-/** Whether the alias is the access point's, from now on or from before. */
+/**
+ * Whether the alias is the access point's from now on. One that was its already is claimed anew, so that whoever is
+ * about to drop the former one leaves it.
+ */
 export async function claimAlias(metadata: Metadata, row: AccessPointAliasRow): Promise<boolean> {
   const outcome = await metadata.commit(aliasAt(row.alias), [{ put: row, expect: 'absent' }]);
   if (outcome.applied) return true;
-  const holder = outcome.current?.row;
-  return holder?.account === row.account && holder.name === row.name;
+  const { current } = outcome;
+  if (current === undefined || current.row.account !== row.account || current.row.name !== row.name)
+    return false;
+  return (await metadata.commit(aliasAt(row.alias), [{ put: row, expect: current.revision }])).applied;
 }
 
-export async function dropAlias(metadata: Metadata, alias: string): Promise<void> {
-  const found = await metadata.get(aliasAt(alias), {});
-  if (found !== undefined) await metadata.commit(aliasAt(alias), [{ remove: {}, expect: found.revision }]);
+/** Drops an alias as it was found, unless somebody has claimed it since. */
+export async function dropAlias(
+  metadata: Metadata,
+  { row, revision }: Stored<AccessPointAliasRow>,
+): Promise<void> {
+  await metadata.commit(aliasAt(row.alias), [{ remove: {}, expect: revision }]);
 }
 
 export const insertAccessPoint = (
