@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { completeSpec, createUpload, loadClient, pathOf, uploadPart } from '../support/load-client.ts';
 import { startServer } from '../support/server.ts';
@@ -11,6 +12,8 @@ import { type Exchange, exchangesOf, tracing } from './syscalls.ts';
 const hasStrace = spawnSync('strace', ['-V']).status === 0;
 /** Under CI it is installed, and this must run; elsewhere strace may be missing. */
 const mustRun = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
+
+const traceMs = 500;
 
 /** Single requests over one connection, each answered before the next is sent. */
 async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
@@ -47,6 +50,8 @@ async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
       headers: { 'x-amz-copy-source': '/bucket/small' },
     });
     await client.expect({ method: 'DELETE', path: pathOf('bucket', 'small') });
+    // The answer is here before strace has written down that it was sent.
+    await sleep(traceMs);
   } finally {
     client.close();
     await server.kill9();

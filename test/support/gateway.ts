@@ -67,6 +67,8 @@ async function settingsOf(
   return {
     SVC_META_BACKEND: backend,
     SVC_DATA_BACKEND: 'memory',
+    // What is asked holds at once in a test, as it does without other gateways.
+    SVC_CONFIG_CACHE_TTL: '0s',
     ...(backend === 'ordered-kv' ? tikvSettings() : await cassandraSettings()),
     SVC_CREDENTIALS: JSON.stringify([alice, bob, operator]),
     SVC_MASTER_KEY_FILE: masterKey,
