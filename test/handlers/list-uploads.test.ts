@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { createUpload, putPart } from '../support/gateway-bodies.ts';
+import { tickingClock } from '../support/recorded.ts';
 
 const keys = ['a', 'a', 'b/1', 'b/1', 'b/2', 'c', 'd/x', 'é', '\u{1f600}'];
 async function fill(world: GatewayWorld): Promise<string[]> {
@@ -34,7 +35,8 @@ async function walk(world: GatewayWorld, query: Record<string, string>): Promise
 
 describe.each(backends)('on %s', (backend) => {
   test('every open upload is listed once, by key and then by age, however small the page', async () => {
-    await using world = await openGateway({ backend });
+    // Two of one key never begin in one millisecond, where neither is older.
+    await using world = await openGateway({ backend, clock: tickingClock() });
     const all = await fill(world);
     for (const size of ['1', '2', '4', '1000']) {
       expect(await walk(world, { 'max-uploads': size })).toEqual(all);
