@@ -4,6 +4,7 @@
  * the port.
  */
 import { describe, it } from 'vitest';
+import type { Clock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { commitLaws } from './metadata-store/commits.ts';
 import { fenceLaws } from './metadata-store/fences.ts';
@@ -26,6 +27,41 @@ export interface Opened {
   resume(): void;
   /** Ends the store and what was set up for it. */
   close(): Promise<void>;
+}
+
+interface Timed {
+  readonly clock: Clock;
+  readonly storeClock: () => Promise<number>;
+  readonly intentTtlMs: number;
+}
+
+/** A store whose time is the test's: it moves when a law lets it pass, and the store is maintained meanwhile, as its timer would. */
+export async function timed(
+  intentTtlMs: number,
+  open: (timed: Timed) => Promise<MetadataStore & { maintain(): Promise<void> }>,
+): Promise<Opened> {
+  let now = Date.UTC(2026, 0, 1);
+  let paused = false;
+  const clock: Clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
+  const store = await open({ clock, storeClock: async () => now, intentTtlMs });
+  return {
+    store,
+    intentTtlMs,
+    async pass(ms) {
+      const steps = Math.ceil(ms / (intentTtlMs / 4));
+      for (let step = 0; step < steps; step++) {
+        now += ms / steps;
+        if (!paused) await store.maintain();
+      }
+    },
+    pause: () => {
+      paused = true;
+    },
+    resume: () => {
+      paused = false;
+    },
+    close: () => store.close(),
+  };
 }
 
 export interface Options {

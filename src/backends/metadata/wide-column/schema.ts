@@ -18,7 +18,7 @@ export function tableDefinition(keyspace: string, table: AnyTable): string {
   const isCounter = table.kind === 'counter';
   // A counter row is the sum of a base and of what was added since, a row for each commit.
   const own = isCounter
-    ? ['row_shard int', 'row_k blob', 'row_op text', 'row_upto text']
+    ? ['row_shard int', 'row_k blob', 'row_op text']
     : [
         'row_shard int',
         'row_k blob',

@@ -63,7 +63,7 @@ export function counterStatementsOf(keyspace: string, table: AnyTable): CounterS
   const { partition, values } = columnsOf(table);
   const name = `${keyspace}.${table.name}`;
   const place = [...partition.map(({ cqlName }) => `${cqlName} = ?`), 'row_shard = ?'].join(' AND ');
-  const all = ['row_k', 'row_op', 'row_upto', ...values.map(({ cqlName }) => cqlName)].join(', ');
+  const all = ['row_k', 'row_op', ...values.map(({ cqlName }) => cqlName)].join(', ');
   const columns = [
     ...partition.map(({ cqlName }) => cqlName),
     'row_shard',
