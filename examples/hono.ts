@@ -18,6 +18,7 @@ import {
   memoryChunks,
   lateWrites,
   memoryStore,
+  openClusterStates,
   parseConfig,
   portableCipher,
   portableHasher,
@@ -42,11 +43,18 @@ function contextFrom({ credentials, host }: Settings): Context {
   const hasher = portableHasher();
   const cipher = portableCipher();
   const metadata = memoryStore({ clock: systemClock, random });
+  const bytes = chunked({ default: memoryChunks() });
   return {
     config,
     metadata,
     lateWrites: lateWrites({ metadata, clock: systemClock, telemetry: silentTelemetry }),
-    bytes: chunked({ default: memoryChunks() }),
+    bytes,
+    clusterStates: openClusterStates({
+      metadata,
+      bytes,
+      clock: systemClock,
+      telemetry: silentTelemetry,
+    }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock: systemClock,
     random,

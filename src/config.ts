@@ -3,11 +3,14 @@ import { checks } from './config/checks.ts';
 import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
-import { cidrs, domains, endpoints, filePath, hosts, listen, pathIn } from './config/network.ts';
+import { cidrs, domains, endpoints, filePath, listen, pathIn } from './config/network.ts';
 import { notifyTargets } from './config/notify-targets.ts';
 import { processes } from './config/processes.ts';
 import { type Reading, readSettings } from './config/read.ts';
-import { optional, type Setting, secret, type ValueOf } from './config/setting.ts';
+import { fault, optional, type Setting, secret, type ValueOf, value } from './config/setting.ts';
+import { storageClasses } from './config/storage-classes.ts';
+import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/upstreams.ts';
+import { wideColumnSettings } from './config/wide-column.ts';
 import { workers } from './config/workers.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
@@ -85,48 +88,13 @@ export const settings = {
   ),
   SVC_DATA_BACKEND: withDataDir(
     choice({
-      of: ['memory', 'file', 'noop'],
+      of: ['memory', 'file', 'cluster-pool', 'upstream-store', 'noop'],
       fallback: 'memory',
-      doc: 'Where object bytes live; `noop` forgets them and answers zeros, for measuring the gateway alone.',
-      notBuilt: ['cluster-pool', 'upstream-store'],
+      doc: 'Where object bytes live: in this process until it ends, in the data directory, in pools of Ceph, or on another S3 service; `noop` forgets them and answers zeros, for measuring the gateway alone.',
     }),
     'file',
   ),
-  SVC_WIDECOL_HOSTS: optional(
-    hosts(
-      'Some nodes of Cassandra or Scylla, for SVC_META_BACKEND=wide-column; the others are found by them.',
-    ),
-  ),
-  SVC_WIDECOL_KEYSPACE: text({
-    kind: 'keyspace name',
-    fallback: 'sluice',
-    pattern: /^[a-z][a-z0-9_]{0,47}$/,
-    otherwise: 'is not a lower-case name of at most 48 letters, digits and "_"',
-    doc: 'The keyspace of the metadata; made when it is missing.',
-  }),
-  SVC_WIDECOL_LOCAL_DC: text({
-    kind: 'data center',
-    fallback: 'dc1',
-    pattern: /^[\w.-]{1,64}$/,
-    otherwise: 'is not the name of a data center',
-    doc: 'The data center whose replicas a quorum is taken of.',
-  }),
-  SVC_WIDECOL_REPLICATION: text({
-    kind: 'replication as CQL has it',
-    fallback: "{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}",
-    pattern: /^\{[\w\s':,.-]{1,256}\}$/,
-    otherwise: "is not a map such as {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
-    doc: 'How the keyspace is replicated where the gateway makes it.',
-  }),
-  SVC_WIDECOL_USERNAME: optional(text({ kind: 'name', doc: 'Who logs in to the cluster.' })),
-  SVC_WIDECOL_PASSWORD: secret(
-    optional(text({ kind: 'password', doc: 'The password of SVC_WIDECOL_USERNAME.' })),
-  ),
-  SVC_WIDECOL_SLOW_MS: integer({
-    fallback: '500',
-    range: ['0', '600000'],
-    doc: 'Statements that take longer (ms) are logged at WARN; 0 logs none.',
-  }),
+  ...wideColumnSettings,
   SVC_KV_PD_ENDPOINTS: optional(
     endpoints(
       'The placement drivers of TiKV, for SVC_META_BACKEND=ordered-kv; they are asked in this order.',
@@ -139,12 +107,88 @@ export const settings = {
     otherwise: 'is not 1 to 64 printable ASCII characters',
     doc: 'Stands before every key in TiKV, so that a cluster can be shared.',
   }),
+  SVC_KV_TIMEOUT: duration({
+    fallback: '15s',
+    range: ['500ms', '2m'],
+    doc: 'How long TiKV is tried before a read, or one phase of a write, is answered with 503.',
+  }),
+  SVC_KV_GC_AGE: duration({
+    fallback: '1h',
+    range: ['0s', '7d'],
+    doc: 'How old versions of rows must be before TiKV may drop them; 0s leaves that to a TiDB in the same cluster.',
+  }),
+  SVC_KV_CA_FILE: optional(filePath('PEM authority of the certificates of PD and TiKV; it turns TLS on.')),
+  SVC_KV_CERT_FILE: optional(
+    filePath('PEM certificate that PD and TiKV know the gateway by; needs SVC_KV_CA_FILE.'),
+  ),
+  SVC_KV_KEY_FILE: optional(filePath('PEM private key of SVC_KV_CERT_FILE.')),
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],
     doc: 'How long what was read of users, keys and policies is believed, on metadata that other machines share.',
   }),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that chunks are kept on.'),
+  SVC_POOL_OP_TIMEOUT: duration({
+    fallback: '30s',
+    range: ['1s', '10m'],
+    doc: 'How long a read or write of a pool may take before its request is answered by 503. A placement group that changes its OSD takes up to half a minute.',
+  }),
+  SVC_POOL_MON_TIMEOUT: duration({
+    fallback: '10s',
+    range: ['1s', '10m'],
+    doc: 'How long the monitors of a pool cluster may take to answer, also at start.',
+  }),
+  SVC_POOL_IN_FLIGHT: bytes({
+    fallback: '64MiB',
+    range: ['4MiB', '4GiB'],
+    doc: 'How many bytes of writes one pool cluster has at once, beside SVC_MEMORY_MAX; who comes then waits.',
+  }),
+  SVC_POOL_READ_AHEAD: bytes({
+    fallback: '4MiB',
+    range: ['64KiB', '64MiB'],
+    doc: 'How much of an object is read from a pool before the client has taken what came before; less where many read.',
+  }),
+  SVC_UPSTREAMS: secret(
+    upstreams(
+      'The S3 services that SVC_DATA_BACKEND=upstream-store keeps objects on; each is a cluster. What an entry does not say, the settings below say.',
+    ),
+  ),
+  SVC_UPSTREAM_ENDPOINT: optional({
+    ...text({
+      kind: 'URL',
+      doc: 'The endpoint of upstreams that name none, such as https://s3.example.com.',
+    }),
+    read: (given) =>
+      isEndpoint(given) ? value(given) : fault('is not an http or https address without a path'),
+  }),
+  SVC_UPSTREAM_REGION: text({
+    kind: 'region name',
+    fallback: 'us-east-1',
+    pattern: regionPattern,
+    doc: 'The region that requests to upstreams are signed for.',
+  }),
+  SVC_UPSTREAM_ACCESS_KEY: optional(
+    text({ kind: 'access key', pattern: keyPattern, doc: 'The access key of upstreams that name none.' }),
+  ),
+  SVC_UPSTREAM_SECRET_KEY: secret(
+    optional(
+      text({
+        kind: 'secret key',
+        pattern: keyPattern,
+        otherwise: 'is not printable ASCII without spaces',
+        doc: 'The secret key of upstreams that have none of their own.',
+      }),
+    ),
+  ),
+  SVC_UPSTREAM_SECRET_KEY_FILE: optional(filePath('A file with the secret key, instead.')),
+  SVC_UPSTREAM_TIMEOUT: duration({
+    fallback: '30s',
+    range: ['100ms', '10m'],
+    doc: 'How long an upstream may be silent before a request to it is given up.',
+  }),
+  SVC_STORAGE_CLASSES: storageClasses(
+    'Where the bytes of a storage class go: `default`, `standard-ia`, `archive` or a class of the public API, the pool of `cluster-pool` that takes it, and the one cluster that it is pinned to.',
+  ),
   SVC_DEFAULT_OWNERSHIP: choice({
     of: ['ObjectWriter', 'BucketOwnerPreferred', 'BucketOwnerEnforced'],
     fallback: 'ObjectWriter',
@@ -153,7 +197,7 @@ export const settings = {
   SVC_BUCKET_SHARDS: powerOfTwo({
     fallback: '64',
     range: ['1', '65536'],
-    doc: 'How many shards a new bucket has; fixed at its creation.',
+    doc: 'How many shards a new bucket has; an operator can have more made of them.',
   }),
   SVC_WORKERS: workers('all', 'Background workers of this process; an empty list runs the gateway only.'),
   SVC_GC_INTERVAL: duration({
@@ -166,6 +210,20 @@ export const settings = {
     range: ['0s', '30d'],
     doc: 'How long the chunks of a deleted object stay for requests that still read them.',
   }),
+  SVC_REBALANCE_INTERVAL: duration({
+    fallback: '1m',
+    range: ['10ms', '24h'],
+    doc: 'How often the rebalance worker looks whether a cluster is to be evacuated.',
+  }),
+  SVC_REBALANCE_RATE: bytes({
+    fallback: '64MiB',
+    range: ['64KiB', '1TiB'],
+    doc: 'How many bytes the rebalance worker of one process moves in a second.',
+  }),
+  SVC_REBALANCE_WEIGHTS: toggle(
+    'off',
+    'Moves what is stored to where the weights of clusters and placements would put it today; off, they count for new writes alone.',
+  ),
   SVC_INTENT_TTL: duration({
     fallback: '60s',
     range: ['1s', '1h'],
@@ -176,6 +234,28 @@ export const settings = {
     range: ['1h', '3650d'],
     doc: 'How long the audit rows of state-changing requests are kept.',
   }),
+  SVC_BUCKETSTATS_INTERVAL: duration({
+    fallback: '1h',
+    range: ['1s', '24h'],
+    doc: 'How often the bucket-stats worker sums what all buckets hold by storage class.',
+  }),
+  SVC_BUCKETSTATS_TOPN: integer({
+    fallback: '100',
+    range: ['0', '10000'],
+    doc: 'How many of the largest buckets have gauges of their own; the totals count all.',
+  }),
+  SVC_FSCK_INTERVAL: duration({
+    fallback: '7d',
+    range: ['1m', '365d'],
+    doc: 'How long after a comparison of metadata and data the fsck worker begins the next one.',
+  }),
+  SVC_FSCK_FIX: toggle('false', 'Whether the fsck worker mends what it may, as `sluice fsck --fix` does.'),
+  SVC_STORAGE_HEALTH_OVERRIDE: optional(
+    text({
+      kind: 'JSON',
+      doc: 'For tests of consoles: what `GET /admin/v1/storage/health` answers, word for word.',
+    }),
+  ),
   SVC_LOG_LEVEL: choice({
     of: ['DEBUG', 'INFO', 'WARN', 'ERROR'],
     fallback: 'INFO',

@@ -3,6 +3,7 @@ import type { Config } from './config.ts';
 import type { BodyMemory } from './ports/body-memory.ts';
 import type { Cipher } from './ports/cipher.ts';
 import type { Clock } from './ports/clock.ts';
+import type { ClusterStates } from './ports/cluster-states.ts';
 import type { Credentials } from './ports/credentials.ts';
 import type { Hasher } from './ports/hasher.ts';
 import type { KeyProvider } from './ports/key-provider.ts';
@@ -18,6 +19,7 @@ export interface Context {
   readonly metadata: MetadataStore;
   readonly lateWrites: LateWrites;
   readonly bytes: ObjectBytes;
+  readonly clusterStates: ClusterStates;
   readonly bodyMemory: BodyMemory;
   readonly clock: Clock;
   readonly random: Random;

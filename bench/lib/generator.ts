@@ -8,6 +8,7 @@ export interface Order {
   readonly port: number;
   readonly operation: OperationName;
   readonly bucket: string;
+  readonly buckets: number | undefined;
   readonly size: number;
   readonly keys: number;
   readonly clients: number;
@@ -34,9 +35,10 @@ const latenciesMax = 50_000;
 let world: { readonly id: string; readonly value: World } | undefined;
 
 async function run(order: Order): Promise<Done> {
-  const { host, port, operation, bucket, size, keys, clients, first, stride } = order;
-  const id = `${host}:${port}/${bucket}/${size}/${keys}`;
-  if (world?.id !== id) world = { id, value: worldOf(new Signer(`${host}:${port}`), { bucket, size, keys }) };
+  const { host, port, operation, bucket, buckets, size, keys, clients, first, stride } = order;
+  const id = `${host}:${port}/${bucket}/${buckets}/${size}/${keys}`;
+  if (world?.id !== id)
+    world = { id, value: worldOf(new Signer(`${host}:${port}`), { bucket, buckets, size, keys }) };
   const { value } = world;
   const { step }: OperationPlan = operations[operation];
   const connections = await Promise.all(

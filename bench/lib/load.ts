@@ -11,6 +11,8 @@ export interface LoadOptions {
   readonly port: number;
   readonly operation: OperationName;
   readonly bucket: string;
+  /** So many, each with its number behind the name; just the one when absent. */
+  readonly buckets?: number;
   readonly size: number;
   readonly keys: number;
   readonly clients: number;
@@ -36,9 +38,9 @@ export class Load {
   }
 
   async run(options: LoadOptions): Promise<LoadResult> {
-    const { host, port, operation, bucket, size, keys, seconds } = options;
+    const { host, port, operation, bucket, buckets, size, keys, seconds } = options;
     const { clients, turns = Number.MAX_SAFE_INTEGER, from = 0 } = options;
-    const order = { host, port, operation, bucket, size, keys, seconds };
+    const order = { host, port, operation, bucket, buckets, size, keys, seconds };
     const workers = this.#processes.slice(0, clients);
     const parts = await Promise.all(
       workers.map((worker, i) => {

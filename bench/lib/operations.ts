@@ -5,6 +5,8 @@ import { type Call, chunkHashes, type Signer, sha256Of, unsigned } from './sign.
 export interface World {
   readonly signer: Signer;
   readonly bucket: string;
+  /** So many buckets take turns, each with its number behind the name. */
+  readonly buckets: number | undefined;
   /** The content of every object. */
   readonly body: Uint8Array;
   readonly bodyHash: string;
@@ -29,18 +31,21 @@ export interface OperationPlan {
 
 export interface WorldOptions {
   readonly bucket: string;
+  readonly buckets?: number | undefined;
   readonly size: number;
   readonly keys: number;
 }
 
-export const worldOf = (signer: Signer, { bucket, size, keys }: WorldOptions): World => {
+export const worldOf = (signer: Signer, { bucket, buckets, size, keys }: WorldOptions): World => {
   const body = Buffer.alloc(size);
   for (let at = 0; at < size; at++) body[at] = (at * 31 + (at >> 8)) & 0xff;
-  return { signer, bucket, body, bodyHash: sha256Of(body), chunkHashes: chunkHashes(body), keys };
+  return { signer, bucket, buckets, body, bodyHash: sha256Of(body), chunkHashes: chunkHashes(body), keys };
 };
 
-const pathOf = ({ bucket, keys }: World, turn: number): string =>
-  `/${bucket}/object-${String(turn % keys).padStart(8, '0')}`;
+const bucketOf = ({ bucket, buckets }: World, turn: number): string =>
+  buckets === undefined ? bucket : `${bucket}-${turn % buckets}`;
+const pathOf = (world: World, turn: number): string =>
+  `/${bucketOf(world, turn)}/object-${String(turn % world.keys).padStart(8, '0')}`;
 
 function expect(answer: Answer, bytes: number, call: Call): number {
   if (answer.status >= 300 || (bytes >= 0 && answer.bytes !== bytes))

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { startRadosgwTarget, useCeph } from './ceph-targets.ts';
 import { Connection } from './connection.ts';
 import { bench, benchCredential } from './sign.ts';
 import { installVersitygw } from './versitygw.ts';
@@ -19,6 +20,8 @@ export interface Target {
   /** What is acknowledged when: the same on both sides of a comparison. */
   readonly durability: 'nothing kept' | 'page cache' | 'flushed';
   readonly doc: string;
+  /** Left out unless it is named. */
+  readonly onlyNamed?: true;
   start(options: StartOptions): Promise<Running>;
 }
 
@@ -32,7 +35,7 @@ const host = '127.0.0.1';
 const cli = fileURLToPath(new URL('../../src/runtime/cli.ts', import.meta.url));
 const credentials = JSON.stringify([benchCredential]);
 
-const sluice = (env: Readonly<Record<string, string>>) => async (options: StartOptions) => {
+export const sluice = (env: Readonly<Record<string, string>>) => async (options: StartOptions) => {
   const directory = mkdtempSync(join(options.directory, 'sluice-'));
   const port = await freePort();
   const data = env['SVC_META_BACKEND'] === 'memory' ? [] : ['--data-dir', directory];
@@ -76,6 +79,24 @@ export const targets: Readonly<Record<string, Target>> = {
     durability: 'flushed',
     doc: 'sluice, embedded + file, SVC_FSYNC=always (the default)',
     start: sluice({ SVC_FSYNC: 'always' }),
+  },
+  'sluice-ceph': {
+    durability: 'flushed',
+    doc: 'sluice, embedded + cluster-pool on a Ceph cluster of one OSD',
+    onlyNamed: true,
+    start: async (options) => {
+      const { cluster, leave } = await useCeph();
+      const clusters = [{ id: 'a', conf: cluster.conf, pool: 'chunks' }];
+      const settings = { SVC_DATA_BACKEND: 'cluster-pool', SVC_POOL_CLUSTERS: JSON.stringify(clusters) };
+      const running = await sluice(settings)(options);
+      return { ...running, stop: () => running.stop().then(leave) };
+    },
+  },
+  radosgw: {
+    durability: 'flushed',
+    doc: 'radosgw over the same cluster',
+    onlyNamed: true,
+    start: startRadosgwTarget,
   },
   versitygw: {
     durability: 'page cache',

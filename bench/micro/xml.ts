@@ -12,7 +12,7 @@ export async function xml(): Promise<Piece[]> {
   const contents = Array.from({ length: count }, (_, i) => ({
     Key: keyOf(i),
     LastModified: '2026-11-21T12:00:00.000Z',
-    ETag: '"d41d8cd98f00b204e9800998ecf8427e"',
+    ETag: 'd41d8cd98f00b204e9800998ecf8427e',
     ChecksumAlgorithm: [],
     Size: 4096,
     StorageClass: 'STANDARD',
@@ -58,4 +58,4 @@ const lineOf = ({
   ETag: string;
   Size: number;
 }) =>
-  `<Contents><Key>${Key}</Key><LastModified>${LastModified}</LastModified><ETag>${ETag}</ETag><Size>${Size}</Size><StorageClass>STANDARD</StorageClass></Contents>`;
+  `<Contents><Key>${Key}</Key><LastModified>${LastModified}</LastModified><ETag>&quot;${ETag}&quot;</ETag><Size>${Size}</Size><StorageClass>STANDARD</StorageClass></Contents>`;

@@ -7,6 +7,7 @@ import { fail } from '../errors/refusal.ts';
 import type { Credential } from '../ports/credentials.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import type { Incoming, Query, Wire } from '../protocol/wire.ts';
+import { parseTimestamp } from '../signing/timestamp.ts';
 import { headerClaim } from './authorization-header.ts';
 import { withBodyHash } from './body-hash.ts';
 import { type OpenClaim, servicesOf } from './claim.ts';
@@ -15,7 +16,6 @@ import type { Authenticated, Identity } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';
 import { presignedClaim } from './presigned.ts';
 import { isSigV2, verifySigV2 } from './sigv2-presigned.ts';
-import { parseTimestamp } from './timestamp.ts';
 import { findSigner, verifySignature } from './verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';

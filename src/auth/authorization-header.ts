@@ -3,6 +3,7 @@ import { fail } from '../errors/refusal.ts';
 import type { Clock } from '../ports/clock.ts';
 import { amz, type Dialect, dialects } from '../protocol/dialect.ts';
 import type { Wire } from '../protocol/wire.ts';
+import { isoSeconds, parseTimestamp, timestampOf } from '../signing/timestamp.ts';
 import {
   checkScopeDate,
   checkSignedHeaders,
@@ -10,7 +11,6 @@ import {
   parseCredential,
   type Service,
 } from './claim.ts';
-import { isoSeconds, parseTimestamp, timestampOf } from './timestamp.ts';
 
 const code = 'AuthorizationHeaderMalformed';
 /** How far a client's clock may be from ours. */

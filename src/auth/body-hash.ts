@@ -9,9 +9,9 @@ import { fail } from '../errors/refusal.ts';
 import type { BodyMemory } from '../ports/body-memory.ts';
 import { formBytesMax } from '../protocol/action-query.ts';
 import type { Incoming } from '../protocol/wire.ts';
+import { toHex } from '../signing/signing-key.ts';
 import type { Claim, OpenClaim } from './claim.ts';
 import type { AuthenticationContext } from './context.ts';
-import { toHex } from './signing-key.ts';
 
 const isComplete = (claim: OpenClaim): claim is Claim => claim.payloadHash !== undefined;
 

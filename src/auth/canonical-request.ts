@@ -1,5 +1,6 @@
 /** The text that is signed (spec "Authentication" 2.3): method, path, query, headers, and the body's declaration. */
 import type { Wire } from '../protocol/wire.ts';
+import { encode } from '../signing/encode.ts';
 import type { Claim } from './claim.ts';
 
 /** Everything of the canonical request, with the path as given: see `encodePath` for the other reading. */
@@ -113,9 +114,6 @@ function upperNibble(code: number): number {
 const unreserved = new Uint8Array(128);
 for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~')
   unreserved[char.charCodeAt(0)] = 1;
-
-const encode = (text: string): string =>
-  encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 
 /**
  * The path decoded and encoded again in the canonical way, or undefined when that changes nothing.

@@ -6,9 +6,10 @@
 import { fail, type Refusal } from '../errors/refusal.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import type { Dialect } from '../protocol/dialect.ts';
+import { toHex } from '../signing/signing-key.ts';
 import { BodyCursor, malformedChunk } from './body-cursor.ts';
 import { mismatch } from './mismatch.ts';
-import { isSignature, toHex } from './signing-key.ts';
+import { isSignature } from './signing-key.ts';
 import { readTrailers, type TrailerRules } from './trailers.ts';
 
 /** What the first chunk is chained to: the request's own signature. */

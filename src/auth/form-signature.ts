@@ -2,14 +2,15 @@
 import { fail } from '../errors/refusal.ts';
 import type { Credential } from '../ports/credentials.ts';
 import { amz, type Dialect, dialects } from '../protocol/dialect.ts';
+import { deriveSigningKey } from '../signing/signing-key.ts';
+import { parseTimestamp } from '../signing/timestamp.ts';
 import { identityOf, twoMechanisms } from './authenticate.ts';
 import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions } from './context.ts';
 import type { Identity, Signed } from './identity.ts';
 import { mismatch } from './mismatch.ts';
-import { areEqual, deriveSigningKey, isSignature } from './signing-key.ts';
+import { areEqual, isSignature } from './signing-key.ts';
 import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
-import { parseTimestamp } from './timestamp.ts';
 
 type Fields = ReadonlyMap<string, string>;
 

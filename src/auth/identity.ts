@@ -1,4 +1,5 @@
 /** Who calls. Stamped once by the authentication layer and never derived again (spec "Authentication" 1). */
+import type { SignedHash } from '../domain/entrust.ts';
 import type { Credential } from '../ports/credentials.ts';
 
 export type { Credential, Credentials } from '../ports/credentials.ts';
@@ -16,8 +17,8 @@ export interface Payload {
   readonly trailers: ReadonlyMap<string, string>;
   /** Trailing headers that the request announced. */
   readonly announced: readonly string[];
-  /** Hex SHA-256 that the content must have, where the request signed it. */
-  readonly sha256: string | undefined;
+  /** That the content must have, where the request signed it. */
+  readonly sha256: SignedHash | undefined;
 }
 
 /** How a request is signed, as the public API's condition keys name it. */

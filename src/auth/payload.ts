@@ -1,12 +1,13 @@
 /** The body as its sender declared it: hashed, unsigned, or in chunks (spec "Authentication" 2.3 and 4). */
+import type { SignedHash } from '../domain/entrust.ts';
 import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
-import type { Hasher } from '../ports/hasher.ts';
+import type { Hash, Hasher } from '../ports/hasher.ts';
 import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } from '../protocol/dialect.ts';
 import type { Incoming, Wire } from '../protocol/wire.ts';
+import { toHex } from '../signing/signing-key.ts';
 import { type ChunkChain, decodeChunks } from './chunk-chain.ts';
 import type { Payload } from './identity.ts';
-import { toHex } from './signing-key.ts';
 
 interface Declaration {
   readonly hasher: Hasher;
@@ -67,10 +68,14 @@ function plain({ hasher, incoming, dialect }: Declaration, sha256: string | unde
   if (body === undefined) {
     if (told !== undefined && told !== 0) throw fail('IncompleteBody');
     if (sha256 !== undefined && sha256 !== emptySha256) throw wrongHash(sha256, emptySha256);
-    return { length: 0, content: nothing, trailers: noTrailers, announced: [], sha256 };
+    const hash = sha256 === undefined ? undefined : { hex: sha256, entrust() {} };
+    return { length: 0, content: nothing, trailers: noTrailers, announced: [], sha256: hash };
   }
-  const content = sha256 === undefined ? counted(body, told) : hashed(hasher, counted(body, told), sha256);
-  return { length: told, content, trailers: noTrailers, announced: [], sha256 };
+  const arriving = counted(body, told);
+  if (sha256 === undefined)
+    return { length: told, content: arriving, trailers: noTrailers, announced: [], sha256 };
+  const { content, hash } = hashed(hasher, arriving, sha256);
+  return { length: told, content, trailers: noTrailers, announced: [], sha256: hash };
 }
 
 const nothing: AsyncIterable<Uint8Array> = { [Symbol.asyncIterator]: () => nothingLeft };
@@ -95,15 +100,19 @@ function hashed(
   hasher: Hasher,
   body: AsyncIterable<Uint8Array>,
   expected: string,
-): AsyncIterable<Uint8Array> {
-  const hash = hasher.create('sha256');
-  return watched(body, {
-    see: (piece) => hash.update(piece),
+): { readonly content: AsyncIterable<Uint8Array>; readonly hash: SignedHash } {
+  let hash: Hash | undefined = hasher.create('sha256');
+  const content = watched(body, {
+    see: (piece) => hash?.update(piece),
     end() {
-      const computed = toHex(hash.digest());
+      const computed = hash === undefined ? expected : toHex(hash.digest());
       if (computed !== expected) throw wrongHash(expected, computed);
     },
   });
+  const entrust = (): void => {
+    hash = undefined;
+  };
+  return { content, hash: { hex: expected, entrust } };
 }
 
 const wrongHash = (client: string, computed: string) =>

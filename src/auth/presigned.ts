@@ -3,6 +3,7 @@ import { fail } from '../errors/refusal.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
+import { isoSeconds, parseTimestamp } from '../signing/timestamp.ts';
 import { skewMsMax } from './authorization-header.ts';
 import {
   checkScopeDate,
@@ -11,7 +12,6 @@ import {
   parseCredential,
   type Service,
 } from './claim.ts';
-import { isoSeconds, parseTimestamp } from './timestamp.ts';
 
 const code = 'AuthorizationQueryParametersError';
 /** A presigned URL lives for a week at most. */

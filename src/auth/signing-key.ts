@@ -1,5 +1,4 @@
-/** Derives signing keys, remembers those that proved themselves, and compares signatures in constant time. */
-import type { Hasher } from '../ports/hasher.ts';
+/** Remembers the signing keys that proved themselves, and compares signatures in constant time. */
 import type { Claim } from './claim.ts';
 
 const keysMax = 4096;
@@ -25,18 +24,6 @@ export class SigningKeys {
 /** The scope ends with the dialect's terminator, so the name tells dialects apart. */
 export const signingKeyName = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
 
-const utf8 = new TextEncoder();
-
-export function deriveSigningKey(
-  hasher: Hasher,
-  secret: string,
-  claim: Pick<Claim, 'dialect' | 'scope'>,
-): Uint8Array {
-  let key: Uint8Array = utf8.encode(claim.dialect.secretPrefix + secret);
-  for (const part of claim.scope.split('/')) key = hasher.hmacSha256(key, part);
-  return key;
-}
-
 /** Compares in a time that does not depend on where the first difference is. */
 export function isSignature(expected: Uint8Array, providedHex: string): boolean {
   if (providedHex.length !== expected.length * 2) return false;
@@ -61,12 +48,4 @@ export function areEqual(a: Uint8Array, b: Uint8Array): boolean {
   let difference = 0;
   for (let i = 0; i < a.length; i++) difference |= (a[i] as number) ^ (b[i] as number);
   return difference === 0;
-}
-
-const hexPairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-
-export function toHex(bytes: Uint8Array): string {
-  let text = '';
-  for (let i = 0; i < bytes.length; i++) text += hexPairs[bytes[i] as number];
-  return text;
 }

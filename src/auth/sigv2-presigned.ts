@@ -6,11 +6,11 @@ import { fail } from '../errors/refusal.ts';
 import type { Credential } from '../ports/credentials.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
+import { isoSeconds } from '../signing/timestamp.ts';
 import { encodePath, headerValue } from './canonical-request.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import { mismatch } from './mismatch.ts';
 import { areEqual } from './signing-key.ts';
-import { isoSeconds } from './timestamp.ts';
 
 /** The public API's sub-resources and overrides, as botocore and s3cmd sign them, and the younger ones. */
 const signedNames: ReadonlySet<string> = new Set(

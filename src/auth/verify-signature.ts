@@ -3,11 +3,12 @@ import { fail } from '../errors/refusal.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
+import { deriveSigningKey } from '../signing/signing-key.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions } from './context.ts';
 import { mismatch } from './mismatch.ts';
-import { deriveSigningKey, isSignature, SigningKeys, signingKeyName } from './signing-key.ts';
+import { isSignature, SigningKeys, signingKeyName } from './signing-key.ts';
 
 /** One store of signing keys for each store of secrets, and as long-lived. */
 const signingKeys = new WeakMap<Credentials, SigningKeys>();

@@ -1,6 +1,8 @@
 /** What settings ask of each other, once each of them has been read. */
 import type { Config, SettingName } from '../config.ts';
+import { poolFields } from './clusters.ts';
 import { showListen } from './network.ts';
+import { resolveUpstreams } from './upstreams.ts';
 
 /** One rule; it is passed over when a setting that it reads has a fault of its own. */
 export interface Check {
@@ -57,6 +59,43 @@ const tlsPair: Check = {
       : `SVC_TLS_CERT_FILE and SVC_TLS_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`,
 };
 
+const kvTls: Check = {
+  reads: ['SVC_KV_CA_FILE', 'SVC_KV_CERT_FILE', 'SVC_KV_KEY_FILE'],
+  find: ({ SVC_KV_CA_FILE: ca, SVC_KV_CERT_FILE: cert, SVC_KV_KEY_FILE: key }) => {
+    if ((cert === undefined) !== (key === undefined))
+      return `SVC_KV_CERT_FILE and SVC_KV_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`;
+    return cert !== undefined && ca === undefined ? 'SVC_KV_CERT_FILE needs SVC_KV_CA_FILE' : undefined;
+  },
+};
+
+const wideColumnTls: Check = {
+  reads: [
+    'SVC_WIDECOL_TLS',
+    'SVC_WIDECOL_CA_FILE',
+    'SVC_WIDECOL_CERT_FILE',
+    'SVC_WIDECOL_KEY_FILE',
+    'SVC_WIDECOL_SERVER_NAME',
+  ],
+  find: ({ SVC_WIDECOL_TLS: isOn, SVC_WIDECOL_CA_FILE: ca, ...config }) => {
+    const cert = config.SVC_WIDECOL_CERT_FILE;
+    if ((cert === undefined) !== (config.SVC_WIDECOL_KEY_FILE === undefined))
+      return `SVC_WIDECOL_CERT_FILE and SVC_WIDECOL_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`;
+    if (isOn || ca !== undefined) return undefined;
+    const name = cert !== undefined ? 'SVC_WIDECOL_CERT_FILE' : 'SVC_WIDECOL_SERVER_NAME';
+    return cert !== undefined || config.SVC_WIDECOL_SERVER_NAME !== undefined
+      ? `${name} needs SVC_WIDECOL_TLS=on or SVC_WIDECOL_CA_FILE`
+      : undefined;
+  },
+};
+
+const wideColumnLogin: Check = {
+  reads: ['SVC_WIDECOL_USERNAME', 'SVC_WIDECOL_PASSWORD'],
+  find: ({ SVC_WIDECOL_USERNAME: username, SVC_WIDECOL_PASSWORD: password }) =>
+    (username === undefined) === (password === undefined)
+      ? undefined
+      : `SVC_WIDECOL_USERNAME and SVC_WIDECOL_PASSWORD go together: ${username === undefined ? 'the first' : 'the second'} is not set`,
+};
+
 const oneCredentialSource: Check = {
   reads: ['SVC_CREDENTIALS', 'SVC_CREDENTIALS_FILE'],
   find: (config) =>
@@ -96,6 +135,32 @@ const hsmHasKeys: Check = {
   },
 };
 
+const upstreamsAreWhole: Check = {
+  reads: [
+    'SVC_DATA_BACKEND',
+    'SVC_UPSTREAMS',
+    'SVC_UPSTREAM_ENDPOINT',
+    'SVC_UPSTREAM_REGION',
+    'SVC_UPSTREAM_ACCESS_KEY',
+    'SVC_UPSTREAM_SECRET_KEY',
+    'SVC_UPSTREAM_SECRET_KEY_FILE',
+  ],
+  find: (config) => {
+    const { SVC_DATA_BACKEND: backend, SVC_UPSTREAM_SECRET_KEY: secret } = config;
+    if (secret !== undefined && config.SVC_UPSTREAM_SECRET_KEY_FILE !== undefined)
+      return 'SVC_UPSTREAM_SECRET_KEY and SVC_UPSTREAM_SECRET_KEY_FILE exclude each other';
+    if (backend !== 'upstream-store')
+      return config.SVC_UPSTREAMS.length === 0
+        ? undefined
+        : `SVC_UPSTREAMS is given, but SVC_DATA_BACKEND=${backend} does not use it`;
+    if (config.SVC_UPSTREAMS.length === 0) return 'SVC_DATA_BACKEND=upstream-store needs SVC_UPSTREAMS';
+    const lacking = resolveUpstreams(config).filter(({ missing }) => missing.length > 0);
+    if (lacking.length === 0) return undefined;
+    const each = lacking.map(({ upstream, missing }) => `"${upstream.id}" lacks ${missing.join(', ')}`);
+    return `SVC_UPSTREAMS: ${each.join('; ')}, which SVC_UPSTREAM_ENDPOINT, _ACCESS_KEY and _SECRET_KEY may give for all`;
+  },
+};
+
 const directoriesAreUsed: Check = {
   reads: ['SVC_POOL_CLUSTERS', 'SVC_DATA_BACKEND'],
   find: (config) =>
@@ -104,11 +169,48 @@ const directoriesAreUsed: Check = {
       : undefined,
 };
 
+const addressesAreUsed: Check = {
+  reads: ['SVC_POOL_CLUSTERS', 'SVC_DATA_BACKEND'],
+  find: ({ SVC_POOL_CLUSTERS: clusters, SVC_DATA_BACKEND: backend }) => {
+    const unused =
+      backend === 'cluster-pool' ? [] : poolFields.filter((name) => clusters.some((each) => each[name]));
+    return unused.length === 0
+      ? undefined
+      : `SVC_POOL_CLUSTERS gives a ${unused.join(', ')}, which SVC_DATA_BACKEND=${backend} does not use`;
+  },
+};
+
+const pinsAreListed: Check = {
+  reads: ['SVC_STORAGE_CLASSES', 'SVC_POOL_CLUSTERS', 'SVC_DATA_BACKEND', 'SVC_UPSTREAMS'],
+  find: (config) => {
+    const { SVC_STORAGE_CLASSES: classes, SVC_DATA_BACKEND: backend } = config;
+    const list = backend === 'upstream-store' ? 'SVC_UPSTREAMS' : 'SVC_POOL_CLUSTERS';
+    const clusters: readonly { readonly id: string }[] = config[list];
+    const unlisted = classes
+      .flatMap(({ cluster }) => cluster ?? [])
+      .filter((id) => !clusters.some((each) => each.id === id));
+    return unlisted.length === 0
+      ? undefined
+      : `SVC_STORAGE_CLASSES pins classes to ${unlisted.join(', ')}, which ${list} does not list`;
+  },
+};
+
+/** The data backends that keep their chunks in pools. */
+const pooled: readonly string[] = ['cluster-pool'];
+
+const poolsAreUsed: Check = {
+  reads: ['SVC_STORAGE_CLASSES', 'SVC_DATA_BACKEND'],
+  find: ({ SVC_STORAGE_CLASSES: classes, SVC_DATA_BACKEND: backend }) =>
+    !pooled.includes(backend) && classes.some(({ pool }) => pool !== undefined)
+      ? `SVC_STORAGE_CLASSES names pools, which SVC_DATA_BACKEND=${backend} does not have`
+      : undefined,
+};
+
 const halvesLastAlike: Check = {
   reads: ['SVC_META_BACKEND', 'SVC_DATA_BACKEND'],
   find: (config) => {
     const metadataLasts = config.SVC_META_BACKEND !== 'memory';
-    const bytesLast = config.SVC_DATA_BACKEND === 'file';
+    const bytesLast = config.SVC_DATA_BACKEND !== 'memory';
     if (metadataLasts === bytesLast || config.SVC_DATA_BACKEND === 'noop') return undefined;
     return metadataLasts
       ? `SVC_DATA_BACKEND=${config.SVC_DATA_BACKEND} loses at exit the bytes that SVC_META_BACKEND=${config.SVC_META_BACKEND} remembers`
@@ -121,11 +223,18 @@ export const checks: { readonly faults: readonly Check[]; readonly warnings: rea
     needsDataDir,
     sharedMetadata,
     tlsPair,
+    kvTls,
+    wideColumnTls,
+    wideColumnLogin,
     oneCredentialSource,
     twoListeners,
     sharedByProcesses,
     directoriesAreUsed,
+    addressesAreUsed,
     hsmHasKeys,
+    upstreamsAreWhole,
+    pinsAreListed,
+    poolsAreUsed,
   ],
   warnings: [halvesLastAlike],
 };

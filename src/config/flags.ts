@@ -14,23 +14,26 @@ const bareTexts = ['on', 'off', 'true', 'false'];
 export interface ParsedFlags {
   /** Texts by setting name; of a repeated flag the last one counts. */
   readonly given: Partial<Readonly<Record<SettingName, string>>>;
-  /** Flags of the command itself, such as `--json`. */
+  /** Flags of the command itself, such as `--json`, as they were given. */
   readonly own: readonly string[];
   readonly faults: readonly string[];
 }
 
-/** Reads `--flag value` and `--flag=value`. @param own flags without a value that the command knows itself */
+/**
+ * Reads `--flag value` and `--flag=value`.
+ * @param own flags that the command knows itself: without a value, or `--flag=` for `--flag=value`
+ */
 export function parseFlags(args: readonly string[], own: readonly string[] = []): ParsedFlags {
   const given: Partial<Record<SettingName, string>> = {};
   const seen: string[] = [];
   const faults: string[] = [];
   const left = [...args];
   for (let arg = left.shift(); arg !== undefined; arg = left.shift()) {
-    if (own.includes(arg)) {
+    const [flag = '', inline] = arg.split(/=(.*)/s);
+    if (own.includes(inline === undefined ? flag : `${flag}=`)) {
       seen.push(arg);
       continue;
     }
-    const [flag = '', inline] = arg.split(/=(.*)/s);
     const name = nameByFlag.get(flag);
     if (name === undefined) {
       faults.push(unknownFlag(flag, own));

@@ -2,7 +2,7 @@
 import { fault, type Read, type Setting, value } from './setting.ts';
 
 /** The workers that this build contains; a name that is not built yet is unknown (design §7.25). */
-export const workerNames = ['gc'] as const;
+export const workerNames = ['gc', 'bucket-stats', 'force-empty', 'fsck', 'rebalance', 'reshard'] as const;
 export type WorkerName = (typeof workerNames)[number];
 
 const accepted = [...workerNames, 'all', 'gateway'];

@@ -1,7 +1,14 @@
 /** Commits a decision about one key: read its head, decide, commit, and begin again when the world has moved (design §5). */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
-import { findHead, historyOf, objectsOf } from '../metadata/objects.ts';
+import {
+  findHead,
+  type HeadAhead,
+  historyOf,
+  objectsOf,
+  type ReadAhead,
+  readAheadIn,
+} from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { usageChanges } from '../metadata/usage.ts';
 import type { Op, SideChange, Stored } from '../ports/metadata-store.ts';
@@ -14,7 +21,7 @@ import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
 
-/** What a decision rests on; each attempt sees it afresh. */
+/** What a decision rests on; each attempt sees it afresh, but for a head that was asked for beforehand. */
 export interface KeyState {
   readonly bucket: BucketRow;
   readonly head: Stored<ObjectRow> | undefined;
@@ -25,6 +32,8 @@ export interface KeyState {
 export interface KeyChange {
   readonly bucket: BucketRow;
   readonly key: string;
+  /** The head as it was asked for beforehand: the first attempt rests on it, and is told nothing by losing. */
+  readonly ahead?: HeadAhead | undefined;
   readonly requestId: string;
   readonly op?: Op;
   /** Names the side changes where there is no op. */
@@ -61,7 +70,8 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
-    const state = await readState(ctx, bucket, change.key);
+    const ahead = attempt === 0 ? await readAheadIn(change.ahead, bucket) : undefined;
+    const state = await readState(ctx, bucket, { key: change.key, ahead });
     const decided = await change.decide(state);
     if (decided === undefined) return { done: 'nothing' };
     const { requestId } = change;
@@ -78,9 +88,12 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     if (outcome.because === 'abandoned')
       throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
     if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
-    else if (outcome.current !== undefined && change.lost?.(outcome.current.row, state)) {
+    else if (
+      ahead === undefined &&
+      outcome.current !== undefined &&
+      change.lost?.(outcome.current.row, state)
+    )
       return { done: 'lost', winner: outcome.current.row };
-    }
   }
   throw fail('SlowDown', 'Too many concurrent requests change this key.');
 }
@@ -94,8 +107,14 @@ async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyC
   for (const row of gone) assertRemovable(row, { now, bypass });
 }
 
-async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyState> {
-  const head = await findHead(ctx.metadata, bucket, key);
+async function readState(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { key, ahead }: { readonly key: string; readonly ahead: ReadAhead | undefined },
+): Promise<KeyState> {
+  // Without versioning there is no head but a live one.
+  const isKnown = ahead !== undefined && (ahead.live !== undefined || bucket.versioning === '');
+  const head = isKnown ? ahead.live : await findHead(ctx.metadata, bucket, key);
   const nullVersion = bucket.versioning === 'Suspended' ? head?.row.nullVersion : undefined;
   const oldNull =
     nullVersion === undefined

@@ -10,12 +10,15 @@ import {
 } from '../metadata/tables.ts';
 import { findSession, replaceSession, type StoredSession, unindexed } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
+import { type Extent, unknownSize } from '../ports/object-bytes.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
 import { contentSize } from './encryption/segments.ts';
 import { queueUpload } from './garbage.ts';
+import { completeHeld } from './held-upload.ts';
 import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import type { Recorder } from './recorder.ts';
 import { finishCompleting, resolveCompleting, resultOf } from './settle-upload.ts';
+import { queueUnowned } from './store-bytes.ts';
 import { type Ctx, clusterOf, noSuchUpload, openUpload, type UploadName } from './upload-session.ts';
 import { commitObject } from './write-object.ts';
 
@@ -50,7 +53,8 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
     // Again, now that no part can change: one that was replaced since it was looked at is garbage by now.
     const checked = await checkParts(ctx, found, completion);
-    const manifest = await writeManifest(ctx, checked.parts, { op, session });
+    const whole = await completeHeld(ctx, found.row, checked.held);
+    const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
     const { encryption } = session;
     const { row, won } = await commitObject(ctx, objectOf(completion, session), {
       op,
@@ -64,6 +68,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       ...(encryption === undefined ? {} : { encryption }),
     });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
+    if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
     const result = resultOf(completing, row);
     await finishCompleting(ctx, completing, result);
     await ctx.metadata.end(op);
@@ -123,10 +128,16 @@ const rowsPerApply = 4;
 
 async function writeManifest(
   ctx: Ctx,
-  parts: readonly ManifestPart[],
-  { op, session }: { readonly op: Op; readonly session: UploadSession },
+  listed: readonly ManifestPart[],
+  {
+    op,
+    session,
+    whole,
+  }: { readonly op: Op; readonly session: UploadSession; readonly whole: Extent | undefined },
 ): Promise<Manifest> {
-  if (parts.length <= inlinePartsMax(session)) return { parts };
+  const parts = whole === undefined ? listed : withOffsets(listed);
+  const together = whole === undefined ? {} : { whole };
+  if (parts.length <= inlinePartsMax(session)) return { parts, ...together };
   const rows = manifestRows(op.id, parts);
   for (let first = 0; first < rows.length; first += rowsPerApply) {
     await ctx.metadata.apply(rows.slice(first, first + rowsPerApply));
@@ -137,7 +148,16 @@ async function writeManifest(
     if (i % manifestSegmentParts === 0) offsets.push(offset);
     offset += contentSize(part.extent, session.encryption);
   }
-  return { manifestId: op.id, partCount: parts.length, offsets };
+  return { manifestId: op.id, partCount: parts.length, offsets, ...together };
+}
+
+function withOffsets(parts: readonly ManifestPart[]): readonly ManifestPart[] {
+  let offset = 0;
+  return parts.map((part) => {
+    const placed = { ...part, offset };
+    offset += part.extent.size;
+    return placed;
+  });
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Creating a bucket, with the configurations that it is born with (spec "CreateBucket"). */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
-import { insertBucket } from '../metadata/buckets.ts';
+import { findBucket, insertBucket, isListed, listBucket } from '../metadata/buckets.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { assertOpen } from './buckets.ts';
 import { dropDocuments, writeDocuments } from './documents.ts';
@@ -9,6 +9,9 @@ import { type Recorder, recorded } from './recorder.ts';
 import { drawId } from './version-ids.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+
+/** How often a bucket is put in the lists against concurrent changes of its row. */
+const attemptsMax = 8;
 
 export interface NewBucket {
   readonly name: string;
@@ -46,5 +49,20 @@ export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): 
   if (current.row.owner !== wanted.owner)
     throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
   // A bucket that is going away is not one to promise.
-  return assertOpen(ctx, current);
+  return assertListed(ctx, await assertOpen(ctx, current));
+}
+
+/**
+ * Whoever made it may have stalled or died before it came into the lists. A sweep brings it there, but whoever is told of it
+ * now finds it there now.
+ */
+async function assertListed({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<BucketRow> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (await isListed(metadata, bucket)) return bucket;
+    const found = await findBucket(metadata, bucket.name);
+    if (found?.row.id !== bucket.id) break;
+    await assertOpen({ metadata }, found);
+    if ((await listBucket(metadata, found)).applied) return found.row;
+  }
+  throw fail('OperationAborted');
 }

@@ -1,7 +1,8 @@
 /** Digests of a content that flows by: computed on the way, compared at its end (spec item 7, design §7.4). */
-import { fail } from '../errors/refusal.ts';
+import { fail, type Refusal } from '../errors/refusal.ts';
 import type { Checksum } from '../metadata/tables.ts';
 import type { Hash, Hasher, HashName } from '../ports/hasher.ts';
+import { DataUnavailable } from '../ports/object-bytes.ts';
 import { watched } from './watched.ts';
 
 export type ChecksumAlgorithm = Checksum['algorithm'];
@@ -39,51 +40,88 @@ export interface Digested {
 }
 
 export interface Digesting {
+  /** Throws `BadDigest` at its end where it is not what was claimed: before a store has the whole of it. */
   readonly content: AsyncIterable<Uint8Array>;
-  /**
-   * After the end of `content`: what it was.
-   * @throws BadDigest when it is not what was claimed
-   */
-  finish(): Digested;
+  /** After the end of `content`: a store has it, and this is its MD5. Throws where it is not what flowed by. */
+  confirm(md5: string): void;
+  /** After the end of `content`: what it was. */
+  digested(): Digested;
+}
+
+interface DigestingOptions {
+  readonly claims: Claims;
+  readonly sizeMax: number;
+  /** The store compares the MD5 with what was claimed, and confirms it: none is computed here. */
+  readonly isMd5Told?: boolean;
 }
 
 export function digesting(
   ctx: { readonly hasher: Hasher },
   source: AsyncIterable<Uint8Array>,
-  { claims, sizeMax }: { readonly claims: Claims; readonly sizeMax: number },
+  { claims, sizeMax, isMd5Told = false }: DigestingOptions,
 ): Digesting {
-  const md5 = ctx.hasher.create('md5');
+  const md5 = isMd5Told ? undefined : ctx.hasher.create('md5');
   const sum = claims.checksum && ctx.hasher.create(hashNames[claims.checksum.algorithm]);
   let size = 0;
+  let settled: Settled | undefined;
+  let told: string | undefined;
   const content = watched(source, {
     see(piece) {
       size += piece.length;
       if (size > sizeMax) throw fail('EntityTooLarge', { elements: { MaxSizeAllowed: sizeMax } });
-      md5.update(piece);
+      md5?.update(piece);
       sum?.update(piece);
     },
+    end() {
+      settled = { md5: md5 && settleMd5(claims, md5), checksum: sum && settleChecksum(claims, sum) };
+    },
   });
-  return { content, finish: () => settle(claims, { md5, sum, size }) };
+  const ended = (): Settled => {
+    if (settled === undefined) throw new Error('the content has not come to its end');
+    return settled;
+  };
+  return {
+    content,
+    confirm(stored) {
+      const { md5: sent = claims.md5 && toHex(fromBase64(claims.md5)) } = ended();
+      if (sent !== undefined && sent !== stored)
+        throw new DataUnavailable(`a content of MD5 ${sent} was stored as one of ${stored}`);
+      told = stored;
+    },
+    digested() {
+      const { md5: known = told, checksum } = ended();
+      if (known === undefined) throw new DataUnavailable('the store did not tell the MD5 of what it has');
+      return { size, md5: known, checksum };
+    },
+  };
 }
 
-function settle(
-  claims: Claims,
-  { md5, sum, size }: { readonly md5: Hash; readonly sum: Hash | undefined; readonly size: number },
-): Digested {
-  const md5Bytes = md5.digest();
-  if (claims.md5 !== undefined && claims.md5 !== toBase64(md5Bytes)) {
-    throw fail('BadDigest', {
-      message: 'The Content-MD5 you specified did not match what we received.',
-      elements: { ExpectedDigest: claims.md5, CalculatedDigest: toBase64(md5Bytes) },
-    });
-  }
-  const checksum = sum &&
-    claims.checksum && { algorithm: claims.checksum.algorithm, value: toBase64(sum.digest()) };
-  const claimed = claims.checksum?.value();
-  if (checksum !== undefined && claimed !== undefined && claimed !== checksum.value) {
-    throw fail('BadDigest', `The ${checksum.algorithm} you specified did not match the calculated checksum.`);
-  }
-  return { size, md5: toHex(md5Bytes), checksum };
+/** The MD5 is undefined where the store tells it. */
+interface Settled extends Pick<Digested, 'checksum'> {
+  readonly md5: string | undefined;
+}
+
+function settleMd5(claims: Claims, hash: Hash): string {
+  const bytes = hash.digest();
+  if (claims.md5 !== undefined && claims.md5 !== toBase64(bytes))
+    throw wrongMd5({ ExpectedDigest: claims.md5, CalculatedDigest: toBase64(bytes) });
+  return toHex(bytes);
+}
+
+export const wrongMd5 = (elements: Readonly<Record<string, string>>): Refusal =>
+  fail('BadDigest', {
+    message: 'The Content-MD5 you specified did not match what we received.',
+    elements,
+  });
+
+function settleChecksum({ checksum }: Claims, hash: Hash): Digested['checksum'] {
+  if (checksum === undefined) return undefined;
+  const { algorithm } = checksum;
+  const value = toBase64(hash.digest());
+  const claimed = checksum.value();
+  if (claimed !== undefined && claimed !== value)
+    throw fail('BadDigest', `The ${algorithm} you specified did not match the calculated checksum.`);
+  return { algorithm, value };
 }
 
 export const toHex = (bytes: Uint8Array): string => {

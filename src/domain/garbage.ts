@@ -16,7 +16,7 @@ export interface GarbageOptions {
   readonly requestId: string;
   /** Store time from which the bytes may go: now + `SVC_GC_GRACE`, so that readers in flight finish. */
   readonly due: number;
-  /** `manifests` rows that go too, and the extents that they name. */
+  /** `manifests` rows that go too; with them the extents that they name, unless others are named beside them. */
   readonly manifestId?: string;
 }
 
@@ -63,13 +63,15 @@ export function queueManifest(
   manifest: Manifest,
   options: Omit<GarbageOptions, 'manifestId'>,
 ): readonly SideChange[] {
-  if ('manifestId' in manifest) return [queueGarbage([], { ...options, manifestId: manifest.manifestId })];
+  if ('manifestId' in manifest)
+    return [queueGarbage(inlineExtents(manifest), { ...options, manifestId: manifest.manifestId })];
   return queueGarbageAll(inlineExtents(manifest), options);
 }
 
 /** The extents that a manifest names itself; the others are in its `manifests` rows. */
 export function inlineExtents(manifest: Manifest): readonly Extent[] {
   if ('extents' in manifest) return manifest.extents;
+  if (manifest.whole !== undefined) return [manifest.whole];
   return 'parts' in manifest ? manifest.parts.map((part) => part.extent) : [];
 }
 
@@ -84,9 +86,11 @@ export async function deleteGarbage(
 ): Promise<void> {
   if (task.extents.length > 0) await bytes.remove(task.extents);
   if (task.manifestId === undefined) return;
-  for await (const parts of manifestParts(metadata, task.manifestId)) {
-    signal.throwIfAborted();
-    await bytes.remove(parts.map((part) => part.extent));
+  if (task.extents.length === 0) {
+    for await (const parts of manifestParts(metadata, task.manifestId)) {
+      signal.throwIfAborted();
+      await bytes.remove(parts.map((part) => part.extent));
+    }
   }
   await clearManifest(metadata, task.manifestId);
 }

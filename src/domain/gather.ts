@@ -10,8 +10,8 @@ export async function gather(
   for await (const piece of source) {
     size += piece.length;
     if (size > max) throw tooLong();
-    // A stream may use its arrays again.
-    pieces.push(piece.slice());
+    // A stream may use its arrays again; `slice` gives a view where they are Buffers.
+    pieces.push(new Uint8Array(piece));
   }
   const [only] = pieces;
   if (only !== undefined && pieces.length === 1) return only;

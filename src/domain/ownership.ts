@@ -9,8 +9,10 @@ import {
   type ObjectRow,
   uploads,
 } from '../metadata/tables.ts';
+import { findSession } from '../metadata/uploads.ts';
 import type { Extent, FoundExtent, Owner } from '../ports/object-bytes.ts';
 import { findAmongVersions } from './among-versions.ts';
+import { inlineExtents } from './garbage.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -44,8 +46,22 @@ export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
 export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
   const { extent, owner } = found;
   if (ownership.seen.delete(extent.id)) return true;
+  if (owner.uploadId !== undefined && owner.part === undefined) return isOwnedUpload(ctx, ownership, found);
   // Completing an upload moves its parts from the session to the object: look at the session first.
   return (await isPartOf(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
+}
+
+/** What a store makes of the parts of an upload is its session's until that is over, and then its version's. */
+async function isOwnedUpload(
+  ctx: Ctx,
+  ownership: Ownership,
+  { extent, owner }: FoundExtent,
+): Promise<boolean> {
+  const session = (await findSession(ctx.metadata, owner.uploadId ?? ''))?.row.session;
+  if (session?.extentId !== extent.id) return isInVersions(ctx, ownership, { extent, owner });
+  if (session.state === 'uploading' || session.state === 'completing') return true;
+  const { bucketId, key } = session;
+  return isInVersions(ctx, ownership, { extent, owner: { ...owner, bucketId, key } });
 }
 
 async function isPartOf({ metadata }: Ctx, owner: Owner, extent: Extent): Promise<boolean> {
@@ -66,8 +82,9 @@ async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent):
 function ownsIn(ctx: Ctx, { seen }: Ownership, { extent, owner }: FoundExtent) {
   return async (row: ObjectRow): Promise<boolean> => {
     const { manifest } = row;
-    if ('manifestId' in manifest) return isInSegments(ctx, manifest, { extent, part: owner.part });
-    const named = 'parts' in manifest ? manifest.parts.map((each) => each.extent) : manifest.extents;
+    const isSegmented = 'manifestId' in manifest && manifest.whole === undefined;
+    if (isSegmented) return isInSegments(ctx, manifest, { extent, part: owner.part });
+    const named = inlineExtents(manifest);
     let owns = false;
     for (const each of named) {
       if (each.id === extent.id) owns = true;

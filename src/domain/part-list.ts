@@ -2,6 +2,7 @@
 import { fail } from '../errors/refusal.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../metadata/tables.ts';
 import { everyPart, type StoredSession } from '../metadata/uploads.ts';
+import type { HeldPart } from '../ports/object-bytes.ts';
 import { type CrcName, combineCrcs, compositeChecksum } from './checksums.ts';
 import { type ChecksumAlgorithm, fromBase64, fromHex, hashNames, toBase64, toHex } from './digests.ts';
 import { contentSize } from './encryption/segments.ts';
@@ -27,6 +28,8 @@ export interface ObjectClaims {
 
 export interface CheckedParts {
   readonly parts: readonly ManifestPart[];
+  /** As the store knows them, where it holds the parts itself. */
+  readonly held: readonly HeldPart[];
   readonly size: number;
   readonly etag: string;
   readonly checksum: Checksum | undefined;
@@ -65,6 +68,9 @@ export async function checkParts(
       extent: part.extent,
       ...(part.checksum === undefined ? {} : { checksum: part.checksum.value }),
     })),
+    held: chosen.flatMap(({ number, stored: { receipt, extent } }) =>
+      receipt === undefined ? [] : [{ part: number, size: extent.size, receipt }],
+    ),
     size,
     etag: compositeEtag(ctx, chosen),
     checksum: objectChecksum(ctx, row.session, { chosen, claims }),

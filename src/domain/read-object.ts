@@ -12,7 +12,8 @@ import { isVersionId } from './version-ids.ts';
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
 
 /** What the client sees as the id of a version. */
-export const shownVersion = (row: ObjectRow): string => (row.isNull ? 'null' : row.version);
+export const shownVersion = (row: Pick<ObjectRow, 'isNull' | 'version'>): string =>
+  row.isNull ? 'null' : row.version;
 
 export interface Wanted {
   readonly key: string;
@@ -75,31 +76,41 @@ export async function* readObject(
   slice: Slice,
   { objectKey, signal }: ReadOptions = {},
 ): AsyncGenerator<Uint8Array> {
-  for await (const found of extentsFrom(ctx, row, slice.start)) {
-    const { extent, start, size } = found;
+  for await (const found of spansFrom(ctx, row, slice.start)) {
+    const { extent, base, start, size } = found;
     if (start > slice.end) return;
     const range = { start: Math.max(0, slice.start - start), end: Math.min(size - 1, slice.end - start) };
     if (range.start > range.end) continue;
-    if (row.encryption === undefined) yield* ctx.bytes.read(extent, range, signal);
+    if (row.encryption === undefined) yield* ctx.bytes.read(extent, moved(range, base), signal);
     else yield* decrypted(ctx, row, found, { range, objectKey, signal });
   }
 }
 
-/** A range of the content of one encrypted extent. */
+const moved = ({ start, end }: ByteRange, by: number): ByteRange =>
+  by === 0 ? { start, end } : { start: start + by, end: end + by };
+
+/** A range of the content of one encrypted span. */
 async function* decrypted(
   ctx: Pick<Ctx, 'bytes' | 'hasher' | 'cipher'>,
   { bucketId, key }: ObjectRow,
-  { extent, part }: FoundExtent,
+  { extent, base, sealed, part }: Span,
   { range, objectKey, signal }: ReadOptions & { readonly range: ByteRange },
 ): AsyncGenerator<Uint8Array> {
   if (objectKey === undefined) throw new Error(`${key} is encrypted, and its key was not opened`);
-  const extentsOwn = await extentKey(ctx, objectKey, { bucketId, key, id: extent.id, part });
-  const read = (stored: ByteRange) => ctx.bytes.read(extent, stored, signal);
-  yield* decryptSegments({ size: extent.size, read }, extentsOwn, range);
+  const id = sealed.sealedAs ?? sealed.id;
+  const extentsOwn = await extentKey(ctx, objectKey, { bucketId, key, id, part });
+  const read = (stored: ByteRange) => ctx.bytes.read(extent, moved(stored, base), signal);
+  yield* decryptSegments({ size: sealed.size, read }, extentsOwn, range);
 }
 
-interface FoundExtent {
+/** A piece of a content that lies in one extent. */
+interface Span {
+  /** Where its stored bytes are, */
   readonly extent: Extent;
+  /** from there on. */
+  readonly base: number;
+  /** What it was written and encrypted as. */
+  readonly sealed: Extent;
   /** 0 outside of multipart uploads. */
   readonly part: number;
   /** Where its content begins in the object's. */
@@ -108,15 +119,27 @@ interface FoundExtent {
   readonly size: number;
 }
 
-/** Extents with the place of their content in the object, from the first that reaches `position`. */
-async function* extentsFrom(
+/** The spans of an object in order, from the first that reaches `position`. */
+async function* spansFrom(
   ctx: Pick<Ctx, 'metadata'>,
   { manifest, encryption }: ObjectRow,
   position: number,
-): AsyncGenerator<FoundExtent> {
+): AsyncGenerator<Span> {
+  const whole = 'extents' in manifest ? undefined : manifest.whole;
+  if (whole !== undefined && encryption === undefined) {
+    yield { extent: whole, base: 0, sealed: whole, part: 0, start: 0, size: whole.size };
+    return;
+  }
   let start = 0;
-  const place = (extent: Extent, part: number): FoundExtent => {
-    const found = { extent, part, start, size: contentSize(extent, encryption) };
+  const place = (sealed: Extent, part: number, base = 0): Span => {
+    const found = {
+      extent: whole ?? sealed,
+      base,
+      sealed,
+      part,
+      start,
+      size: contentSize(sealed, encryption),
+    };
     start += found.size;
     return found;
   };
@@ -127,10 +150,10 @@ async function* extentsFrom(
     );
     start = manifest.offsets[segment] ?? 0;
     for await (const parts of manifestParts(ctx.metadata, manifest.manifestId, segment)) {
-      for (const { extent, number } of parts) yield place(extent, number);
+      for (const { extent, number, offset } of parts) yield place(extent, number, offset);
     }
   } else if ('parts' in manifest)
-    for (const { extent, number } of manifest.parts) yield place(extent, number);
+    for (const { extent, number, offset } of manifest.parts) yield place(extent, number, offset);
   else for (const extent of manifest.extents) yield place(extent, 0);
 }
 

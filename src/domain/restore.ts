@@ -10,7 +10,10 @@ const archives = new Set(['GLACIER', 'DEEP_ARCHIVE']);
 const dayMs = 24 * 60 * 60 * 1000;
 
 /** When the restored copy ends; undefined where there is none, or none any more. */
-export function restoredUntil({ clock }: Pick<Context, 'clock'>, { restore }: ObjectRow): number | undefined {
+export function restoredUntil(
+  { clock }: Pick<Context, 'clock'>,
+  { restore }: Pick<ObjectRow, 'restore'>,
+): number | undefined {
   return restore !== undefined && restore.expires > clock.now() ? restore.expires : undefined;
 }
 

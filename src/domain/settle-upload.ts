@@ -1,7 +1,7 @@
 /** Finishing or undoing a completion that was cut short, and clearing sessions that are over (design §7.11). */
 import { findBucket } from '../metadata/buckets.ts';
 import { clearManifest } from '../metadata/objects.ts';
-import type { ObjectRow, UploadResult, UploadSession } from '../metadata/tables.ts';
+import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../metadata/tables.ts';
 import {
   everyPart,
   findSession,
@@ -14,10 +14,11 @@ import {
 } from '../metadata/uploads.ts';
 import { findAmongVersions } from './among-versions.ts';
 import { queueGarbageAll, queueUpload } from './garbage.ts';
+import { clearHeld } from './held-upload.ts';
 import { ownedParts } from './owned-parts.ts';
 import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';
 
-type Ctx = Pick<UploadCtx, 'metadata' | 'clock'>;
+type Ctx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock'>;
 
 /** Brings a session to rest, whatever state it was left in. Safe to repeat, and in several processes. */
 export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
@@ -101,14 +102,19 @@ const refusalsMax = 16;
  * Removes the part rows of a session that is over; bytes that no object took over are queued. Only then
  * does the session begin to expire: with it, the way to its parts would be lost.
  */
-async function clearParts(ctx: Ctx, { row: { uploadId, session, requestId } }: StoredSession): Promise<void> {
-  const owned = await ownedOf(ctx, uploadId, session);
+async function clearParts(ctx: Ctx, { row }: StoredSession): Promise<void> {
+  const { uploadId, session, requestId } = row;
+  const bucket = await bucketOf(ctx, session);
+  if (session.extentId !== undefined) await clearHeld(ctx, row, bucket);
+  const owned = await ownedOf(ctx, row, bucket);
   let cleared = 0;
   for (let refusals = 0; refusals < refusalsMax; ) {
     const page = await partsOf(ctx.metadata, uploadId, cleared).next(partsPerCommit);
     if (page.length === 0) return forget(ctx, uploadId);
     const orphans = page.flatMap(({ row: { stored } }) =>
-      stored === undefined || owned.has(stored.extent.id) ? [] : [stored.extent],
+      stored === undefined || stored.receipt !== undefined || owned.has(stored.extent.id)
+        ? []
+        : [stored.extent],
     );
     const outcome = await ctx.metadata.commit(
       uploadAt(uploadId),
@@ -125,15 +131,23 @@ async function clearParts(ctx: Ctx, { row: { uploadId, session, requestId } }: S
 }
 
 /** The extents of a session's parts that an object took over. */
-async function ownedOf(ctx: Ctx, uploadId: string, session: UploadSession): Promise<ReadonlySet<string>> {
-  const none: ReadonlySet<string> = new Set();
-  // Only what was never committed, or what went with its bucket, is aborted.
-  if (session.state !== 'completed') return none;
-  const bucket = await findBucket(ctx.metadata, session.bucket);
-  if (bucket?.row.id !== session.bucketId) return none;
+async function ownedOf(
+  ctx: Ctx,
+  { uploadId, session }: StoredSession['row'],
+  bucket: BucketRow | undefined,
+): Promise<ReadonlySet<string>> {
   const extentIds = new Set<string>();
+  // Only what was never committed, or what went with its bucket, is aborted.
+  if (session.state !== 'completed' || session.extentId !== undefined || bucket === undefined)
+    return extentIds;
   for await (const { stored } of everyPart(ctx.metadata, uploadId)) extentIds.add(stored.extent.id);
-  return ownedParts(ctx, { bucket: bucket.row, key: session.key, uploadId }, extentIds);
+  return ownedParts(ctx, { bucket, key: session.key, uploadId }, extentIds);
+}
+
+/** Undefined where it is gone; one that was made again under the same name is another. */
+async function bucketOf({ metadata }: Ctx, session: UploadSession): Promise<BucketRow | undefined> {
+  const found = await findBucket(metadata, session.bucket);
+  return found?.row.id === session.bucketId ? found.row : undefined;
 }
 
 async function forget(ctx: Ctx, uploadId: string): Promise<void> {

@@ -2,21 +2,31 @@
 import type { Context } from '../context.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Op } from '../ports/metadata-store.ts';
-import { type Extent, type Owner, unknownSize } from '../ports/object-bytes.ts';
+import {
+  type ClaimedDigests,
+  type Extent,
+  type FoundExtent,
+  type Owner,
+  unknownSize,
+  type WriteOptions,
+} from '../ports/object-bytes.ts';
 import { type Claims, type Digested, digesting } from './digests.ts';
 import { etagOf, extentKey, placeOf } from './encryption/content-key.ts';
 import type { ObjectKey } from './encryption/object-key.ts';
 import { encryptedSize, encryptSegments } from './encryption/segments.ts';
+import { entrusted, mismatchOf, type SignedHash } from './entrust.ts';
 import { queueGarbage } from './garbage.ts';
 import { isOwned } from './ownership.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
+export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
 
 export interface Content {
   readonly source: AsyncIterable<Uint8Array>;
   /** Undefined when the client did not tell. */
   readonly length: number | undefined;
   readonly claims: Claims;
+  /** Absent: the content is not signed by its hash, or `source` compares it whatever happens. */
+  readonly sha256?: SignedHash | undefined;
 }
 
 export interface StoredBytes extends Omit<Digested, 'md5'> {
@@ -29,8 +39,11 @@ export interface ByteWrite {
   readonly cluster: string;
   readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
   readonly owner: Owner;
+  readonly storageClass: string;
   /** Absent: the content is stored as it comes. */
   readonly objectKey?: ObjectKey | undefined;
+  /** Stores into something that has an owner already: then there is nothing to be found by the op. */
+  readonly into?: ((source: AsyncIterable<Uint8Array>, options: WriteOptions) => Promise<Extent>) | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -51,50 +64,77 @@ export async function storeBytes<T>(
 ): Promise<T> {
   const op = await ctx.metadata.begin({ cluster: write.cluster });
   let extent: Extent = { cluster: write.cluster, id: op.id, size: unknownSize };
+  let claimed: ClaimedDigests | undefined;
   try {
-    const digests = digesting(ctx, content.source, { claims: content.claims, sizeMax: contentMax });
-    const { objectKey } = write;
+    if (ctx.bytes.verifies !== undefined) claimed = await entrusted(ctx, content, write);
+    const { claims } = content;
+    const digests = digesting(ctx, content.source, {
+      claims,
+      sizeMax: contentMax,
+      isMd5Told: claimed !== undefined,
+    });
+    const { objectKey, into } = write;
     const size =
       content.length !== undefined && objectKey !== undefined
         ? encryptedSize(content.length)
         : content.length;
-    extent = await ctx.bytes.write(
+    const stored =
       objectKey === undefined
         ? digests.content
-        : encryptSegments(digests.content, await extentKey(ctx, objectKey, placeOf(write.owner, op.id))),
-      {
-        cluster: write.cluster,
-        id: op.id,
-        owner: write.owner,
-        signal: write.signal,
-        ...(size === undefined ? {} : { size }),
-      },
-    );
-    const { md5, ...digested } = digests.finish();
+        : encryptSegments(digests.content, await extentKey(ctx, objectKey, placeOf(write.owner, op.id)));
+    const options: WriteOptions = {
+      cluster: write.cluster,
+      id: op.id,
+      owner: ownerOf(write, size),
+      storageClass: write.storageClass,
+      signal: write.signal,
+      claimed,
+      confirm: objectKey === undefined ? digests.confirm : undefined,
+      ...(size === undefined ? {} : { size }),
+    };
+    extent = await (into === undefined ? ctx.bytes.write(stored, options) : into(stored, options));
+    const { md5, ...digested } = digests.digested();
     const etag = objectKey === undefined ? md5 : etagOf(ctx, objectKey, md5);
     const result = await own({ ...digested, extent, etag }, op);
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {
-    await giveUp(ctx, { op, extent, write });
-    throw cause;
+    const { bucket, owner, into, requestId } = write;
+    const stored = into === undefined ? [{ extent, owner }] : [];
+    await giveUp(ctx, { op, stored, bucket, requestId });
+    throw mismatchOf(cause, claimed);
   }
 }
 
+/** All that is known of the bytes beforehand; what cannot be without a row says so. */
+const ownerOf = ({ owner, storageClass, objectKey }: ByteWrite, size: number | undefined): Owner => ({
+  ...owner,
+  ...(size === undefined ? {} : { size }),
+  ...(storageClass === 'STANDARD' ? {} : { storageClass }),
+  ...(objectKey === undefined ? {} : { encrypted: true }),
+});
+
+export interface FailedWrite extends Pick<ByteWrite, 'bucket' | 'requestId'> {
+  readonly op: Op;
+  /** What may be stored under it. */
+  readonly stored: readonly FoundExtent[];
+}
+
 /** Bars the op, looks whether its bytes found an owner all the same, and queues them if they did not. */
-async function giveUp(
-  ctx: Ctx,
-  { op, extent, write }: { readonly op: Op; readonly extent: Extent; readonly write: ByteWrite },
+export async function giveUp(
+  ctx: Pick<Ctx, 'metadata' | 'telemetry'>,
+  { op, stored, bucket, requestId }: FailedWrite,
 ): Promise<void> {
   try {
     await ctx.metadata.abort(op.id);
-    const ownership = { shards: new Map([[write.bucket.id, write.bucket.shards]]), seen: new Set<string>() };
-    if (!(await isOwned(ctx, ownership, { extent, owner: write.owner })))
-      await queueUnowned(ctx, extent, write.requestId);
+    for (const found of stored) {
+      const ownership = { shards: new Map([[bucket.id, bucket.shards]]), seen: new Set<string>() };
+      if (!(await isOwned(ctx, ownership, found))) await queueUnowned(ctx, found.extent, requestId);
+    }
     await ctx.metadata.end(op);
   } catch (cause) {
     ctx.telemetry.log('WARN', 'the bytes of a failed write are left to the sweep', {
-      request_id: write.requestId,
+      request_id: requestId,
       op: op.id,
       cause,
     });

@@ -5,8 +5,9 @@ import { findSessionPart, type StoredSession, uploadAt } from '../metadata/uploa
 import type { Op } from '../ports/metadata-store.ts';
 import type { ObjectKey } from './encryption/object-key.ts';
 import { queueGarbage } from './garbage.ts';
+import { heldUploadOf, refusalOf, uploadsOf } from './held-upload.ts';
 import { type Recorder, recorded } from './recorder.ts';
-import { type Content, storeBytes } from './store-bytes.ts';
+import { type ByteWrite, type Content, storeBytes } from './store-bytes.ts';
 import { type Ctx, clusterOf, openUploading, type UploadName } from './upload-session.ts';
 
 /** Concurrent uploads of one part number before the client is told to slow down. */
@@ -34,22 +35,47 @@ export async function writePart(
 ): Promise<UploadPart> {
   const { session, uploadId } = found.row;
   const { part, objectKey, requestId, signal } = write;
-  const owner = { bucketId: session.bucketId, key: session.key, uploadId, part };
-  return storeBytes(
+  const { bucketId, key, storageClass } = session;
+  const owner = { bucketId, key, uploadId, part };
+  const held = heldUploadOf(session);
+  let receipt: string | undefined;
+  const into: ByteWrite['into'] =
+    held &&
+    (async (source, { id, ...options }) => {
+      const stored = await uploadsOf(ctx).writePart(source, { ...options, upload: held, part });
+      receipt = stored.receipt;
+      return { cluster: held.cluster, id, size: stored.size };
+    });
+  const storing = storeBytes(
     ctx,
     content,
-    { cluster: clusterOf(session), bucket: write.name.bucket, owner, objectKey, requestId, signal },
+    {
+      into,
+      cluster: clusterOf(session),
+      bucket: write.name.bucket,
+      owner,
+      storageClass,
+      objectKey,
+      requestId,
+      signal,
+    },
     async (stored, op) => {
       const uploaded: UploadPart = {
         extent: stored.extent,
         etag: stored.etag,
         modified: ctx.clock.now(),
         ...(stored.checksum === undefined ? {} : { checksum: stored.checksum }),
+        ...(receipt === undefined ? {} : { receipt }),
       };
       await commitPart(ctx, write, { uploaded, op });
       return uploaded;
     },
   );
+  return held === undefined
+    ? storing
+    : storing.catch((cause: unknown) => {
+        throw refusalOf(cause, uploadId);
+      });
 }
 
 async function commitPart(
@@ -61,7 +87,8 @@ async function commitPart(
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const session = await openUploading(ctx, name);
     const former = await findSessionPart(ctx.metadata, uploadId, part);
-    const garbage = former?.row.stored?.extent;
+    // A store that holds the parts has replaced it.
+    const garbage = former?.row.stored?.receipt === undefined ? former?.row.stored?.extent : undefined;
     const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
     const replaced = garbage === undefined ? [] : [queueGarbage([garbage], { id: op.id, requestId, due })];
     const outcome = await ctx.metadata.commit(

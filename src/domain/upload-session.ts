@@ -12,14 +12,16 @@ import {
   uploadAt,
   uploadsIn,
 } from '../metadata/uploads.ts';
+import type { Op } from '../ports/metadata-store.ts';
 import { queueUpload } from './garbage.ts';
-import { placeWrite } from './placement.ts';
+import { beginHeld, handleOf } from './held-upload.ts';
+import { placeWrite } from './placement/place-write.ts';
 import { type Recorder, recorded } from './recorder.ts';
 import { drawVersion, isUploadId } from './version-ids.ts';
 
 export type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
+  'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
 >;
 
 /** How long a session is remembered once it is over and cleared, so that a retry gets the same answer. */
@@ -49,29 +51,54 @@ export async function createUpload(
   ctx: Ctx,
   wanted: NewUpload,
 ): Promise<{ uploadId: string; session: UploadSession }> {
-  const { bucket, record, requestId, ...described } = wanted;
+  const { bucket, requestId } = wanted;
   if (bucket.closedAt !== 0)
     throw fail('OperationAborted', 'The bucket is being deleted by another request. Please try again.');
   const uploadId = drawVersion(ctx);
+  const cluster = await placeWrite(ctx, wanted, uploadId);
+  const { key, storageClass } = wanted;
+  if (ctx.bytes.uploads === undefined) {
+    const backendUploadId = handleOf({ cluster, bucket: bucket.name, key, uploadId });
+    return insertSession(ctx, wanted, { uploadId, backendUploadId });
+  }
+  const encrypted = wanted.encryption === undefined ? {} : { encrypted: true as const };
+  const owner = { bucketId: bucket.id, key, uploadId, storageClass, ...encrypted };
+  return beginHeld(ctx, { cluster, bucket, owner, requestId }, ({ upload, extentId, op }) =>
+    insertSession(ctx, wanted, { uploadId, backendUploadId: handleOf(upload), extentId, op }),
+  );
+}
+
+interface NewSession extends Pick<UploadSession, 'backendUploadId' | 'extentId'> {
+  readonly uploadId: string;
+  readonly op?: Op;
+}
+
+async function insertSession(
+  ctx: Ctx,
+  { bucket, record, requestId, ...described }: NewUpload,
+  { uploadId, op, ...held }: NewSession,
+): Promise<{ uploadId: string; session: UploadSession }> {
   const session: UploadSession = {
     ...described,
+    ...held,
     bucketId: bucket.id,
     bucket: bucket.name,
     state: 'uploading',
-    backendUploadId: backendUploadId({
-      cluster: placeWrite(ctx, uploadId),
-      bucket: bucket.name,
-      key: wanted.key,
-      uploadId,
-    }),
     initiated: ctx.clock.now(),
   };
   const outcome = await ctx.metadata.commit(
     uploadAt(uploadId),
     [{ put: { uploadId, part: 0, session, requestId }, expect: 'absent' }],
-    { then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }, ...(await recorded(record))] },
+    {
+      ...(op === undefined ? {} : { op }),
+      then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }, ...(await recorded(record))],
+    },
   );
-  if (!outcome.applied) throw new Error(`upload id ${uploadId} was drawn twice`);
+  if (!outcome.applied) {
+    if (outcome.because === 'abandoned')
+      throw fail('ServiceUnavailable', 'The request took too long and was given up. Please retry.');
+    throw new Error(`upload id ${uploadId} was drawn twice`);
+  }
   record?.applied();
   // A DeleteBucket that listed the uploads before this one was there had closed the bucket before that.
   const now = await findBucket(ctx.metadata, bucket.name);
@@ -84,10 +111,6 @@ export async function createUpload(
   if (now?.row.id === bucket.id) throw fail('OperationAborted');
   throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
 }
-
-/** The handle that binds a session to the cluster it began on (spec item 10). */
-const backendUploadId = (names: { cluster: string; bucket: string; key: string; uploadId: string }): string =>
-  [names.cluster, names.bucket, names.key, names.uploadId].join('\0');
 
 /** Parts go where the session began, whatever the picker would say now. */
 export const clusterOf = (session: UploadSession): string => session.backendUploadId.split('\0', 1)[0] ?? '';

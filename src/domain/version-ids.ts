@@ -23,8 +23,25 @@ export function drawVersion(
 /** What orders a version id among those of its key, without what makes it unique. */
 export const orderOf = (version: string): string => version.slice(0, orderedDigits);
 
+/** The version id that a write drew before its bytes were stored, unless the head of its key is not behind it. */
+export const versionFor = (
+  ctx: { readonly clock: Clock; readonly random: Random },
+  wanted: string | undefined,
+  { behind: previous }: { readonly behind: string | undefined },
+): string =>
+  wanted !== undefined && (previous === undefined || orderOf(wanted) > orderOf(previous))
+    ? wanted
+    : drawVersion(ctx, previous);
+
 const successor = (version: string): string =>
   (BigInt(`0x${version.slice(0, orderedDigits)}`) + 1n).toString(16).padStart(orderedDigits, '0');
+
+/** A version id that sorts ahead of another. */
+export const versionBefore = (ctx: { readonly random: Random }, next: string): string =>
+  (BigInt(`0x${orderOf(next)}`) - 1n).toString(16).padStart(orderedDigits, '0') + toHex(ctx.random.bytes(8));
+
+/** When a version or upload id was drawn, in ms since the epoch. */
+export const timeOf = (version: string): number => Number.parseInt(version.slice(0, 12), 16);
 
 /** Whether a text could be a version id of ours; `null` names the null version. */
 export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a-f]{32}$/.test(text);

@@ -1,7 +1,7 @@
 /** Writing an object (spec item 7): place, store, commit by compare-and-set; the loser of a race is answered too. */
 import type { Context } from '../context.ts';
 import type { Encryption } from '../metadata/encryption.ts';
-import { findLiveHead } from '../metadata/objects.ts';
+import { findLiveHead, type HeadAhead, readAheadIn } from '../metadata/objects.ts';
 import type {
   BucketRow,
   Checksum,
@@ -16,21 +16,23 @@ import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
 import type { ObjectKey } from './encryption/object-key.ts';
 import { lockAtWrite } from './object-lock.ts';
-import { placeWrite } from './placement.ts';
+import { placeWrite } from './placement/place-write.ts';
 import type { Recorder } from './recorder.ts';
 import { type Content, queueUnowned, storeBytes } from './store-bytes.ts';
-import { drawVersion } from './version-ids.ts';
+import { drawVersion, versionFor } from './version-ids.ts';
 import { planNewVersion } from './versions.ts';
 
 export type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
+  'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
 >;
 
 /** What a new version is, whatever way its bytes come. */
 export interface NewObject {
   readonly bucket: BucketRow;
   readonly key: string;
+  /** The head that the write meets first, where it was asked for beforehand. */
+  readonly ahead?: HeadAhead | undefined;
   readonly storageClass: string;
   readonly headers: ObjectHeaders;
   readonly acl?: readonly Grant[] | undefined;
@@ -51,12 +53,20 @@ export interface WrittenObject {
 }
 
 export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
-  const { bucket, key, conditions, objectKey, requestId, signal } = object;
+  const { bucket, key, ahead, storageClass, conditions, objectKey, requestId, signal } = object;
   // A conditional write that cannot hold is refused before its body is read.
-  if (isConditional(conditions)) checkWrite(conditions, (await findLiveHead(ctx.metadata, bucket, key))?.row);
-  const cluster = placeWrite(ctx, requestId);
-  const owner = { bucketId: bucket.id, key };
-  const write = { cluster, bucket, owner, objectKey, requestId, signal };
+  if (isConditional(conditions)) {
+    const { live } = (await readAheadIn(ahead, bucket)) ?? {
+      live: await findLiveHead(ctx.metadata, bucket, key),
+    };
+    checkWrite(conditions, live?.row);
+  }
+  const placed = placeWrite(ctx, object, requestId);
+  const cluster = typeof placed === 'string' ? placed : await placed;
+  // Named beside the bytes too, so that an index that is made again from them names the version as clients know it.
+  const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
+  const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
+  const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return storeBytes(ctx, content, write, async (stored, op) => {
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
     const written = await commitObject(ctx, object, {
@@ -64,6 +74,7 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
       size: stored.size,
       etag: stored.etag,
       manifest: { extents: stored.size === 0 ? [] : [stored.extent] },
+      ...(wanted === undefined ? {} : { wanted }),
       ...(checksum === undefined ? {} : { checksum }),
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
     });
@@ -83,6 +94,8 @@ export interface OwnedContent {
   readonly uploadId?: string;
   /** The version id, where it had to be fixed before. */
   readonly version?: string;
+  /** The version id that is stored beside the bytes: taken where no other version came first. */
+  readonly wanted?: string;
   /** What else happens if and only if the version is committed. */
   readonly then?: readonly SideChange[];
 }
@@ -96,8 +109,9 @@ export async function commitObject(
   object: NewObject,
   content: OwnedContent,
 ): Promise<WrittenObject> {
-  const { bucket, key, storageClass, headers, acl, lock, owner, conditions, record, requestId } = object;
-  const { op, version, then, ...described } = content;
+  const { bucket, key, ahead, storageClass, headers, acl, lock, owner, conditions, record, requestId } =
+    object;
+  const { op, version, wanted, then, ...described } = content;
   const fresh = {
     ...described,
     bucketId: bucket.id,
@@ -113,6 +127,8 @@ export async function commitObject(
   const outcome = await changeKey(ctx, {
     bucket,
     key,
+    // By which a condition was judged already: the commit looks again.
+    ahead: isConditional(conditions) ? undefined : ahead,
     requestId,
     op,
     id: op.id,
@@ -123,7 +139,7 @@ export async function commitObject(
       const plan = (held?: Lock) =>
         planNewVersion(now, head, oldNull, {
           fresh: held === undefined ? fresh : { ...fresh, lock: held },
-          version: version ?? drawVersion(ctx, head?.row.version),
+          version: version ?? versionFor(ctx, wanted, { behind: head?.row.version }),
         });
       return now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan();
     },

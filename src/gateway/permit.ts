@@ -8,6 +8,7 @@ import { isUploadId } from '../domain/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
 import { type Call, header } from '../handlers/call.ts';
 import { asBegun } from '../handlers/multipart/begun-as.ts';
+import { type HeadAhead, readAheadIn } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../metadata/tables.ts';
 import { findSession } from '../metadata/uploads.ts';
 import {
@@ -25,6 +26,7 @@ interface Permitted {
   readonly bucket: BucketRow | undefined;
   /** Where it was read to be judged by. */
   readonly body: Uint8Array | undefined;
+  readonly ahead: HeadAhead | undefined;
 }
 
 /**
@@ -34,7 +36,7 @@ interface Permitted {
 export async function permit(
   ctx: Context,
   call: Asking,
-  { row, bucket, body }: Permitted,
+  { row, bucket, body, ahead }: Permitted,
 ): Promise<ObjectRow | undefined> {
   const { identity, bucketName, key, query } = call;
   // ListBuckets of an anonymous principal is an empty list, not a refusal (spec "Authentication" 5).
@@ -48,7 +50,8 @@ export async function permit(
   const versionId = row.versionAction === undefined ? undefined : query.get('versionId');
   const target =
     row.about === 'version' && bucket !== undefined
-      ? await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
+      ? ((await readAheadIn(ahead, bucket))?.live?.row ??
+        (await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })))
       : undefined;
   const { caller, requestTags, named, along: alongBody = [] } = askedBy(call, row, body);
   const about = { bucket, bucketName, key, target, requestTags, named };

@@ -2,6 +2,7 @@
 import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { StoreUnavailable } from '../ports/metadata-store.ts';
+import { DataUnavailable } from '../ports/object-bytes.ts';
 import type { Incoming } from '../protocol/wire.ts';
 
 /** What is known of a request when it fails. */
@@ -28,6 +29,10 @@ export function refusalOf(
   }
   if (cause instanceof StoreUnavailable) {
     ctx.telemetry.log('WARN', 'the metadata store is away', { ...fields, cause });
+    return fail('ServiceUnavailable', { cause });
+  }
+  if (cause instanceof DataUnavailable) {
+    ctx.telemetry.log('WARN', 'a data cluster is away', { ...fields, cause });
     return fail('ServiceUnavailable', { cause });
   }
   if (incoming.signal.aborted) {

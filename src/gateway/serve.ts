@@ -11,6 +11,7 @@ import { asksInBody } from './asked.ts';
 import type { Chosen } from './choose.ts';
 import type { Place } from './locate.ts';
 import { permit } from './permit.ts';
+import { readAhead, remember } from './read-ahead.ts';
 import { asksForIndex, showIndex } from './site.ts';
 import { assertServed } from './through-access-point.ts';
 import type { Trace } from './trace.ts';
@@ -30,11 +31,13 @@ export async function serve(
   { hasBody, place, scope, trace }: Serving,
 ): Promise<Reply> {
   const { operation } = call;
+  const ahead = row.about === 'version' || row.about === 'head' ? readAhead(ctx, call) : undefined;
   const reached = needsBucket(row)
     ? await reach(ctx, call.bucketName, { isHost: place.virtual !== undefined })
     : undefined;
   const { bucket, accessPoint } = reached ?? nowhere;
   trace.bucket = bucket;
+  if (bucket !== undefined) remember(ctx, bucket);
   if (accessPoint !== undefined) assertServed(operation, scope);
   else if (bucket !== undefined && asksForIndex(call, bucket)) {
     const index = await showIndex(ctx, call, { bucket, trace });
@@ -44,12 +47,12 @@ export async function serve(
   const read = () => readBody(ctx, facts, { hasBody, row, held: trace });
   // The body of an action has been read: it is a part of what is asked.
   const early = place.isAction ? noBody : asksInBody(operation) ? await read() : undefined;
-  const target = await permit(ctx, facts, { row, bucket, body: early });
+  const target = await permit(ctx, facts, { row, bucket, body: early, ahead });
   trace.target = target;
   const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
   const isPaid = charging !== false && (await charging);
   const body = early ?? (await read());
-  const about = bucket === undefined ? {} : { bucket, target };
+  const about = bucket === undefined ? {} : { bucket, target, ahead };
   const reply = await dispatch(ctx, operation, { ...facts, body, ...about });
   return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
 }

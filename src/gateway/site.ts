@@ -80,7 +80,12 @@ async function readPage(ctx: Context, call: Asking, { bucket, trace, follows }: 
   assertKey(call.key);
   const nothingMore = { query: noQuery, parameters: noParameters, record: undefined };
   const asked = { ...call, ...nothingMore, operation } as const;
-  const target = await permit(ctx, asked, { row: describeOperation(operation), bucket, body: undefined });
+  const target = await permit(ctx, asked, {
+    row: describeOperation(operation),
+    bucket,
+    body: undefined,
+    ahead: undefined,
+  });
   // Visitors are nobody, and nobody pays.
   await isCharged(ctx, asked, bucket);
   const redirect = target?.headers.system?.['website-redirect-location'];

@@ -4,6 +4,7 @@ import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import type { Recorder } from '../domain/recorder.ts';
 import { fail } from '../errors/refusal.ts';
+import { unreachable } from '../ports/object-bytes.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { registerAdmin } from './admin/router.ts';
@@ -54,12 +55,22 @@ export function openAreas(ctx: Context): Areas {
   };
 }
 
-/** Ready when metadata answers and every data cluster can be asked. */
-async function ready({ metadata, bytes, telemetry }: Context): Promise<Reply> {
+/**
+ * Ready when metadata answers and a data cluster can be asked: one of several that is away is no reason to serve nobody.
+ * One that the settings leave out while objects may be on it is a mistake that an operator is to hear of at once.
+ */
+async function ready({ metadata, bytes, clusterStates, config, telemetry }: Context): Promise<Reply> {
   try {
     await metadata.now();
-    await bytes.health();
-    return plain(200, 'ready\n');
+    const clusters = await bytes.health();
+    if (clusters.every(({ status }) => status === unreachable))
+      throw new Error(`no data cluster can be asked: ${clusters[0]?.complaints.join(', ')}`);
+    const { leftOut } = await clusterStates.view();
+    if (leftOut.length === 0) return plain(200, 'ready\n');
+    const list = config.SVC_DATA_BACKEND === 'upstream-store' ? 'SVC_UPSTREAMS' : 'SVC_POOL_CLUSTERS';
+    const why = `${list} leaves out ${leftOut.join(', ')}, where chunks may be`;
+    telemetry.log('WARN', 'not ready', { cause: why });
+    return plain(503, `not ready: ${why}\n`);
   } catch (cause) {
     telemetry.log('WARN', 'not ready', { cause });
     return plain(503, 'not ready\n');

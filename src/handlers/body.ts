@@ -55,9 +55,7 @@ export async function readBody(
       throw fail('SlowDown', 'Too many large requests are being read.');
     },
   });
-  const body = await gather(charged, { max, tooLong: () => tooLong(max) });
-  digests.finish();
-  return body;
+  return gather(charged, { max, tooLong: () => tooLong(max) });
 }
 
 const tooLong = (max: number) =>

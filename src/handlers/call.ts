@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { assertObject } from '../domain/read-object.ts';
 import type { Recorder } from '../domain/recorder.ts';
 import type { AccessPointRow } from '../metadata/access-point-tables.ts';
+import type { HeadAhead } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Parameters } from '../protocol/action-query.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
@@ -44,6 +45,8 @@ export interface BucketCall extends Call {
   readonly bucket: BucketRow;
   /** Of an operation about a version: the row, where there is one; see `targetOf`. */
   readonly target?: ObjectRow | undefined;
+  /** Of an operation that decides about the head of its key: that head, where it was asked for beforehand. */
+  readonly ahead?: HeadAhead | undefined;
 }
 
 /** The version that the operation is about. @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker */

@@ -12,11 +12,17 @@ const ownedBy = (owner: string): At<typeof bucketsByOwner> => ({ table: bucketsB
 
 /** Buckets are listed for the background in this many slots, so that no partition holds them all. */
 export const bucketSlots = 16;
-const slotOf = (name: string): number => spread(name, bucketSlots);
+export const bucketSlotOf = (name: string): number => spread(name, bucketSlots);
 const inSlot = (slot: number): At<typeof bucketsAll> => ({ table: bucketsAll, in: { slot } });
 
 export const findBucket = (metadata: Metadata, name: string): Promise<Stored<BucketRow> | undefined> =>
   metadata.get(bucketAt(name), {});
+
+/** Its places in the lists of buckets. */
+const placesOf = ({ name, owner, created, region }: BucketRow): SideChange[] => [
+  { at: ownedBy(owner), put: { owner, name, created, region } },
+  { at: inSlot(bucketSlotOf(name)), put: { slot: bucketSlotOf(name), name } },
+];
 
 export const insertBucket = (
   metadata: Metadata,
@@ -24,15 +30,16 @@ export const insertBucket = (
   then: readonly SideChange[] = [],
 ): Promise<Outcome<typeof buckets>> =>
   metadata.commit(bucketAt(row.name), [{ put: row, expect: 'absent' }], {
-    then: [
-      {
-        at: ownedBy(row.owner),
-        put: { owner: row.owner, name: row.name, created: row.created, region: row.region },
-      },
-      { at: inSlot(slotOf(row.name)), put: { slot: slotOf(row.name), name: row.name } },
-      ...then,
-    ],
+    then: [...placesOf(row), ...then],
   });
+
+/** Whether its owner's list has it; where side changes come behind their commit, it may not have it yet. */
+export const isListed = async (metadata: Metadata, { owner, name }: BucketRow): Promise<boolean> =>
+  (await metadata.get(ownedBy(owner), { name })) !== undefined;
+
+/** Puts it in the lists if it still stands as it was found. */
+export const listBucket = (metadata: Metadata, found: Stored<BucketRow>): Promise<Outcome<typeof buckets>> =>
+  replaceBucket(metadata, found, found.row, placesOf(found.row));
 
 export const replaceBucket = (
   metadata: Metadata,
@@ -50,7 +57,7 @@ export const removeBucket = (
   metadata.commit(bucketAt(found.row.name), [{ remove: {}, expect: found.revision }], {
     then: [
       { at: ownedBy(found.row.owner), remove: { name: found.row.name } },
-      { at: inSlot(slotOf(found.row.name)), remove: { name: found.row.name } },
+      { at: inSlot(bucketSlotOf(found.row.name)), remove: { name: found.row.name } },
       ...Object.values(found.row.documents).flatMap(documentRemovals),
       ...then,
     ],
@@ -69,12 +76,33 @@ export async function bucketsOf(
   return (await cursor.next(range.limit)).map(({ row }) => row);
 }
 
+/** Every bucket name of a slot by name, from one on or after it. */
+export async function* bucketsInSlot(
+  metadata: Metadata,
+  slot: number,
+  range: { readonly from?: { readonly name: string }; readonly after?: { readonly name: string } } = {},
+): AsyncGenerator<string> {
+  const cursor = metadata.scan(inSlot(slot), range);
+  for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100)) {
+    for (const { row } of page) yield row.name;
+  }
+}
+
 /** Every bucket name, slot by slot, in pages. */
 export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
-  for (let slot = 0; slot < bucketSlots; slot += 1) {
-    const cursor = metadata.scan(inSlot(slot));
-    for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100)) {
-      for (const { row } of page) yield row.name;
-    }
+  for (let slot = 0; slot < bucketSlots; slot += 1) yield* bucketsInSlot(metadata, slot);
+}
+
+/** The bucket that follows in the order of `everyBucket`, for a walk that goes on elsewhere. */
+export async function nextBucket(
+  metadata: Pick<MetadataStore, 'scan'>,
+  from: { readonly slot: number; readonly after?: string | undefined },
+): Promise<{ readonly slot: number; readonly name: string } | undefined> {
+  for (let { slot, after } = from; slot < bucketSlots; slot += 1) {
+    const range = after === undefined ? {} : { after: { name: after } };
+    const [found] = await metadata.scan(inSlot(slot), range).next(1);
+    if (found !== undefined) return { slot, name: found.row.name };
+    after = undefined;
   }
+  return undefined;
 }

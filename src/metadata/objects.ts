@@ -1,5 +1,14 @@
 /** Reading object rows: heads, history and manifests (design §5, "A head per key"). */
-import type { At, Cursor, MetadataStore, SideChange, SortOf, Stored } from '../ports/metadata-store.ts';
+import {
+  type At,
+  type Cursor,
+  type MetadataStore,
+  type PartOf,
+  type SideChange,
+  type SortOf,
+  type Stored,
+  StoreUnavailable,
+} from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
 import {
   type BucketRow,
@@ -16,10 +25,13 @@ import {
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 
-export const objectsOf = (bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>): At<typeof objects> => ({
+export const objectsOf = (
+  bucket: Pick<BucketRow, 'id' | 'shards' | 'splittingTo' | 'generation'>,
+): At<typeof objects> => ({
   table: objects,
   in: { bucketId: bucket.id },
   ways: bucket.shards,
+  ...(bucket.splittingTo === undefined ? {} : { splittingTo: bucket.splittingTo }),
   fence: bucket.generation,
 });
 
@@ -38,6 +50,36 @@ export const historyOf = (key: string, version: string): SortOf<typeof objects> 
   key,
   slot: version,
 });
+
+/** What listings show of an object, and of a version. */
+export const listedColumns = [
+  'modified',
+  'size',
+  'etag',
+  'storageClass',
+  'checksum',
+  'owner',
+  'restore',
+] as const satisfies readonly (keyof ObjectRow)[];
+export const listedVersionColumns = [...listedColumns, 'version', 'isNull', 'marker'] as const;
+export type ListedRow = PartOf<typeof objects, (typeof listedColumns)[number]>;
+export type ListedVersionRow = PartOf<typeof objects, (typeof listedVersionColumns)[number]>;
+
+/** The live head of a key as it was asked for before its bucket was known; in the bucket of this id it counts. */
+export interface HeadAhead {
+  readonly bucketId: string;
+  /** Undefined where it could not be read: then nothing is known of it. */
+  readonly read: Promise<ReadAhead | undefined>;
+}
+export interface ReadAhead {
+  readonly live: Stored<ObjectRow> | undefined;
+}
+
+/** What was read ahead, if that was in this bucket. */
+export const readAheadIn = async (
+  ahead: HeadAhead | undefined,
+  { id }: Pick<BucketRow, 'id'>,
+): Promise<ReadAhead | undefined> => (ahead?.bucketId === id ? ahead.read : undefined);
 
 export const findLiveHead = (
   metadata: Metadata,
@@ -79,7 +121,7 @@ export async function findVersion(
     if (now?.revision === head?.revision) return undefined;
     head = now;
   }
-  throw new Error(`the versions of ${key} in bucket ${bucket.id} never stood still`);
+  throw new StoreUnavailable(`the versions of ${key} in bucket ${bucket.id} never stood still`);
 }
 
 async function versionBehind(
@@ -125,15 +167,18 @@ export const versionsOf = (
 
 const manifestAt = (id: string): At<typeof manifests> => ({ table: manifests, in: { id } });
 
+/** A row of a large manifest. */
+export const manifestRow = (id: string, segment: number, parts: readonly ManifestPart[]): SideChange => ({
+  at: manifestAt(id),
+  put: { id, segment, parts },
+});
+
 /** The rows of a large manifest, to be written before the head that names it. */
 export function manifestRows(id: string, parts: readonly ManifestPart[]): SideChange[] {
   const rows: SideChange[] = [];
   for (let first = 0; first < parts.length; first += manifestSegmentParts) {
     const segment = first / manifestSegmentParts;
-    rows.push({
-      at: manifestAt(id),
-      put: { id, segment, parts: parts.slice(first, first + manifestSegmentParts) },
-    });
+    rows.push(manifestRow(id, segment, parts.slice(first, first + manifestSegmentParts)));
   }
   return rows;
 }
@@ -153,9 +198,10 @@ export async function* manifestParts(
   }
 }
 
-/** All extents of a manifest, in order. */
+/** All extents that hold the bytes of a manifest, in order. */
 export async function* extentsOf(metadata: Metadata, manifest: Manifest): AsyncGenerator<Extent> {
   if ('extents' in manifest) yield* manifest.extents;
+  else if (manifest.whole !== undefined) yield manifest.whole;
   else if ('parts' in manifest) for (const part of manifest.parts) yield part.extent;
   else
     for await (const parts of manifestParts(metadata, manifest.manifestId))

@@ -33,7 +33,7 @@ export const queues = table<QueueRow>()({
 export interface GarbageTask {
   /** Bytes to delete. */
   readonly extents: readonly Extent[];
-  /** A manifest to delete: its rows and the extents that they name. */
+  /** A manifest to delete: its rows, and the extents that they name unless `extents` holds its bytes. */
   readonly manifestId?: string;
   /** A multipart session to settle: finish or undo a completion that was cut short, clear what is over. */
   readonly uploadId?: string;

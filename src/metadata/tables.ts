@@ -3,10 +3,13 @@ import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
 import { accessPointAliases, accessPoints } from './access-point-tables.ts';
 import { audit } from './audit-tables.ts';
+import { clusterState } from './cluster-tables.ts';
 import type { Encryption } from './encryption.ts';
 import { iamTables } from './iam-tables.ts';
 import { leases } from './lease-table.ts';
 import { queues } from './queue-tables.ts';
+import { rebalance } from './rebalance-tables.ts';
+import { tasks } from './task-tables.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
 export interface BucketRow {
@@ -27,8 +30,14 @@ export interface BucketRow {
   readonly objectLock: boolean;
   /** The storage class of what is written without one; STANDARD where it is not set. */
   readonly defaultClass?: string;
-  /** The shard count N, fixed at creation. */
+  /** Cluster id to weight: where its objects go (spec item 8); absent, they follow the weights of the clusters. */
+  readonly placement?: Readonly<Record<string, number>>;
+  /** What happens where all of these are draining: the weights of the clusters count, or the write is refused. */
+  readonly placementMode?: 'weighted' | 'strict' | '';
+  /** The shard count N: as many as the bucket was made with, until it is resharded. */
   readonly shards: number;
+  /** Twice `shards`, while they split: a row that leaves its shard is in either. */
+  readonly splittingTo?: number;
   /** The configurations that are set, by family; each is an immutable document, so an id names its text for good. */
   readonly documents: Readonly<Record<string, string>>;
   /** Store time since which a DeleteBucket has had it closed, 0 while open. */
@@ -52,7 +61,10 @@ export const buckets = table<BucketRow>()({
     mfaDelete: 'bool',
     objectLock: 'bool',
     defaultClass: 'text',
+    placement: 'json',
+    placementMode: 'text',
     shards: 'int',
+    splittingTo: 'int',
     documents: 'json',
     closedAt: 'int',
   },
@@ -112,16 +124,20 @@ export interface ManifestPart {
   readonly number: number;
   readonly extent: Extent;
   readonly checksum?: string;
+  /** Where its stored bytes begin in the `whole` of its manifest. */
+  readonly offset?: number;
 }
 
 /**
  * Where an object's bytes are: inline extents; the parts of a multipart object; or, for many parts, a
- * reference to `manifests` rows of `manifestSegmentParts` parts each.
+ * reference to `manifests` rows of `manifestSegmentParts` parts each. Where the store put the parts together, their
+ * bytes are all in `whole`, and their own extents tell sizes and ids only.
  */
 export type Manifest =
   | { readonly extents: readonly Extent[] }
-  | { readonly parts: readonly ManifestPart[] }
+  | { readonly parts: readonly ManifestPart[]; readonly whole?: Extent }
   | {
+      readonly whole?: Extent;
       readonly manifestId: string;
       readonly partCount: number /** Where each segment begins. */;
       readonly offsets: readonly number[];
@@ -206,21 +222,22 @@ export const objects = table<ObjectRow>()({
     space: 'int',
     key: 'text',
     slot: 'text',
+    // What listings show stands first: what is behind that they need not even step over.
     version: 'text',
     isNull: 'bool',
     marker: 'bool',
-    nullVersion: 'text',
     modified: 'int',
     size: 'int',
     etag: 'text',
     storageClass: 'text',
+    owner: 'text',
+    checksum: 'json',
+    restore: 'json',
+    nullVersion: 'text',
     manifest: 'json',
     headers: 'json',
-    checksum: 'json',
-    owner: 'text',
     acl: 'json',
     lock: 'json',
-    restore: 'json',
     encryption: 'json',
     uploadId: 'text',
     requestId: 'text',
@@ -251,6 +268,8 @@ export interface UploadSession {
   readonly state: 'uploading' | 'completing' | 'completed' | 'aborted';
   /** NUL-separated cluster, bucket, key and backend upload id (spec item 10). */
   readonly backendUploadId: string;
+  /** The extent that the store makes of its parts, where it holds them itself. */
+  readonly extentId?: string;
   readonly initiated: number;
   readonly storageClass: string;
   readonly headers: ObjectHeaders;
@@ -280,6 +299,8 @@ export interface UploadResult {
 }
 export interface UploadPart {
   readonly extent: Extent;
+  /** Where the store holds the parts itself: what it is shown when they are put together. */
+  readonly receipt?: string;
   readonly etag: string;
   readonly modified: number;
   readonly checksum?: { readonly algorithm: Checksum['algorithm']; readonly value: string };
@@ -359,8 +380,11 @@ export const tables = {
   queues,
   usage,
   leases,
+  tasks,
   ...iamTables,
   audit,
   accessPoints,
   accessPointAliases,
+  clusterState,
+  rebalance,
 } as const;

@@ -4,7 +4,7 @@ import { spread } from './spread.ts';
 import { usage } from './tables.ts';
 
 /** Counter rows are spread so that the writers of a bucket do not queue behind one row. */
-const usageSlots = 16;
+const usageSlots = 64;
 
 const usageOf = (bucketId: string): At<typeof usage> => ({ table: usage, in: { bucketId } });
 

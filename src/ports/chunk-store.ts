@@ -1,5 +1,5 @@
 /** One cluster of chunks (design §6): opaque values of at most 4 MiB under names that are never reused. */
-import type { ByteRange, Owner } from './object-bytes.ts';
+import type { ByteRange, ClusterStatus, Owner } from './object-bytes.ts';
 
 /** What it takes to find a chunk again. */
 export interface ChunkRef {
@@ -8,18 +8,21 @@ export interface ChunkRef {
   readonly size: number;
   /** The store's own note of where the chunk lies, as `write` and `list` gave it. */
   readonly at?: string;
+  /**
+   * The note of the last chunk of its extent, where this is an earlier one: extents remember no other. A store that
+   * keeps the chunks of an extent in one place finds them all by it.
+   */
+  readonly lastAt?: string;
 }
 
+/** Its size is `unknownSize` where a torn write left only a beginning of it. */
 export interface StoredChunk extends ChunkRef {
   readonly owner: Owner;
 }
 
-export interface ChunkStoreHealth {
-  readonly state: string;
-  /** Both are estimates, at most a minute old. */
-  readonly bytesUsed: number;
-  readonly chunkCount: number;
-  readonly warnings: readonly string[];
+export interface ChunkPiece {
+  readonly chunk: ChunkRef;
+  readonly range: ByteRange;
 }
 
 /**
@@ -41,6 +44,11 @@ export interface BufferRing {
  */
 export interface ChunkStore {
   /**
+   * What a chunk whose client is not slow holds in memory until it is stored; little where absent. A client that
+   * keeps it waiting for a tenth of a second is slow.
+   */
+  readonly heldBytesMax?: number;
+  /**
    * A source's array need be valid only until the next but one is asked for; once the source is done,
    * the store may look at the last one only before it awaits anything.
    * @param options.size known length of the source; a source of another length is refused
@@ -48,7 +56,12 @@ export interface ChunkStore {
   write(
     id: string,
     source: AsyncIterable<Uint8Array>,
-    options: { readonly owner: Owner; readonly size?: number; readonly signal?: AbortSignal },
+    options: {
+      readonly owner: Owner;
+      readonly storageClass?: string | undefined;
+      readonly size?: number;
+      readonly signal?: AbortSignal;
+    },
   ): Promise<ChunkRef>;
   /**
    * A yielded array is valid until the next but one is asked for.
@@ -59,11 +72,17 @@ export interface ChunkStore {
     range: ByteRange,
     options?: { readonly signal?: AbortSignal | undefined; readonly buffers?: BufferRing },
   ): AsyncIterable<Uint8Array>;
+  /** The pieces as one stream, with the promises of `read`; absent where nothing is gained by it. */
+  readAcross?(pieces: readonly ChunkPiece[], signal?: AbortSignal): AsyncIterable<Uint8Array>;
+  /** Removes in the order given, a few at a time. */
   remove(chunks: readonly ChunkRef[]): Promise<void>;
-  /** Every chunk whose id starts with `prefix` (all without), in no set order. */
-  list(prefix?: string): AsyncIterable<StoredChunk>;
+  /** Every chunk whose id starts with one of the prefixes (all without), in no set order. None of them starts another. */
+  list(...prefixes: readonly string[]): AsyncIterable<StoredChunk>;
+  /** Those of these chunks that are there, in the order asked for; absent where `list` finds them as fast. */
+  named?(ids: readonly string[]): Promise<readonly StoredChunk[]>;
   /** Gives space back: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
-  health(): Promise<ChunkStoreHealth>;
+  /** Throws when the cluster cannot be asked; a pool that cannot be is an `error` beside its siblings. */
+  health(): Promise<ClusterStatus>;
   close(): Promise<void>;
 }

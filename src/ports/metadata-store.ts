@@ -27,8 +27,11 @@ export interface Table<Row extends object, Partition extends string, Sort extend
   /** The sort column whose hash spreads a partition over shards, where the backend needs shards. */
   readonly spreadBy?: Sort;
   readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
-  /** Of a log: a backend that keeps everything in memory keeps so many of its rows, the latest. The others keep all. */
-  readonly keptInMemory?: number;
+  /**
+   * Of a plain table: nobody writes a row but the process that made it. A backend that keeps everything in memory keeps
+   * so many rows, the latest; the others keep all.
+   */
+  readonly log?: { readonly keptInMemory: number };
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the bound of a generic, never a value.
@@ -36,6 +39,12 @@ export type AnyTable = Table<any, any, any>;
 export type RowOf<T> = T extends Table<infer Row, string, string> ? Row : never;
 export type PartitionOf<T> = T extends Table<infer Row, infer P, string> ? Pick<Row, P & keyof Row> : never;
 export type SortOf<T> = T extends Table<infer Row, string, infer S> ? Pick<Row, S & keyof Row> : never;
+export type ColumnOf<T> = keyof RowOf<T> & string;
+/** A row of which only some columns were read, and those of its key. */
+export type PartOf<T, C extends ColumnOf<T>> = Pick<
+  RowOf<T>,
+  (C | keyof PartitionOf<T> | keyof SortOf<T>) & keyof RowOf<T>
+>;
 
 /** Declares a table: `table<Row>()({ name, kind, partition, sort, columns })`. */
 export const table =
@@ -59,9 +68,11 @@ export interface At<T> {
   readonly in: PartitionOf<T>;
   /** How many shards the partition is spread over; backends without shards ignore it. Default 1. */
   readonly ways?: number;
+  /** The partition is splitting into so many shards, twice `ways`: a row that leaves its shard is in either. */
+  readonly splittingTo?: number;
   /**
    * The fence generation that this writer believes in. Every commit is refused unless the partition
-   * stands at exactly this generation. A partition that was never fenced stands at 0.
+   * stands at exactly this generation. A partition that was never fenced stands at 0. Conditional tables only.
    */
   readonly fence?: number;
 }
@@ -71,7 +82,7 @@ export interface At<T> {
  * `from` starts at the first row that matches it or lies beyond, `after` skips every row that matches
  * it, `before` ends ahead of the first row that matches it.
  */
-export interface Range<T> {
+export interface Range<T, C extends ColumnOf<T> = ColumnOf<T>> {
   readonly from?: Partial<SortOf<T>>;
   readonly after?: Partial<SortOf<T>>;
   readonly before?: Partial<SortOf<T>>;
@@ -79,12 +90,14 @@ export interface Range<T> {
   readonly reverse?: boolean;
   /** Read one shard only (backends that shard); the others yield every row in shard 0. */
   readonly shard?: number;
+  /** Which columns are wanted beside those of the key; what else the rows hold is then not said. Default: all. */
+  readonly columns?: readonly C[];
 }
 
 /** A forward reader over a range, shards already merged into one order. Holds no lock. */
-export interface Cursor<T> {
+export interface Cursor<T, Row = RowOf<T>> {
   /** Up to `count` further rows; an empty array says that the range is exhausted. */
-  next(count: number): Promise<readonly Stored<RowOf<T>>[]>;
+  next(count: number): Promise<readonly Stored<Row>[]>;
   /**
    * Skips ahead to the first row that matches `key` or lies beyond, without reading what is between.
    * With `past`, also skips the rows that match it. Never moves back.
@@ -130,6 +143,11 @@ export type Outcome<T> =
       readonly fence?: number;
     };
 
+/** What became of a step of a split: `waiting` for readers who may not know of it yet, or so many rows moved. */
+export type SplitStep =
+  | { readonly is: 'waiting'; readonly ms: number }
+  | { readonly is: 'moving' | 'done'; readonly rows: number };
+
 /**
  * A write in progress. Its id names the bytes that it stores (`<op id>.<n>`), is never reused, and
  * sorts by time. As long as the process lives and has not ended it, it is not abandoned.
@@ -146,21 +164,26 @@ export interface Abandoned {
 }
 
 export interface CommitOptions {
+  /** Refuses the commit once the op is abandoned. Conditional tables only. */
   readonly op?: Op;
   readonly then?: readonly SideChange[];
 }
 
+/** A node as the cluster knows it; `unknown` where it does not say. */
 export interface NodeHealth {
   readonly name: string;
   readonly dataCenter: string;
   readonly rack: string;
   readonly releaseVersion: string;
   readonly schemaVersion: string;
+  /** `UP`, or the cluster's own word for what is not well. */
   readonly state: string;
 }
 
 export interface MetadataHealth {
   readonly nodes: readonly NodeHealth[];
+  /** How many nodes keep a row, where it is known. */
+  readonly replicationFactor?: number;
   readonly warnings: readonly string[];
 }
 
@@ -170,10 +193,18 @@ export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024
 /** The backend could not be reached in time, or did not say what became of a commit. Trying again is safe. */
 export class StoreUnavailable extends Error {}
 
+/** The backend is there and cannot be used by this process, now or later: its schema is newer, or it lets nobody in. */
+export class StoreRefused extends Error {}
+
 /** Everything that the service asks of a metadata backend. A read sees every write acknowledged before it began, in every process. */
 export interface MetadataStore {
+  /** Whether a read is a round trip to somewhere else: what will be wanted is better asked for beforehand. */
+  readonly isDistant: boolean;
   get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined>;
-  scan<T extends AnyTable>(at: At<T>, range?: Range<T>): Cursor<T>;
+  scan<T extends AnyTable, C extends ColumnOf<T> = ColumnOf<T>>(
+    at: At<T>,
+    range?: Range<T, C>,
+  ): Cursor<T, PartOf<T, C>>;
 
   /**
    * Registers the intent to store bytes and commit them, durably, before the first byte is stored.
@@ -190,9 +221,15 @@ export interface MetadataStore {
   end(op: Op): Promise<void>;
   /**
    * On return no commit under this op can apply any more. What applied before stands: the rows tell. The
-   * intent lives on until `end`, so that a process which dies before it has queued the bytes leaves it behind.
+   * intent lives on until `end`, so that a process which dies before it has queued the bytes leaves it behind; and one
+   * that lives, but could not, for the store was away. Even where this fails, the op may be left to a sweep.
    */
   abort(opId: string): Promise<void>;
+  /**
+   * Whether a commit under this op may still apply. `false` holds for good: whoever looks for an owner of its bytes then
+   * gets the last word. It may say `true` of an ended op for a while; never `false` of one that can still commit.
+   */
+  isOpen(opId: string): Promise<boolean>;
   /** Takes the intents whose process has died: on return nothing can be committed under any of them. */
   abandoned(): Promise<readonly Abandoned[]>;
   /**
@@ -216,6 +253,16 @@ export interface MetadataStore {
   fence<T extends AnyTable>(at: At<T>): Promise<number>;
   /** Raises a partition, on every shard, to at least `generation`; never lowers it. */
   raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void>;
+
+  /**
+   * Moves some of the rows that leave a shard of `at.ways` for the one of `at.splittingTo` that it splits into. Undefined
+   * where a partition is one ordered range: `ways` means nothing there.
+   *
+   * Before the first step every writer is fenced that does not state the split. Those that do, and all readers, go on
+   * meanwhile and see what they would have seen: no row is missing, none is there twice, none that was removed returns.
+   * Once every shard is done, `splittingTo` is what `ways` has to say. A step is safe to repeat, after a death too.
+   */
+  readonly split: (<T extends AnyTable>(at: At<T>, shard: number) => Promise<SplitStep>) | undefined;
 
   /** The store's clock in ms since the epoch: expiry and leases are judged by it. */
   now(): Promise<number>;

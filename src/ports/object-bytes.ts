@@ -14,18 +14,33 @@ export interface Extent {
    * 40 ASCII characters; whoever keeps the extent keeps it too.
    */
   readonly at?: string;
+  /** The id that its encryption is bound to, where that was another: it was moved since, byte by byte. */
+  readonly sealedAs?: string;
 }
 
 /** The size of an extent whose write failed or whose chunks do not add up. */
 export const unknownSize = -1;
 
-/** The back-reference kept with the bytes: whose they were meant to be. */
+/**
+ * The back-reference kept with the bytes: whose they were meant to be, and what it takes to make a lost row again
+ * (`sluice fsck --rebuild`). It is written before the commit, so it promises nothing.
+ */
 export interface Owner {
   readonly bucketId: string;
   readonly key: string;
+  /** The version id that the write is after; a race may give it a later one. Absent on parts. */
+  readonly version?: string;
   /** The multipart session, when the bytes are a part of one. */
   readonly uploadId?: string;
   readonly part?: number;
+  /** The size of the extent, where it was known beforehand: fewer bytes are a torn write. */
+  readonly size?: number;
+  /** Absent: STANDARD. */
+  readonly storageClass?: string;
+  /** The bytes are encrypted: without their row nobody can read them. */
+  readonly encrypted?: true;
+  /** Never stored: what was cannot be read, so nobody can say whose the bytes are, nor that they are nobody's. */
+  readonly unreadable?: true;
 }
 
 /** Inclusive byte positions inside an extent. */
@@ -39,27 +54,117 @@ export interface WriteOptions {
   /** Names the extent; derived from an op id. */
   readonly id: string;
   readonly owner: Owner;
+  /** The storage class, as the public API calls it; a cluster may keep each in a place of its own. */
+  readonly storageClass?: string | undefined;
   /** The size, when it is known before the body is read. */
   readonly size?: number;
+  /** Told the hexadecimal MD5 of what was stored, by a store that knows it; throws where that is not what was sent. */
+  readonly confirm?: ((md5: string) => void) | undefined;
+  /** Only where the store `verifies`. @throws ContentMismatch when the source is another content: none of it is stored then */
+  readonly claimed?: ClaimedDigests | undefined;
   readonly signal?: AbortSignal;
+}
+
+/** What its sender said of a content. */
+export interface ClaimedDigests {
+  /** Hexadecimal, in lower case. */
+  readonly sha256: string;
+  /** Base64. */
+  readonly md5?: string | undefined;
 }
 
 /** Bytes found under an intent's prefix, with the back-reference that was stored beside them. */
 export interface FoundExtent {
   readonly extent: Extent;
   readonly owner: Owner;
+  /**
+   * Of a torn one: where the last of it that was met ends. As an extent of this size all of it can be removed, whatever
+   * is missing before; with `unknownSize`, what is found from its beginning on.
+   */
+  readonly reach?: number;
 }
 
-export interface ClusterHealth {
-  readonly cluster: string;
-  readonly state: string;
+/** One place of chunks that a cluster accounts for: a pool and namespace of Ceph, a bucket of an upstream. */
+export interface PoolHealth {
+  /** The name of the backend where it has no pools. */
+  readonly pool: string;
+  /** '' where there are none. */
+  readonly namespace: string;
+  /** `reachable` is what an upstream that answers is: how full it is, it does not say. */
+  readonly state: 'ok' | 'reachable' | 'error';
+  /** Both are estimates, at most a minute old; 0 where nobody can tell. */
   readonly bytesUsed: number;
   readonly chunkCount: number;
-  readonly warnings: readonly string[];
+  /** Why its state is `error`. The other pools of its cluster are told all the same. */
+  readonly error?: string;
+}
+
+/** How a cluster is, as raw as it says it: the texts of warnings are made of it in one place, `domain/storage-health.ts`. */
+export interface ClusterStatus {
+  /** `ok`, or the cluster's own word, such as `HEALTH_OK` or `HEALTH_WARN`. */
+  readonly status: string;
+  /** What it complains of, without what is muted there; in no set order. */
+  readonly complaints: readonly string[];
+  readonly pools: readonly PoolHealth[];
+}
+
+export interface ClusterHealth extends ClusterStatus {
+  readonly cluster: string;
+}
+
+/** The status of a cluster that could not be asked; its one complaint says why. */
+export const unreachable = 'unreachable';
+
+/** An upload by the names of the store that holds its parts (spec item 10, `BackendUploadID`). */
+export interface HeldUpload {
+  readonly cluster: string;
+  readonly bucket: string;
+  readonly key: string;
+  readonly uploadId: string;
+}
+
+/** A part that such a store holds. */
+export interface HeldPart {
+  readonly part: number;
+  readonly size: number;
+  /** What the store wants to be shown when the upload is completed: it tells this content of the part from others. */
+  readonly receipt: string;
+}
+
+export interface HeldPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | 'claimed' | 'signal'> {
+  readonly upload: HeldUpload;
+  readonly part: number;
+}
+
+/**
+ * Uploads whose parts the store itself holds, and puts together into one extent. Until then `find` shows the extent as
+ * one of unknown size, with nothing in its owner but the id of the session, which is what the extent's id ends with.
+ */
+export interface UploadBytes {
+  /** Opens an upload that is to become the extent `id`. */
+  begin(options: Pick<WriteOptions, 'cluster' | 'id' | 'owner'>): Promise<HeldUpload>;
+  /** Stores a part; the same number again replaces it. A source that throws replaces nothing. @throws UploadGone */
+  writePart(source: AsyncIterable<Uint8Array>, options: HeldPartWrite): Promise<HeldPart>;
+  /**
+   * Makes the extent of these parts; durable on return, and safe to repeat with the same parts.
+   * @throws PartsChanged, UploadGone
+   */
+  complete(upload: HeldUpload, parts: readonly HeldPart[]): Promise<void>;
+  /** Removes the parts and the extent, as far as there are any. Idempotent. */
+  discard(upload: HeldUpload): Promise<void>;
 }
 
 export interface ObjectBytes {
   readonly clusters: readonly string[];
+  /** An extent is kept in pieces of this size, each of which may be missing or damaged alone. */
+  readonly pieceBytes: number;
+  /** Absent: each part of an upload is an extent of its own. */
+  readonly uploads?: UploadBytes | undefined;
+  /**
+   * Whether the store itself compares a content of this size with what its sender `claimed`, and confirms its MD5: then
+   * nobody else has to hash it. Absent: never.
+   */
+  verifies?(cluster: string, size: number): Promise<boolean>;
   /**
    * Stores a source; durable on return. When the source throws or the signal aborts, what was stored is
    * removed as far as possible and the error is rethrown: the caller queues the extent all the same,
@@ -78,10 +183,18 @@ export interface ObjectBytes {
    * its space is given back: a reader that came just before is not cut off.
    */
   remove(extents: readonly Extent[]): Promise<void>;
-  /** The extents stored under a prefix of ids, complete or torn, on one cluster. */
-  find(cluster: string, prefix: string): AsyncIterable<FoundExtent>;
+  /**
+   * The extents on one cluster, complete or torn, whose ids start with any of the prefixes, of which none starts another;
+   * without any there are none.
+   */
+  find(cluster: string, ...prefixes: readonly string[]): AsyncIterable<FoundExtent>;
+  /** Whether there is any extent on a cluster, complete or torn: known as soon as one is met. */
+  holdsAnything(cluster: string): Promise<boolean>;
+  /** Whether anything is left of an extent; costs no more than removing it. */
+  isStored(extent: Extent): Promise<boolean>;
   /** Gives the space of removed extents back: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
+  /** Every cluster is told of, whatever became of the others: one that cannot be asked is `unreachable`. */
   health(): Promise<readonly ClusterHealth[]>;
   close(): Promise<void>;
 }
@@ -91,5 +204,20 @@ export const chunkBytes = 4 * 1024 * 1024;
 
 /** The stored bytes do not match their checksum. */
 export class ChunkDamaged extends Error {}
+/** The content is not what its sender claimed. */
+export class ContentMismatch extends Error {
+  readonly digest: keyof ClaimedDigests;
+
+  constructor(digest: keyof ClaimedDigests, options: { readonly cause: unknown }) {
+    super(`the content has another ${digest} than its sender said`, options);
+    this.digest = digest;
+  }
+}
 /** The chunk is not in the store. */
 export class ChunkMissing extends Error {}
+/** The cluster cannot be reached or does not answer in time: whether it did what was asked is not known. */
+export class DataUnavailable extends Error {}
+/** The store does not have the parts that a completion names, or not so. */
+export class PartsChanged extends Error {}
+/** The store has no such upload (any more). */
+export class UploadGone extends Error {}

@@ -2,6 +2,14 @@
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
 export type Fields = Readonly<Record<string, unknown>>;
 
+/** What a bucket holds of a storage class. */
+export interface BucketClass {
+  readonly bucket: string;
+  readonly storageClass: string;
+  readonly bytes: number;
+  readonly objects: number;
+}
+
 export interface Telemetry {
   log(level: LogLevel, message: string, fields?: Fields): void;
   /** One answered request. */
@@ -16,6 +24,10 @@ export interface Telemetry {
   backend(call: string, durationMs: number): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
+  /** How many extents wait to be deleted, by cluster, in place of what was told before. */
+  gcBacklog(extents: ReadonlyMap<string, number>): void;
+  /** What the largest buckets hold by class, in place of what was told before. */
+  bucketClasses(classes: readonly BucketClass[]): void;
   /** The text of `/metrics`, in the Prometheus exposition format. */
   metrics(): Promise<string>;
 }
@@ -27,5 +39,7 @@ export const silentTelemetry: Telemetry = {
   backend: () => {},
   workerPanicked: () => {},
   workerLeads: () => {},
+  gcBacklog: () => {},
+  bucketClasses: () => {},
   metrics: async () => '',
 };

@@ -70,6 +70,11 @@ const leaf = <T>(
 export const text: Xml<string> = leaf((found) => found, escapeText);
 /** Text without its surrounding whitespace: identifiers, ETags, regions. */
 export const token: Xml<string> = leaf(trim, escapeText);
+/** An entity tag, which the value has without its quotes. */
+export const entityTag: Xml<string> = leaf(
+  (found) => trim(found).replace(/^"(.*)"$/, '$1'),
+  (tag) => `&quot;${escapeText(tag)}&quot;`,
+);
 
 export const int = ({
   min = Number.MIN_SAFE_INTEGER,
@@ -113,7 +118,7 @@ export const date: Xml<string> = leaf((found, refuse) => {
     throw refuse(`must be a date such as 2026-11-05T10:00:00.000Z, not ${shown(written)}`);
   }
   return new Date(written).toISOString();
-}, escapeText);
+}, String);
 
 export const oneOf = <const T extends readonly string[]>(...choices: T): Xml<T[number]> =>
   leaf((found, refuse) => {

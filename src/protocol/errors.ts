@@ -30,6 +30,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   BucketNotEmpty: { status: 409, message: 'The bucket you tried to delete is not empty.' },
   DeleteConflict: { status: 409, message: 'The entity still has subordinate entities.' },
+  DrainRefused: {
+    status: 503,
+    message: 'The clusters that this write may go to are being drained. Please try again later.',
+    retryAfter: 300,
+  },
   EntityAlreadyExists: { status: 409, message: 'The entity already exists.' },
   EntityTooLarge: { status: 400, message: 'Your proposed upload exceeds the maximum allowed size.' },
   EntityTooSmall: { status: 400, message: 'Your proposed upload is smaller than the minimum allowed size.' },
@@ -58,6 +63,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   InvalidBucketState: {
     status: 409,
     message: 'The request is not valid for the current state of the bucket.',
+  },
+  InvalidClusterState: {
+    status: 409,
+    message: 'The request is not valid for the current state of the cluster.',
   },
   InvalidDigest: { status: 400, message: 'The digest you specified is not valid.' },
   InvalidInput: {
@@ -152,9 +161,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   NoSuchAccessPoint: { status: 404, message: 'The specified access point does not exist.' },
   NoSuchAccessPointPolicy: { status: 404, message: 'The specified access point does not have a policy.' },
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
+  NoSuchBucketPlacement: { status: 404, message: 'The bucket has no placement.' },
   NoSuchBucketPolicy: { status: 404, message: 'The bucket policy does not exist' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },
   NoSuchEntity: { status: 404, message: 'The entity cannot be found.' },
+  NoSuchCluster: { status: 404, message: 'The specified cluster does not exist.' },
   NoSuchConfiguration: { status: 404, message: 'The specified configuration does not exist.' },
   NoSuchKey: { status: 404, message: 'The specified key does not exist.' },
   NoSuchLifecycleConfiguration: { status: 404, message: 'The lifecycle configuration does not exist.' },

@@ -68,7 +68,7 @@ export class FormCursor {
     for await (const piece of this.until(delimiter, matched)) {
       this.#spend(piece.length);
       length += piece.length;
-      pieces.push(piece.slice());
+      pieces.push(new Uint8Array(piece));
     }
     const bytes = new Uint8Array(length);
     let at = 0;

@@ -21,14 +21,42 @@ export const jsonOptional =
   (value, at) =>
     value === undefined ? undefined : inner(value, at);
 
+export const jsonBoolean: JsonReader<boolean> = (value, at) => {
+  if (typeof value !== 'boolean') throw malformed(at, 'must be true or false');
+  return value;
+};
+
+export const jsonInteger =
+  ({ min, max }: { readonly min: number; readonly max: number }): JsonReader<number> =>
+  (value, at) => {
+    if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max)
+      throw malformed(at, `must be a whole number from ${min} to ${max}`);
+    return value as number;
+  };
+
+export const jsonChoice =
+  <const T extends readonly string[]>(choices: T): JsonReader<T[number]> =>
+  (value, at) => {
+    const chosen = choices.find((choice) => choice === value);
+    if (chosen === undefined) throw malformed(at, `must be one of ${choices.join(', ')}`);
+    return chosen;
+  };
+
 const namesMax = 100;
 
-/** Texts by name; any name is harmless in a map. */
-export const jsonTexts: JsonReader<ReadonlyMap<string, string>> = (value, at) => {
-  const entries = Object.entries(objectOf(value, at));
-  if (entries.length > namesMax) throw malformed(at, `must have at most ${namesMax} names`);
-  return new Map(entries.map(([name, text]) => [name, jsonText()(text, `${at}.${name}`)]));
-};
+/** Values by name; any name is harmless in a map. */
+export const jsonMap =
+  <T>(
+    inner: JsonReader<T>,
+    { max = namesMax }: { readonly max?: number } = {},
+  ): JsonReader<ReadonlyMap<string, T>> =>
+  (value, at) => {
+    const entries = Object.entries(objectOf(value, at));
+    if (entries.length > max) throw malformed(at, `must have at most ${max} names`);
+    return new Map(entries.map(([name, each]) => [name, inner(each, `${at}.${name}`)]));
+  };
+
+export const jsonTexts: JsonReader<ReadonlyMap<string, string>> = jsonMap(jsonText());
 
 export const jsonObject =
   <F extends Readonly<Record<string, JsonReader<unknown>>>>(

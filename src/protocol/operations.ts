@@ -27,10 +27,11 @@ export interface Operation {
    */
   readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
   /**
-   * About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. Or
+   * About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. About
+   * the head of a key, whatever it is: from afar it is asked for beforehand (`gateway/read-ahead.ts`). Or
    * about an upload, which whoever began it may look at and end; or about its parts, which policies judge as it was begun.
    */
-  readonly about?: 'version' | 'upload' | 'parts';
+  readonly about?: 'version' | 'head' | 'upload' | 'parts';
   /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
   readonly judges?: 'each' | 'nobody';
   /** The events that it causes; see `domain/events.ts`. */
@@ -177,7 +178,13 @@ export const operations = {
     events: ['ObjectRemoved'],
   },
 
-  PutObject: { on: 'PUT object', streams: true, also: alongWrites, events: ['ObjectCreated:Put'] },
+  PutObject: {
+    on: 'PUT object',
+    about: 'head',
+    streams: true,
+    also: alongWrites,
+    events: ['ObjectCreated:Put'],
+  },
   PostObject: {
     on: 'POST bucket',
     action: 's3:PutObject',
@@ -206,6 +213,7 @@ export const operations = {
   },
   DeleteObject: {
     on: 'DELETE object',
+    about: 'head',
     versionAction: 's3:DeleteObjectVersion',
     with: ['versionId'],
     also: bypass,

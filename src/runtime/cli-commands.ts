@@ -26,8 +26,8 @@ const commands: Readonly<Record<string, Command>> = {
     run: runConfig,
   },
   fsck: {
-    doc: 'Compares metadata and data, and reports what does not match; --json for programs.',
-    own: ['--json'],
+    doc: 'Compares metadata and data. --fix mends, --drop-missing takes away what lost its bytes, --rebuild makes a lost index again; --json, --resume.',
+    own: ['--json', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
     run: runFsck,
   },
 };
@@ -68,9 +68,9 @@ async function runFsck({ given, own }: ParsedFlags): Promise<number> {
     prepares: false,
   });
   if (configuration === undefined) return refuse(faults);
-  const { checkData, fsckFault } = await import('./cli-fsck.ts');
-  const fault = fsckFault(configuration);
-  return fault === undefined ? checkData(configuration, own.includes('--json')) : refuse([fault]);
+  const { fsck, fsckFaults } = await import('./cli-fsck.ts');
+  const wrong = fsckFaults(configuration, own);
+  return wrong.length === 0 ? fsck(configuration, own) : refuse(wrong);
 }
 
 function refuse(faults: readonly string[]): number {

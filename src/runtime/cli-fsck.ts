@@ -1,48 +1,108 @@
-/** `sluice fsck`: compares metadata and data of a data directory, and only reports (issue 3, "What it must reach"). */
+/** `sluice fsck`: compares metadata and data, mends what it may, and makes a lost index again. */
 import { existsSync } from 'node:fs';
-import { type FsckFinding, type FsckSummary, runFsck } from '../domain/fsck.ts';
+import type { Context } from '../context.ts';
+import { Fsck, type FsckFinding, type FsckSummary, fromTheStart } from '../domain/fsck/fsck.ts';
+import { type LostBucket, type Rebuilt, rebuildIndex } from '../domain/fsck/rebuild.ts';
+import { type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
 import { compose } from './compose.ts';
 import type { Configuration } from './configuration.ts';
 
-/** Something was found; 2 is a faulty command line. */
+/** Something was found that is not mended; 2 is a faulty command line. */
 const foundCode = 1;
+/** How often it is noted where a run stands. */
+const savedMs = 1_000;
 
-/** Why there is nothing to compare; undefined when there is. */
-export function fsckFault({ config }: Configuration): string | undefined {
-  if (config.SVC_META_BACKEND === 'memory') return 'fsck compares what is kept: it needs --data-dir';
+const bucketFlag = /^--bucket=([0-9a-f]{32}):([a-z0-9][a-z0-9.-]{1,61}[a-z0-9]):([A-Za-z0-9][\w.@-]{0,127})$/;
+
+/** Why there is nothing to compare, and which flags do not go together. */
+export function fsckFaults({ config }: Configuration, own: readonly string[]): readonly string[] {
   const { SVC_DATA_DIR: directory } = config;
-  return directory === undefined || existsSync(directory) ? undefined : `there is no directory ${directory}`;
+  const has = (flag: string): boolean => own.includes(flag);
+  const buckets = own.filter((flag) => flag.startsWith('--bucket='));
+  return [
+    ...(config.SVC_META_BACKEND === 'memory' ? ['fsck compares what is kept: it needs --data-dir'] : []),
+    ...(directory === undefined || existsSync(directory) ? [] : [`there is no directory ${directory}`]),
+    ...(has('--drop-missing') && !has('--fix') ? ['--drop-missing goes with --fix'] : []),
+    ...(has('--rebuild') && (has('--fix') || has('--resume'))
+      ? [
+          '--rebuild goes with neither --fix nor --resume: what is not owned may be what makes the index again',
+        ]
+      : []),
+    ...(buckets.length > 0 && !has('--rebuild') ? ['--bucket goes with --rebuild'] : []),
+    ...buckets
+      .filter((flag) => !bucketFlag.test(flag))
+      .map((flag) => `${flag} is not --bucket=<bucket id>:<name>:<account>`),
+  ];
 }
 
-/** Beside a running gateway or without one. Resolves with the exit code. */
-export async function checkData({ config }: Configuration, asJson: boolean): Promise<number> {
+/** Beside running gateways or without one. Resolves with the exit code. */
+export async function fsck({ config }: Configuration, own: readonly string[]): Promise<number> {
   const stopping = new AbortController();
-  process.once('SIGINT', () => stopping.abort(new Error('interrupted')));
+  process.once('SIGINT', () => stopping.abort(new Error('interrupted: --resume goes on from here')));
   const { context, close } = await compose(config, { credentials: [] });
   try {
-    const print = (finding: FsckFinding): void => {
-      process.stdout.write(`${asJson ? JSON.stringify(finding) : lineOf(finding)}\n`);
-    };
-    const summary = await runFsck(context, print, stopping.signal);
-    process.stdout.write(asJson ? `${JSON.stringify({ summary })}\n` : summaryOf(summary));
-    return summary.found === 0 ? 0 : foundCode;
+    return await (own.includes('--rebuild') ? rebuild : compare)(context, own, stopping.signal);
   } finally {
     await close();
   }
 }
 
-function lineOf({ kind, detail, ...place }: FsckFinding): string {
+const print = (text: string): void => {
+  process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
+};
+
+async function compare(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
+  const asJson = own.includes('--json');
+  const run = await runOf(context, own);
+  const report = (finding: FsckFinding): void => print(asJson ? JSON.stringify(finding) : lineOf(finding));
+  const working = new Fsck(context, { report, state: run.state });
+  let savedAt = context.clock.elapsed();
+  while (!working.isDone) {
+    await working.step(signal);
+    if (context.clock.elapsed() - savedAt < savedMs) continue;
+    savedAt = context.clock.elapsed();
+    await saveRun(context, 'command', { ...run, state: working.state });
+  }
+  const finishedAt = await context.metadata.now();
+  await saveRun(context, 'command', { ...run, state: working.state, finishedAt });
+  const summary = working.state.seen;
+  print(asJson ? JSON.stringify({ summary }) : summaryOf(summary));
+  return summary.found === summary.fixed ? 0 : foundCode;
+}
+
+/** The one that was cut short, where it is to go on; else a new one. */
+async function runOf(context: Context, own: readonly string[]): Promise<SavedRun> {
+  const former = own.includes('--resume') ? await savedRun(context, 'command') : undefined;
+  if (former !== undefined && former.finishedAt === undefined) return former;
+  const mode = { fix: own.includes('--fix'), drop: own.includes('--drop-missing') };
+  return { state: fromTheStart(mode), startedAt: await context.metadata.now() };
+}
+
+async function rebuild(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
+  const asJson = own.includes('--json');
+  const buckets = own.flatMap((flag): readonly LostBucket[] => {
+    const [, id, name, owner] = bucketFlag.exec(flag) ?? [];
+    return id === undefined || name === undefined || owner === undefined ? [] : [{ id, name, owner }];
+  });
+  const report = (told: Rebuilt): void => print(asJson ? JSON.stringify(told) : lineOf(told));
+  const summary = await rebuildIndex(context, { buckets, report, signal });
+  print(asJson ? JSON.stringify({ summary }) : `${summary.rebuilt} rebuilt, ${summary.left} left`);
+  return summary.left === 0 ? 0 : foundCode;
+}
+
+function lineOf({ kind, detail, ...place }: FsckFinding | Rebuilt): string {
   const where = Object.entries(place).map(([name, value]) => `${name}=${value}`);
   return [kind, ...where, detail].join('  ');
 }
 
 function summaryOf(summary: FsckSummary): string {
-  const { buckets, versions, parts, named, stored, leaving, found, findings } = summary;
+  const { buckets, versions, parts, named, stored, leaving, underway, found, fixed, findings } = summary;
   const kinds = Object.entries(findings).filter(([, count]) => count > 0);
-  const verdict = found === 0 ? 'all is well' : kinds.map(([kind, count]) => `${count} ${kind}`).join(', ');
+  const mended = fixed === 0 ? '' : `; ${fixed} of them mended`;
+  const verdict = kinds.map(([kind, count]) => `${count} ${kind}`).join(', ');
   return [
     `${buckets} buckets, ${versions} versions, ${parts} parts in progress`,
-    `${named} extents named, ${stored} stored, ${leaving} about to be deleted`,
-    `${verdict}\n`,
+    `${named} extents named, ${stored} stored, ${leaving} about to be deleted, ${underway} being written`,
+    found === 0 ? 'all is well' : verdict + mended,
   ].join('\n');
 }

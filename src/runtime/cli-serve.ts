@@ -7,11 +7,12 @@ import { startWorkers } from '../workers/registry.ts';
 import { type Banner, banner } from './cli-banner.ts';
 import { compose } from './compose.ts';
 import type { Configuration } from './configuration.ts';
+import { endAtOnce } from './end-at-once.ts';
 import { leftOutClusters } from './left-out-clusters.ts';
 import { serve } from './node.ts';
 import { logToStandardError, nodeTelemetry } from './node-telemetry.ts';
 import { reportReady, reportRefused } from './node-worker-messages.ts';
-import { processCount, superviseProcesses } from './node-workers.ts';
+import { endWithPrimary, processCount, superviseProcesses } from './node-workers.ts';
 import {
   keptRootCredential,
   mintRootCredential,
@@ -45,8 +46,10 @@ export async function serveUntilStopped(
     process.stdout.write(banner(shown));
   };
   if (processes === 1) return serveHere({ ...configuration, credentials }, { warnings, onReady: announce });
-  if (cluster.isWorker)
+  if (cluster.isWorker) {
+    endWithPrimary();
     return tellingPrimary(serveHere({ ...configuration, credentials }, { warnings, onReady: reportReady }));
+  }
   logToStandardError(config.SVC_LOG_LEVEL);
   const log = createLog();
   for (const warning of warnings) log('WARN', warning);
@@ -100,9 +103,15 @@ async function serveHere(
   );
   process.on('uncaughtException', (cause) => {
     telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
-    process.exit(1);
+    endAtOnce();
   });
-  const { context, close } = await compose(config, { credentials, telemetry });
+  const { context, close } = await compose(config, { credentials, telemetry }).catch((error: unknown) => {
+    throw asRefusal(error, config);
+  });
+  // The boot step of the clusters; a store that does not answer yet is asked again by the first write.
+  await Promise.resolve(context.clusterStates.view()).catch((cause: unknown) =>
+    telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
+  );
   const serving = await serve({ gateway: createGateway(context), config, telemetry }).catch(
     async (error: unknown) => {
       await close();
@@ -130,7 +139,7 @@ function toldToStop(): Promise<void> {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
         times += 1;
-        if (times > 1 && !cluster.isWorker) process.exit(1);
+        if (times > 1 && !cluster.isWorker) endAtOnce();
         resolve();
       });
     }

@@ -4,15 +4,12 @@
  */
 import { openCredentials } from '../auth/credentials.ts';
 import { bodyBudget } from '../backends/data/body-budget.ts';
-import { chunked } from '../backends/data/chunked.ts';
-import { WriteBudget } from '../backends/data/write-budget.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { lateWrites } from '../backends/metadata/late-writes.ts';
-import type { ClusterSetting } from '../config/clusters.ts';
-import { pathIn } from '../config/network.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import type { ChunkStore } from '../ports/chunk-store.ts';
+import { openClusterStates } from '../domain/clusters/cluster-states.ts';
+import { tables } from '../metadata/tables.ts';
 import { type Cipher, cipherKeyBytes } from '../ports/cipher.ts';
 import { type Clock, systemClock } from '../ports/clock.ts';
 import type { Credential } from '../ports/credentials.ts';
@@ -23,6 +20,7 @@ import { type Random, systemRandom } from '../ports/random.ts';
 import type { Sealer } from '../ports/sealer.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
+import { inDataDir, openBytes, type Parts } from './compose-bytes.ts';
 
 export interface ComposeOptions {
   readonly credentials: readonly Credential[];
@@ -38,13 +36,6 @@ export interface Composed {
   readonly context: Context;
   /** Closes the stores; call it once nothing uses the context any more. */
   close(): Promise<void>;
-}
-
-interface Parts {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly telemetry: Telemetry;
 }
 
 const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts) => Promise<MetadataStore>>> =
@@ -66,13 +57,16 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
     },
     'wide-column': async ({ config, clock, random, telemetry }) => {
       const { wideColumnStore } = await import('../backends/metadata/wide-column/store.ts');
+      const { wideColumnTls } = await import('./store-tls.ts');
       return wideColumnStore({
         hosts: config.SVC_WIDECOL_HOSTS ?? [],
         localDc: config.SVC_WIDECOL_LOCAL_DC,
         keyspace: config.SVC_WIDECOL_KEYSPACE,
         replication: config.SVC_WIDECOL_REPLICATION,
+        tables: Object.values(tables),
         username: config.SVC_WIDECOL_USERNAME,
         password: config.SVC_WIDECOL_PASSWORD,
+        tls: await wideColumnTls(config),
         slowMs: config.SVC_WIDECOL_SLOW_MS,
         onSlow: (query, ms) => telemetry.log('WARN', 'a statement was slow', { query, ms: Math.round(ms) }),
         intentTtlMs: config.SVC_INTENT_TTL,
@@ -82,25 +76,25 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
     },
     'ordered-kv': async ({ config, clock, random }) => {
       const { orderedKvStore } = await import('../backends/metadata/ordered-kv/store.ts');
-      const {
-        SVC_KV_PD_ENDPOINTS: endpoints = [],
-        SVC_KV_PREFIX: prefix,
-        SVC_INTENT_TTL: intentTtlMs,
-      } = config;
-      return orderedKvStore({ endpoints, prefix, clock, random, intentTtlMs });
+      return orderedKvStore({
+        endpoints: config.SVC_KV_PD_ENDPOINTS ?? [],
+        prefix: config.SVC_KV_PREFIX,
+        timeoutMs: config.SVC_KV_TIMEOUT,
+        gcAgeMs: config.SVC_KV_GC_AGE,
+        tls: await kvTls(config),
+        intentTtlMs: config.SVC_INTENT_TTL,
+        clock,
+        random,
+      });
     },
   };
 
-type ChunkMaker = (cluster: ClusterSetting, parts: Parts) => Promise<ChunkStore>;
-const chunkMakers: Readonly<Record<Config['SVC_DATA_BACKEND'], ChunkMaker>> = {
-  memory: async () => (await import('../backends/data/memory.ts')).memoryChunks(),
-  noop: async () => (await import('../backends/data/noop.ts')).noopChunks(),
-  file: async ({ id, dir }, { config, clock, random }) => {
-    const { fileChunks } = await import('../backends/data/file/file-chunks.ts');
-    const directory = dir ?? inDataDir(config, 'chunks', id);
-    return fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
-  },
-};
+async function kvTls({ SVC_KV_CA_FILE: ca, SVC_KV_CERT_FILE: cert, SVC_KV_KEY_FILE: key }: Config) {
+  if (ca === undefined) return undefined;
+  const { readFile } = await import('node:fs/promises');
+  if (cert === undefined || key === undefined) return { ca: await readFile(ca) };
+  return { ca: await readFile(ca), cert: await readFile(cert), key: await readFile(key) };
+}
 
 /** Without a file the key lasts as long as the process, like everything that it seals. */
 async function sealerOf(
@@ -125,12 +119,6 @@ async function keysOf(
   return localHsm({ ...(await hsmKeysOf(config.SVC_HSM_KEYS_FILE)), ...crypto, random });
 }
 
-/** The settings' cross checks see to it that a backend which needs the directory has one. */
-function inDataDir({ SVC_DATA_DIR }: Config, ...names: readonly string[]): string {
-  if (SVC_DATA_DIR === undefined) throw new Error('SVC_DATA_DIR is not set');
-  return pathIn(SVC_DATA_DIR, ...names);
-}
-
 /** One machine's backends are read each time: that costs microseconds, and every change holds at once. */
 const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
   SVC_META_BACKEND === 'memory' || SVC_META_BACKEND === 'embedded' ? 0 : SVC_CONFIG_CACHE_TTL;
@@ -143,18 +131,10 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const sealer = await sealerOf(parts, { hasher, cipher });
   const keys = await keysOf(parts, { hasher, cipher });
   const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
-  const stores: Record<string, ChunkStore> = {};
-  const closeStores = async (): Promise<void> => {
-    await Promise.all([metadata.close(), ...Object.values(stores).map((store) => store.close())]);
-  };
-  try {
-    for (const cluster of config.SVC_POOL_CLUSTERS) {
-      stores[cluster.id] = await chunkMakers[config.SVC_DATA_BACKEND](cluster, parts);
-    }
-  } catch (error) {
-    await closeStores();
+  const stored = await openBytes(parts, hasher).catch(async (error: unknown) => {
+    await metadata.close();
     throw error;
-  }
+  });
   const measure = { telemetry, clock };
   const timed = timedMetadata(metadata, measure);
   const late = lateWrites({ metadata: timed, clock, telemetry });
@@ -162,12 +142,13 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     { metadata: timed, sealer, clock, lateWrites: late, believedMs: believedMs(config) },
     options.credentials,
   );
+  const bytes = timedBytes(stored, measure);
   const context: Context = {
     config,
     metadata: timed,
     lateWrites: late,
-    // What is left is what the process needs for itself and for readers.
-    bytes: timedBytes(chunked(stores, new WriteBudget(config.SVC_MEMORY_MAX / 2, clock)), measure),
+    bytes,
+    clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock,
     random,
@@ -180,7 +161,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   };
   const close = async (): Promise<void> => {
     await late.flush();
-    await closeStores();
+    await Promise.all([metadata.close(), stored.close()]);
   };
   return { context, close };
 }

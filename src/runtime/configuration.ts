@@ -7,6 +7,7 @@ import { readCredentialsFile } from './credentials-file.ts';
 import { readHsmKeysFile } from './hsm-keys-file.ts';
 import { lookAtMasterKeyFile } from './master-key-file.ts';
 import { noSecretFile } from './secret-file.ts';
+import { lookAtUpstreamFiles } from './upstream-files.ts';
 
 export interface Configuration {
   readonly config: Config;
@@ -36,15 +37,16 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
     reading.found.find((found) => found.name === name)?.text;
   const credentialsPath = textOf('SVC_CREDENTIALS_FILE');
   const hsmPath = textOf('SVC_HSM_KEYS_FILE');
-  const [file, masterKeys, hsmKeys, ...fileFaults] = await Promise.all([
+  const [file, masterKeys, hsmKeys, upstreams, ...fileFaults] = await Promise.all([
     credentialsPath === undefined ? noSecretFile : readCredentialsFile(credentialsPath),
     lookAtMasterKeyFile(textOf('SVC_MASTER_KEY_FILE'), textOf('SVC_DATA_DIR')),
     hsmPath === undefined ? noSecretFile : readHsmKeysFile(hsmPath),
+    reading.config === undefined ? noSecretFile : lookAtUpstreamFiles(reading.config),
     unreadable('SVC_TLS_CERT_FILE', textOf('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', textOf('SVC_TLS_KEY_FILE')),
     prepares ? unwritable('SVC_DATA_DIR', textOf('SVC_DATA_DIR')) : [],
   ]);
-  const secrets = [file, masterKeys, hsmKeys];
+  const secrets = [file, masterKeys, hsmKeys, upstreams];
   const faults = [...reading.faults, ...secrets.flatMap((each) => each.faults), ...fileFaults.flat()];
   const warnings = [...reading.warnings, ...secrets.flatMap((each) => each.warnings)];
   const { config, found } = reading;

@@ -1,5 +1,6 @@
 /** The body of a node:http request as an iterable that is pulled: what nobody asks for stays in the kernel. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { LentArrays } from '../backends/data/lent-arrays.ts';
 
 /**
  * Arrays kept for a reader that is busy, before the socket is paused; Node keeps up to 64 KiB more.
@@ -7,11 +8,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
  */
 const queuedArraysMax = 4;
 
-/**
- * Large arrays are given back as soon as their reader must be done with them. Left to the collector they
- * force it to look through the whole heap for every 30 MiB of body, and each new one is cold memory.
- */
-const returnedBytesMin = 16 * 1024;
 /**
  * Readers may hold the last array while they ask for the next (`ObjectBytes.write`); one that passes views on, as the
  * chunk decoder does, promises the same to its own reader. A large array always holds content, so three of them are
@@ -30,7 +26,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
   /** Set while the client still waits to be told `100 Continue`. */
   #continue: ServerResponse | undefined;
   readonly #queue: Uint8Array[] = [];
-  readonly #lent: ArrayBuffer[] = [];
+  readonly #lent = new LentArrays(lentArraysMax);
   #waiter: Waiter | undefined;
   #state: 'unread' | 'flowing' | 'paused' | 'ended' | 'left' = 'unread';
   #failure: Error | undefined;
@@ -50,7 +46,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     const queued = this.#queue.shift();
     if (queued !== undefined) {
       if (this.#queue.length === 0 && this.#state === 'paused') this.#resume();
-      this.#lend(queued);
+      this.#lent.lend(queued);
       return Promise.resolve({ value: queued, done: false });
     }
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
@@ -108,7 +104,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     const waiter = this.#waiter;
     if (waiter !== undefined) {
       this.#waiter = undefined;
-      this.#lend(chunk);
+      this.#lent.lend(chunk);
       waiter.resolve({ value: chunk, done: false });
       return;
     }
@@ -117,14 +113,6 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
       this.#state = 'paused';
       this.#request.pause();
     }
-  }
-
-  #lend({ buffer, byteLength }: Uint8Array): void {
-    // Only memory that no other array shares: what TLS decrypts comes in slices.
-    if (byteLength < returnedBytesMin || buffer.byteLength !== byteLength) return;
-    this.#lent.push(buffer as ArrayBuffer);
-    // Detached, its memory goes back at once.
-    if (this.#lent.length > lentArraysMax) this.#lent.shift()?.transfer(0);
   }
 
   #end(): void {

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { fail } from '../errors/refusal.ts';
 import type { Gateway } from '../gateway.ts';
+import { DataUnavailable } from '../ports/object-bytes.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { faultOf, NodeIncoming, type Peer } from './node-incoming.ts';
@@ -33,6 +34,9 @@ interface Exchange {
   readonly response: ServerResponse;
   readonly awaitsContinue: boolean;
 }
+
+/** Bytes that nobody gives now, as `gateway/refusal-of.ts` has it. */
+const isAway = (error: unknown): boolean => error instanceof DataUnavailable;
 
 export class Connection implements Peer {
   readonly remote: string;
@@ -136,7 +140,12 @@ export class Connection implements Peer {
     this.#options.telemetry.log('ERROR', 'a reply broke off', { error });
     this.#isLast = true;
     if (response.headersSent) this.#cut();
-    else void writeReply(refusal('InternalError'), { response, close: true, client: incoming });
+    else
+      void writeReply(refusal(isAway(error) ? 'ServiceUnavailable' : 'InternalError'), {
+        response,
+        close: true,
+        client: incoming,
+      });
   }
 
   /** A reset, where the transport has one: a plain end would complete a body without a length (HTTP/1.0). */

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { backendsCanShare } from '../config/checks.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../telemetry/log.ts';
+import { endAtOnce } from './end-at-once.ts';
 import { relayMetrics } from './node-metrics.ts';
 import { isReady, isRefused } from './node-worker-messages.ts';
 
@@ -33,6 +34,13 @@ interface End {
   readonly code: number | null;
   readonly signal: string | null;
   readonly livedMs: number;
+}
+
+/** For one of several: without a primary nobody would stop it, so it ends before Node has it exit, which may take for ever. */
+export function endWithPrimary(): void {
+  cluster.worker?.once('disconnect', () => {
+    if (cluster.worker?.exitedAfterDisconnect !== true) endAtOnce();
+  });
 }
 
 /** Resolves with the exit code of the node, when its last process is gone. */

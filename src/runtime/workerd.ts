@@ -12,6 +12,7 @@ import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { lateWrites } from '../backends/metadata/late-writes.ts';
 import { memoryStore } from '../backends/metadata/memory/store.ts';
 import { type Environment, parseConfig } from '../config.ts';
+import { openClusterStates } from '../domain/clusters/cluster-states.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
 import { cipherKeyBytes } from '../ports/cipher.ts';
 import { systemClock } from '../ports/clock.ts';
@@ -37,11 +38,13 @@ function gatewayFrom(env: Environment): Gateway {
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
   const late = lateWrites({ metadata, clock, telemetry });
   const identities = { metadata, sealer, clock, lateWrites: late, believedMs: 0 };
+  const bytes = chunked({ default: memoryChunks() });
   return createGateway({
     config,
     metadata,
     lateWrites: late,
-    bytes: chunked({ default: memoryChunks() }),
+    bytes,
+    clusterStates: openClusterStates({ metadata, bytes, clock, telemetry }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     clock,
     random,

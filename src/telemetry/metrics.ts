@@ -49,6 +49,24 @@ export const measurements = {
     doc: '1 where a process of this node leads the worker, else 0.',
     across: 'max',
   },
+  svc_gc_backlog: {
+    kind: 'gauge',
+    labels: ['cluster'],
+    doc: 'Extents that wait to be deleted, counted in the first 10,000 rows of the queue.',
+    across: 'max',
+  },
+  svc_storage_class_bytes: {
+    kind: 'gauge',
+    labels: ['bucket', 'class'],
+    doc: 'Bytes of a storage class in one of the SVC_BUCKETSTATS_TOPN largest buckets, where bucket-stats leads.',
+    across: 'max',
+  },
+  svc_storage_class_objects: {
+    kind: 'gauge',
+    labels: ['bucket', 'class'],
+    doc: 'Objects and versions of a storage class in one of those buckets.',
+    across: 'max',
+  },
   svc_build_info: {
     kind: 'gauge',
     labels: ['version', 'runtime'],
@@ -66,6 +84,8 @@ export type NameOf<K extends Measurement['kind']> = {
 export interface Metrics {
   add(name: NameOf<'counter'>, labels: readonly string[]): void;
   set(name: NameOf<'gauge'>, labels: readonly string[], value: number): void;
+  /** Sets a gauge for these labels and no others. */
+  replace(name: NameOf<'gauge'>, values: readonly (readonly [readonly string[], number])[]): void;
   observe(name: NameOf<'histogram'>, labels: readonly string[], seconds: number): void;
   /** The exposition of the whole node. */
   text(): Promise<string>;
@@ -75,6 +95,7 @@ export interface Metrics {
 export const noMetrics: Metrics = {
   add: () => {},
   set: () => {},
+  replace: () => {},
   observe: () => {},
   text: async () => '# metrics are not collected on this runtime\n',
 };

@@ -77,6 +77,11 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
   const metrics: PromMetrics = {
     add: (name, labels) => child<Counter>(name, labels).inc(),
     set: (name, labels, value) => child<Gauge>(name, labels).set(value),
+    replace: (name, values) => {
+      (made.get(name) as Gauge).reset();
+      children.get(name)?.clear();
+      for (const [labels, value] of values) child<Gauge>(name, labels).set(value);
+    },
     observe: (name, labels, seconds) => child<Tally>(name, labels).observe(seconds),
     own,
     async text() {

@@ -20,6 +20,17 @@ export function createTelemetry({
     backend: (call, durationMs) => metrics.observe('svc_backend_duration_seconds', [call], durationMs / 1000),
     workerPanicked: (worker, shard) => metrics.add('svc_worker_panic_total', [worker, shard]),
     workerLeads: (worker, leads) => metrics.set('svc_worker_leader', [worker], leads ? 1 : 0),
+    gcBacklog: (extents) =>
+      metrics.replace(
+        'svc_gc_backlog',
+        [...extents].map(([cluster, count]) => [[cluster], count] as const),
+      ),
+    bucketClasses: (classes) => {
+      const of = (value: 'bytes' | 'objects') =>
+        classes.map((each) => [[each.bucket, each.storageClass], each[value]] as const);
+      metrics.replace('svc_storage_class_bytes', of('bytes'));
+      metrics.replace('svc_storage_class_objects', of('objects'));
+    },
     metrics: () => metrics.text(),
   };
 }

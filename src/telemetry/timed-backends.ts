@@ -1,7 +1,7 @@
 /** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`. */
 import type { Clock } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import type { ObjectBytes } from '../ports/object-bytes.ts';
+import type { ObjectBytes, UploadBytes } from '../ports/object-bytes.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 
 interface Measure {
@@ -9,8 +9,10 @@ interface Measure {
   readonly clock: Pick<Clock, 'elapsed'>;
 }
 
+type Timed = <T>(call: string, run: () => Promise<T>) => Promise<T>;
+
 /** Measures until a promise settles, whichever way: slow failures are what one looks for. */
-function timer({ telemetry, clock }: Measure): <T>(call: string, run: () => Promise<T>) => Promise<T> {
+function timer({ telemetry, clock }: Measure): Timed {
   return <T>(call: string, run: () => Promise<T>): Promise<T> => {
     const startedAt = clock.elapsed();
     const running = run();
@@ -23,7 +25,9 @@ function timer({ telemetry, clock }: Measure): <T>(call: string, run: () => Prom
 
 export function timedMetadata(store: MetadataStore, measure: Measure): MetadataStore {
   const timed = timer(measure);
+  const split = store.split?.bind(store);
   return {
+    isDistant: store.isDistant,
     get: (at, key) => timed('metadata.get', () => store.get(at, key)),
     scan(at, range) {
       const cursor = store.scan(at, range);
@@ -36,6 +40,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     commit: (at, changes, options) => timed('metadata.commit', () => store.commit(at, changes, options)),
     end: (op) => timed('metadata.end', () => store.end(op)),
     abort: (opId) => timed('metadata.abort', () => store.abort(opId)),
+    isOpen: (opId) => timed('metadata.isOpen', () => store.isOpen(opId)),
     abandoned: () => timed('metadata.abandoned', () => store.abandoned()),
     settle: (intent) => timed('metadata.settle', () => store.settle(intent)),
     apply: (changes) => timed('metadata.apply', () => store.apply(changes)),
@@ -43,6 +48,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     clear: (at, range) => timed('metadata.clear', () => store.clear(at, range)),
     fence: (at) => timed('metadata.fence', () => store.fence(at)),
     raiseFence: (at, generation) => timed('metadata.raiseFence', () => store.raiseFence(at, generation)),
+    split: split && ((at, shard) => timed('metadata.split', () => split(at, shard))),
     now: () => store.now(),
     health: () => timed('metadata.health', () => store.health()),
     close: () => store.close(),
@@ -55,6 +61,9 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
   const compact = bytes.compact?.bind(bytes);
   return {
     clusters: bytes.clusters,
+    pieceBytes: bytes.pieceBytes,
+    uploads: bytes.uploads && timedUploads(bytes.uploads, timed),
+    ...(bytes.verifies === undefined ? {} : { verifies: bytes.verifies.bind(bytes) }),
     write: (source, options) => timed('data.write', () => bytes.write(source, options)),
     read: (extent, range, signal) => ({
       [Symbol.asyncIterator]() {
@@ -71,9 +80,18 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
       },
     }),
     remove: (extents) => timed('data.remove', () => bytes.remove(extents)),
-    find: (cluster, prefix) => bytes.find(cluster, prefix),
+    find: (cluster, ...prefixes) => bytes.find(cluster, ...prefixes),
+    holdsAnything: (cluster) => timed('data.holdsAnything', () => bytes.holdsAnything(cluster)),
+    isStored: (extent) => timed('data.isStored', () => bytes.isStored(extent)),
     ...(compact === undefined ? {} : { compact: (signal) => timed('data.compact', () => compact(signal)) }),
     health: () => timed('data.health', () => bytes.health()),
     close: () => bytes.close(),
   };
 }
+
+const timedUploads = (uploads: UploadBytes, timed: Timed): UploadBytes => ({
+  begin: (options) => timed('data.beginUpload', () => uploads.begin(options)),
+  writePart: (source, options) => timed('data.writePart', () => uploads.writePart(source, options)),
+  complete: (upload, parts) => timed('data.completeUpload', () => uploads.complete(upload, parts)),
+  discard: (upload) => timed('data.discardUpload', () => uploads.discard(upload)),
+});

@@ -1,12 +1,14 @@
 /** `gc` (spec items 12 and 13): deletes queued bytes slot by slot, each slot under a lease of its own. */
 
 import type { Context } from '../context.ts';
+import { gcBacklog } from '../domain/clusters/gc-backlog.ts';
 import { deleteGarbage } from '../domain/garbage.ts';
 import { settleUpload } from '../domain/settle-upload.ts';
 import { drawId } from '../domain/version-ids.ts';
 import { acquireLease, slotLease } from '../metadata/leases.ts';
 import type { GarbageTask, QueueRow } from '../metadata/queue-tables.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/queues.ts';
+import { DataUnavailable } from '../ports/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Unit } from './worker.ts';
 
@@ -33,9 +35,17 @@ export const collectGarbage = (context: GcContext): Unit => {
     }
     if (panic !== undefined) throw panic;
     if (said.includes('busy') || signal.aborted) return 'busy';
+    await tellBacklog(context);
     return (await context.bytes.compact?.(signal)) ? 'busy' : 'idle';
   };
 };
+
+/** Clusters on which nothing waits are told too. */
+async function tellBacklog(context: GcContext): Promise<void> {
+  const { extents } = await gcBacklog(context);
+  const none = context.bytes.clusters.map((cluster) => [cluster, 0] as const);
+  context.telemetry.gcBacklog(new Map([...none, ...extents]));
+}
 
 async function collectSlot(
   context: GcContext,
@@ -61,10 +71,16 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
   const { metadata } = context;
   const done = new Set(await deleteTogether(context, rows.filter(isSimple), signal));
   const failed = new Set<QueueRow>();
+  // A cluster that does not answer costs one wait, and not one for each row.
+  const away = new Set<string>();
   for (const row of rows) {
     if (done.has(row)) continue;
     if (signal.aborted) break;
     const task = taskOf(row);
+    if (task.extents.some(({ cluster }) => away.has(cluster))) {
+      failed.add(row);
+      continue;
+    }
     try {
       if (task.uploadId !== undefined) await settleUpload(context, task.uploadId);
       await deleteGarbage(context, task, signal);
@@ -74,6 +90,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
       if (signal.aborted) break;
       report(context, row, cause);
       failed.add(row);
+      if (cause instanceof DataUnavailable) for (const { cluster } of task.extents) away.add(cluster);
     }
   }
   await finishRows(metadata, [...done, ...failed], { failed, now: await metadata.now() });

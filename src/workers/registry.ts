@@ -2,11 +2,16 @@
 import type { WorkerName } from '../config/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/sweep.ts';
+import { sampleBuckets } from './bucket-stats.ts';
+import { emptyBuckets } from './force-empty.ts';
+import { compareAll } from './fsck.ts';
 import { collectGarbage } from './gc.ts';
+import { rebalance } from './rebalance.ts';
+import { reshardBuckets } from './reshard.ts';
 import { supervise } from './supervisor.ts';
 import type { Unit, Worker } from './worker.ts';
 
-export type WorkerContext = Omit<Context, 'credentials' | 'hasher' | 'bodyMemory' | 'lateWrites'>;
+export type WorkerContext = Omit<Context, 'credentials' | 'bodyMemory' | 'lateWrites'>;
 
 interface Registered {
   readonly leased: boolean;
@@ -14,11 +19,45 @@ interface Registered {
   make(context: WorkerContext): Unit;
 }
 
+/** How soon an operator's wish to empty a bucket is met. */
+const forceEmptyMs = 2_000;
+
+/** How soon an operator's wish for more shards is met. */
+const reshardMs = 2_000;
+
+/** After each page of a pass: no more than so many rows a second are looked at beside what clients ask. */
+const fsckRestMs = 1_000;
+
 export const workers = {
   gc: {
     leased: false,
     interval: ({ config }) => config.SVC_GC_INTERVAL,
     make: collectGarbage,
+  },
+  'bucket-stats': {
+    leased: true,
+    interval: ({ config }) => config.SVC_BUCKETSTATS_INTERVAL,
+    make: sampleBuckets,
+  },
+  'force-empty': {
+    leased: true,
+    interval: () => forceEmptyMs,
+    make: emptyBuckets,
+  },
+  fsck: {
+    leased: true,
+    interval: () => fsckRestMs,
+    make: compareAll,
+  },
+  rebalance: {
+    leased: false,
+    interval: ({ config }) => config.SVC_REBALANCE_INTERVAL,
+    make: rebalance,
+  },
+  reshard: {
+    leased: true,
+    interval: () => reshardMs,
+    make: reshardBuckets,
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 

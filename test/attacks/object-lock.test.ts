@@ -1,4 +1,4 @@
-/** Object Lock against everything that deletes, and everybody who may not (attacks 8, 7, 4). */
+/** Object Lock against everything that deletes, and everybody who may not (attacks 8, 7, 4). @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets.ts';

@@ -120,7 +120,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     ['nothing', () => new Uint8Array()],
   ])('refuses %s under the signed hash', async (_, body) => {
     const spec: RequestSpec = { method: 'PUT', body: 'content' };
-    expect((await check(client.request(spec))).payload.sha256).toBe(hexSha256('content'));
+    expect((await check(client.request(spec))).payload.sha256?.hex).toBe(hexSha256('content'));
     const refused = await refusal(client.request({ ...spec, tamper: { body } }));
     expect(refused.code).toBe('XAmzContentSHA256Mismatch');
     expect(refused.details.elements?.['ClientComputedContentSHA256']).toBe(hexSha256('content'));

@@ -11,6 +11,7 @@ import {
   completeMultipartUploadLimits,
 } from '../../src/protocol/schemas/multipart.ts';
 import { parseXml } from '../../src/protocol/xml-parse.ts';
+import { cpuMsOf } from '../support/cpu-time.ts';
 
 const utf8 = (source: string): Uint8Array => new TextEncoder().encode(source);
 const parse = (source: string | Uint8Array, maxBytes = 1 << 22): DeleteRequest =>
@@ -174,18 +175,16 @@ test('refuses 10,000 levels, and more than 32, without a stack', () => {
 });
 
 test('refuses 100 MB by its size, before it is decoded', () => {
-  const started = performance.now();
-  refuses(new Uint8Array(100_000_000), /100000000 bytes; at most/);
-  expect(performance.now() - started).toBeLessThan(500);
+  const notUtf8 = new Uint8Array(100_000_000).fill(0xff);
+  refuses(notUtf8, /100000000 bytes; at most/);
   const fits = utf8(holding('k'));
   expect(parse(fits, fits.length).Object).toHaveLength(1);
   expect(() => parse(fits, fits.length - 1)).toThrow('bytes; at most');
 });
 
-test('reads hostile megabytes in time that grows with their length only', () => {
-  const started = performance.now();
+test('reads hostile megabytes in time that grows with their length only', async () => {
   const long = 1_000_000;
-  for (const source of [
+  const hostile = [
     `<Delete${' '.repeat(long)}x`,
     `<Delete ${'a'.repeat(long)}`,
     `<Delete${' a="'.repeat(long / 4)}`,
@@ -198,10 +197,11 @@ test('reads hostile megabytes in time that grows with their length only', () => 
     `<Delete>${'<a/>'.repeat(long / 4)}`,
     `<Delete>${Array.from({ length: 50_000 }, (_, i) => `<Object a${i}="1"/>`).join('')}</Delete>`,
     `<Delete ${Array.from({ length: 50_000 }, (_, i) => `a${i}="1"`).join(' ')}></Delete>`,
-  ]) {
-    refuses(source);
-  }
-  expect(performance.now() - started).toBeLessThan(15_000);
+  ];
+  const ms = await cpuMsOf(() => {
+    for (const source of hostile) refuses(source);
+  });
+  expect(ms).toBeLessThan(15_000);
 });
 
 test('refuses duplicate and unknown elements', () => {

@@ -11,7 +11,7 @@ import type { actions, Call } from './embedded-process.ts';
 import { all, head, headsOf, talliesOf } from './metadata-store/tables.ts';
 
 const script = new URL('./embedded-process.ts', import.meta.url).pathname;
-const slow = 60_000;
+const slow = 300_000;
 
 /** A child over the directory, and its answers. */
 class Other {
@@ -88,7 +88,7 @@ const elsewhere = async (name: string, intentTtlMs = 60_000, fileBlocksMax?: num
 };
 
 const until = async (holds: () => Promise<boolean> | boolean): Promise<void> => {
-  for (let tries = 0; tries < 500; tries++) {
+  for (let tries = 0; tries < 3000; tries++) {
     if (await holds()) return;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -171,10 +171,10 @@ describe('several processes over one embedded store', () => {
   it(
     'lose nothing acknowledged when a writer is killed, and find what it left',
     async () => {
-      const store = here(400);
+      const store = here(1000);
       for (const name of ['first', 'second', 'third']) {
         const bucket = `b-${name}`;
-        const other = await elsewhere(name, 400);
+        const other = await elsewhere(name, 1000);
         void other.ask('load', bucket);
         await until(() => other.acknowledged.length > 150);
         await other.kill();
@@ -195,8 +195,8 @@ describe('several processes over one embedded store', () => {
   it(
     'refuse the commit of one that was stopped beyond its lease, and let it begin anew',
     async () => {
-      const store = here(400);
-      const other = await elsewhere('other', 400);
+      const store = here(2000);
+      const other = await elsewhere('other', 2000);
       const opId = await other.ask('begin');
       expect(await store.abandoned()).toEqual([]);
       other.child.kill('SIGSTOP');
@@ -221,12 +221,12 @@ describe('several processes over one embedded store', () => {
   it(
     'leave a living process its intents, however often the others sweep',
     async () => {
-      const store = here(400);
-      const other = await elsewhere('other', 400);
+      const store = here(2000);
+      const other = await elsewhere('other', 2000);
       const opId = await other.ask('begin');
       for (let sweep = 0; sweep < 60; sweep++) {
         expect(await store.abandoned()).toEqual([]);
-        await new Promise((resolve) => setTimeout(resolve, 25));
+        await new Promise((resolve) => setTimeout(resolve, 100));
       }
       expect(await other.ask('put', 'b', 'k', opId)).toMatchObject({ applied: true });
     },

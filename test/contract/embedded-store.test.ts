@@ -66,8 +66,8 @@ describe('an embedded store', () => {
     const store = openStore();
     const op = await store.begin({ cluster: 'c' });
     const put = { put: { board: 'b', score: 1, name: 'n' }, expect: 'any' as const };
-    await store.commit(ranksOf('b'), [{ ...put, expiresAt: now + 1000 }], { op });
-    await store.commit(ranksOf('b'), [{ ...put, expiresAt: now + 2000 }], { op });
+    await store.commit(ranksOf('b'), [{ ...put, expiresAt: now + 1000 }]);
+    await store.commit(ranksOf('b'), [{ ...put, expiresAt: now + 2000 }]);
     await store.end(op);
     now += 2000;
     await store.maintain();

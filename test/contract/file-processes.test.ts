@@ -50,7 +50,7 @@ describe('several processes', () => {
     return { child, said, ended };
   }
 
-  test('read, list and remove what each other wrote', { timeout: 30_000 }, async () => {
+  test('read, list and remove what each other wrote', async () => {
     const others = [start('write', 'p1', '60'), start('write', 'p2', '60')];
     const own = await Promise.all(Array.from({ length: 60 }, (_, n) => put(store, `p3-${n}.0`, 5000)));
     await Promise.all(others.map(({ ended }) => ended));
@@ -68,9 +68,7 @@ describe('several processes', () => {
     expect(idsOf(await listAll(store))).toEqual(idsOf(left).sort());
   });
 
-  test('a killed one loses nothing that it acknowledged, and its leavings are cleared away', {
-    timeout: 60_000,
-  }, async () => {
+  test('a killed one loses nothing that it acknowledged, and its leavings are cleared away', async () => {
     const acknowledged: ChunkRef[] = [];
     for (const round of ['k1', 'k2', 'k3']) {
       const writer = start('write', round, '1000000');

@@ -4,59 +4,40 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import type { Clock } from '../../src/ports/clock.ts';
-import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { metadataStoreContract, type Opened } from './metadata-store.ts';
-
-const intentTtlMs = 60_000;
-
-/** A clock that moves when a law lets time pass; the store is maintained meanwhile, as its timer would. */
-function opened(
-  open: (clock: Clock) => MetadataStore & { maintain(): Promise<void> },
-  cleanUp: () => Promise<void>,
-): Opened {
-  let now = Date.UTC(2026, 0, 1);
-  let paused = false;
-  const store = open({ now: () => now, elapsed: () => now, sleep: async () => {} });
-  return {
-    store,
-    intentTtlMs,
-    async pass(ms) {
-      const steps = Math.ceil(ms / (intentTtlMs / 4));
-      for (let step = 0; step < steps; step++) {
-        now += ms / steps;
-        if (!paused) await store.maintain();
-      }
-    },
-    pause: () => {
-      paused = true;
-    },
-    resume: () => {
-      paused = false;
-    },
-    async close() {
-      await store.close();
-      await cleanUp();
-    },
-  };
-}
+import { shardedMemory } from '../support/sharded-memory.ts';
+import { metadataStoreContract, timed } from './metadata-store.ts';
 
 const random = systemRandom();
+const intentTtlMs = 60_000;
 
-metadataStoreContract('memory', async () =>
-  opened(
-    (clock) => memoryStore({ clock, random, intentTtlMs }),
-    async () => {},
-  ),
+metadataStoreContract('memory', () => timed(intentTtlMs, async (time) => memoryStore({ random, ...time })), {
+  alone: true,
+});
+
+metadataStoreContract(
+  'memory, sharded',
+  () =>
+    timed(intentTtlMs, async (time) => {
+      const inner = memoryStore({ random, ...time });
+      // It keeps intents as its inner store does.
+      return shardedMemory(inner, time) as typeof inner;
+    }),
+  { alone: true },
 );
 
 for (const durable of [true, false]) {
   metadataStoreContract(durable ? 'embedded' : 'embedded, not flushed', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'embedded.store-'));
-    return opened(
-      (clock) => embeddedStore({ directory, clock, random, durable, intentTtlMs }),
-      () => rm(directory, { recursive: true, force: true }),
+    const opened = await timed(intentTtlMs, async (time) =>
+      embeddedStore({ directory, random, durable, ...time }),
     );
+    return {
+      ...opened,
+      async close() {
+        await opened.close();
+        await rm(directory, { recursive: true, force: true });
+      },
+    };
   });
 }

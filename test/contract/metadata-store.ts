@@ -11,9 +11,12 @@ import { fenceLaws } from './metadata-store/fences.ts';
 import { intentLaws } from './metadata-store/intents.ts';
 import { modelLaws } from './metadata-store/model.ts';
 import { orderLaws } from './metadata-store/order.ts';
+import { processLaws } from './metadata-store/processes.ts';
 import { rowLaws } from './metadata-store/rows.ts';
 import { scanLaws } from './metadata-store/scans.ts';
+import { shardLaws } from './metadata-store/shards.ts';
 import { sideChangeLaws } from './metadata-store/side-changes.ts';
+import { cutSplitLaws, splitLaws } from './metadata-store/splits.ts';
 
 /** A store under test, and the hands that move the world around it. */
 export interface Opened {
@@ -25,7 +28,9 @@ export interface Opened {
   /** From here on the process looks dead: nothing renews its intents. Commits may still be sent. */
   pause(): void;
   resume(): void;
-  /** Ends the store and what was set up for it. */
+  /** The store as another process over the same data has it, which lives on while this one is paused. */
+  another(): Promise<MetadataStore>;
+  /** Ends the stores and what was set up for them. */
   close(): Promise<void>;
 }
 
@@ -43,7 +48,9 @@ export async function timed(
   let now = Date.UTC(2026, 0, 1);
   let paused = false;
   const clock: Clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
-  const store = await open({ clock, storeClock: async () => now, intentTtlMs });
+  const reopen = () => open({ clock, storeClock: async () => now, intentTtlMs });
+  const store = await reopen();
+  const others: (typeof store)[] = [];
   return {
     store,
     intentTtlMs,
@@ -51,7 +58,7 @@ export async function timed(
       const steps = Math.ceil(ms / (intentTtlMs / 4));
       for (let step = 0; step < steps; step++) {
         now += ms / steps;
-        if (!paused) await store.maintain();
+        for (const each of paused ? others : [store, ...others]) await each.maintain();
       }
     },
     pause: () => {
@@ -60,7 +67,14 @@ export async function timed(
     resume: () => {
       paused = false;
     },
-    close: () => store.close(),
+    async another() {
+      const other = await reopen();
+      others.push(other);
+      return other;
+    },
+    async close() {
+      for (const each of [store, ...others]) await each.close();
+    },
   };
 }
 
@@ -71,6 +85,8 @@ export interface Options {
   readonly runs?: number;
   /** How many times as long as in this process a law may take. Default 1. */
   readonly patience?: number;
+  /** No other process can see its data: the laws of several processes are not about it. */
+  readonly alone?: boolean;
 }
 
 export interface Laws {
@@ -82,10 +98,14 @@ const groups: Readonly<Record<string, (laws: Laws) => void>> = {
   rows: rowLaws,
   order: orderLaws,
   scans: scanLaws,
+  shards: shardLaws,
   commits: commitLaws,
   'side changes': sideChangeLaws,
   fences: fenceLaws,
+  splits: splitLaws,
   intents: intentLaws,
+  'several processes': processLaws,
+  'splits by several processes': cutSplitLaws,
   'any history': modelLaws,
 };
 
@@ -94,8 +114,8 @@ export function metadataStoreContract(
   open: () => Promise<Opened>,
   options: Options = {},
 ): void {
-  const { skips = {}, runs = 40, patience = 1 } = options;
-  const law: Laws['law'] = (title, body, timeoutMs = 20_000) => {
+  const { skips = {}, runs = 40, patience = 1, alone = false } = options;
+  const law: Laws['law'] = (title, body, timeoutMs = 120_000) => {
     const reason = skips[title];
     if (reason !== undefined) {
       it.skip(`${title} (not here: ${reason})`);
@@ -116,6 +136,7 @@ export function metadataStoreContract(
   };
   describe(`metadata store: ${name}`, () => {
     for (const [group, laws] of Object.entries(groups)) {
+      if (alone && (laws === processLaws || laws === cutSplitLaws)) continue;
       describe(group, () => laws({ law, runs }));
     }
   });

@@ -45,6 +45,40 @@ function watched(fails: (id: string) => boolean = () => false) {
 }
 
 describe('chunked', () => {
+  test('a store with a place for each class finds every chunk of an extent by the one note', async () => {
+    const places: Readonly<Record<string, ChunkStore>> = {
+      STANDARD: memoryChunks(),
+      GLACIER: memoryChunks(),
+    };
+    const placeOf = (name: string | undefined): ChunkStore => {
+      const place = places[name ?? ''];
+      if (!place) throw new Error(`no place for ${name}`);
+      return place;
+    };
+    const store: ChunkStore = {
+      ...memoryChunks(),
+      write: async (id, source, options) => ({
+        ...(await placeOf(options.storageClass).write(id, source, options)),
+        at: options.storageClass ?? '',
+      }),
+      read: (chunk, range, options) => placeOf(chunk.at ?? chunk.lastAt).read(chunk, range, options),
+      remove: async (chunks) => {
+        for (const chunk of chunks) await placeOf(chunk.at ?? chunk.lastAt).remove([chunk]);
+      },
+    };
+    const bytes = chunked({ default: store });
+    for (const size of [1, chunkBytes + 1]) {
+      const id = `x${size}`;
+      const content = contentOf(id, size);
+      const source = inPieces(content, 1 << 20);
+      const extent = await bytes.write(source, { cluster, id, owner, storageClass: 'GLACIER' });
+      expect(extent).toEqual({ cluster, id, size, at: 'GLACIER' });
+      expect(Buffer.compare(await readWhole(bytes.read(extent)), content)).toBe(0);
+      await bytes.remove([extent]);
+    }
+    expect(await listAll(placeOf('GLACIER'))).toEqual([]);
+  });
+
   test('streams the next chunk while the one before is flushed, a few at most', async () => {
     const { memory, seen, store } = watched();
     const slow: ChunkStore = {

@@ -33,9 +33,9 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
     const put = (id: string, size: number, pieceBytes = 200_000): Promise<Extent> =>
       bytes.write(inPieces(contentOf(id, size), pieceBytes), { cluster, id, owner, size });
 
-    const find = async (prefix: string, where = cluster): Promise<FoundExtent[]> => {
+    const find = async (prefix: string | readonly string[], where = cluster): Promise<FoundExtent[]> => {
       const found: FoundExtent[] = [];
-      for await (const each of bytes.find(where, prefix)) found.push(each);
+      for await (const each of bytes.find(where, ...[prefix].flat())) found.push(each);
       return found.sort((a, b) => (a.extent.id < b.extent.id ? -1 : 1));
     };
 
@@ -176,10 +176,14 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
 
     test('a reader may leave at any time', async () => {
       const extent = await put('e', 2 * chunkBytes + 5);
-      for (const leaveAfter of [1, 16, 17]) {
-        let count = 0;
-        for await (const _ of bytes.read(extent)) if (++count === leaveAfter) break;
-        expect(count).toBe(leaveAfter);
+      // In the midst of the first chunk, around its end, and at the very end.
+      for (const leaveAfter of [1, chunkBytes - 1, chunkBytes, chunkBytes + 1, extent.size]) {
+        let got = 0;
+        for await (const piece of bytes.read(extent)) {
+          got += piece.length;
+          if (got >= leaveAfter) break;
+        }
+        expect(got).toBeGreaterThanOrEqual(leaveAfter);
       }
       await expectIntact(extent);
     });
@@ -217,10 +221,31 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
       expect(() => bytes.read({ cluster, id: 'x', size: unknownSize })).toThrow(ChunkMissing);
     });
 
-    test('finds by prefix on one cluster only, with owners', async () => {
+    test('tells whether a cluster holds anything, however large it is', async () => {
+      const holds = () => Promise.all(bytes.clusters.map((each) => bytes.holdsAnything(each)));
+      expect(await holds()).toEqual([false, false]);
+      const extent = await put('large', 2 * chunkBytes + 5);
+      expect(await holds()).toEqual(bytes.clusters.map((each) => each === cluster));
+      await bytes.remove([extent]);
+      expect(await holds()).toEqual([false, false]);
+    });
+
+    test('tells whether anything of an extent is left, and takes no other for it', async () => {
+      const kept = await Promise.all([10, 2 * chunkBytes + 5].map((size) => put(`kept${size}`, size)));
+      await put('x.1', 10);
+      for (const extent of kept) expect(await bytes.isStored(extent)).toBe(true);
+      const gone = { cluster, id: 'x', size: 10 };
+      expect(await bytes.isStored(gone)).toBe(false);
+      expect(await bytes.isStored({ ...gone, size: unknownSize })).toBe(false);
+      expect(await bytes.isStored({ ...gone, id: 'x.1', cluster: 'other' })).toBe(false);
+      await bytes.remove(kept);
+      for (const extent of kept) expect(await bytes.isStored(extent)).toBe(false);
+    });
+
+    test('finds by prefixes on one cluster only, with owners', async () => {
       const other = { bucketId: 'b2', key: 'k', uploadId: 'u', part: 7 };
       const here = await put('ab1', chunkBytes + 1);
-      await put('b', 10);
+      const last = await put('b', 10);
       const there = await bytes.write(inPieces(contentOf('ab2', 10), 10), {
         cluster: 'other',
         id: 'ab2',
@@ -229,6 +254,8 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
       expect(await find('ab')).toEqual([{ extent: here, owner }]);
       expect(await find('ab', 'other')).toEqual([{ extent: there, owner: other }]);
       expect(await find('ab2')).toEqual([]);
+      expect(await find(['ab', 'b', 'c'])).toEqual([here, last].map((extent) => ({ extent, owner })));
+      expect(await find(['c', 'd'])).toEqual([]);
     });
 
     test('a hundred writers at once store a hundred extents', async () => {

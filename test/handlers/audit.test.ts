@@ -1,4 +1,4 @@
-/** The audit log (spec "Events" 5, design §7.15): one row for every request that changes or would have changed something. */
+/** The audit log (spec "Events" 5, design §7.15): one row for every request that changes or would have changed something. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
@@ -192,7 +192,7 @@ describe('of whatever may change something', () => {
   }
 
   test('every operation of the table leaves one row under its name when it is refused', async () => {
-    await using world = await openGateway();
+    await using world = await openGateway({ clock: tickingClock() });
     await world.client.put('/bucket');
     const audited = operationNames.filter((name) => describeOperation(name).audited);
     for (const name of audited) {

@@ -1,4 +1,4 @@
-/** Bucket policies: kept as they came, held by the very next request, and refused where they mean nothing (spec "Policy"). */
+/** Bucket policies: kept as they came, held by the very next request, and refused where they mean nothing (spec "Policy"). @storage */
 import { describe, expect, test } from 'vitest';
 import { blockXml, policyOf } from '../support/access.ts';
 import { alice, backends, type GatewayWorld, openGateway, person } from '../support/gateway.ts';

@@ -296,6 +296,7 @@ const elsewhere = [
   ...['s3:DataAccessPointArn', 's3:DataAccessPointAccount', 's3:AccessPointNetworkOrigin'],
   ...['aws:TokenIssueTime', 'aws:MultiFactorAuthPresent', 'aws:MultiFactorAuthAge', 'aws:SourceIdentity'],
   ...['aws:TagKeys', 'aws:RequestTag', 'aws:ResourceTag', 'iam:PolicyARN', 'iam:PassedToService'],
+  'iam:PermissionsBoundary',
   ...['sts:ExternalId', 'sts:RoleSessionName', 'sts:SourceIdentity', 'sts:TransitiveTagKeys'],
 ];
 /** No request here has them, which is what a request outside a VPC, an organisation or a chain of services means. */

@@ -1,8 +1,10 @@
-/** DeleteBucket: only when empty, and never racing a write (spec "DeleteBucket", design §7.5). */
+/** DeleteBucket: only when empty, and never racing a write (spec "DeleteBucket", design §7.5). @storage */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
 import { objectsOf } from '../../src/metadata/objects.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { jittering } from '../support/jitter.ts';
@@ -186,7 +188,9 @@ test.each([0, 1])('a deleter that died leaves a bucket that opens again (fence %
 
 describe.each(backends)('writers and deleters on %s', (backend) => {
   test('a writer waits a moment for a deleter that lets go, and no longer', async () => {
-    await using world = await openGateway({ backend });
+    let meanwhile = async (): Promise<unknown> => undefined;
+    const clock = faulty(systemClock, { sleep: () => meanwhile().then(() => undefined) });
+    await using world = await openGateway({ backend, wrap: (context) => ({ ...context, clock }) });
     const { client, context } = world;
     const { metadata } = context;
     await client.put('/bucket');
@@ -200,15 +204,13 @@ describe.each(backends)('writers and deleters on %s', (backend) => {
       if (!outcome.applied) throw new Error('not closed');
       return { row, revision: outcome.revision };
     };
-    const closed = await close();
-    const waiting = client.put('/bucket/key', { body: 'x' });
-    await sleep(150);
-    await replaceBucket(metadata, closed, {
-      ...closed.row,
-      closedAt: 0,
-      generation: closed.row.generation + 1,
-    });
-    expect((await waiting).status).toBe(200);
+    const { row, revision } = await close();
+    const opened = { ...row, closedAt: 0, generation: row.generation + 1 };
+    meanwhile = async () => {
+      meanwhile = async () => undefined;
+      await replaceBucket(metadata, { row, revision }, opened);
+    };
+    expect((await client.put('/bucket/key', { body: 'x' })).status).toBe(200);
     await close();
     const refused = await client.put('/bucket/key', { body: 'y' });
     expect([refused.status, refused.code]).toEqual([409, 'OperationAborted']);

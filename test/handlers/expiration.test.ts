@@ -1,4 +1,4 @@
-/** What lifecycle rules will do is told with every object and upload that they apply to. */
+/** What lifecycle rules will do is told with every object and upload that they apply to. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** The access keys of users: what they may be used for, from when and until when. */
+/** The access keys of users: what they may be used for, from when and until when. @storage */
 import { describe, expect, test } from 'vitest';
 import { importAccessKey } from '../../src/domain/iam/access-keys.ts';
 import { findAccessKey } from '../../src/metadata/iam.ts';

@@ -1,4 +1,4 @@
-/** Virtual MFA devices, and what a code of one opens. */
+/** Virtual MFA devices, and what a code of one opens. @storage */
 import { describe, expect, test } from 'vitest';
 import { verifyMfaHeader } from '../../src/auth/mfa.ts';
 import { type Act, openActions } from '../support/actions.ts';

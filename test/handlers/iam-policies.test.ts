@@ -1,4 +1,4 @@
-/** Inline and managed policies: kept as they were sent, and obeyed at once. */
+/** Inline and managed policies: kept as they were sent, and obeyed at once. @storage */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { backends, bob, openGateway } from '../support/gateway.ts';
@@ -308,6 +308,42 @@ describe('what a user may do', () => {
     await must(act('AttachUserPolicy', { UserName: 'dave', PolicyArn: readOnly }));
     const admin = 'arn:aws:iam::aws:policy/AdministratorAccess';
     expect((await act('AttachUserPolicy', { UserName: 'dave', PolicyArn: admin })).code).toBe('AccessDenied');
+  });
+
+  test('lets a user administer others within a boundary, and only while they have it', async () => {
+    await using world = await openGateway();
+    const iam = openActions(world);
+    const within = { PermissionsBoundary: readOnly };
+    const actions = ['CreateUser', 'PutUserPermissionsBoundary', 'AttachUserPolicy', 'DeleteUser'];
+    const policy = statement(
+      {
+        Effect: 'Allow',
+        Action: actions.map((name) => `iam:${name}`),
+        Resource: '*',
+        Condition: { ArnEquals: { 'iam:PermissionsBoundary': readOnly } },
+      },
+      {
+        Effect: 'Deny',
+        Action: 'iam:DeleteUserPermissionsBoundary',
+        Resource: '*',
+        Condition: { ArnLike: { 'iam:PermissionsBoundary': readOnly } },
+      },
+      { Effect: 'Allow', Action: 'iam:DeleteUserPermissionsBoundary', Resource: '*' },
+    );
+    const { act } = await openUser(world, 'carol', { policy });
+    const admin = 'arn:aws:iam::aws:policy/AdministratorAccess';
+    const refused = async (name: string, parameters: Record<string, string>) =>
+      expect((await act(name, parameters)).code).toBe('AccessDenied');
+    await refused('CreateUser', { UserName: 'free' });
+    await refused('CreateUser', { UserName: 'free', PermissionsBoundary: admin });
+    await must(act('CreateUser', { UserName: 'bound', ...within }));
+    await must(act('AttachUserPolicy', { UserName: 'bound', PolicyArn: admin }));
+    await refused('PutUserPermissionsBoundary', { UserName: 'bound', PermissionsBoundary: admin });
+    await refused('DeleteUserPermissionsBoundary', { UserName: 'bound' });
+    await must(iam('CreateUser', { UserName: 'dave' }));
+    await refused('AttachUserPolicy', { UserName: 'dave', PolicyArn: admin });
+    await must(act('PutUserPermissionsBoundary', { UserName: 'dave', ...within }));
+    await must(act('AttachUserPolicy', { UserName: 'dave', PolicyArn: admin }));
   });
 
   test('ends at the account: what is allowed there is not allowed elsewhere', async () => {

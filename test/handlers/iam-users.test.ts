@@ -1,4 +1,4 @@
-/** The users of an account and their tags. */
+/** The users of an account and their tags. @storage */
 import { describe, expect, test } from 'vitest';
 import { listed, openActions } from '../support/actions.ts';
 import { backends, bob, openGateway } from '../support/gateway.ts';

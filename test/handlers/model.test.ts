@@ -1,4 +1,4 @@
-/** Random histories of a few keys against a simple model (spec "Versioning", design §5 "Usage"). */
+/** Random histories of a few keys against a simple model (spec "Versioning", design §5 "Usage"). @storage */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
@@ -177,5 +177,5 @@ describe.each(backends)('on %s', (backend) => {
         ...(process.env['FC_SEED'] === undefined ? {} : { seed: Number(process.env['FC_SEED']) }),
       },
     );
-  }, 120_000);
+  });
 });

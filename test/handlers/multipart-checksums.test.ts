@@ -1,4 +1,4 @@
-/** Checksums of multipart objects, FULL_OBJECT and COMPOSITE (public API "Checking object integrity"), and GetObjectAttributes. */
+/** Checksums of multipart objects, FULL_OBJECT and COMPOSITE (public API "Checking object integrity"), and GetObjectAttributes. @storage */
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { type ChecksumAlgorithm, hashNames } from '../../src/domain/digests.ts';

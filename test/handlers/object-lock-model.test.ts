@@ -1,4 +1,4 @@
-/** Random histories of locks against a small model: nothing that is held ever goes, nothing that is free stays (attacks 8). */
+/** Random histories of locks against a small model: nothing that is held ever goes, nothing that is free stays (attacks 8). @storage */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { backends } from '../support/gateway.ts';
@@ -260,5 +260,5 @@ describe.each(backends)('on %s', (backend) => {
         ...(process.env['FC_SEED'] === undefined ? {} : { seed: Number(process.env['FC_SEED']) }),
       },
     );
-  }, 120_000);
+  });
 });

@@ -2,6 +2,7 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
+import { openClusters } from '../support/clusters.ts';
 import { alice, backends, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, MiB, md5, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer, Ask } from '../support/gateway-client.ts';
@@ -34,6 +35,19 @@ const signed = (fields: Readonly<Record<string, string>>, more: readonly unknown
 const told = ({ status, code }: Answer) => [status, code];
 
 describe.each(backends)('on %s', (backend) => {
+  test('a form is a fresh write: while all clusters drain it is refused, and stores nothing', async () => {
+    const { world, admin } = await openClusters('a', { backend });
+    await using _ = world;
+    await world.client.put('/bucket');
+    await admin.must('POST', '/clusters/a/drain', { mode: 'readonly' });
+    const refused = await post(world, [...signed({ key: 'k' }), fileOf(bytesOf(MiB))]);
+    expect([...told(refused), refused.header('retry-after')]).toEqual([503, 'DrainRefused', '300']);
+    expect((await world.client.get('/bucket/k')).code).toBe('NoSuchKey');
+    expect(await world.stored()).toEqual([]);
+    await admin.must('POST', '/clusters/a/undrain');
+    expect((await post(world, [...signed({ key: 'k' }), fileOf('content')])).status).toBe(204);
+  });
+
   test('a form stores its file under its key, with what its fields say', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');

@@ -1,4 +1,4 @@
-/** Versioning: null versions, delete markers, deletions by version, and their listing (spec "Versioning"). */
+/** Versioning: null versions, delete markers, deletions by version, and their listing (spec "Versioning"). @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';

@@ -1,88 +1,19 @@
 /** The `sluice` command as a person meets it: a child process, its output and its exit code. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-const cli = new URL('../../src/runtime/cli.ts', import.meta.url).pathname;
-
-interface Run {
-  readonly child: ChildProcess;
-  readonly ended: Promise<number | null>;
-  stdout: string;
-  stderr: string;
-}
+import { loadClient, pathOf } from '../support/load-client.ts';
+import { endAll, finished, keysOf, listening, logOf, type Run, serving, stopped } from './command.ts';
 
 let directory = '';
-let running: Run[] = [];
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'sluice-cli-'));
-  running = [];
 });
 afterEach(async () => {
-  for (const { child } of running) child.kill('SIGKILL');
-  await Promise.all(running.map(({ ended }) => ended));
+  await endAll();
   await rm(directory, { recursive: true, force: true });
 });
-
-/** Nothing of the environment that the tests run in reaches the child. */
-function run(args: readonly string[], env: Record<string, string> = {}): Run {
-  const child = spawn(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'] ?? '', ...env } });
-  const ended = once(child, 'close').then(([code]) => code as number | null);
-  const result: Run = { child, ended, stdout: '', stderr: '' };
-  child.stdout.on('data', (text) => {
-    result.stdout += String(text);
-  });
-  child.stderr.on('data', (text) => {
-    result.stderr += String(text);
-  });
-  running.push(result);
-  return result;
-}
-
-async function finished(
-  args: readonly string[],
-  env: Record<string, string> = {},
-): Promise<Run & { code: number | null }> {
-  const result = run(args, env);
-  const code = await result.ended;
-  return { ...result, code };
-}
-
-const listening = ['--listen', '127.0.0.1:0'];
-/** Waits for what is printed when it serves. */
-async function serving(
-  args: readonly string[] = [],
-  env: Record<string, string> = {},
-): Promise<Run & { url: string }> {
-  const result = run(['serve', ...listening, ...args], env);
-  const url = await new Promise<string>((resolve, reject) => {
-    const look = (): void => {
-      const found = /endpoint +(\S+)[\s\S]*\n {2}try .*\n/.exec(result.stdout)?.[1];
-      if (found !== undefined) resolve(found);
-    };
-    result.child.stdout?.on('data', look);
-    void result.ended.then((code) => reject(new Error(`exit ${code}: ${result.stdout}${result.stderr}`)));
-  });
-  return Object.assign(result, { url });
-}
-
-async function stopped(result: Run): Promise<number | null> {
-  result.child.kill('SIGTERM');
-  return result.ended;
-}
-
-const keysOf = ({ stdout }: Run): readonly (string | undefined)[] => [
-  /access key +(\S+)/.exec(stdout)?.[1],
-  /secret key +(\S+)\n/.exec(stdout)?.[1],
-];
-const logOf = ({ stderr }: Run): readonly Record<string, unknown>[] =>
-  stderr
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 describe('sluice', () => {
   it('explains its commands and every flag', async () => {
@@ -275,11 +206,13 @@ describe('sluice serve', () => {
       logOf(node).flatMap(({ level, message }) => (level === 'WARN' ? [message] : []));
     const path = join(directory, 'chunks/default');
     const other = await serving([...args, '--pool-clusters', 'other']);
+    expect(await stopped(other)).toBe(0);
     expect(warningsOf(other)).toEqual([
       `SVC_POOL_CLUSTERS=other leaves out cluster "default", whose chunks lie in ${path}`,
     ]);
-    expect(await stopped(other)).toBe(0);
-    expect(warningsOf(await serving(args))).toEqual([]);
+    const all = await serving(args);
+    expect(await stopped(all)).toBe(0);
+    expect(warningsOf(all)).toEqual([]);
   });
 
   it('mints nothing where credentials are configured', async () => {
@@ -343,17 +276,40 @@ describe('sluice serve', () => {
     for (let index = 0; index < 12; index += 1) {
       await fetch(`${node.url}/missing-bucket/key`, { headers: { Connection: 'close' } });
     }
+    await expect.poll(answered, { timeout: 120_000 }).toBeGreaterThanOrEqual(12);
     for (let index = 0; index < 4; index += 1) expect(await answered()).toBeGreaterThanOrEqual(12);
     const pids = logOf(node).flatMap(({ message, pid }) => (message === 'serving' ? [pid as number] : []));
     expect(new Set(pids).size).toBe(3);
     process.kill(pids[0] as number, 'SIGKILL');
     await expect
-      .poll(() => logOf(node).filter(({ message }) => message === 'serving').length, { timeout: 10_000 })
+      .poll(() => logOf(node).filter(({ message }) => message === 'serving').length, { timeout: 120_000 })
       .toBe(4);
     expect((await fetch(`${node.url}/healthz`)).status).toBe(200);
     expect(await stopped(node)).toBe(0);
   });
-}, 30_000);
+
+  it('leaves no process behind when the first of several is killed in the middle of writes', async () => {
+    const node = await serving(['--data-dir', directory, '--processes', '2', '--fsync', 'never']);
+    const [accessKey = '', secretKey = ''] = keysOf(node);
+    const client = loadClient(node.url, { accessKey, secretKey });
+    await client.expect({ method: 'PUT', path: pathOf('bucket') });
+    let written = 0;
+    const writers = Array.from({ length: 16 }, async (_, writer) => {
+      for (let i = 0; ; i += 1) {
+        const path = pathOf('bucket', `${writer}/${i}`);
+        if ((await client.send({ method: 'PUT', path, body: Buffer.from('x') })).status === 200) written += 1;
+      }
+    });
+    const cutOff = Promise.allSettled(writers);
+    await expect.poll(() => written, { timeout: 120_000 }).toBeGreaterThan(200);
+    node.child.kill('SIGKILL');
+    // Its output ends when the last process that inherited it has.
+    await node.ended;
+    await cutOff;
+    client.close();
+    expect(await stopped(await serving(['--data-dir', directory]))).toBe(0);
+  });
+});
 
 describe('sluice fsck', () => {
   it('finds nothing wrong with an empty directory that was served', async () => {
@@ -364,7 +320,7 @@ describe('sluice fsck', () => {
     expect(plain.stdout).toContain('all is well');
     const { stdout } = await finished(['fsck', '--json', '--data-dir', directory]);
     expect(JSON.parse(stdout)).toMatchObject({ summary: { found: 0, buckets: 0 } });
-  }, 30_000);
+  });
 
   it('refuses with code 2 where there is nothing to compare, and makes nothing', async () => {
     expect(await finished(['fsck'])).toMatchObject({ code: 2, stdout: '' });

@@ -8,7 +8,10 @@ const read = (name: string): Record<string, unknown> =>
 const [deno, npm] = [read('deno.json'), read('package.json')];
 
 test('the import map of Deno holds every dependency at its version', () => {
-  const versions = Object.entries(npm['dependencies'] as Record<string, string>);
+  const versions = Object.entries({
+    ...(npm['dependencies'] as Record<string, string>),
+    ...(npm['optionalDependencies'] as Record<string, string>),
+  });
   expect(deno['imports']).toEqual(
     Object.fromEntries(versions.map(([name, version]) => [name, `npm:${name}@${version}`])),
   );

@@ -372,5 +372,5 @@ test(
     for (const kind of ['put', 'copy', 'part', 'complete', 'flip', 'delete-objects'])
       expect(tally[`${kind} 200`], JSON.stringify(tally)).toBeGreaterThan(0);
   },
-  60_000 + runs * 200,
+  300_000 + runs * 200,
 );

@@ -3,8 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { completeSpec, createUpload, loadClient, pathOf, uploadPart } from '../support/load-client.ts';
 import { startServer } from '../support/server.ts';
 import { type Exchange, exchangesOf, tracing } from './syscalls.ts';
@@ -12,8 +11,6 @@ import { type Exchange, exchangesOf, tracing } from './syscalls.ts';
 const hasStrace = spawnSync('strace', ['-V']).status === 0;
 /** Under CI it is installed, and this must run; elsewhere strace may be missing. */
 const mustRun = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
-
-const traceMs = 500;
 
 /** Single requests over one connection, each answered before the next is sent. */
 async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
@@ -28,6 +25,7 @@ async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
   });
   const client = loadClient(server.url, server.credentials.root, 1);
   const bytes = (size: number): Uint8Array => new Uint8Array(size).fill(7);
+  const seen = (): readonly Exchange[] => exchangesOf(readFileSync(file, 'utf8'), dataDir);
   try {
     await client.expect({ method: 'PUT', path: pathOf('bucket') });
     for (const [key, size] of [
@@ -51,12 +49,15 @@ async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
     });
     await client.expect({ method: 'DELETE', path: pathOf('bucket', 'small') });
     // The answer is here before strace has written down that it was sent.
-    await sleep(traceMs);
+    await vi.waitFor(() => expect(seen().length).toBeGreaterThanOrEqual(expected.length), {
+      timeout: 120_000,
+      interval: 200,
+    });
   } finally {
     client.close();
     await server.kill9();
   }
-  const exchanges = exchangesOf(readFileSync(file, 'utf8'), dataDir);
+  const exchanges = seen();
   rmSync(own, { recursive: true, force: true });
   return exchanges;
 }

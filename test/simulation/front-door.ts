@@ -15,26 +15,30 @@ import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import { configWith, type SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { runFsck } from '../../src/domain/fsck.ts';
+import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import { sweep } from '../../src/domain/sweep.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { manifests, objects, uploads } from '../../src/metadata/tables.ts';
+import type { ChunkStore } from '../../src/ports/chunk-store.ts';
 import { cipherKeyBytes } from '../../src/ports/cipher.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
-import type { Extent } from '../../src/ports/object-bytes.ts';
+import type { Extent, ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { type Kill, storedExtents } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 import { type RequestSpec, signer, toRequest } from '../support/sign.ts';
-import { virtualClock } from '../support/virtual-clock.ts';
+import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 
-const intentTtlMs = 60_000;
+const defaultIntentTtlMs = 60_000;
 const graceMs = 10 * 60_000;
 /** A bucket that a dead DeleteBucket left closed opens again after half a minute. */
 const reopenedMs = 31_000;
+/** No bucket of these tests has more. */
+const shardsMax = 8;
 const forever = new Promise<never>(() => {});
 const never = new AbortController().signal;
 const keys = { accessKey: 'KEY', secretKey: 'secret' };
@@ -48,11 +52,33 @@ export interface Answer {
 export type FrontDoor = ReturnType<typeof frontDoor>;
 export type Process = ReturnType<FrontDoor['process']>;
 
-export function frontDoor(more: Partial<Readonly<Record<SettingName, string>>> = {}) {
+/** Metadata that are kept elsewhere than in memory, by the same virtual clock. */
+export interface Kept {
+  readonly clock: VirtualClock;
+  readonly metadata: MetadataStore;
+  readonly intentTtlMs: number;
+}
+
+function inMemory(): Kept {
   const clock = virtualClock();
+  const metadata = memoryStore({ clock, random: systemRandom(), intentTtlMs: defaultIntentTtlMs });
+  return { clock, metadata, intentTtlMs: defaultIntentTtlMs };
+}
+
+interface Further {
+  /** What lies over the store in each process, and dies with it. */
+  readonly over?: (metadata: MetadataStore, clock: VirtualClock) => MetadataStore;
+  readonly kept?: Kept;
+}
+
+export function frontDoor(
+  more: Partial<Readonly<Record<SettingName, string>>> = {},
+  { over = (metadata) => metadata, kept = inMemory() }: Further = {},
+) {
+  const { clock, intentTtlMs } = kept;
   const seen = { buckets: new Set<string>(), uploads: new Set<string>(), manifests: new Set<string>() };
-  const metadata = remembering(memoryStore({ clock, random: systemRandom(), intentTtlMs }), seen);
-  const chunks = memoryChunks();
+  const inner = remembering(kept.metadata, seen);
+  const metadata = over(inner, clock);
   const settings = {
     SVC_BUCKET_SHARDS: '4',
     SVC_GC_GRACE: `${graceMs}ms`,
@@ -74,12 +100,20 @@ export function frontDoor(more: Partial<Readonly<Record<SettingName, string>>> =
     credentials: staticCredentials([{ ...keys, owner: 'o', displayName: 'o', root: true, operator: false }]),
   };
   const late = (to: MetadataStore) => lateWrites({ metadata: to, clock, telemetry: silentTelemetry });
-  const ctx: Context = {
+  const contextOn = (store: MetadataStore, bytes: ObjectBytes): Context => ({
     ...common,
+    metadata: store,
+    lateWrites: late(store),
+    bytes,
+    clusterStates: openClusterStates({ ...common, metadata: store, bytes }),
+  });
+  const stores = common.config.SVC_POOL_CLUSTERS.map(({ id }) => [id, memoryChunks()] as const);
+  const bytesOver = (wrap: (store: ChunkStore) => ChunkStore): ObjectBytes =>
+    chunked(Object.fromEntries(stores.map(([id, store]) => [id, wrap(store)])));
+  const ctx = contextOn(
     metadata,
-    lateWrites: late(metadata),
-    bytes: chunked({ default: chunks }),
-  };
+    bytesOver((store) => store),
+  );
   const signing = signer({ ...keys, now: () => clock.now() });
 
   return {
@@ -91,22 +125,23 @@ export function frontDoor(more: Partial<Readonly<Record<SettingName, string>>> =
      * @param delay how many turns of the event loop each of its calls waits, so that processes interleave
      */
     process(kill?: Kill, delay?: () => number) {
+      const { promise: died, resolve: die } = Promise.withResolvers<void>();
       const life: Life & { hasDied(): boolean } = {
         calls: 0,
         delay,
+        die,
         hasDied: () => kill !== undefined && life.calls >= kill.call,
       };
-      const own = mortal(metadata, life, kill);
-      const mine: Context = {
-        ...common,
-        metadata: own,
-        lateWrites: late(own),
-        bytes: chunked({ default: mortal(chunks, life, kill) }),
-      };
+      const mine = contextOn(
+        over(mortal(inner, life, kill), clock),
+        bytesOver((store) => mortal(store, life, kill)),
+      );
       const gateway = createGateway(mine);
       return {
         ctx: mine,
         hasDied: life.hasDied,
+        /** Resolves when it is dead, and what it was killed in the middle of has had its effect. */
+        died,
         async send(spec: RequestSpec): Promise<Answer> {
           const response = await gateway.fetch(toRequest(signing.request(spec)));
           return { status: response.status, headers: response.headers, text: await response.text() };
@@ -140,6 +175,7 @@ export function frontDoor(more: Partial<Readonly<Record<SettingName, string>>> =
 
 interface Life {
   calls: number;
+  die(): void;
   readonly delay: (() => number) | undefined;
 }
 
@@ -148,12 +184,17 @@ async function later(turns: number, act: () => unknown): Promise<unknown> {
   return act();
 }
 
+/** Whoever would have heard of a failure is dead. */
+async function effectOf({ when }: Kill, act: () => unknown): Promise<void> {
+  if (when === 'after') await Promise.resolve(act()).catch(() => {});
+}
+
 function mortal<Port extends object>(port: Port, life: Life, kill: Kill | undefined): Port {
   const lives = (act: () => unknown): unknown => {
     const call = ++life.calls;
     if (kill === undefined || call < kill.call) return later(life.delay?.() ?? 0, act);
     // It takes effect, but its caller does not live to hear of it.
-    if (call === kill.call && kill.when === 'after') void act();
+    if (call === kill.call) void effectOf(kill, act).then(life.die);
     return forever;
   };
   /** What is read step by step dies at any of its steps. */
@@ -204,7 +245,8 @@ async function ownedExtents(metadata: MetadataStore, seen: Seen, faults: string[
   const owned: Extent[] = [];
   const manifestIds = new Set<string>();
   for (const bucketId of seen.buckets) {
-    const rows = await metadata.scan({ table: objects, in: { bucketId } }).next(100_000);
+    const at = { table: objects, in: { bucketId }, ways: shardsMax };
+    const rows = await metadata.scan(at).next(100_000);
     for (const { row } of rows) {
       const { manifest } = row;
       if ('extents' in manifest) owned.push(...manifest.extents);

@@ -6,7 +6,7 @@ import {
   type LoadClient,
   pathOf,
   Unanswered,
-  uploadPart,
+  uploadParts,
 } from '../support/load-client.ts';
 import {
   bodyOf,
@@ -213,11 +213,10 @@ async function multipart(run: Run, place: Place): Promise<void> {
   ];
   const bodies = contents.map(bytesOf);
   const to = { ...place, uploadId: '' };
-  const etags: string[] = [];
+  let etags: readonly string[];
   try {
     to.uploadId = await createUpload(run.client, place.bucket, place.key);
-    for (const body of bodies)
-      etags.push(await uploadPart(run.client, { ...to, part: etags.length + 1 }, body));
+    etags = await uploadParts(run.client, to, bodies);
   } catch (cause) {
     // Nothing that a listing shows has happened yet; a 5xx is met when a process of the server dies.
     if (cause instanceof Error && /: 5\d\d /.test(cause.message)) return;

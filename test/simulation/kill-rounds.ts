@@ -8,12 +8,12 @@ import { startServer, type TestServer } from '../support/server.ts';
 import { abortUploads, createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
 
 const root = join(import.meta.dirname, '../..');
-const intentTtlMs = 1000;
 /** What is queued and swept must be gone by then. */
-const collectedMs = 60_000;
+const collectedMs = 180_000;
+/** A round with fewer says little. */
+const writesPerRound = 50;
 
-const env = {
-  SVC_INTENT_TTL: `${intentTtlMs}ms`,
+const common = {
   SVC_GC_GRACE: '0s',
   SVC_GC_INTERVAL: '50ms',
   SVC_BUCKET_SHARDS: '4',
@@ -25,11 +25,25 @@ export interface Rounds {
   readonly seed: number;
   /** A directory that is empty or not there yet. */
   readonly dataDir: string;
+  /** Settings of every gateway: where the metadata lie, if not in the directory. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** How long a process may be silent before its intents are swept. Default 1 s. */
+  readonly intentTtlMs?: number;
   readonly say?: (line: string) => void;
 }
 
+/** The world of all rounds: what every server is started with. */
+interface World {
+  readonly dataDir: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly intentTtlMs: number;
+}
+
 /** Runs the rounds and returns every contradiction; none is what is hoped for. */
-export async function killRounds({ rounds, seed, dataDir, say = () => {} }: Rounds): Promise<string[]> {
+export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Rounds): Promise<string[]> {
+  const { dataDir, intentTtlMs = 1000 } = rest;
+  const env = { ...common, SVC_INTENT_TTL: `${intentTtlMs}ms`, ...rest.env };
+  const world: World = { dataDir, env, intentTtlMs };
   const random = seeded(seed);
   const models = newModels();
   const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
@@ -43,7 +57,10 @@ export async function killRounds({ rounds, seed, dataDir, say = () => {} }: Roun
     const loading = load(client, models, { seed: seed + round, tally, signal: stop.signal });
     // A load that meets a wrong answer ends the round at once.
     const failed = loading.then(() => new Promise<never>(() => {}));
-    await Promise.race([sleep(300 + random() * 900), failed]);
+    await Promise.race([
+      inFull(tally, (round + 1) * writesPerRound).then(() => sleep(300 + random() * 900)),
+      failed,
+    ]);
     if (processes > 1) {
       killOneWorker(server, random);
       await Promise.race([sleep(300 + random() * 900), failed]);
@@ -52,14 +69,21 @@ export async function killRounds({ rounds, seed, dataDir, say = () => {} }: Roun
     stop.abort();
     await loading;
     client.close();
-    const faults = await verified(dataDir, models);
+    const faults = await verified(world, models);
     say(`round ${round}: ${JSON.stringify(tally)} ${faults.length === 0 ? 'ok' : 'WRONG'}`);
     if (faults.length > 0) return [...faults, server.log().slice(-2000)];
     tally.doubtful = 0;
   }
-  const faults = await collected(dataDir);
+  const faults = await collected(world);
   if (faults.length > 0) return faults;
-  return tally.acknowledged < rounds * 50 ? [`only ${tally.acknowledged} writes were acknowledged`] : [];
+  return tally.acknowledged < rounds * writesPerRound
+    ? [`only ${tally.acknowledged} writes were acknowledged`]
+    : [];
+}
+
+/** Until so many writes were acknowledged, or it is plain that they will not be. */
+export async function inFull(tally: Tally, writes: number): Promise<void> {
+  for (let waits = 0; waits < 2400 && tally.acknowledged < writes; waits += 1) await sleep(50);
 }
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -76,7 +100,7 @@ export const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
 
 /** Starts a server on what the dead one left, compares, and kills it as well: recovery must survive that too. */
-async function verified(dataDir: string, models: ReturnType<typeof newModels>): Promise<string[]> {
+async function verified({ dataDir, env }: World, models: ReturnType<typeof newModels>): Promise<string[]> {
   const server = await startServer({ dataDir, env });
   const client = loadClient(server.url, server.credentials.root);
   try {
@@ -88,16 +112,17 @@ async function verified(dataDir: string, models: ReturnType<typeof newModels>): 
 }
 
 /** Lets sweep and gc finish, and asks fsck: nothing is stored that no row owns, and nothing is named that is not stored. */
-async function collected(dataDir: string): Promise<string[]> {
+async function collected({ dataDir, env, intentTtlMs }: World): Promise<string[]> {
   const server = await startServer({ dataDir, env });
   const client = loadClient(server.url, server.credentials.root);
   try {
     await abortUploads(client);
     await sleep(2 * intentTtlMs);
-    // An upload that was completing came back as an open one.
-    await abortUploads(client);
     const deadline = Date.now() + collectedMs;
-    for (let last = await fsck(dataDir); ; last = await fsck(dataDir)) {
+    while (true) {
+      // An upload that was completing comes back as an open one, whenever the sweep comes to it.
+      await abortUploads(client);
+      const last = await fsck(dataDir, env);
       const { leaving, stored, named } = last.summary;
       if (last.code === 0 && leaving === 0 && stored === named) break;
       if (Date.now() > deadline) return [`fsck: ${last.text}`, server.log().slice(-2000)];
@@ -107,25 +132,32 @@ async function collected(dataDir: string): Promise<string[]> {
     client.close();
     await server.stop();
   }
-  const last = await fsck(dataDir);
+  const last = await fsck(dataDir, env);
   return last.code === 0 ? [] : [`fsck after the end: ${last.text}`];
 }
 
 interface Fsck {
   readonly code: number;
   readonly text: string;
-  readonly summary: { readonly leaving: number; readonly stored: number; readonly named: number };
+  readonly summary: Readonly<Record<'leaving' | 'underway' | 'stored' | 'named', number>>;
 }
 
-export function fsck(dataDir: string): Promise<Fsck> {
+/** @param settings where the metadata lie, if not in the directory */
+export function fsck(dataDir: string, settings: Readonly<Record<string, string>> = {}): Promise<Fsck> {
   const args = [join(root, 'src/runtime/cli.ts'), 'fsck', '--data-dir', dataDir, '--json'];
   return new Promise((resolve) => {
-    execFile(process.execPath, args, { cwd: root, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
-      const lines = stdout.trim().split('\n');
-      const { summary } = JSON.parse(lines.at(-1) || '{}') as { summary: Fsck['summary'] };
-      const nothing = { leaving: -1, stored: -1, named: -2 };
-      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
-      resolve({ code, text: `${stdout.slice(-4000)}${stderr.slice(-2000)}`, summary: summary ?? nothing });
-    });
+    const env = { ...process.env, ...settings };
+    execFile(
+      process.execPath,
+      args,
+      { cwd: root, env, maxBuffer: 64 * 1024 * 1024 },
+      (error, stdout, stderr) => {
+        const lines = stdout.trim().split('\n');
+        const { summary } = JSON.parse(lines.at(-1) || '{}') as { summary: Fsck['summary'] };
+        const nothing = { leaving: -1, underway: -1, stored: -1, named: -2 };
+        const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+        resolve({ code, text: `${stdout.slice(-4000)}${stderr.slice(-2000)}`, summary: summary ?? nothing });
+      },
+    );
   });
 }

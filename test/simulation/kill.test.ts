@@ -17,5 +17,5 @@ test(
     expect(faults, `seed ${seed}, data in ${dataDir}`).toEqual([]);
     rmSync(dataDir, { recursive: true, force: true });
   },
-  60_000 + rounds * 20_000,
+  300_000 + rounds * 20_000,
 );

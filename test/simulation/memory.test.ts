@@ -28,5 +28,5 @@ for (const { name, memory, env } of [
     } finally {
       await server.stop();
     }
-  }, 240_000);
+  });
 }

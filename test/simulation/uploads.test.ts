@@ -1,8 +1,8 @@
 /** Multipart sessions that were cut short, met again late, or raced by DeleteBucket, leak nothing and never lie. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { deleteBucket } from '../../src/domain/buckets.ts';
 import { completeUpload } from '../../src/domain/complete-upload.ts';
-import { runFsck } from '../../src/domain/fsck.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import type { ListedPart } from '../../src/domain/part-list.ts';
 import { readObject } from '../../src/domain/read-object.ts';
 import { settleUpload } from '../../src/domain/settle-upload.ts';
@@ -17,6 +17,7 @@ import {
   domainWorld,
   intentTtlMs,
   ownedExtents,
+  partStores,
   storedExtents,
 } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
@@ -53,253 +54,274 @@ async function contentOf(world: DomainWorld, key: string): Promise<string | unde
   return text;
 }
 
-for (const how of ['aborted', 'completed'] as const) {
-  test(`the parts of an ${how} session are cleared although gc slept longer than sessions are remembered`, async () => {
-    const world = await domainWorld();
+describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) => {
+  for (const how of ['aborted', 'completed'] as const) {
+    test(`the parts of an ${how} session are cleared although gc slept longer than sessions are remembered`, async () => {
+      const world = await domainWorld('', makeBytes);
+      const client = world.process();
+      const { uploadId, listed } = await openUpload(client, 60);
+      if (how === 'aborted') await client.abort('key', uploadId);
+      else await client.complete('key', uploadId, listed);
+      await world.clock.advance(8 * dayMs);
+      await world.metadata.maintain();
+      await world.cleanUp();
+      expect((await rowsOf(world, uploadId)).map(({ row }) => row.part)).toEqual([0]);
+      expect(await storedExtents(world)).toEqual(await ownedExtents(world));
+
+      // Only now the memory of it begins to fade.
+      await world.clock.advance(6 * dayMs);
+      expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe(how);
+      await world.clock.advance(2 * dayMs);
+      await world.metadata.maintain();
+      expect(await rowsOf(world, uploadId)).toEqual([]);
+    });
+  }
+
+  test('a session is cleared to its end although another collector clears it too and dies', async () => {
+    for (let call = 1; call < 40; call += 1) {
+      const world = await domainWorld('', makeBytes);
+      const { uploadId } = await openUpload(world.process(), 60);
+      await world.process().abort('key', uploadId);
+      const mortal = world.process({ call, when: 'after' });
+      const dying = untilDeath(mortal, settleUpload(mortal.ctx, uploadId));
+      await settleUpload(world, uploadId);
+      await dying;
+      expect(
+        (await rowsOf(world, uploadId)).map(({ row }) => row.part),
+        `call ${call}`,
+      ).toEqual([0]);
+      await world.cleanUp();
+      expect(await storedExtents(world), `call ${call}`).toEqual([]);
+      if (!mortal.hasDied()) return;
+    }
+  });
+
+  test('a session that is settled in the very millisecond in which it was due is cleared as well', async () => {
+    for (let call = 1, alive = true; alive; call += 1) {
+      const world = await domainWorld('', makeBytes);
+      const { uploadId, listed } = await openUpload(world.process());
+      const mortal = world.process({ call, when: 'after' });
+      await untilDeath(mortal, mortal.complete('key', uploadId, listed));
+      await world.clock.advance(intentTtlMs);
+      const unit = collectGarbage(world);
+      for (let run = 0; run < 3; run += 1) await unit(signal);
+      const [session, ...parts] = await rowsOf(world, uploadId);
+      const { state } = session?.row.session ?? {};
+      expect(parts, `call ${call}`).toHaveLength(state === 'completed' ? 0 : 1);
+      alive = mortal.hasDied();
+    }
+  });
+
+  test('a retry never commits parts whose bytes went with an object that was overwritten meanwhile', async () => {
+    for (const when of ['before', 'after'] as const) {
+      for (let call = 1, alive = true; alive; call += 1) {
+        const world = await domainWorld('', makeBytes);
+        const living = world.process();
+        const { uploadId, listed } = await openUpload(living);
+        const mortal = world.process({ call, when });
+        await untilDeath(mortal, mortal.complete('key', uploadId, listed));
+        await living.put('key', 'later');
+        await world.cleanUp();
+        const at = `${when} call ${call}`;
+        const retried = await living.complete('key', uploadId, listed).then(
+          () => true,
+          () => false,
+        );
+        const session = await findSession(world.metadata, uploadId);
+        // Both are right when the session was completed before: the stored answer, or a refusal.
+        const content = await contentOf(world, 'key');
+        if (session?.row.session.state === 'completed' && retried) {
+          expect(['later', 'part 1'], at).toContain(content);
+        } else expect(content, at).toBe('later');
+        await world.cleanUp();
+        expect(await findings(world), at).toEqual([]);
+        expect(await storedExtents(world), at).toEqual(await ownedExtents(world, [uploadId]));
+        alive = mortal.hasDied();
+      }
+    }
+  });
+
+  test('DeleteBucket takes an upload along whose completion was cut short', async () => {
+    for (const when of ['before', 'after'] as const) {
+      for (let call = 1, alive = true; alive; call += 1) {
+        const world = await domainWorld('', makeBytes);
+        const { uploadId, listed } = await openUpload(world.process(), 2);
+        const mortal = world.process({ call, when });
+        await untilDeath(mortal, mortal.complete('key', uploadId, listed));
+        const bucket = await world.bucket();
+        const isDeleted = await deleteBucket(world, 'bucket', { requestId: 'request' }).then(
+          () => true,
+          () => false,
+        );
+        await world.cleanUp();
+        const at = `${when} call ${call}`;
+        expect(await findings(world), at).toEqual([]);
+        if (isDeleted) {
+          expect(await storedExtents(world), at).toEqual([]);
+          expect((await findSession(world.metadata, uploadId))?.row.session.state, at).toBe('aborted');
+          expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10), at).toEqual([]);
+        } else expect(await storedExtents(world), at).toEqual(await ownedExtents(world, [uploadId]));
+        alive = mortal.hasDied();
+      }
+    }
+  });
+
+  test('a completion that DeleteBucket overtakes is refused and leaves nothing', async () => {
+    const world = await domainWorld('', makeBytes);
+    const { uploadId, listed } = await openUpload(world.process(), 2);
     const client = world.process();
-    const { uploadId, listed } = await openUpload(client, 60);
-    if (how === 'aborted') await client.abort('key', uploadId);
-    else await client.complete('key', uploadId, listed);
-    await world.clock.advance(8 * dayMs);
-    await world.metadata.maintain();
-    await world.cleanUp();
-    expect((await rowsOf(world, uploadId)).map(({ row }) => row.part)).toEqual([0]);
-    expect(await storedExtents(world)).toEqual(await ownedExtents(world));
-
-    // Only now the memory of it begins to fade.
-    await world.clock.advance(6 * dayMs);
-    expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe(how);
-    await world.clock.advance(2 * dayMs);
-    await world.metadata.maintain();
-    expect(await rowsOf(world, uploadId)).toEqual([]);
-  });
-}
-
-test('a session is cleared to its end although another collector clears it too and dies', async () => {
-  for (let call = 1; call < 40; call += 1) {
-    const world = await domainWorld();
-    const { uploadId } = await openUpload(world.process(), 60);
-    await world.process().abort('key', uploadId);
-    const mortal = world.process({ call, when: 'after' });
-    const dying = untilDeath(mortal, settleUpload(mortal.ctx, uploadId));
-    await settleUpload(world, uploadId);
-    await dying;
-    expect(
-      (await rowsOf(world, uploadId)).map(({ row }) => row.part),
-      `call ${call}`,
-    ).toEqual([0]);
-    await world.cleanUp();
-    expect(await storedExtents(world), `call ${call}`).toEqual([]);
-    if (!mortal.hasDied()) return;
-  }
-});
-
-test('a session that is settled in the very millisecond in which it was due is cleared as well', async () => {
-  for (let call = 1, alive = true; alive; call += 1) {
-    const world = await domainWorld();
-    const { uploadId, listed } = await openUpload(world.process());
-    const mortal = world.process({ call, when: 'after' });
-    await untilDeath(mortal, mortal.complete('key', uploadId, listed));
-    await world.clock.advance(intentTtlMs);
-    const unit = collectGarbage(world);
-    for (let run = 0; run < 3; run += 1) await unit(signal);
-    const [session, ...parts] = await rowsOf(world, uploadId);
-    const { state } = session?.row.session ?? {};
-    expect(parts, `call ${call}`).toHaveLength(state === 'completed' ? 0 : 1);
-    alive = mortal.hasDied();
-  }
-});
-
-test('a retry never commits parts whose bytes went with an object that was overwritten meanwhile', async () => {
-  for (const when of ['before', 'after'] as const) {
-    for (let call = 1, alive = true; alive; call += 1) {
-      const world = await domainWorld();
-      const living = world.process();
-      const { uploadId, listed } = await openUpload(living);
-      const mortal = world.process({ call, when });
-      await untilDeath(mortal, mortal.complete('key', uploadId, listed));
-      await living.put('key', 'later');
-      await world.cleanUp();
-      const at = `${when} call ${call}`;
-      const retried = await living.complete('key', uploadId, listed).then(
-        () => true,
-        () => false,
-      );
-      const session = await findSession(world.metadata, uploadId);
-      // Both are right when the session was completed before: the stored answer, or a refusal.
-      const content = await contentOf(world, 'key');
-      if (session?.row.session.state === 'completed' && retried) {
-        expect(['later', 'part 1'], at).toContain(content);
-      } else expect(content, at).toBe('later');
-      await world.cleanUp();
-      expect(await findings(world), at).toEqual([]);
-      expect(await storedExtents(world), at).toEqual(await ownedExtents(world, [uploadId]));
-      alive = mortal.hasDied();
-    }
-  }
-});
-
-test('DeleteBucket takes an upload along whose completion was cut short', async () => {
-  for (const when of ['before', 'after'] as const) {
-    for (let call = 1, alive = true; alive; call += 1) {
-      const world = await domainWorld();
-      const { uploadId, listed } = await openUpload(world.process(), 2);
-      const mortal = world.process({ call, when });
-      await untilDeath(mortal, mortal.complete('key', uploadId, listed));
-      const bucket = await world.bucket();
-      const isDeleted = await deleteBucket(world, 'bucket', { requestId: 'request' }).then(
-        () => true,
-        () => false,
-      );
-      await world.cleanUp();
-      const at = `${when} call ${call}`;
-      expect(await findings(world), at).toEqual([]);
-      if (isDeleted) {
-        expect(await storedExtents(world), at).toEqual([]);
-        expect((await findSession(world.metadata, uploadId))?.row.session.state, at).toBe('aborted');
-        expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10), at).toEqual([]);
-      } else expect(await storedExtents(world), at).toEqual(await ownedExtents(world, [uploadId]));
-      alive = mortal.hasDied();
-    }
-  }
-});
-
-test('a completion that DeleteBucket overtakes is refused and leaves nothing', async () => {
-  const world = await domainWorld();
-  const { uploadId, listed } = await openUpload(world.process(), 2);
-  const client = world.process();
-  const commit: typeof world.metadata.commit = async (at, changes, options) => {
-    if (at.table.name === 'objects') await deleteBucket(world, 'bucket', { requestId: 'request' });
-    return world.metadata.commit(at, changes, options);
-  };
-  const overtaken = completeUpload(
-    { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
-    {
-      name: { bucket: await world.bucket(), key: 'key', uploadId },
-      parts: listed.map((part) => ({ ...part, checksums: {} })),
-      claims: {},
-      conditions: {},
-      requestId: 'request',
-      signal: new AbortController().signal,
-    },
-  );
-  await expect(overtaken).rejects.toMatchObject({ code: 'NoSuchBucket' });
-  await world.cleanUp();
-  expect(await storedExtents(world)).toEqual([]);
-  expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
-});
-
-test('an upload is never opened in a bucket that is deleted meanwhile', async () => {
-  const world = await domainWorld();
-  const bucket = await world.bucket();
-  const client = world.process();
-  const commit: typeof world.metadata.commit = async (at, changes, options) => {
-    if (at.table.name === 'uploads')
-      await deleteBucket(world, 'bucket', { requestId: 'request' }).catch(() => {});
-    return world.metadata.commit(at, changes, options);
-  };
-  const late = createUpload(
-    { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
-    { bucket, key: 'key', storageClass: 'STANDARD', owner: 'o', initiator: 'o', headers: {}, requestId: 'r' },
-  );
-  await expect(late).rejects.toMatchObject({ code: 'NoSuchBucket' });
-  expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10)).toEqual([]);
-});
-
-/** An upload of 40 parts, each said to be large enough for a manifest with rows of its own. */
-async function openLargeUpload(world: DomainWorld) {
-  const write: typeof world.bytes.write = async (source, options) => ({
-    ...(await world.bytes.write(source, options)),
-    size: 5 * 1024 * 1024,
-  });
-  const ctx = { ...world, bytes: faulty(world.bytes, { write }) };
-  const uploadId = await world.process().createUpload('key');
-  const name = { bucket: await world.bucket(), key: 'key', uploadId };
-  const parts: ListedPart[] = [];
-  for (let part = 1; part <= 40; part += 1) {
-    const source = (async function* () {
-      yield new Uint8Array(1);
-    })();
-    const content = { source, length: 1, claims: {} };
-    const given = { name, part, requestId: 'r', signal };
-    const stored = await writePart(ctx, await openUploading(ctx, name), given, content);
-    parts.push({ number: part, etag: stored.etag, checksums: {} });
-  }
-  return { name, parts, claims: {}, conditions: {}, requestId: 'r', signal };
-}
-
-const manifestRowsIn = async (world: DomainWorld, ids: ReadonlySet<string>): Promise<number> => {
-  let rows = 0;
-  for (const id of ids) rows += (await world.metadata.scan({ table: manifests, in: { id } }).next(10)).length;
-  return rows;
-};
-
-interface Rival {
-  readonly name: string;
-  /** The table that the completion is about to write when it happens. */
-  readonly when: 'manifests' | 'objects';
-  readonly act: (world: DomainWorld, uploadId: string) => Promise<unknown>;
-  readonly refusal?: object;
-}
-
-const rivals: readonly Rival[] = [
-  {
-    name: 'was given up by a collector',
-    when: 'manifests',
-    act: settleUpload,
-    refusal: { code: 'ServiceUnavailable' },
-  },
-  { name: 'lost to another write', when: 'objects', act: (world) => world.process().put('key', 'winner') },
-];
-
-for (const { name, when, act, refusal } of rivals) {
-  test(`a completion that ${name} leaves no manifest behind`, async () => {
-    const world = await domainWorld();
-    const completion = await openLargeUpload(world);
-    const ids = new Set<string>();
-    let acted = false;
-    const meanwhile = async (table: string): Promise<void> => {
-      if (table !== when || acted) return;
-      acted = true;
-      await act(world, completion.name.uploadId);
-    };
-    const apply: typeof world.metadata.apply = async (changes) => {
-      for (const { at } of changes)
-        if (at.table.name === manifests.name) ids.add((at.in as { id: string }).id);
-      await meanwhile('manifests');
-      return world.metadata.apply(changes);
-    };
     const commit: typeof world.metadata.commit = async (at, changes, options) => {
-      await meanwhile(at.table.name);
+      if (at.table.name === 'objects') await deleteBucket(world, 'bucket', { requestId: 'request' });
       return world.metadata.commit(at, changes, options);
     };
-    const mine = { ...world, metadata: faulty(world.metadata, { apply, commit }) };
-    const completed = completeUpload(mine, completion);
-    if (refusal === undefined) await completed;
-    else await expect(completed).rejects.toMatchObject(refusal);
-    expect(ids.size).toBe(1);
-    expect(await manifestRowsIn(world, ids)).toBe(0);
+    const overtaken = completeUpload(
+      { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
+      {
+        name: { bucket: await world.bucket(), key: 'key', uploadId },
+        parts: listed.map((part) => ({ ...part, checksums: {} })),
+        claims: {},
+        conditions: {},
+        requestId: 'request',
+        signal: new AbortController().signal,
+      },
+    );
+    await expect(overtaken).rejects.toMatchObject({ code: 'NoSuchBucket' });
+    await world.cleanUp();
+    expect(await storedExtents(world)).toEqual([]);
+    expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
   });
-}
 
-test('the manifest of a completion that died goes with its bucket', async () => {
-  const world = await domainWorld();
-  const completion = await openLargeUpload(world);
-  const { uploadId } = completion.name;
-  const stuck = new Promise<never>(() => {});
-  const commit: typeof world.metadata.commit = async (at, changes, options) =>
-    at.table.name === 'objects' ? stuck : world.metadata.commit(at, changes, options);
-  void completeUpload({ ...world, metadata: faulty(world.metadata, { commit }) }, completion);
-  let op: string | undefined;
-  for (let turns = 0; turns < 100; turns += 1) {
-    await world.clock.settle();
-    op = (await findSession(world.metadata, uploadId))?.row.session.completing?.op;
+  test('an upload is never opened in a bucket that is deleted meanwhile', async () => {
+    const world = await domainWorld('', makeBytes);
+    const bucket = await world.bucket();
+    const client = world.process();
+    const commit: typeof world.metadata.commit = async (at, changes, options) => {
+      if (at.table.name === 'uploads')
+        await deleteBucket(world, 'bucket', { requestId: 'request' }).catch(() => {});
+      return world.metadata.commit(at, changes, options);
+    };
+    const late = createUpload(
+      { ...client.ctx, metadata: faulty(world.metadata, { commit }) },
+      {
+        bucket,
+        key: 'key',
+        storageClass: 'STANDARD',
+        owner: 'o',
+        initiator: 'o',
+        headers: {},
+        requestId: 'r',
+      },
+    );
+    await expect(late).rejects.toMatchObject({ code: 'NoSuchBucket' });
+    expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10)).toEqual([]);
+  });
+
+  /** An upload of 40 parts, each said to be large enough for a manifest with rows of its own. */
+  async function openLargeUpload(world: DomainWorld) {
+    const write: typeof world.bytes.write = async (source, options) => ({
+      ...(await world.bytes.write(source, options)),
+      size: 5 * 1024 * 1024,
+    });
+    const { uploads: held } = world.bytes;
+    const uploads = held && {
+      ...held,
+      writePart: async (...given: Parameters<typeof held.writePart>) => ({
+        ...(await held.writePart(...given)),
+        size: 5 * 1024 * 1024,
+      }),
+      // It would know better.
+      complete: async () => {},
+    };
+    const ctx = { ...world, bytes: faulty(world.bytes, { write, uploads }) };
+    const uploadId = await world.process().createUpload('key');
+    const name = { bucket: await world.bucket(), key: 'key', uploadId };
+    const parts: ListedPart[] = [];
+    for (let part = 1; part <= 40; part += 1) {
+      const source = (async function* () {
+        yield new Uint8Array(1);
+      })();
+      const content = { source, length: 1, claims: {} };
+      const given = { name, part, requestId: 'r', signal };
+      const stored = await writePart(ctx, await openUploading(ctx, name), given, content);
+      parts.push({ number: part, etag: stored.etag, checksums: {} });
+    }
+    return { name, parts, claims: {}, conditions: {}, requestId: 'r', signal };
   }
-  const ids = new Set([op ?? '']);
-  expect(await manifestRowsIn(world, ids)).toBeGreaterThan(0);
-  await deleteBucket(world, 'bucket', { requestId: 'request' });
-  await world.cleanUp();
-  expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
-  expect(await manifestRowsIn(world, ids)).toBe(0);
-  expect(await storedExtents(world)).toEqual([]);
+
+  const manifestRowsIn = async (world: DomainWorld, ids: ReadonlySet<string>): Promise<number> => {
+    let rows = 0;
+    for (const id of ids)
+      rows += (await world.metadata.scan({ table: manifests, in: { id } }).next(10)).length;
+    return rows;
+  };
+
+  interface Rival {
+    readonly name: string;
+    /** The table that the completion is about to write when it happens. */
+    readonly when: 'manifests' | 'objects';
+    readonly act: (world: DomainWorld, uploadId: string) => Promise<unknown>;
+    readonly refusal?: object;
+  }
+
+  const rivals: readonly Rival[] = [
+    {
+      name: 'was given up by a collector',
+      when: 'manifests',
+      act: settleUpload,
+      refusal: { code: 'ServiceUnavailable' },
+    },
+    { name: 'lost to another write', when: 'objects', act: (world) => world.process().put('key', 'winner') },
+  ];
+
+  for (const { name, when, act, refusal } of rivals) {
+    test(`a completion that ${name} leaves no manifest behind`, async () => {
+      const world = await domainWorld('', makeBytes);
+      const completion = await openLargeUpload(world);
+      const ids = new Set<string>();
+      let acted = false;
+      const meanwhile = async (table: string): Promise<void> => {
+        if (table !== when || acted) return;
+        acted = true;
+        await act(world, completion.name.uploadId);
+      };
+      const apply: typeof world.metadata.apply = async (changes) => {
+        for (const { at } of changes)
+          if (at.table.name === manifests.name) ids.add((at.in as { id: string }).id);
+        await meanwhile('manifests');
+        return world.metadata.apply(changes);
+      };
+      const commit: typeof world.metadata.commit = async (at, changes, options) => {
+        await meanwhile(at.table.name);
+        return world.metadata.commit(at, changes, options);
+      };
+      const mine = { ...world, metadata: faulty(world.metadata, { apply, commit }) };
+      const completed = completeUpload(mine, completion);
+      if (refusal === undefined) await completed;
+      else await expect(completed).rejects.toMatchObject(refusal);
+      expect(ids.size).toBe(1);
+      expect(await manifestRowsIn(world, ids)).toBe(0);
+    });
+  }
+
+  test('the manifest of a completion that died goes with its bucket', async () => {
+    const world = await domainWorld('', makeBytes);
+    const completion = await openLargeUpload(world);
+    const { uploadId } = completion.name;
+    const stuck = new Promise<never>(() => {});
+    const commit: typeof world.metadata.commit = async (at, changes, options) =>
+      at.table.name === 'objects' ? stuck : world.metadata.commit(at, changes, options);
+    void completeUpload({ ...world, metadata: faulty(world.metadata, { commit }) }, completion);
+    let op: string | undefined;
+    for (let turns = 0; turns < 100; turns += 1) {
+      await world.clock.settle();
+      op = (await findSession(world.metadata, uploadId))?.row.session.completing?.op;
+    }
+    const ids = new Set([op ?? '']);
+    expect(await manifestRowsIn(world, ids)).toBeGreaterThan(0);
+    await deleteBucket(world, 'bucket', { requestId: 'request' });
+    await world.cleanUp();
+    expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
+    expect(await manifestRowsIn(world, ids)).toBe(0);
+    expect(await storedExtents(world)).toEqual([]);
+  });
 });

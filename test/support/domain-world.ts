@@ -9,9 +9,11 @@ import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import type { Config } from '../../src/config.ts';
+import { configWith } from '../../src/config.ts';
+import type { Context } from '../../src/context.ts';
 import { setVersioning } from '../../src/domain/bucket-versioning.ts';
 import { openBucket } from '../../src/domain/buckets.ts';
+import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { completeUpload } from '../../src/domain/complete-upload.ts';
 import { createBucket } from '../../src/domain/create-bucket.ts';
 import { deleteObject } from '../../src/domain/delete-object.ts';
@@ -22,10 +24,11 @@ import { writeObject } from '../../src/domain/write-object.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/tables.ts';
 import { cipherKeyBytes } from '../../src/ports/cipher.ts';
-import type { Extent } from '../../src/ports/object-bytes.ts';
+import type { Extent, ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
+import { holdingUploads } from './holding-uploads.ts';
 import { virtualClock } from './virtual-clock.ts';
 
 export const graceMs = 10 * 60_000;
@@ -40,22 +43,30 @@ export interface Kill {
   readonly when: 'before' | 'after';
 }
 
-export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '') {
+const plainBytes = (): ObjectBytes => chunked({ default: memoryChunks() });
+/** What the parts of an upload are to the byte store: laws about uploads hold for both. */
+export const partStores: Readonly<Record<string, () => ObjectBytes>> = {
+  'extents of their own': plainBytes,
+  'held by the store': () => holdingUploads(plainBytes()),
+};
+
+export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '', makeBytes = plainBytes) {
   const clock = virtualClock();
   const random = systemRandom();
-  const config = {
-    SVC_GC_GRACE: graceMs,
-    SVC_INTENT_TTL: intentTtlMs,
-    SVC_GC_INTERVAL: 60_000,
-    SVC_BUCKET_SHARDS: 4,
-  } as Config;
+  const config = configWith({
+    SVC_GC_GRACE: `${graceMs}ms`,
+    SVC_INTENT_TTL: `${intentTtlMs}ms`,
+    SVC_BUCKET_SHARDS: '4',
+  });
   const metadata = memoryStore({ clock, random, intentTtlMs });
-  const bytes = chunked({ default: memoryChunks() });
+  const bytes = makeBytes();
   const hasher = nodeHasher();
   const cipher = nodeCipher();
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
   const common = { clock, random, config, hasher, cipher, sealer, telemetry: silentTelemetry };
-  const ctx = { ...common, metadata, bytes };
+  const statesOf = (ports: Pick<Context, 'metadata' | 'bytes'>) => openClusterStates({ ...common, ...ports });
+  const ctx = { ...common, metadata, bytes, clusterStates: statesOf({ metadata, bytes }) };
+  await ctx.clusterStates.view();
   const named = {
     name: 'bucket',
     owner: 'o',
@@ -76,6 +87,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
         new Proxy(port, {
           get(target, name) {
             const value: unknown = Reflect.get(target, name, target);
+            if (name === 'uploads' && typeof value === 'object' && value !== null) return mortal(value);
             if (typeof value !== 'function' || name === 'find' || name === 'scan')
               return bindTo(value, target);
             return (...given: unknown[]) => {
@@ -86,7 +98,8 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '')
             };
           },
         });
-      const mine = { ...common, metadata: mortal(metadata), bytes: mortal(bytes) };
+      const ports = { metadata: mortal(metadata), bytes: mortal(bytes) };
+      const mine = { ...common, ...ports, clusterStates: statesOf(ports) };
       return Object.assign(actions(mine), {
         ctx: mine,
         hasDied: () => kill !== undefined && calls >= kill.call,
@@ -177,6 +190,7 @@ export async function ownedExtents(
   for (const { row } of await rows.next(100_000)) {
     const { manifest } = row;
     if ('extents' in manifest) owned.push(...manifest.extents);
+    else if (manifest.whole !== undefined) owned.push(manifest.whole);
     else if ('parts' in manifest) owned.push(...manifest.parts.map((part) => part.extent));
     else {
       const segments = await metadata
@@ -187,8 +201,11 @@ export async function ownedExtents(
   }
   for (const uploadId of uploadIds) {
     const [session, ...parts] = await metadata.scan({ table: uploads, in: { uploadId } }).next(100_000);
-    const state = session?.row.session?.state;
+    const { state, extentId } = session?.row.session ?? {};
     if (state !== 'uploading' && state !== 'completing') continue;
+    // What the store holds itself is one extent, its parts are none.
+    if (extentId !== undefined) owned.push({ cluster: '', id: extentId, size: 0 });
+    if (extentId !== undefined) continue;
     owned.push(...parts.flatMap(({ row }) => (row.stored ? [row.stored.extent] : [])));
   }
   return owned.map((extent) => extent.id).sort();
@@ -196,6 +213,7 @@ export async function ownedExtents(
 
 export async function storedExtents({ bytes }: Pick<DomainWorld, 'bytes'>): Promise<readonly string[]> {
   const stored: string[] = [];
-  for await (const { extent } of bytes.find('default', '')) stored.push(extent.id);
+  for (const cluster of bytes.clusters)
+    for await (const { extent } of bytes.find(cluster, '')) stored.push(extent.id);
   return stored.sort();
 }

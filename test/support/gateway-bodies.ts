@@ -41,10 +41,15 @@ export async function createUpload(client: Client, path: string, ask: Ask = {}):
 export async function putPart(
   client: Client,
   path: string,
-  part: { readonly uploadId: string; readonly number: number; readonly body: Uint8Array | string },
+  part: {
+    readonly uploadId: string;
+    readonly number: number;
+    readonly body: Uint8Array | string;
+    readonly headers?: NonNullable<Ask['headers']>;
+  },
 ): Promise<PartOf> {
-  const { uploadId, number, body } = part;
-  const stored = await client.put(path, { query: { uploadId, partNumber: String(number) }, body });
+  const { uploadId, number, body, headers = {} } = part;
+  const stored = await client.put(path, { query: { uploadId, partNumber: String(number) }, body, headers });
   if (stored.status !== 200) throw new Error(`no part: ${stored.text}`);
   return { number, etag: stored.header('etag') ?? '' };
 }

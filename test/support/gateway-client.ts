@@ -127,7 +127,7 @@ async function fromReply(reply: Reply, prefix: string): Promise<Answer> {
   const pieces: Uint8Array[] = [];
   if (typeof body === 'string') pieces.push(Buffer.from(body));
   else if (body instanceof Uint8Array) pieces.push(body);
-  else if (body !== undefined) for await (const piece of body) pieces.push(piece.slice());
+  else if (body !== undefined) for await (const piece of body) pieces.push(new Uint8Array(piece));
   return answerOf(reply.status, reply.headers, Buffer.concat(pieces), prefix);
 }
 

@@ -29,15 +29,24 @@ import { ownedExtents, storedExtents } from './domain-world.ts';
 import { emptyKeyspace } from './engines/cassandra.ts';
 import { type Client, type ClientOptions, openClient } from './gateway-client.ts';
 
-export type Backend = 'memory' | 'embedded+file' | 'ordered-kv' | 'wide-column';
+export type Backend = 'memory' | 'embedded+file' | 'ordered-kv' | 'wide-column' | 'upstream-store';
 const endpoints = process.env['SVC_KV_PD_ENDPOINTS'];
 const hosts = process.env['SVC_WIDECOL_HOSTS'];
+const fromEnvironment = (name: SettingName): string => process.env[name] ?? '';
+const upstream = {
+  SVC_UPSTREAM_ENDPOINT: fromEnvironment('SVC_UPSTREAM_ENDPOINT'),
+  SVC_UPSTREAM_ACCESS_KEY: fromEnvironment('SVC_UPSTREAM_ACCESS_KEY'),
+  SVC_UPSTREAM_SECRET_KEY: fromEnvironment('SVC_UPSTREAM_SECRET_KEY'),
+};
+/** The bucket that whoever names an upstream has made there. */
+export const upstreamBucket = 'sluice-laws';
 /** For `describe.each`: the core of every law holds on each; on an engine where one is named (see test/run.ts). */
 export const backends: readonly Backend[] = [
   'memory',
   'embedded+file',
   ...(endpoints === undefined ? [] : ['ordered-kv' as const]),
   ...(hosts === undefined ? [] : ['wide-column' as const]),
+  ...(upstream.SVC_UPSTREAM_ENDPOINT === '' ? [] : ['upstream-store' as const]),
 ];
 
 const tikvSettings = () => ({
@@ -45,9 +54,18 @@ const tikvSettings = () => ({
   SVC_KV_PREFIX: `${randomBytes(8).toString('hex')}/`,
 });
 
-/** A keyspace takes seconds to make: each process of tests has one, which every world finds empty. */
+/** The bytes of each world under a prefix of its own, metadata in memory. */
+const upstreamSettings = () => ({
+  SVC_DATA_BACKEND: 'upstream-store',
+  SVC_UPSTREAMS: JSON.stringify([
+    { id: 'default', bucket: upstreamBucket, prefix: `${randomBytes(8).toString('hex')}/` },
+  ]),
+  ...upstream,
+});
+
+/** A keyspace takes seconds to make: there is one for each process of tests that runs at a time, and every world finds it empty. */
 async function cassandraSettings() {
-  const keyspace = `world_${process.pid}`;
+  const keyspace = `world_${process.env['VITEST_POOL_ID']}`;
   await emptyKeyspace((hosts ?? '').split(','), keyspace);
   return {
     SVC_WIDECOL_HOSTS: hosts ?? '',
@@ -60,6 +78,7 @@ async function settingsOf(
   backend: Backend,
   directory: string | undefined,
 ): Promise<GatewayWorldOptions['settings']> {
+  if (backend === 'upstream-store') return upstreamSettings();
   if (backend === 'memory' || directory === undefined) return {};
   if (backend === 'embedded+file') return { SVC_DATA_DIR: directory };
   const masterKey = join(directory, 'master.key');
@@ -165,7 +184,8 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
   };
 }
 
-function background(context: Context): Pick<GatewayWorld, 'collect' | 'gc' | 'sweep'> {
+/** The workers of one gateway, by hand. */
+export function background(context: Context): Pick<GatewayWorld, 'collect' | 'gc' | 'sweep'> {
   const unit = collectGarbage(context);
   const isDue = async (): Promise<boolean> => {
     const now = await context.metadata.now();

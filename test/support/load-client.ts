@@ -90,7 +90,7 @@ const decode = (text: string): string =>
         : (entities[name] ?? ''),
   );
 
-/** Multipart in three calls. */
+/** Multipart in three calls; `uploadInParts` makes them all. */
 export async function createUpload(client: LoadClient, bucket: string, key: string): Promise<string> {
   const spec = { method: 'POST', path: pathOf(bucket, key), query: { uploads: '' } };
   return elements((await client.expect(spec)).text, 'UploadId')[0] ?? '';
@@ -106,6 +106,17 @@ export async function uploadPart(
   return String((await client.expect(spec)).headers.etag);
 }
 
+/** @returns their ETags */
+export async function uploadParts(
+  client: LoadClient,
+  to: { readonly bucket: string; readonly key: string; readonly uploadId: string },
+  bodies: readonly Uint8Array[],
+): Promise<readonly string[]> {
+  const etags: string[] = [];
+  for (const body of bodies) etags.push(await uploadPart(client, { ...to, part: etags.length + 1 }, body));
+  return etags;
+}
+
 export function completeSpec(
   to: { readonly bucket: string; readonly key: string; readonly uploadId: string },
   etags: readonly string[],
@@ -117,4 +128,15 @@ export function completeSpec(
     query: { uploadId: to.uploadId },
     body: `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`,
   };
+}
+
+/** @returns the content */
+export async function uploadInParts(
+  client: LoadClient,
+  { bucket, key }: { readonly bucket: string; readonly key: string },
+  parts: readonly Uint8Array[],
+): Promise<Buffer> {
+  const to = { bucket, key, uploadId: await createUpload(client, bucket, key) };
+  await client.expect(completeSpec(to, await uploadParts(client, to, parts)));
+  return Buffer.concat(parts);
 }

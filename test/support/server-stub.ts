@@ -95,7 +95,7 @@ export class Talk {
       const timer = setTimeout(() => {
         this.#watchers.delete(look);
         reject(new Error(`waited in vain for ${what}; saw: ${this.#seen.slice(-500)}`));
-      }, 5000);
+      }, 30_000);
       this.#watchers.add(look);
       look();
     });

@@ -1,4 +1,4 @@
-/** Two key pairs for 127.0.0.1, made for the tests and trusted by nobody else. */
+/** Key pairs made for the tests and trusted by nobody else: two for 127.0.0.1, and one for all hosts right below `s3.test`. */
 export const one = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBpjCCAU2gAwIBAgIUBbDDYiUIEWiqVQyBweArwcFCPO8wCgYIKoZIzj0EAwIw
@@ -36,6 +36,26 @@ bGhvc3QwCgYIKoZIzj0EAwIDSQAwRgIhANdx+SUDa+FpJNz494mecTFTOc+H6qA1
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg20E222AEuUwCfnph
 O7uCh/F130WYVk/HhBP+oaLJGmahRANCAATTKX53F13DUmM4dVyqKmkFsdXE3Srv
 tQClcnetvSE9JTYzHzyLlhBGxtUMV01+uM5FwP98z4d/+Rz+RdeVFliW
+-----END PRIVATE KEY-----
+`,
+};
+export const wildcard = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBqzCCAVGgAwIBAgIUQGEBg3Qx6ODa9n4hLWs+uuL5kXswCgYIKoZIzj0EAwIw
+HzEdMBsGA1UEAwwUc2x1aWNlIHRlc3Qgd2lsZGNhcmQwIBcNMjYxMTIyMDMwNDM1
+WhgPMjEyNjEwMjkwMzA0MzVaMB8xHTAbBgNVBAMMFHNsdWljZSB0ZXN0IHdpbGRj
+YXJkMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEoaJH+rb38oDgL/UuMZr7FKys
+ACL42ulJ5UTfVaFuisJPTOApSAMST+SAZl806feKYE3aleRk7yKm+uit9XjE16Np
+MGcwHQYDVR0OBBYEFDxwqyAQ7pdACSPjyDe/7V/XUdcpMB8GA1UdIwQYMBaAFDxw
+qyAQ7pdACSPjyDe/7V/XUdcpMBQGA1UdEQQNMAuCCSouczMudGVzdDAPBgNVHRMB
+Af8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIAx9f0MZbmC3yQdr40TV7tXbqQub
+OZ8KkQg+QyaLkM8bAiEArbKXMy2q+/8k0Aywpp5/2jO3FnzRiR64ByJL5C7OYDo=
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgEpkDXMSYUi1FX+Ks
+s274YjjKcV+NOnR06Ub5BBhrgY6hRANCAAShokf6tvfygOAv9S4xmvsUrKwAIvja
+6UnlRN9VoW6Kwk9M4ClIAxJP5IBmXzTp94pgTdqV5GTvIqb66K31eMTX
 -----END PRIVATE KEY-----
 `,
 };

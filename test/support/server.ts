@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '../..');
-const startMs = 30_000;
-const stopMs = 30_000;
+const defaultStartMs = 120_000;
+const stopMs = 60_000;
 /** The end of the log is kept, to show beside a failure. */
 const logCharsMax = 256 * 1024;
 
@@ -56,6 +56,8 @@ export interface StartOptions {
   readonly runtime?: readonly string[];
   /** A directory of an earlier server, which is then not removed; `'memory'` keeps nothing. */
   readonly dataDir?: string | 'memory';
+  /** How long a start may take; one that makes a schema takes longer. */
+  readonly startMs?: number;
 }
 
 export interface TestServer {
@@ -83,11 +85,13 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
   const onExit = (): void => kill('SIGKILL');
   process.on('exit', onExit);
   void exit.then(() => process.off('exit', onExit));
-  const url = await endpointOf(child, log).catch(async (error: unknown) => {
-    kill('SIGKILL');
-    rmSync(own, { recursive: true, force: true });
-    throw error;
-  });
+  const url = await endpointOf(child, { log, startMs: options.startMs ?? defaultStartMs }).catch(
+    async (error: unknown) => {
+      kill('SIGKILL');
+      rmSync(own, { recursive: true, force: true });
+      throw error;
+    },
+  );
   return {
     url,
     port: Number(new URL(url).port),
@@ -156,7 +160,10 @@ function logOf(child: ChildProcess): () => string {
 }
 
 /** Waits for the banner, which comes when the server accepts requests. */
-function endpointOf(child: ChildProcess, log: () => string): Promise<string> {
+function endpointOf(
+  child: ChildProcess,
+  { log, startMs }: { readonly log: () => string; readonly startMs: number },
+): Promise<string> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`the server did not start: ${log()}`)), startMs);
     const look = (): void => {

@@ -10,12 +10,14 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   ports: [],
   protocol: [],
   metadata: ['ports'],
-  backends: ['ports'],
+  signing: ['ports', 'protocol'],
+  // An upstream is spoken to in the protocol's words.
+  backends: ['ports', 'protocol', 'signing'],
   config: ['ports'],
   context: ['ports', 'config'],
   telemetry: ['ports'],
   domain: ['metadata', 'ports', 'context', 'config'],
-  auth: ['domain', 'metadata', 'protocol', 'ports'],
+  auth: ['domain', 'metadata', 'protocol', 'ports', 'signing'],
   handlers: ['domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],
   workers: ['domain', 'metadata', 'ports', 'context', 'config'],
   gateway: ['auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
@@ -33,7 +35,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'mod',
     'metadata',
   ],
-  mod: ['gateway', 'workers', 'backends', 'auth', 'config', 'context', 'ports'],
+  mod: ['gateway', 'workers', 'backends', 'auth', 'domain', 'config', 'context', 'ports'],
 };
 
 const layerOf = (path: string): string => (path.split('/')[1] ?? '').replace(/\.ts$/, '');

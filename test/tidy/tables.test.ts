@@ -1,5 +1,6 @@
 /** The tables agree with themselves and with what stands beside them. */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { eventPatterns } from '../../src/domain/notification.ts';
 import { errorCodes } from '../../src/errors/codes.ts';
@@ -45,4 +46,15 @@ test('key columns exist and table names are unique', () => {
     const keys = [...table.partition, ...table.sort.map((column) => column.replace(/^-/, ''))];
     expect(Object.keys(table.columns)).toEqual(expect.arrayContaining(keys));
   }
+});
+
+test('every table that is declared is among those that backends make', async () => {
+  const made = new Set<unknown>(Object.values(tables));
+  const isTable = (value: unknown): boolean =>
+    typeof value === 'object' && value !== null && 'partition' in value && 'columns' in value;
+  const declared: unknown[] = [];
+  for (const path of sourceFiles().filter((each) => each.includes('src/metadata/')))
+    declared.push(...Object.values((await import(join(process.cwd(), path))) as object).filter(isTable));
+  expect(new Set(declared).size).toBe(made.size);
+  expect(declared.filter((table) => !made.has(table))).toEqual([]);
 });

@@ -11,7 +11,12 @@ interface Banned {
 }
 
 const banned: readonly Banned[] = [
-  { word: /\bDate\.now\(/, instead: 'ctx.clock.now()', except: /^src\/(ports\/clock|runtime\/|telemetry\/)/ },
+  {
+    word: /\bDate\.now\(/,
+    instead: 'ctx.clock.now()',
+    // The TiKV client could be a package of its own, and only asks whether the machine has slept.
+    except: /^src\/(ports\/clock|runtime\/|telemetry\/|backends\/metadata\/ordered-kv\/tikv\/timestamps)/,
+  },
   { word: /\bMath\.random\(/, instead: 'ctx.random' },
   {
     word: /['"`]x-(amz|store)-/i,

@@ -5,6 +5,7 @@ import { integer } from '../../src/config/kinds.ts';
 import { parseCidr } from '../../src/config/network.ts';
 import { readSettings } from '../../src/config/read.ts';
 import { parseBytes, parseDuration } from '../../src/config/units.ts';
+import { workerNames } from '../../src/config/workers.ts';
 import { configWith, parseConfig, readConfig, settingNames } from '../../src/config.ts';
 
 const faultsOf = (env: Record<string, string>): readonly string[] => {
@@ -48,14 +49,16 @@ describe('a configuration', () => {
         SVC_LISTEN: 'nowhere',
         SVC_WORKERS: 'gc,sweeper',
         SVC_TLS_CERT_FILE: '/c.pem',
+        SVC_KV_KEY_FILE: '/k.pem',
       }),
     ).toEqual([
       'SVC_LISTEN=nowhere is not an address such as 127.0.0.1:9000, [::1]:9000 or :9000',
       'SVC_BUCKET_SHARDS=63 is not a power of two',
-      'SVC_WORKERS=gc,sweeper: unknown worker "sweeper", known are gc, all, gateway',
+      `SVC_WORKERS=gc,sweeper: unknown worker "sweeper", known are ${[...workerNames, 'all', 'gateway'].join(', ')}`,
       'SVC_GC_INTERVAL=1ms is outside [10ms, 24h]',
       'SVC_LOG_LEVEL=LOUD is not one of DEBUG, INFO, WARN, ERROR',
       'SVC_TLS_CERT_FILE and SVC_TLS_KEY_FILE go together: the second is not set',
+      'SVC_KV_CERT_FILE and SVC_KV_KEY_FILE go together: the first is not set',
     ]);
   });
 
@@ -82,12 +85,6 @@ describe('a configuration', () => {
     expect(faultsOf({ SVC_PROCESSES: '1' })).toEqual([]);
     expect(faultsOf({ SVC_PROCESSES: '2' })).toEqual([
       'SVC_PROCESSES=2 needs backends that processes can share: a memory backend lives in one',
-    ]);
-  });
-
-  it('refuses the backends that are not built, by name', () => {
-    expect(faultsOf({ SVC_DATA_BACKEND: 'upstream-store' })).toEqual([
-      'SVC_DATA_BACKEND=upstream-store is not built into this version; it is one of memory, file, noop',
     ]);
   });
 
@@ -126,7 +123,7 @@ describe('a configuration', () => {
     });
     expect(configWith({ SVC_WORKERS: '' }).SVC_WORKERS).toEqual([]);
     expect(configWith({ SVC_WORKERS: 'gateway' }).SVC_WORKERS).toEqual([]);
-    expect(configWith({ SVC_WORKERS: 'all' }).SVC_WORKERS).toEqual(['gc']);
+    expect(configWith({ SVC_WORKERS: 'all' }).SVC_WORKERS).toEqual(workerNames);
     expect(configWith({ SVC_WORKERS: ' gc, gateway' }).SVC_WORKERS).toEqual(['gc']);
   });
 
@@ -163,10 +160,21 @@ describe('a configuration', () => {
   });
 
   it('reads clusters as ids or as JSON, and names each faulty entry', () => {
+    const ceph = '[{"id":"a","monHosts":"10.0.0.1,10.0.0.2","user":"client.sluice","pool":"chunks"}]';
     expect(configWith({ SVC_POOL_CLUSTERS: 'a, b' }).SVC_POOL_CLUSTERS).toEqual([{ id: 'a' }, { id: 'b' }]);
     expect(faultsOf({ SVC_POOL_CLUSTERS: 'a,a,B' })).toEqual([
       'SVC_POOL_CLUSTERS=a,a,B: entry 2 repeats the id "a"',
       'SVC_POOL_CLUSTERS=a,a,B: entry 3 needs an id of a-z, 0-9, ".", "_" and "-", at most 63 long',
+    ]);
+    expect(
+      configWith({ SVC_DATA_BACKEND: 'cluster-pool', SVC_POOL_CLUSTERS: ceph }).SVC_POOL_CLUSTERS,
+    ).toEqual(JSON.parse(ceph));
+    expect(faultsOf({ SVC_POOL_CLUSTERS: ceph })).toEqual([
+      'SVC_POOL_CLUSTERS gives a monHosts, user, pool, which SVC_DATA_BACKEND=memory does not use',
+    ]);
+    expect(faultsOf({ SVC_POOL_CLUSTERS: '[{"id":"a","user":"sluice","namespace":"a/b"}]' })).toEqual([
+      expect.stringContaining('entry 1 has a user that is not a user such as "client.sluice"'),
+      expect.stringContaining('entry 1 has a namespace that is not a name of at most 30'),
     ]);
     expect(faultsOf({ SVC_POOL_CLUSTERS: '[null,{"id":"a","path":"/"}]' })).toHaveLength(2);
     expect(faultsOf({ SVC_POOL_CLUSTERS: '{"id":"a"}' })).toHaveLength(1);

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { type CrossOrigin, findCorsRule } from '../../src/domain/cors.ts';
 import type { CorsRule } from '../../src/domain/families.ts';
+import { cpuMsOf } from '../support/cpu-time.ts';
 
 const rule = (given: Partial<CorsRule>): CorsRule => ({
   AllowedOrigin: ['*'],
@@ -66,10 +67,9 @@ test('a header fits without regard to case; a rule that names none allows none',
   expect(finds([rule({})], { headers: ['x-amz-date'] })).toBe(-1);
 });
 
-test('a thousand rules of stars and long texts are looked through at once', () => {
+test('a thousand rules of stars and long texts are looked through at once', async () => {
   const stars = `${'*a'.repeat(500)}`;
   const rules = Array.from({ length: 1000 }, () => rule({ AllowedOrigin: [stars, `${'a'.repeat(999)}*`] }));
-  const startedAt = performance.now();
-  expect(finds(rules, { origin: 'a'.repeat(8000).replace(/a$/, 'b').replace(/^a/, 'c') })).toBe(-1);
-  expect(performance.now() - startedAt).toBeLessThan(200);
+  const origin = `c${'a'.repeat(7998)}b`;
+  expect(await cpuMsOf(() => expect(finds(rules, { origin })).toBe(-1))).toBeLessThan(1000);
 });

@@ -24,7 +24,7 @@ test('frees rows that have expired as others come that will expire', () => {
 
 test('a log is kept as long as it has room, and then its latest rows are', () => {
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
-  const log = { ...leases, name: 'log', keptInMemory: 100 };
+  const log = { ...leases, name: 'log', log: { keptInMemory: 100 } };
   const put = (name: string): void => {
     const at = { table: log, in: { name } } as unknown as At<AnyTable>;
     rows.preparedPut(at, { name, holder: '', generation: 1, expires: 0 }, 1_000_000).write(revision);

@@ -8,6 +8,7 @@ import { serveStub, Talk, text } from '../support/server-stub.ts';
 const put = (length: number, headers = ''): string =>
   `PUT /k HTTP/1.1\r\nHost: h\r\nContent-Length: ${length}\r\n${headers}\r\n`;
 const get = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n';
+const gate = <Value>() => Promise.withResolvers<Value>();
 const expectation = 'Expect: 100-continue\r\n';
 
 async function lengthOf(body: Incoming['body']): Promise<number> {
@@ -79,10 +80,10 @@ test('an endless upload that was refused is cut', async () => {
   const talk = new Talk(port).say(put(1024 * 1024 * 1024));
   const piece = 'a'.repeat(1024 * 1024);
   let sent = 0;
-  for (; sent < 200 && !talk.socket.destroyed; sent++) {
+  for (; sent < 1000 && !talk.socket.destroyed; sent++) {
     await new Promise((resolve) => talk.socket.write(piece, 'latin1', resolve));
   }
-  expect(sent).toBeLessThan(100);
+  expect(sent).toBeLessThan(500);
 });
 
 test('a body is read at the pace of its reader', async () => {
@@ -109,10 +110,10 @@ test('a body is read at the pace of its reader', async () => {
 });
 
 test('a slow client is read as it comes, over longer than the idle time', async () => {
-  const { port } = await serveStub(reading, { SVC_IDLE_TIMEOUT: 150 });
+  const { port } = await serveStub(reading, { SVC_IDLE_TIMEOUT: 2000 });
   const talk = new Talk(port).say(put(8));
   for (let i = 0; i < 8; i++) {
-    await sleep(60);
+    await sleep(300);
     talk.say('a');
   }
   await talk.sees('<8 bytes>');
@@ -153,25 +154,23 @@ test('a chunked body that breaks its framing is told BadRequest', async () => {
 });
 
 test('a client that disappears inside its body fails the body and aborts the signal', async () => {
-  const outcome = Promise.withResolvers<{ error: unknown; aborted: boolean }>();
-  const entered = Promise.withResolvers<void>();
+  const [failed, aborted, entered] = [gate<unknown>(), gate<void>(), gate<void>()];
   const { port } = await serveStub(async ({ body, signal }) => {
+    signal.addEventListener('abort', () => aborted.resolve());
     entered.resolve();
-    const error = await lengthOf(body).catch((thrown: unknown) => thrown);
-    await sleep(20);
-    outcome.resolve({ error, aborted: signal.aborted });
+    await lengthOf(body).catch(failed.resolve);
+    await aborted.promise;
     return text('nobody hears this');
   });
   const talk = new Talk(port).say(`${put(8)}abc`);
   await entered.promise;
   talk.socket.resetAndDestroy();
-  const { error, aborted } = await outcome.promise;
-  expect(error).toBeInstanceOf(Error);
-  expect(aborted).toBe(true);
+  expect(await failed.promise).toBeInstanceOf(Error);
+  await aborted.promise;
 });
 
 test('a client that disappears while it is waited on aborts the signal', async () => {
-  const [aborted, entered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [aborted, entered] = [gate<void>(), gate<void>()];
   const { port } = await serveStub(async ({ signal }) => {
     entered.resolve();
     await new Promise((resolve) => signal.addEventListener('abort', resolve));

@@ -1,15 +1,19 @@
 /** Object bytes as chunks of 4 MiB in chunk stores, one store a cluster (design §6). */
-import type { ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
+import type { ChunkPiece, ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
 import {
   type ByteRange,
   ChunkMissing,
+  type ClusterHealth,
   chunkBytes,
+  DataUnavailable,
   type Extent,
   type ObjectBytes,
   unknownSize,
+  unreachable,
 } from '../../ports/object-bytes.ts';
+import { chunksIn, chunksLeft } from './extent-chunks.ts';
 import { findExtents } from './find-extents.ts';
-import { type ChunkPiece, readAcross } from './read-across.ts';
+import { readAcross } from './read-across.ts';
 import type { WriteBudget } from './write-budget.ts';
 import { writeChunks } from './write-chunks.ts';
 
@@ -22,12 +26,14 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
 
   function storeOf(cluster: string): ChunkStore {
     const store = Object.hasOwn(stores, cluster) ? stores[cluster] : undefined;
-    if (!store) throw new Error(`cluster ${cluster} is not configured; there are: ${clusters.join(', ')}`);
+    if (!store)
+      throw new DataUnavailable(`cluster ${cluster} is not configured; there are: ${clusters.join(', ')}`);
     return store;
   }
 
   return {
     clusters,
+    pieceBytes: chunkBytes,
 
     write: (source, options) => writeChunks({ store: storeOf(options.cluster), budget }, source, options),
 
@@ -36,7 +42,8 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       if (extent.size < 0) throw new ChunkMissing(`extent ${extent.id} was never completed`);
       const pieces = piecesOf(extent, range);
       const only = pieces.length === 1 ? pieces[0] : undefined;
-      return only ? store.read(only.chunk, only.range, { signal }) : readAcross(store, pieces, signal);
+      if (only) return store.read(only.chunk, only.range, { signal });
+      return store.readAcross?.(pieces, signal) ?? readAcross(store, pieces, signal);
     },
 
     async remove(extents) {
@@ -53,7 +60,17 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       }
     },
 
-    find: (cluster, prefix) => findExtents(storeOf(cluster), { cluster, prefix }),
+    find: (cluster, ...prefixes) => findExtents(storeOf(cluster), { cluster, prefixes }),
+
+    async holdsAnything(cluster) {
+      for await (const _ of storeOf(cluster).list()) return true;
+      return false;
+    },
+
+    async isStored({ cluster, id, size }) {
+      for await (const _ of chunksLeft(storeOf(cluster), id, { count: chunksIn(size) })) return true;
+      return false;
+    },
 
     async compact(signal) {
       let more = false;
@@ -64,10 +81,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       return more;
     },
 
-    health: () =>
-      Promise.all(
-        Object.entries(stores).map(async ([cluster, store]) => ({ cluster, ...(await store.health()) })),
-      ),
+    health: () => Promise.all(Object.entries(stores).map(healthOf)),
 
     async close() {
       await Promise.all(Object.values(stores).map((store) => store.close()));
@@ -75,13 +89,22 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
   };
 }
 
-const countOf = (extent: Extent): number => Math.ceil(extent.size / chunkBytes);
+async function healthOf([cluster, store]: readonly [string, ChunkStore]): Promise<ClusterHealth> {
+  try {
+    return { cluster, ...(await store.health()) };
+  } catch (cause) {
+    const complaint = cause instanceof Error ? cause.message : String(cause);
+    return { cluster, status: unreachable, complaints: [complaint], pools: [] };
+  }
+}
 
 function chunkOf(extent: Extent, index: number): ChunkRef {
   const id = `${extent.id}.${index}`;
-  if (index < countOf(extent) - 1) return { id, size: chunkBytes };
+  const { at } = extent;
+  if (index < chunksIn(extent.size) - 1)
+    return at === undefined ? { id, size: chunkBytes } : { id, size: chunkBytes, lastAt: at };
   const size = extent.size - index * chunkBytes;
-  return extent.at === undefined ? { id, size } : { id, size, at: extent.at };
+  return at === undefined ? { id, size } : { id, size, at };
 }
 
 function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
@@ -100,7 +123,7 @@ function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
 /** What a torn write left is looked up: nobody knows how far it came. */
 async function* chunksOf(store: ChunkStore, extents: readonly Extent[]): AsyncGenerator<ChunkRef> {
   for (const extent of extents) {
-    if (extent.size === unknownSize) yield* store.list(`${extent.id}.`);
-    else for (let index = 0; index < countOf(extent); index++) yield chunkOf(extent, index);
+    if (extent.size === unknownSize) yield* chunksLeft(store, extent.id);
+    else for (let index = 0; index < chunksIn(extent.size); index++) yield chunkOf(extent, index);
   }
 }

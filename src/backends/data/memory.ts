@@ -34,14 +34,28 @@ export function memoryChunks(): ChunkStore {
       }
     },
 
-    async *list(prefix = '') {
+    async *list(...prefixes) {
       for (const { id, size, owner } of chunks.values()) {
-        if (id.startsWith(prefix)) yield { id, size, owner };
+        if (prefixes.length === 0 || prefixes.some((prefix) => id.startsWith(prefix)))
+          yield { id, size, owner };
       }
     },
 
+    named: async (ids) =>
+      ids.flatMap((id) => {
+        const { size, owner } = chunks.get(id) ?? {};
+        return size === undefined || owner === undefined ? [] : [{ id, size, owner }];
+      }),
+
     async health() {
-      return { state: 'ok', bytesUsed, chunkCount: chunks.size, warnings: [] };
+      const pool = {
+        pool: 'memory',
+        namespace: '',
+        state: 'ok',
+        bytesUsed,
+        chunkCount: chunks.size,
+      } as const;
+      return { status: 'ok', complaints: [], pools: [pool] };
     },
 
     async close() {},

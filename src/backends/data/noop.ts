@@ -26,7 +26,8 @@ export function noopChunks(): ChunkStore {
     async *list() {},
 
     async health() {
-      return { state: 'ok', bytesUsed: 0, chunkCount: 0, warnings: [] };
+      const pool = { pool: 'noop', namespace: '', state: 'ok', bytesUsed: 0, chunkCount: 0 } as const;
+      return { status: 'ok', complaints: [], pools: [pool] };
     },
 
     async close() {},

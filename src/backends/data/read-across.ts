@@ -1,11 +1,6 @@
 /** One stream over the pieces of several chunks, the next chunk's first block fetched ahead. */
-import type { BufferRing, ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
-import { type ByteRange, ChunkDamaged } from '../../ports/object-bytes.ts';
-
-export interface ChunkPiece {
-  readonly chunk: ChunkRef;
-  readonly range: ByteRange;
-}
+import type { BufferRing, ChunkPiece, ChunkStore } from '../../ports/chunk-store.ts';
+import { ChunkDamaged } from '../../ports/object-bytes.ts';
 
 /**
  * Three: the array that the consumer has, the one before it, which is still valid, and the next one, which

@@ -38,13 +38,16 @@ export class WriteBudget {
     return this.#taken;
   }
 
-  /** The share of a chunk of this size, not yet taken. */
-  open(size: number | undefined): Share {
-    return new Share(this, this.#shareOf(size));
+  /**
+   * The share of a chunk of this size, not yet taken.
+   * @param heldMax what its store holds of it at most, where that is more than usual
+   */
+  open(size: number | undefined, heldMax = shareMax): Share {
+    return new Share(this, this.#shareOf(size, heldMax));
   }
 
-  #shareOf(size: number | undefined): number {
-    return Math.min(size ?? shareMax, shareMax, this.#bytesMax);
+  #shareOf(size: number | undefined, heldMax = shareMax): number {
+    return Math.min(size ?? heldMax, heldMax, this.#bytesMax);
   }
 
   /**
@@ -52,7 +55,7 @@ export class WriteBudget {
    * rejects with the signal's reason.
    */
   take(size: number | undefined, signal?: AbortSignal): number | Promise<number> {
-    const bytes = this.#shareOf(size);
+    const bytes = this.#shareOf(size, size);
     if (this.#waiting.length > 0 || !this.#makeRoom(bytes)) return this.#wait(bytes, signal);
     this.#taken += bytes;
     return bytes;

@@ -29,7 +29,7 @@ export async function writeChunks(
 async function writeOnly(
   { store, budget }: Target,
   bytes: Uint8Array,
-  { cluster, id, owner, size, signal }: WriteOptions,
+  { cluster, id, owner, storageClass, size, signal }: WriteOptions,
 ): Promise<Extent> {
   signal?.throwIfAborted();
   const { length } = bytes;
@@ -38,6 +38,7 @@ async function writeOnly(
   try {
     const { at } = await store.write(`${id}.0`, new OneArray(bytes), {
       owner,
+      storageClass,
       size: length,
       ...(signal && { signal }),
     });
@@ -70,7 +71,7 @@ const over: IteratorReturnResult<undefined> = { done: true, value: undefined };
 async function writeMany(
   { store, budget }: Target,
   input: Cutter,
-  { cluster, id, owner, size, signal }: WriteOptions,
+  { cluster, id, owner, storageClass, size, signal }: WriteOptions,
 ): Promise<Extent> {
   const written: ChunkRef[] = [];
   const flushing = new Set<Promise<void>>();
@@ -85,10 +86,11 @@ async function writeMany(
         : Math.min(chunkBytes, size - index * chunkBytes);
     const options = {
       owner,
+      storageClass,
       ...(expected === undefined ? {} : { size: expected }),
       ...(signal && { signal }),
     };
-    const share = budget?.open(expected);
+    const share = budget?.open(expected, store.heldBytesMax);
     const cut = input.cut(share, signal);
     try {
       if (isWhole) share?.pass();

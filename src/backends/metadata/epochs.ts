@@ -31,10 +31,13 @@ export const epochState = {
 export const epochOf = (opId: string): string => opId.slice(0, opId.indexOf('.'));
 export const numberOf = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
 
+/** Whether a text could be the id of an op: what was found stored may be called anything. */
+export const isOpId = (text: string): boolean => /^[0-9a-v]+\.[0-9a-v]{3}$/.test(text);
+
 /** The rows of this process's epochs. */
 export interface EpochRows {
-  /** Writes the row, durably, with a lease of the given length. */
-  open(epoch: string): Promise<void>;
+  /** Writes the row, durably, with a lease; gives the name that it got, which is another where that one would not do. */
+  open(epoch: string): Promise<string>;
   remove(epoch: string): Promise<void>;
   /** Renews the leases; gives those epochs that a sweep has marked or removed. */
   renew(epochs: readonly string[]): Promise<readonly string[]>;
@@ -44,6 +47,8 @@ interface Epoch {
   readonly id: string;
   readonly rollAt: number;
   readonly unended: Set<string>;
+  /** Given up, and not ended yet: should nobody end them, a sweep has to find them. */
+  readonly aborted: Set<string>;
   used: number;
   leaseUntil: number;
 }
@@ -95,13 +100,13 @@ export class Epochs {
     const { clock, ttlMs, rows } = this.#ports;
     const now = clock.now();
     const epoch: Epoch = {
-      id: stamp(this.#ports),
+      id: await rows.open(stamp(this.#ports)),
       rollAt: now + epochMs,
       unended: new Set(),
+      aborted: new Set(),
       used: 0,
       leaseUntil: now + ttlMs,
     };
-    await rows.open(epoch.id);
     this.#epochs.set(epoch.id, epoch);
     const former = this.#current;
     this.#current = epoch;
@@ -109,14 +114,35 @@ export class Epochs {
     return epoch;
   }
 
+  /** Whether nobody can have swept the epoch of an op yet. */
+  holds(opId: string): boolean {
+    const epoch = this.#epochs.get(epochOf(opId));
+    return epoch !== undefined && this.#ports.clock.now() < epoch.leaseUntil;
+  }
+
+  /**
+   * Somebody gives up an op, perhaps while the store is away. Whether they ever come to its end is not sure: an epoch that
+   * has only such ops left is not renewed any more, and so a sweep finds it while this process lives.
+   */
+  abort(opId: string): void {
+    const epoch = this.#epochs.get(epochOf(opId));
+    if (epoch?.unended.delete(opId)) epoch.aborted.add(opId);
+  }
+
   end(opId: string): void {
     const epoch = this.#epochs.get(epochOf(opId));
-    if (epoch === undefined || !epoch.unended.delete(opId)) return;
+    if (epoch === undefined || !(epoch.unended.delete(opId) || epoch.aborted.delete(opId))) return;
     this.#removeIfDone(epoch);
   }
 
+  /** Of this process's own ops it is known at once which have ended; of others once their epoch is gone. */
+  hasEnded(opId: string): boolean {
+    const epoch = this.#epochs.get(epochOf(opId));
+    return epoch !== undefined && !epoch.unended.has(opId) && !epoch.aborted.has(opId);
+  }
+
   #removeIfDone(epoch: Epoch): void {
-    if (epoch === this.#current || epoch.unended.size > 0) return;
+    if (epoch === this.#current || epoch.unended.size > 0 || epoch.aborted.size > 0) return;
     // Should this fail, the lease runs out and a sweep finds nothing to do.
     void this.#remove(epoch).catch(() => undefined);
   }
@@ -134,11 +160,17 @@ export class Epochs {
       this.#current = undefined;
       this.#removeIfDone(current);
     }
-    const epochs = [...this.#epochs.values()];
+    const isOver = (epoch: Epoch): boolean => epoch.leaseUntil <= now && !this.#isRenewed(epoch);
+    for (const epoch of [...this.#epochs.values()].filter(isOver)) this.#epochs.delete(epoch.id);
+    const epochs = [...this.#epochs.values()].filter((epoch) => this.#isRenewed(epoch));
     if (epochs.length === 0) return;
     const lost = await rows.renew(epochs.map(({ id }) => id));
     for (const epoch of epochs) epoch.leaseUntil = now + ttlMs;
     this.lose(lost);
+  }
+
+  #isRenewed(epoch: Epoch): boolean {
+    return epoch === this.#current || epoch.unended.size > 0 || epoch.aborted.size === 0;
   }
 
   /** A sweep came first: nothing can be committed under these any more. Its consumer removes the rows. */
@@ -152,7 +184,9 @@ export class Epochs {
   /** At an orderly end: what has no unended op needs no sweep. Where that cannot be told, a sweep finds nothing to do. */
   async close(): Promise<void> {
     this.#current = undefined;
-    const done = [...this.#epochs.values()].filter((epoch) => epoch.unended.size === 0);
+    const done = [...this.#epochs.values()].filter(
+      ({ unended, aborted }) => unended.size === 0 && aborted.size === 0,
+    );
     await Promise.all(done.map((epoch) => this.#remove(epoch).catch(() => undefined)));
   }
 }

@@ -15,6 +15,15 @@ export function stamp(ports: { readonly clock: Clock; readonly random: Random })
   return Math.floor(ports.clock.now()).toString(32).padStart(timeDigits, '0') + drawn;
 }
 
+/** A stamp of the millisecond after another's, with the random part of its own. */
+export const stampAfter = (other: string, own: string): string =>
+  (Number.parseInt(other.slice(0, timeDigits), 32) + 1).toString(32).padStart(timeDigits, '0') +
+  own.slice(timeDigits);
+
+/** The least stamp of a time. */
+export const stampAt = (ms: number): string =>
+  Math.floor(ms).toString(32).padStart(timeDigits, '0') + '0'.repeat(randomDigits);
+
 /** `number` as exactly `width` digits. */
 export function digits(number: number, width: number): string {
   return number.toString(32).padStart(width, '0');

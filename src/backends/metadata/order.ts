@@ -195,6 +195,8 @@ function readText(reading: Reading, mask: number): string {
   const { key, offset, decodeText } = reading;
   const end = key.indexOf(mask, offset);
   reading.offset = end + 1;
+  // One byte is ASCII, as the slots of heads are.
+  if (end - offset === 1) return String.fromCharCode((key[offset] as number) ^ mask);
   if (mask === 0) return decodeText(key, offset, end);
   // Not slice(): the slice of a Buffer shares its memory.
   const text = new Uint8Array(key.subarray(offset, end));

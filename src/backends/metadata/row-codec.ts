@@ -4,6 +4,7 @@
  */
 import type { AnyTable, ColumnType, Revision, Stored } from '../../ports/metadata-store.ts';
 import { type Columns, orderOf, type TableOrder } from './order.ts';
+import type { Wanted } from './packed-row.ts';
 
 /** `[revision, expiresAt, ...values]` */
 export type StoredRow = unknown[];
@@ -13,6 +14,20 @@ const leading = 2;
 interface ValueColumn {
   readonly name: string;
   readonly type: ColumnType;
+  /** Where its value lies in a stored row. */
+  readonly place: number;
+}
+
+/** The columns of rows that are wanted, and where their values lie; `wanted` is absent where that is all of them. */
+export interface Projection {
+  readonly columns: readonly ValueColumn[];
+  readonly wanted?: Wanted;
+}
+
+interface Packed {
+  readonly stored: StoredRow;
+  readonly partition: Columns;
+  readonly columns: readonly ValueColumn[];
 }
 
 export class RowCodec {
@@ -25,6 +40,7 @@ export class RowCodec {
   readonly layout: readonly string[];
   readonly #keyBytesMax: number;
   readonly #columns: readonly ValueColumn[];
+  readonly #projections = new WeakMap<readonly string[], Projection>();
 
   constructor(table: AnyTable, keyBytesMax: number) {
     this.table = table;
@@ -33,7 +49,7 @@ export class RowCodec {
     const keyColumns = [...this.order.partitionColumns, ...this.order.sortColumns];
     this.#columns = Object.entries(table.columns as Record<string, ColumnType>)
       .filter(([name]) => !keyColumns.includes(name))
-      .map(([name, type]) => ({ name, type }));
+      .map(([name, type], i) => ({ name, type, place: leading + i }));
     const names = this.#columns.map((column) => column.name);
     this.layout = [...table.partition, '/', ...table.sort, '/', ...names] as string[];
   }
@@ -48,35 +64,51 @@ export class RowCodec {
   /** Revision and expiry are filled in by the transaction that writes the row. */
   encode(row: Columns): StoredRow {
     const stored: StoredRow = new Array(leading + this.#columns.length);
-    let place = leading;
-    for (const { name, type } of this.#columns) {
+    for (const { name, type, place } of this.#columns) {
       const value = row[name];
-      stored[place++] = type === 'json' && value !== undefined ? encodeJson(value) : value;
+      stored[place] = type === 'json' && value !== undefined ? encodeJson(value) : value;
     }
     return stored;
+  }
+
+  /** @param columns those that are wanted, in an array that lives as long as whoever wants them */
+  projection(columns?: readonly string[]): Projection {
+    if (columns === undefined) return { columns: this.#columns };
+    let known = this.#projections.get(columns);
+    if (known === undefined) {
+      const some = this.#columns.filter(({ name }) => columns.includes(name));
+      const count = (some.at(-1)?.place ?? leading - 1) + 1;
+      const places = new Set(some.map(({ place }) => place));
+      const wanted = Array.from({ length: count }, (_, place) => place < leading || places.has(place));
+      known = { columns: some, wanted };
+      this.#projections.set(columns, known);
+    }
+    return known;
   }
 
   /** @param sort an object that holds the sort columns */
   decode<Row>(stored: StoredRow, partition: Columns, sort: Columns): Stored<Row> {
     const row: Record<string, unknown> = {};
-    for (const name of this.order.partitionColumns) row[name] = partition[name];
     for (const name of this.order.sortColumns) row[name] = sort[name];
-    let place = leading;
-    for (const column of this.#columns) {
-      const value = stored[place++];
-      if (value !== null && value !== undefined) row[column.name] = decodeValue(column.type, value);
-      else if (this.table.kind === 'counter' && column.type === 'int') row[column.name] = 0;
+    return this.complete(row, { stored, partition, columns: this.#columns });
+  }
+
+  /** @param row holds the sort columns, and gets the others */
+  complete<Row>(row: Record<string, unknown>, { stored, partition, columns }: Packed): Stored<Row> {
+    for (const name of this.order.partitionColumns) row[name] = partition[name];
+    for (const { name, type, place } of columns) {
+      const value = stored[place];
+      if (value !== null && value !== undefined) row[name] = decodeValue(type, value);
+      else if (this.table.kind === 'counter' && type === 'int') row[name] = 0;
     }
     return { row: row as Row, revision: revisionOf(stored) };
   }
 
   /** Adds to a stored counter row in place. */
   add(stored: StoredRow, by: Readonly<Record<string, number>>): void {
-    let place = leading;
-    for (const { name } of this.#columns) {
+    for (const { name, place } of this.#columns) {
       const amount = by[name];
       if (amount !== undefined) stored[place] = ((stored[place] ?? 0) as number) + amount;
-      place++;
     }
   }
 }

@@ -6,6 +6,7 @@ import {
   type AnyTable,
   type At,
   type Change,
+  type CommitOptions,
   commitLimits,
   type SideChange,
   type TableKind,
@@ -17,9 +18,11 @@ type AnyChange = Change<AnyTable>;
 export function assertCommit(
   at: At<AnyTable>,
   changes: readonly AnyChange[],
-  then: readonly SideChange[] = [],
+  { op, then = [] }: CommitOptions,
 ): void {
   assertTable(at.table, at.table.kind !== 'counter', 'takes no commit, only side changes that add');
+  const isBound = at.fence !== undefined || op !== undefined;
+  assertTable(at.table, at.table.kind === 'conditional' || !isBound, 'is plain: no fence and no op bars it');
   if (changes.length > commitLimits.changes) {
     throw new Error(`a commit takes ${commitLimits.changes} changes, not ${changes.length}`);
   }

@@ -1,7 +1,8 @@
 /** What a lifecycle rule must be beyond its schema, with the public API's own refusals. */
+
+import { wireClassOf } from '../../config/storage-classes.ts';
 import { conditionsOf, type LifecycleRule, waterfall } from '../../domain/lifecycle.ts';
 import { fail } from '../../errors/refusal.ts';
-import { wireClassOf } from '../object/storage-class.ts';
 import { checkFilterTags, checkPrefix } from './rule-checks.ts';
 
 const dayMs = 86_400_000;

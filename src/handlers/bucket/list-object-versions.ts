@@ -1,13 +1,14 @@
 /** ListObjectVersions (spec "ListObjectVersions"): versions and delete markers interleaved, newest first. */
 
 import type { Context } from '../../context.ts';
-import { everyVersion, type VersionStart } from '../../domain/listed-objects.ts';
+import { everyVersion, type VersionStart } from '../../domain/listed-versions.ts';
 import { type Grouping, readPage, startBehind } from '../../domain/listing.ts';
 import { shownVersion } from '../../domain/read-object.ts';
 import { isVersionId } from '../../domain/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
-import { findVersion } from '../../metadata/objects.ts';
-import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
+import { findVersion, type ListedVersionRow } from '../../metadata/objects.ts';
+import { headSlot } from '../../metadata/tables.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 import { listVersionsResult } from '../../protocol/schemas/listing.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
 import { placeOf } from '../key.ts';
@@ -83,7 +84,7 @@ interface Shown {
   readonly ownerOf: OwnerOf;
 }
 
-function versionEntry(row: ObjectRow, { encode, restoreStatus, ownerOf }: Shown) {
+function versionEntry(row: ListedVersionRow, { encode, restoreStatus, ownerOf }: Shown) {
   const shared = {
     Key: encode(row.key),
     VersionId: shownVersion(row),
@@ -91,6 +92,6 @@ function versionEntry(row: ObjectRow, { encode, restoreStatus, ownerOf }: Shown)
     Owner: ownerOf(row),
   };
   return row.marker
-    ? { DeleteMarker: { ...shared, LastModified: new Date(row.modified).toISOString() } }
+    ? { DeleteMarker: { ...shared, LastModified: isoTime(row.modified) } }
     : { Version: { ...shared, ...describeListed(row), ...restoreStatus(row) } };
 }

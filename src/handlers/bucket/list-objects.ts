@@ -3,12 +3,12 @@
 import type { Context } from '../../context.ts';
 import { liveObjects } from '../../domain/listed-objects.ts';
 import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listing.ts';
-import type { ObjectRow } from '../../metadata/tables.ts';
+import type { ListedRow } from '../../metadata/objects.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 import { type ListedObject, listObjectsResult, listObjectsV2Result } from '../../protocol/schemas/listing.ts';
 import type { BucketCall, HandlerOf } from '../call.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
 import { placeOf } from '../key.ts';
-import { quoted } from '../object/object-headers.ts';
 import { type OwnerOf, objectOwners } from '../owners.ts';
 import { countOf, isUrlEncoded, urlEncode } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
@@ -98,7 +98,7 @@ export function commonFields({ query }: BucketCall, grouping: Grouping, encode: 
   };
 }
 
-const nameOf = (entry: Entry<ObjectRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
+const nameOf = (entry: Entry<ListedRow>): string => ('row' in entry ? entry.row.key : entry.commonPrefix);
 
 interface Shown {
   readonly encode: (text: string) => string;
@@ -107,27 +107,27 @@ interface Shown {
 }
 
 function contentsOf(
-  entries: readonly Entry<ObjectRow>[],
+  entries: readonly Entry<ListedRow>[],
   { encode, restoreStatus, ownerOf }: Shown,
 ): ListedObject[] {
-  return entries.flatMap((entry) =>
-    'row' in entry
-      ? [
-          {
-            Key: encode(entry.row.key),
-            ...describeListed(entry.row),
-            ...restoreStatus(entry.row),
-            ...(ownerOf === undefined ? {} : { Owner: ownerOf(entry.row) }),
-          },
-        ]
-      : [],
-  );
+  const contents: ListedObject[] = [];
+  for (const entry of entries) {
+    if (!('row' in entry)) continue;
+    const { row } = entry;
+    contents.push({
+      Key: encode(row.key),
+      ...describeListed(row),
+      ...restoreStatus(row),
+      ...(ownerOf && { Owner: ownerOf(row) }),
+    });
+  }
+  return contents;
 }
 
 export const ownersOf = (
   ctx: Context,
   { bucket }: BucketCall,
-  entries: readonly Entry<ObjectRow>[],
+  entries: readonly Entry<ListedRow>[],
 ): Promise<OwnerOf> =>
   objectOwners(
     ctx,
@@ -135,13 +135,13 @@ export const ownersOf = (
     entries.flatMap((entry) => ('row' in entry ? [entry.row] : [])),
   );
 
-export const describeListed = (row: ObjectRow) => ({
-  LastModified: new Date(row.modified).toISOString(),
-  ETag: quoted(row.etag),
-  ChecksumAlgorithm: row.checksum === undefined ? [] : [row.checksum.algorithm],
-  ...(row.checksum === undefined ? {} : { ChecksumType: row.checksum.type }),
-  Size: row.size,
-  StorageClass: row.storageClass,
+export const describeListed = ({ modified, etag, checksum, size, storageClass }: ListedRow) => ({
+  LastModified: isoTime(modified),
+  ETag: etag,
+  ChecksumAlgorithm: checksum === undefined ? [] : [checksum.algorithm],
+  ...(checksum && { ChecksumType: checksum.type }),
+  Size: size,
+  StorageClass: storageClass,
 });
 
 export const prefixesOf = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>

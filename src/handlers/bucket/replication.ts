@@ -1,9 +1,10 @@
 /** GetBucketReplication, PutBucketReplication, DeleteBucketReplication (spec "Replication": one rule per bucket). */
+
+import { wireClassOf } from '../../config/storage-classes.ts';
 import { bucketReplication, type ReplicationRule } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { replicationConfiguration } from '../../protocol/schemas/replication.ts';
 import { document } from '../document.ts';
-import { wireClassOf } from '../object/storage-class.ts';
 import { bucketOfArn, checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1;

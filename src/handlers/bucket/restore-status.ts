@@ -7,7 +7,7 @@ import type { ListedObject } from '../../protocol/schemas/listing.ts';
 import { type BucketCall, header } from '../call.ts';
 
 type Shown = Pick<ListedObject, 'RestoreStatus'>;
-export type RestoreStatus = (row: ObjectRow) => Shown;
+export type RestoreStatus = (row: Pick<ObjectRow, 'restore'>) => Shown;
 const nothing: Shown = {};
 
 /** @throws InvalidArgument for an attribute that the public API does not know */

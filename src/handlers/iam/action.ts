@@ -15,8 +15,7 @@ import { describeOperation } from '../../protocol/operations.ts';
 import { type Given, optional, type Parameter, readFields, text } from '../../protocol/parameters.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Call } from '../call.ts';
-import { tagsAt } from './resources.ts';
-import { resourceTagFacts } from './shown.ts';
+import { boundaryKey, factsAt } from './resources.ts';
 
 export type ActionName = keyof typeof iamOperations | keyof typeof accessPointOperations;
 type NamedFacts = NonNullable<Question['named']>;
@@ -81,7 +80,8 @@ export function action<F extends object, R = void>(
       const arn = await resource(ctx, known, asked);
       call.record?.about(arn);
       const named = new Map([
-        ...resourceTagFacts(await tagsAt(ctx, known, arn)),
+        ...(await factsAt(ctx, known, arn)),
+        ...boundaryAsked(asked),
         ...((await facts?.(asked, { ctx, call: known })) ?? []),
       ]);
       await permit(ctx, known, { resource: arn, named });
@@ -100,6 +100,10 @@ export function action<F extends object, R = void>(
     return { status: 200, headers, body: writeXml(response as Xml<object>, root, value, { namespace }) };
   };
 }
+
+/** No other action has a parameter of this name. */
+const boundaryAsked = ({ PermissionsBoundary: arn }: { readonly PermissionsBoundary?: unknown }) =>
+  typeof arn === 'string' ? [[boundaryKey, arn] as const] : [];
 
 /** A user's or root's session changes who may do what only once a code of an MFA device was shown (public API). */
 function refuseBareSession({ identity }: ActionCall): void {

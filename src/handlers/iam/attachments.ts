@@ -64,7 +64,6 @@ export const {
 
 const shownEntities = (word: HolderWord) =>
   many(element({ [`${word}Name`]: token, [`${word}Id`]: token }), { name: 'member', max: membersMax });
-const kinds = { User: 'user', Group: 'group', Role: 'role' } as const;
 const uses = { PermissionsPolicy: 'policy', PermissionsBoundary: 'boundary' } as const;
 
 export const ListEntitiesForPolicy = action(
@@ -92,13 +91,13 @@ export const ListEntitiesForPolicy = action(
       const { items, next } = await entitiesOf(ctx, owner, {
         ...pageFrom(given),
         policyId: id,
-        kind: isHolder ? kinds[filter] : undefined,
+        kind: isHolder ? holders[filter].kind : undefined,
         as: use === undefined ? undefined : uses[use],
         pathPrefix: given.PathPrefix ?? '/',
       });
       const shown = (word: HolderWord) =>
         items
-          .filter(({ kind }) => kind === kinds[word])
+          .filter(({ kind }) => kind === holders[word].kind)
           .map((each) => ({ [`${word}Name`]: each.name, [`${word}Id`]: each.id }));
       return {
         PolicyGroups: shown('Group'),

@@ -1,51 +1,36 @@
-/** Permissions boundaries of users and roles. */
+/** The actions on the permissions boundaries of users and roles: the same two for each. */
 import { changeBoundary } from '../../domain/iam/attachments.ts';
 import { action } from './action.ts';
-import { policyArnField, roleName, userName } from './fields.ts';
-import { holderResource, policyNamed } from './resources.ts';
+import { policyArnField } from './fields.ts';
+import { holderIn, holders, resourceOf } from './holders.ts';
+import { policyNamed } from './resources.ts';
 
-export const PutUserPermissionsBoundary = action(
-  'PutUserPermissionsBoundary',
-  { UserName: userName, PermissionsBoundary: policyArnField },
-  {
-    resource: (ctx, call, { UserName }) => holderResource(ctx, call, { kind: 'user', name: UserName }),
-    run: (ctx, call, { UserName, PermissionsBoundary }) =>
-      changeBoundary(ctx, call.identity.owner, {
-        holder: { kind: 'user', name: UserName },
-        policy: policyNamed(call, PermissionsBoundary),
-      }),
-  },
-);
+function boundaryActions<W extends 'User' | 'Role'>(word: W) {
+  const rules = holders[word];
+  const resource = resourceOf(rules);
+  const named = { [rules.field]: rules.name };
+  return {
+    put: action(
+      `Put${word}PermissionsBoundary`,
+      { ...named, PermissionsBoundary: policyArnField },
+      {
+        resource,
+        run: (ctx, call, given: { readonly PermissionsBoundary: string }) =>
+          changeBoundary(ctx, call.identity.owner, {
+            holder: holderIn(rules, given),
+            policy: policyNamed(call, given.PermissionsBoundary),
+          }),
+      },
+    ),
+    remove: action(`Delete${word}PermissionsBoundary`, named, {
+      resource,
+      run: (ctx, { identity }, given) =>
+        changeBoundary(ctx, identity.owner, { holder: holderIn(rules, given), policy: undefined }),
+    }),
+  };
+}
 
-export const DeleteUserPermissionsBoundary = action(
-  'DeleteUserPermissionsBoundary',
-  { UserName: userName },
-  {
-    resource: (ctx, call, { UserName }) => holderResource(ctx, call, { kind: 'user', name: UserName }),
-    run: (ctx, { identity }, { UserName }) =>
-      changeBoundary(ctx, identity.owner, { holder: { kind: 'user', name: UserName }, policy: undefined }),
-  },
-);
-
-export const PutRolePermissionsBoundary = action(
-  'PutRolePermissionsBoundary',
-  { RoleName: roleName, PermissionsBoundary: policyArnField },
-  {
-    resource: (ctx, call, { RoleName }) => holderResource(ctx, call, { kind: 'role', name: RoleName }),
-    run: (ctx, call, { RoleName, PermissionsBoundary }) =>
-      changeBoundary(ctx, call.identity.owner, {
-        holder: { kind: 'role', name: RoleName },
-        policy: policyNamed(call, PermissionsBoundary),
-      }),
-  },
-);
-
-export const DeleteRolePermissionsBoundary = action(
-  'DeleteRolePermissionsBoundary',
-  { RoleName: roleName },
-  {
-    resource: (ctx, call, { RoleName }) => holderResource(ctx, call, { kind: 'role', name: RoleName }),
-    run: (ctx, { identity }, { RoleName }) =>
-      changeBoundary(ctx, identity.owner, { holder: { kind: 'role', name: RoleName }, policy: undefined }),
-  },
-);
+export const { put: PutUserPermissionsBoundary, remove: DeleteUserPermissionsBoundary } =
+  boundaryActions('User');
+export const { put: PutRolePermissionsBoundary, remove: DeleteRolePermissionsBoundary } =
+  boundaryActions('Role');

@@ -14,12 +14,13 @@ import {
 import type { GroupRecord } from '../../metadata/iam.ts';
 import { groupArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 import { optional } from '../../protocol/parameters.ts';
 import { group, membersMax, pageFields, user } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
 import { groupName, page, pageEnd, pageFrom, path, pathPrefix, userName } from './fields.ts';
 import { holderResource, movedResource, userResource } from './resources.ts';
-import { isoOf, shownUser } from './shown.ts';
+import { shownUser } from './shown.ts';
 
 const groups = many(group, { name: 'member', max: membersMax });
 const kind = 'group';
@@ -29,7 +30,7 @@ const shownGroup = (account: string, found: GroupRecord) => ({
   GroupName: found.name,
   GroupId: found.id,
   Arn: groupArn(account, found),
-  CreateDate: isoOf(found.created),
+  CreateDate: isoTime(found.created),
 });
 
 const groupResource = (

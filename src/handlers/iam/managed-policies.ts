@@ -2,7 +2,6 @@
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { withUses } from '../../domain/iam/attachments.ts';
 import {
-  changePolicyTags,
   createPolicy,
   createVersion,
   deletePolicy,
@@ -13,26 +12,16 @@ import {
   type Version,
   versionOf,
 } from '../../domain/iam/managed-policies.ts';
-import { mergeTags, withoutTags } from '../../domain/iam/tags.ts';
 import type { PolicyRecord } from '../../metadata/iam.ts';
 import { policyArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 import { flag, optional, text } from '../../protocol/parameters.ts';
-import { membersMax, pageFields, policy, policyVersion, tagList } from '../../protocol/schemas/iam.ts';
+import { membersMax, pageFields, policy, policyVersion } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
-import {
-  description,
-  page,
-  path,
-  policyArnField,
-  policyDocument,
-  policyName,
-  someTags,
-  tagKeys,
-  tags,
-} from './fields.ts';
+import { description, page, path, policyArnField, policyDocument, policyName, tags } from './fields.ts';
 import { policyNamed } from './resources.ts';
-import { encodeDocument, isoOf, shownPolicy, shownTags, tagFacts, tagField, tagsOf } from './shown.ts';
+import { encodeDocument, shownPolicy, tagFacts, tagField, tagsOf } from './shown.ts';
 
 const versionId = text({ max: 16, pattern: /^v[1-9]\d{0,8}$/, must: 'a version such as v1' });
 const numberOf = (id: string): number => Number(id.slice(1));
@@ -48,7 +37,7 @@ const shownVersion = (
 ) => ({
   VersionId: `v${number}`,
   IsDefaultVersion: number === defaultVersion,
-  CreateDate: isoOf(created),
+  CreateDate: isoTime(created),
 });
 
 export const CreatePolicy = action(
@@ -175,45 +164,5 @@ export const DeletePolicyVersion = action(
   {
     resource: byArn,
     run: (ctx, call, given) => deleteVersion(ctx, call.identity.owner, versionNamed(call, given)),
-  },
-);
-
-export const TagPolicy = action(
-  'TagPolicy',
-  { PolicyArn: policyArnField, Tags: someTags },
-  {
-    resource: byArn,
-    facts: ({ Tags }) => tagFacts(Tags),
-    run: (ctx, call, { PolicyArn, Tags }) =>
-      changePolicyTags(ctx, call.identity.owner, {
-        policy: policyNamed(call, PolicyArn),
-        to: (present) => mergeTags(present, tagsOf(Tags)),
-      }),
-  },
-);
-
-export const UntagPolicy = action(
-  'UntagPolicy',
-  { PolicyArn: policyArnField, TagKeys: tagKeys },
-  {
-    resource: byArn,
-    run: (ctx, call, { PolicyArn, TagKeys }) =>
-      changePolicyTags(ctx, call.identity.owner, {
-        policy: policyNamed(call, PolicyArn),
-        to: (present) => withoutTags(present, TagKeys),
-      }),
-  },
-);
-
-export const ListPolicyTags = action(
-  'ListPolicyTags',
-  { ...page, PolicyArn: policyArnField },
-  {
-    resource: byArn,
-    result: element({ Tags: tagList, ...pageFields }),
-    async run(ctx, call, { PolicyArn }) {
-      const found = await getPolicy(ctx, call.identity.owner, policyNamed(call, PolicyArn));
-      return { Tags: shownTags(found.tags), IsTruncated: false };
-    },
   },
 );

@@ -16,12 +16,12 @@ import { fail } from '../../errors/refusal.ts';
 import type { DeviceRecord } from '../../metadata/iam.ts';
 import { deviceArn, parseArn, rootArn, userArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 import { oneOf, optional, text } from '../../protocol/parameters.ts';
 import { membersMax, mfaDevice, pageFields, virtualDevice } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
 import { mfaCode, page, pageEnd, pageFrom, path, serialNumber, userName, userOrCaller } from './fields.ts';
 import { userResource } from './resources.ts';
-import { isoOf } from './shown.ts';
 
 const deviceName = text({
   max: 226,
@@ -73,11 +73,11 @@ const shownDevice = async (ctx: Context, account: string, device: DeviceRecord) 
             UserName: user.name,
             UserId: user.id,
             Arn: userArn(account, user),
-            CreateDate: isoOf(user.created),
+            CreateDate: isoTime(user.created),
           },
         }),
     ...(isRoot ? { User: { Path: '/', UserId: account, Arn: rootArn(account) } } : {}),
-    ...(device.enabled === undefined ? {} : { EnableDate: isoOf(device.enabled) }),
+    ...(device.enabled === undefined ? {} : { EnableDate: isoTime(device.enabled) }),
   };
 };
 
@@ -161,7 +161,7 @@ export const ListMFADevices = action(
       const MFADevices = items.map((device) => ({
         UserName: user?.name ?? owner,
         SerialNumber: deviceArn(owner, device),
-        EnableDate: isoOf(device.enabled ?? device.created),
+        EnableDate: isoTime(device.enabled ?? device.created),
       }));
       return { MFADevices, ...pageEnd(next) };
     },

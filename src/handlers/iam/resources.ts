@@ -5,10 +5,10 @@ import { findNamed, type Named } from '../../domain/iam/entities.ts';
 import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import type { PolicyName } from '../../domain/iam/managed-policies.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { IamTag } from '../../metadata/iam.ts';
 import { groupArn, parseArn, roleArn, userArn } from '../../protocol/arns.ts';
 import type { ActionCall } from './action.ts';
 import { userOrCaller } from './fields.ts';
+import { boundaryArn, resourceTagFacts } from './shown.ts';
 
 export const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
 
@@ -51,19 +51,26 @@ export function policyNamed(
   return { account, path, name };
 }
 
-/** The tags of the user, role or policy that an ARN names; of anything else none. */
-export async function tagsAt(
+/** What the user, role or policy that an ARN names is to conditions: its tags, and the boundary that it has; of anything else nothing. */
+export async function factsAt(
   ctx: Pick<Context, 'metadata'>,
   { identity: { owner } }: Pick<ActionCall, 'identity'>,
   arn: string,
-): Promise<readonly IamTag[]> {
+): Promise<readonly (readonly [string, string])[]> {
   const parsed = parseArn(arn);
-  const kind = taggedKinds.find((each) => each === parsed?.kind);
+  const kind = describedKinds.find((each) => each === parsed?.kind);
   if (parsed === undefined || kind === undefined || parsed.account !== owner) return [];
   const found = await findNamed(ctx, owner, { kind, name: parsed.name });
-  return found?.path === parsed.path ? found.tags : [];
+  if (found?.path !== parsed.path) return [];
+  const boundary = await boundaryArn(ctx, owner, 'boundary' in found ? found.boundary : undefined);
+  return [
+    ...resourceTagFacts(found.tags),
+    ...(boundary === undefined ? [] : [[boundaryKey, boundary] as const]),
+  ];
 }
-const taggedKinds = ['user', 'role', 'policy'] as const;
+const describedKinds = ['user', 'role', 'policy'] as const;
+/** The boundary that a request gives, or else the one that its user or role has (public API). */
+export const boundaryKey = 'iam:PermissionsBoundary';
 
 export const userResource = (
   ctx: Pick<Context, 'metadata'>,

@@ -10,12 +10,12 @@ import {
   updateRole,
   updateTrust,
 } from '../../domain/iam/roles.ts';
-import { mergeTags, withoutTags } from '../../domain/iam/tags.ts';
 import type { RoleRecord } from '../../metadata/iam.ts';
 import { roleArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 import { integer, optional } from '../../protocol/parameters.ts';
-import { membersMax, pageFields, role, tagList } from '../../protocol/schemas/iam.ts';
+import { membersMax, pageFields, role } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
 import {
   description,
@@ -27,12 +27,10 @@ import {
   policyArnField,
   policyDocument,
   roleName,
-  someTags,
-  tagKeys,
   tags,
 } from './fields.ts';
 import { holderResource, policyNamed } from './resources.ts';
-import { boundaryField, encodeDocument, isoOf, shownTags, tagFacts, tagField, tagsOf } from './shown.ts';
+import { boundaryField, encodeDocument, tagFacts, tagField, tagsOf } from './shown.ts';
 
 const kind = 'role';
 const sessionSeconds = integer({ min: 3_600, max: 43_200 });
@@ -43,7 +41,7 @@ const shownRole = async (ctx: Context, account: string, found: RoleRecord) => ({
   RoleName: found.name,
   RoleId: found.id,
   Arn: roleArn(account, found),
-  CreateDate: isoOf(found.created),
+  CreateDate: isoTime(found.created),
   AssumeRolePolicyDocument: encodeDocument(await trustOf(ctx, account, found)),
   ...(found.description === '' ? {} : { Description: found.description }),
   MaxSessionDuration: found.sessionSecondsMax,
@@ -175,39 +173,5 @@ export const DeleteRole = action(
   {
     resource: roleResource,
     run: (ctx, { identity }, { RoleName }) => deleteRole(ctx, identity.owner, RoleName),
-  },
-);
-
-export const TagRole = action(
-  'TagRole',
-  { RoleName: roleName, Tags: someTags },
-  {
-    resource: roleResource,
-    facts: ({ Tags }) => tagFacts(Tags),
-    run: (ctx, { identity }, { RoleName, Tags }) =>
-      update(ctx, identity.owner, RoleName, { tags: (present) => mergeTags(present, tagsOf(Tags)) }),
-  },
-);
-
-export const UntagRole = action(
-  'UntagRole',
-  { RoleName: roleName, TagKeys: tagKeys },
-  {
-    resource: roleResource,
-    run: (ctx, { identity }, { RoleName, TagKeys }) =>
-      update(ctx, identity.owner, RoleName, { tags: (present) => withoutTags(present, TagKeys) }),
-  },
-);
-
-export const ListRoleTags = action(
-  'ListRoleTags',
-  { ...page, RoleName: roleName },
-  {
-    resource: roleResource,
-    result: element({ Tags: tagList, ...pageFields }),
-    async run(ctx, { identity }, { RoleName }) {
-      const { tags: present } = await getNamed(ctx, identity.owner, { kind, name: RoleName });
-      return { Tags: shownTags(present), IsTruncated: false };
-    },
   },
 );

@@ -2,7 +2,7 @@
 import { type SessionClaims, sealToken } from '../../auth/session-token.ts';
 import type { Context } from '../../context.ts';
 import { drawSessionPair } from '../../domain/iam/ids.ts';
-import { isoOf } from './shown.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 
 export interface NewSession extends Omit<SessionClaims, 'accessKey' | 'secretKey' | 'issuedAt' | 'expires'> {
   readonly seconds: number;
@@ -22,6 +22,6 @@ export async function issue(
   };
   const SessionToken = await sealToken(sealer, claims);
   const { accessKey, secretKey, expires } = claims;
-  const Expiration = isoOf(expires);
+  const Expiration = isoTime(expires);
   return { claims, shown: { AccessKeyId: accessKey, SecretAccessKey: secretKey, SessionToken, Expiration } };
 }

@@ -3,10 +3,9 @@ import type { Context } from '../../context.ts';
 import { accountOfPolicy, findPolicyById } from '../../domain/iam/managed-policies.ts';
 import type { IamTag, PolicyRecord, UserRecord } from '../../metadata/iam.ts';
 import { policyArn, userArn } from '../../protocol/arns.ts';
+import { isoTime } from '../../protocol/iso-time.ts';
 
-export const isoOf = (ms: number): string => new Date(ms).toISOString();
-
-type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
+export type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
 export const tagsOf = (given: GivenTags): readonly IamTag[] =>
   given.map(({ Key, Value }) => [Key, Value] as const);
 export const shownTags = (present: readonly IamTag[]): GivenTags =>
@@ -35,7 +34,7 @@ export const shownUser = (account: string, user: UserRecord) => ({
   UserName: user.name,
   UserId: user.id,
   Arn: userArn(account, user),
-  CreateDate: isoOf(user.created),
+  CreateDate: isoTime(user.created),
 });
 
 export const shownPolicy = (account: string, found: PolicyRecord) => ({
@@ -47,9 +46,18 @@ export const shownPolicy = (account: string, found: PolicyRecord) => ({
   AttachmentCount: found.attachments,
   PermissionsBoundaryUsageCount: found.boundaries,
   IsAttachable: true,
-  CreateDate: isoOf(found.created),
-  UpdateDate: isoOf(found.updated),
+  CreateDate: isoTime(found.created),
+  UpdateDate: isoTime(found.updated),
 });
+
+export async function boundaryArn(
+  ctx: Pick<Context, 'metadata'>,
+  account: string,
+  boundary: string | undefined,
+): Promise<string | undefined> {
+  const policy = boundary === undefined ? undefined : await findPolicyById(ctx, account, boundary);
+  return policy && policyArn(accountOfPolicy(account, policy), policy);
+}
 
 /** The field of a user or role that has one. */
 export async function boundaryField(
@@ -57,9 +65,8 @@ export async function boundaryField(
   account: string,
   boundary: string | undefined,
 ) {
-  const policy = boundary === undefined ? undefined : await findPolicyById(ctx, account, boundary);
-  if (policy === undefined) return {};
-  const PermissionsBoundaryArn = policyArn(accountOfPolicy(account, policy), policy);
+  const PermissionsBoundaryArn = await boundaryArn(ctx, account, boundary);
+  if (PermissionsBoundaryArn === undefined) return {};
   return {
     PermissionsBoundary: { PermissionsBoundaryType: 'PermissionsBoundaryPolicy', PermissionsBoundaryArn },
   };

@@ -12,6 +12,7 @@ import * as mfa from './mfa.ts';
 import * as roles from './roles.ts';
 import * as simulations from './simulate.ts';
 import * as sts from './sts.ts';
+import * as tags from './tags.ts';
 import * as users from './users.ts';
 
 export const actions = {
@@ -29,4 +30,5 @@ export const actions = {
   ...simulations,
   AssumeRole,
   ...sts,
+  ...tags,
 };

@@ -2,13 +2,12 @@
 import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import { getNamed, listEntities } from '../../domain/iam/entities.ts';
-import { mergeTags, withoutTags } from '../../domain/iam/tags.ts';
 import { createUser, deleteUser, type UserUpdate, updateUser } from '../../domain/iam/users.ts';
 import type { UserRecord } from '../../metadata/iam.ts';
 import { userArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
 import { optional } from '../../protocol/parameters.ts';
-import { membersMax, pageFields, tagList, user } from '../../protocol/schemas/iam.ts';
+import { membersMax, pageFields, user } from '../../protocol/schemas/iam.ts';
 import { type ActionCall, action } from './action.ts';
 import {
   page,
@@ -17,14 +16,12 @@ import {
   path,
   pathPrefix,
   policyArnField,
-  someTags,
-  tagKeys,
   tags,
   userName,
   userOrCaller,
 } from './fields.ts';
 import { movedResource, policyNamed, userResource } from './resources.ts';
-import { boundaryField, shownTags, shownUser, tagFacts, tagField, tagsOf } from './shown.ts';
+import { boundaryField, shownUser, tagFacts, tagField, tagsOf } from './shown.ts';
 
 const userNamed = (ctx: Context, call: ActionCall, name: string | undefined): Promise<UserRecord> =>
   getNamed(ctx, call.identity.owner, { kind: 'user', name: userOrCaller(call, name) });
@@ -126,39 +123,5 @@ export const DeleteUser = action(
   {
     resource: userResource,
     run: (ctx, { identity }, { UserName }) => deleteUser(ctx, identity.owner, UserName),
-  },
-);
-
-export const TagUser = action(
-  'TagUser',
-  { UserName: userName, Tags: someTags },
-  {
-    resource: userResource,
-    facts: ({ Tags }) => tagFacts(Tags),
-    run: (ctx, { identity }, { UserName, Tags }) =>
-      update(ctx, identity.owner, UserName, { tags: (present) => mergeTags(present, tagsOf(Tags)) }),
-  },
-);
-
-export const UntagUser = action(
-  'UntagUser',
-  { UserName: userName, TagKeys: tagKeys },
-  {
-    resource: userResource,
-    run: (ctx, { identity }, { UserName, TagKeys }) =>
-      update(ctx, identity.owner, UserName, { tags: (present) => withoutTags(present, TagKeys) }),
-  },
-);
-
-export const ListUserTags = action(
-  'ListUserTags',
-  { ...page, UserName: userName },
-  {
-    resource: userResource,
-    result: element({ Tags: tagList, ...pageFields }),
-    async run(ctx, call, given) {
-      const { tags: present } = await userNamed(ctx, call, given.UserName);
-      return { Tags: shownTags(present), IsTruncated: false };
-    },
   },
 );

@@ -9,11 +9,12 @@ import { asksBypass } from './lock-headers.ts';
 import { versionHeader } from './object-headers.ts';
 
 export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
-  const { bucket, key, record, requestId } = call;
+  const { bucket, key, ahead, record, requestId } = call;
   const versionId = call.query.get('versionId');
   const { version } = await deleteObject(ctx, {
     bucket,
     key,
+    ahead,
     ...defined({ versionId }),
     conditions: deleteConditions(call),
     bypass: asksBypass(call),

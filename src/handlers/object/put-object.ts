@@ -25,12 +25,13 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
 
 /** The write that the headers of a call describe, or the fields of a form. */
 export async function writeContent(ctx: Context, call: BucketCall, content: Content): Promise<ObjectRow> {
-  const { bucket, key, record, requestId, signal } = call;
+  const { bucket, key, ahead, record, requestId, signal } = call;
   const drawing = drawObjectKey(ctx, call, wantedEncryption(ctx, call));
   const objectKey = drawing && (await drawing);
   const object = {
     bucket,
     key,
+    ahead,
     storageClass: storageClassOf(call),
     headers: objectHeadersOf(call),
     lock: lockOf(ctx, call),

@@ -17,5 +17,6 @@ export function contentOf(call: Call, fallback?: ChecksumAlgorithm): Content {
   if (length !== undefined && length > contentMax) {
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
   }
-  return { source: call.payload.content, length, claims: claimsOf(call, { fallback }) };
+  const { content: source, sha256 } = call.payload;
+  return { source, length, sha256, claims: claimsOf(call, { fallback }) };
 }

@@ -2,7 +2,19 @@
  * Replies of ListObjects, ListObjectsV2 and ListObjectVersions. With `encoding-type=url` the caller encodes keys,
  * prefixes, delimiter and markers before it writes them.
  */
-import { bool, choice, date, element, type Infer, int, many, optional, text, token } from '../codec.ts';
+import {
+  bool,
+  choice,
+  date,
+  element,
+  entityTag,
+  type Infer,
+  int,
+  many,
+  optional,
+  text,
+  token,
+} from '../codec.ts';
 import { checksumAlgorithm, checksumType, commonPrefixes, encodingType, owner } from './common.ts';
 
 const pageMax = 1000;
@@ -10,7 +22,7 @@ const pageMax = 1000;
 /** What every listing says of an object's content. */
 const described = {
   LastModified: date,
-  ETag: token,
+  ETag: entityTag,
   ChecksumAlgorithm: many(checksumAlgorithm, { max: 5 }),
   ChecksumType: optional(checksumType),
   Size: int({ min: 0 }),

@@ -127,6 +127,18 @@ export function commitLaws({ law }: Laws): void {
     expect(await all(store.scan(at))).toEqual([checked, other]);
   });
 
+  law('gives every row that a commit put the revision that it tells', async ({ store }) => {
+    const at = headsOf(fresh());
+    const rows = ['a', 'b', 'c'].map((key) => head(at.in.bucket, key));
+    const put = await store.commit(
+      at,
+      rows.map((row) => ({ put: row, expect: 'absent' as const })),
+    );
+    if (!put.applied) throw new Error('refused');
+    for (const row of rows) expect((await store.get(at, row))?.revision).toBe(put.revision);
+    for (const stored of await store.scan(at).next(9)) expect(stored.revision).toBe(put.revision);
+  });
+
   law('gives one winner to any number of writers who expect the row absent', async ({ store }) => {
     for (let race = 0; race < 5; race++) {
       const at = headsOf(fresh());
@@ -229,6 +241,11 @@ export function commitLaws({ law }: Laws): void {
     await expect(store.commit(at, [{ remove: plain, expect: 'r' as Revision }])).rejects.toThrow();
     await expect(store.commit(at, [{ check: plain, expect: 'absent' }])).rejects.toThrow();
     await expect(store.update(at, plain, () => plain)).rejects.toThrow();
+    // What writes win unconditionally has nothing to refuse them by.
+    const op = await store.begin({ cluster: 'c' });
+    await expect(store.commit(at, [{ put: plain, expect: 'any' }], { op })).rejects.toThrow();
+    await expect(store.commit({ ...at, fence: 0 }, [{ put: plain, expect: 'any' }])).rejects.toThrow();
+    await store.end(op);
     const tally = { bucket, part: 0, className: 'c', bytes: 0, objects: 0 };
     await expect(store.commit(talliesOf(bucket), [{ put: tally, expect: 'any' }])).rejects.toThrow();
     expect(await all(store.scan(headsOf(bucket)))).toEqual([]);

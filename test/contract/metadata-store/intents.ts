@@ -54,6 +54,24 @@ export function intentLaws({ law }: Laws): void {
     await opened.store.end(op);
   });
 
+  law('knows which ops can still commit, and that no others can', async (opened) => {
+    const { store } = opened;
+    const op = await store.begin({ cluster: 'c' });
+    const barred = await store.begin({ cluster: 'c' });
+    expect(await store.isOpen(op.id)).toBe(true);
+    await store.abort(barred.id);
+    expect([await store.isOpen(op.id), await store.isOpen(barred.id)]).toEqual([true, false]);
+    const ended = await store.begin({ cluster: 'c' });
+    await store.end(ended);
+    expect(await store.isOpen(ended.id)).toBe(false);
+    expect(await store.isOpen('of-no-process')).toBe(false);
+    expect(await store.isOpen(`${'0'.repeat(17)}.000`)).toBe(false);
+    await lapse(opened);
+    for (const intent of await store.abandoned()) await store.settle(intent);
+    expect(await store.isOpen(op.id)).toBe(false);
+    opened.resume();
+  });
+
   law('does not abandon an op whose process lives, however long it takes', async (opened) => {
     const op = await opened.store.begin({ cluster: 'c' });
     await opened.pass(opened.intentTtlMs * 3);
@@ -176,7 +194,6 @@ export function intentLaws({ law }: Laws): void {
     const { store } = opened;
     const op = await store.begin({ cluster: 'c' });
     await store.abort(op.id);
-    await opened.pass(opened.intentTtlMs * 2);
     expect(covers(await store.abandoned(), op)).toBe(false);
     await lapse(opened);
     const swept = await store.abandoned();

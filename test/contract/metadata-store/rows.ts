@@ -1,7 +1,7 @@
 /** What a single row is: kept as it was, seen at once, gone when it expires. */
 import { expect } from 'vitest';
 import type { Laws } from '../metadata-store.ts';
-import { all, fresh, type Head, head, headsOf, leases, putHeads, ranksOf, scoresOf } from './tables.ts';
+import { all, fresh, type Head, head, headsOf, holders, putHeads, ranksOf, scoresOf } from './tables.ts';
 
 const whole: Head = {
   bucket: 'b',
@@ -30,10 +30,26 @@ export function rowLaws({ law }: Laws): void {
     expect(second?.row).toMatchObject({ size: 0, marker: false });
   });
 
+  law('keeps what is empty, which is not absent', async ({ store }) => {
+    const at = headsOf(fresh());
+    const row = head(at.in.bucket, '', {
+      slot: '',
+      etag: '',
+      headers: {},
+      manifest: new Uint8Array(0),
+    });
+    const nothing = head(at.in.bucket, 'k', { headers: null });
+    await putHeads(store, [row, nothing]);
+    expect((await store.get(at, { key: '', slot: '' }))?.row).toEqual(row);
+    expect((await store.get(at, nothing))?.row).toEqual(nothing);
+    expect(await all(store.scan(at))).toEqual([row, nothing]);
+  });
+
   law('keeps JSON names that mean something to JavaScript', async ({ store }) => {
     const headers = JSON.parse('{"__proto__":"a","constructor":{"prototype":1},"toString":"b"}');
-    await putHeads(store, [head('b', 'k', { headers })]);
-    const stored = await store.get(headsOf('b'), { key: 'k', slot: '~' });
+    const bucket = fresh();
+    await putHeads(store, [head(bucket, 'k', { headers })]);
+    const stored = await store.get(headsOf(bucket), { key: 'k', slot: '~' });
     expect(JSON.stringify(stored?.row.headers)).toBe(JSON.stringify(headers));
   });
 
@@ -58,7 +74,7 @@ export function rowLaws({ law }: Laws): void {
   });
 
   law('holds a partition of one row', async ({ store }) => {
-    const at = { table: leases, in: { name: fresh() } } as const;
+    const at = { table: holders, in: { name: fresh() } } as const;
     await store.commit(at, [{ put: { ...at.in, holder: 'h' }, expect: 'absent' }]);
     expect((await store.get(at, {}))?.row).toEqual({ ...at.in, holder: 'h' });
     expect(await all(store.scan(at))).toEqual([{ ...at.in, holder: 'h' }]);
@@ -114,6 +130,57 @@ export function rowLaws({ law }: Laws): void {
     expect((await store.get(at, row))?.row).toEqual(row);
   });
 
+  law('shows a row up to the very moment of its expiry', async ({ store, pass }) => {
+    const at = headsOf(fresh());
+    const row = head(at.in.bucket, 'k');
+    const expiresAt = (await store.now()) + 3000;
+    await store.commit(at, [{ put: row, expect: 'absent', expiresAt }]);
+    await pass(2999);
+    expect((await store.get(at, row))?.row).toEqual(row);
+    expect(await all(store.scan(at))).toEqual([row]);
+    await pass(1);
+    expect(await store.get(at, row)).toBeUndefined();
+    expect(await all(store.scan(at))).toEqual([]);
+  });
+
+  law('treats a row that has expired as absent in every change', async ({ store, pass }) => {
+    const at = headsOf(fresh());
+    const [a, b, c] = ['a', 'b', 'c'].map((key) => head(at.in.bucket, key)) as [Head, Head, Head];
+    const expiresAt = (await store.now()) + 1000;
+    const put = await store.commit(
+      at,
+      [a, b, c].map((row) => ({ put: row, expect: 'absent' as const, expiresAt })),
+    );
+    if (!put.applied) throw new Error('refused');
+    await pass(1000);
+    for (const change of [
+      { put: a, expect: put.revision },
+      { remove: a, expect: put.revision },
+      { check: a, expect: put.revision },
+    ])
+      expect(await store.commit(at, [change])).toEqual({ applied: false, because: 'conflict' });
+    const checked = await store.commit(at, [
+      { check: a, expect: 'absent' },
+      { put: b, expect: 'absent' },
+    ]);
+    expect(checked).toMatchObject({ applied: true });
+    await store.update(at, c, (found) => {
+      expect(found).toBeUndefined();
+      return { ...c, etag: 'anew' };
+    });
+    await pass(5000);
+    expect(await all(store.scan(at))).toEqual([b, { ...c, etag: 'anew' }]);
+  });
+
+  law('lets a row that an update has changed live on', async ({ store, pass }) => {
+    const at = headsOf(fresh());
+    const row = head(at.in.bucket, 'k');
+    await store.commit(at, [{ put: row, expect: 'absent', expiresAt: (await store.now()) + 1000 }]);
+    await store.update(at, row, (found) => ({ ...row, ...found, etag: 'kept' }));
+    await pass(1000);
+    expect((await store.get(at, row))?.row.etag).toBe('kept');
+  });
+
   law('keeps a row that was put again without an expiry', async ({ store, pass }) => {
     const board = fresh();
     const put = { board, score: 1, name: 'n' };
@@ -137,7 +204,7 @@ export function rowLaws({ law }: Laws): void {
 
   law('tells its time and its nodes', async ({ store, pass }) => {
     const before = await store.now();
-    await pass(10);
+    await pass(20);
     expect(await store.now()).toBeGreaterThanOrEqual(before + 10);
     const { nodes } = await store.health();
     expect(nodes.length).toBeGreaterThan(0);

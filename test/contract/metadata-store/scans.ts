@@ -1,7 +1,7 @@
 /** Ranges, pages and seeks: from, after and before with partial keys, in either direction. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { MetadataStore, Range } from '../../../src/ports/metadata-store.ts';
+import { commitLimits, type MetadataStore, type Range } from '../../../src/ports/metadata-store.ts';
 import type { Laws } from '../metadata-store.ts';
 import { byBytes } from './order.ts';
 import { all, fresh, type Head, head, type heads, headsOf, putHeads, ranksOf } from './tables.ts';
@@ -26,7 +26,7 @@ const matches = (row: Head, partial: PartialKey): boolean =>
   (partial.slot === undefined || row.slot === partial.slot);
 
 /** Negative when a row sorts before everything that matches the partial key. */
-function compare(row: Head, partial: PartialKey): number {
+export function compare(row: Head, partial: PartialKey): number {
   if (matches(row, partial)) return 0;
   const byKey = byBytes(row.key, partial.key ?? row.key);
   return byKey !== 0 ? byKey : byBytes(partial.slot ?? row.slot, row.slot);
@@ -44,12 +44,12 @@ export function expected(rows: readonly Head[], range: HeadRange): Head[] {
   return range.reverse === true ? inside.reverse() : inside;
 }
 
-const partialKey: fc.Arbitrary<PartialKey> = fc.oneof(
+export const matchingKey: fc.Arbitrary<PartialKey> = fc.oneof(
   fc.record({ key: fc.constantFrom(...names, 'aa', '', 'zz') }),
   fc.record({ key: fc.constantFrom(...names, 'aa'), slot: fc.constantFrom(...slots, '0', '15') }),
 );
 export const anyRange: fc.Arbitrary<HeadRange> = fc.record(
-  { from: partialKey, after: partialKey, before: partialKey, reverse: fc.boolean() },
+  { from: matchingKey, after: matchingKey, before: matchingKey, reverse: fc.boolean() },
   { requiredKeys: [] },
 );
 
@@ -104,7 +104,7 @@ export function scanLaws({ law, runs }: Laws): void {
 
   law('seeks ahead in either direction, past what matches if told so, and never back', async ({ store }) => {
     const { bucket, rows } = await filled(store);
-    const step = fc.record({ take: fc.integer({ min: 0, max: 4 }), to: partialKey, past: fc.boolean() });
+    const step = fc.record({ take: fc.integer({ min: 0, max: 4 }), to: matchingKey, past: fc.boolean() });
     await fc.assert(
       fc.asyncProperty(fc.boolean(), fc.array(step, { maxLength: 5 }), async (reverse, steps) => {
         const cursor = store.scan(headsOf(bucket), { reverse });
@@ -134,6 +134,26 @@ export function scanLaws({ law, runs }: Laws): void {
     expect((await all(cursor)).map((row) => row.key)).toEqual(['c', 'd']);
   });
 
+  law('reads of rows the columns that are wanted, and those of the key', async ({ store }) => {
+    const bucket = fresh();
+    const headers = { big: 2 ** 40, less: [-1, -200, -70_000, 1.5, true, null], long: 'é'.repeat(300) };
+    const full = { size: 7, marker: true, headers, manifest: Uint8Array.of(1, 2), etag: 'e'.repeat(40) };
+    const rows = [head(bucket, 'a'), head(bucket, 'b', full), head(bucket, 'c', { size: -1, slot: '2' })];
+    await putHeads(store, rows);
+    const someColumns = fc.subarray(['etag', 'size', 'marker', 'headers', 'manifest'] as const);
+    await fc.assert(
+      fc.asyncProperty(someColumns, fc.boolean(), async (columns, reverse) => {
+        const found = await store.scan(headsOf(bucket), { reverse, columns }).next(rows.length);
+        const inOrder = reverse ? rows.toReversed() : rows;
+        const names = ['bucket', 'key', 'slot', ...columns] as const;
+        expect(found.map(({ row }) => names.map((name) => (row as Head)[name]))).toEqual(
+          inOrder.map((row) => names.map((name) => row[name])),
+        );
+      }),
+      { numRuns: runs },
+    );
+  });
+
   law('gives rows their revision', async ({ store }) => {
     const { bucket, rows } = await filled(store);
     for (const stored of await store.scan(headsOf(bucket)).next(rows.length)) {
@@ -145,8 +165,52 @@ export function scanLaws({ law, runs }: Laws): void {
     const { bucket, rows } = await filled(store);
     const at = { ...headsOf(bucket), ways: 3 };
     const shards = await Promise.all([0, 1, 2].map((shard) => all(store.scan(at, { shard }))));
-    const union = shards.flat().map((row) => JSON.stringify(row));
-    expect(union.sort()).toEqual(rows.map((row) => JSON.stringify(row)).sort());
+    const text = (row: Head): string => JSON.stringify(Object.entries(row).sort());
+    expect(shards.flat().map(text).sort()).toEqual(rows.map(text).sort());
+  });
+
+  law(
+    'reads over whatever expired or was removed, however much of it lies in the way',
+    async ({ store, pass }) => {
+      const board = fresh();
+      const expiresAt = (await store.now()) + 1000;
+      const rows = Array.from({ length: 300 }, (_, score) => ({ board, score, name: 'n' }));
+      for (let start = 0; start < rows.length; start += commitLimits.changes) {
+        const some = rows.slice(start, start + commitLimits.changes);
+        await store.apply(
+          some.map((put) => ({
+            at: ranksOf(board),
+            put,
+            ...(put.score % 100 === 0 ? {} : { expiresAt }),
+          })),
+        );
+      }
+      await pass(1000);
+      for (const reverse of [false, true]) {
+        const cursor = store.scan(ranksOf(board), { reverse });
+        const scores: number[] = [];
+        for (let read = await cursor.next(1); read.length > 0; read = await cursor.next(1))
+          scores.push(...read.map(({ row }) => row.score));
+        expect(scores).toEqual(reverse ? [0, 100, 200] : [200, 100, 0]);
+      }
+    },
+  );
+
+  law('fills a page of thousands of rows', async ({ store }) => {
+    const board = fresh();
+    const total = 2500;
+    const puts = Array.from({ length: total }, (_, score) => ({
+      at: ranksOf(board),
+      put: { board, score, name: 'n' },
+    }));
+    for (let start = 0; start < total; start += 50) await store.apply(puts.slice(start, start + 50));
+    const cursor = store.scan(ranksOf(board));
+    expect(await cursor.next(0)).toEqual([]);
+    expect((await cursor.next(total - 1)).map(({ row }) => row.score)).toEqual(
+      Array.from({ length: total - 1 }, (_, index) => total - 1 - index),
+    );
+    expect(await cursor.next(total)).toHaveLength(1);
+    expect(await cursor.next(total)).toEqual([]);
   });
 
   law('clears a range of a plain table and nothing beside it', async ({ store }) => {

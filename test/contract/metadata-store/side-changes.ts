@@ -74,6 +74,63 @@ export function sideChangeLaws({ law }: Laws): void {
     expect((await tally(store, bucket))?.bytes).toBe(3);
   });
 
+  law('adds once for each commit under an op', async ({ store }) => {
+    const bucket = fresh();
+    const op = await store.begin({ cluster: 'c' });
+    for (const key of ['a', 'b', 'a', 'c'])
+      await store.commit(headsOf(bucket), [{ put: head(bucket, key), expect: 'absent' }], {
+        op,
+        then: [add(bucket, { objects: 1, bytes: 5 })],
+      });
+    await store.end(op);
+    expect(await tally(store, bucket)).toMatchObject({ objects: 3, bytes: 15 });
+  });
+
+  law('reads counters in pages, ranges and either direction, as it reads rows', async ({ store }) => {
+    const bucket = fresh();
+    const names = Array.from({ length: 12 }, (_, index) => `class ${String(index).padStart(2, '0')}`);
+    for (let turn = 1; turn <= 3; turn++)
+      await store.apply(names.map((name, index) => add(bucket, { bytes: index * turn, objects: 1 }, name)));
+    const expected = names.map((className, index) => ({
+      bucket,
+      part: 0,
+      className,
+      bytes: index * 6,
+      objects: 3,
+    }));
+    for (const page of [1, 5, 100]) expect(await all(store.scan(talliesOf(bucket)), page)).toEqual(expected);
+    expect(await all(store.scan(talliesOf(bucket), { reverse: true }), 5)).toEqual([...expected].reverse());
+    const range = { after: { className: 'class 02' }, before: { className: 'class 09' } };
+    expect(await all(store.scan(talliesOf(bucket), range), 2)).toEqual(expected.slice(3, 9));
+    const cursor = store.scan(talliesOf(bucket));
+    await cursor.next(2);
+    cursor.seek({ className: 'class 07' }, { past: true });
+    expect(await all(cursor)).toEqual(expected.slice(8));
+  });
+
+  law('removes a counter, which starts at 0 again', async ({ store }) => {
+    const bucket = fresh();
+    await store.apply([add(bucket, { bytes: 5 }), add(bucket, { bytes: 7 }, 'd')]);
+    await store.apply([{ at: talliesOf(bucket), remove: { className: 'c' } }]);
+    expect(await tally(store, bucket)).toBeUndefined();
+    await store.apply([add(bucket, { bytes: 2 })]);
+    expect((await tally(store, bucket))?.bytes).toBe(2);
+    expect((await tally(store, bucket, 'd'))?.bytes).toBe(7);
+  });
+
+  law('lets the later of two writes of a plain row win', async ({ store }) => {
+    const board = fresh();
+    const row = { board, score: 1, name: 'n' };
+    for (let turn = 0; turn < 40; turn++) {
+      const note = String(turn);
+      await store.apply([{ at: ranksOf(board), put: { ...row, note } }]);
+      expect((await store.get(ranksOf(board), row))?.row.note).toBe(note);
+      if (turn % 2 === 0) continue;
+      await store.apply([{ at: ranksOf(board), remove: row }]);
+      expect(await store.get(ranksOf(board), row)).toBeUndefined();
+    }
+  });
+
   law('adds exactly once for each commit that applied, however many race', async ({ store }) => {
     const bucket = fresh();
     const outcomes = await Promise.all(
@@ -99,6 +156,21 @@ export function sideChangeLaws({ law }: Laws): void {
     expect(await all(store.scan(ranksOf(board)))).toEqual([{ board, score: 1, name: 'stays' }]);
     await store.apply([{ at: ranksOf(board), remove: { score: 1, name: 'stays' } }]);
     expect(await all(store.scan(ranksOf(board)))).toEqual([]);
+  });
+
+  law('keeps rows that expire in a very long time', async ({ store }) => {
+    const board = fresh();
+    const now = await store.now();
+    const years = [1, 10, 15, 19, 25, 1000];
+    await store.apply(
+      years.map((score) => ({
+        at: ranksOf(board),
+        put: { board, score, name: 'n' },
+        expiresAt: now + score * 365 * 24 * 60 * 60 * 1000,
+      })),
+    );
+    const kept = (await all(store.scan(ranksOf(board)))).map(({ score }) => score);
+    expect(kept.sort((a, b) => a - b)).toEqual(years);
   });
 
   law('refuses side changes that do not suit the kind of their table', async ({ store }) => {

@@ -1,5 +1,7 @@
 /** The tables that the laws are told about: one of each kind, with every type of column and key. */
-import { type At, type MetadataStore, table } from '../../../src/ports/metadata-store.ts';
+import { tables } from '../../../src/metadata/tables.ts';
+import { type AnyTable, type At, type MetadataStore, table } from '../../../src/ports/metadata-store.ts';
+import { kept } from '../../support/split-race.ts';
 
 export interface Head {
   readonly bucket: string;
@@ -67,17 +69,28 @@ export const tallies = table<Tally>()({
 });
 
 /** A table whose partitions are single rows. */
-export interface Lease {
+export interface Holder {
   readonly name: string;
   readonly holder: string;
 }
-export const leases = table<Lease>()({
-  name: 'leases',
+export const holders = table<Holder>()({
+  name: 'holders',
   kind: 'conditional',
   partition: ['name'],
   sort: [],
   columns: { name: 'text', holder: 'text' },
 });
+
+/** For backends that must know their tables before they are asked for them. */
+export const contractTables: readonly AnyTable[] = [
+  heads,
+  ranks,
+  scores,
+  tallies,
+  holders,
+  kept,
+  tables.leases,
+];
 
 let partitions = 0;
 /** A partition that no other case has seen, so that random cases may share a store. */

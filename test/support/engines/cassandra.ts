@@ -1,23 +1,23 @@
 /**
- * A Cassandra node, started for the tests of one file, or the one that `SVC_WIDECOL_HOSTS` names. Where it can be
- * neither, the suites say why they are skipped; on CI they must run.
+ * Cassandra, one node or a ring, started for the tests of one file, or the one that `SVC_WIDECOL_HOSTS` names. Where it
+ * can be neither, the suites say why they are skipped; on CI they must run.
  */
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { existsSync, openSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import cassandra from 'cassandra-driver';
 import { freePorts } from './ports.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const jars = join(root, '.cache/engines/cassandra');
+const scripts = join(root, 'engines/cassandra');
 const given = process.env['SVC_WIDECOL_HOSTS'];
 const canInstall = spawnSync('mvn', ['-version']).status === 0 && existsSync('/usr/lib/jvm');
-const readyMs = 180_000;
+const readySeconds = 240;
+const ringNodes = 3;
 
 /** Why there is no engine here; undefined where there is one, or could be. */
 export const noCassandra: string | undefined =
@@ -25,54 +25,186 @@ export const noCassandra: string | undefined =
     ? undefined
     : 'needs Java 17 and Maven, or SVC_WIDECOL_HOSTS';
 
+/** Why no node can be stopped, paused or set up as a test wants: those of `SVC_WIDECOL_HOSTS` are not the tests' own. */
+export const noCassandraOfOurs: string | undefined =
+  canInstall || process.env['CI'] !== undefined ? undefined : 'needs Java 17 and Maven';
+
 export interface Engine extends AsyncDisposable {
   readonly hosts: readonly string[];
 }
 
-export async function startCassandra(): Promise<Engine> {
-  if (given !== undefined) return { hosts: given.split(','), async [Symbol.asyncDispose]() {} };
-  const scripts = join(root, 'engines/cassandra');
-  await promisify(execFile)(join(scripts, 'install.sh'), [jars]);
-  const data = await mkdtemp(join(tmpdir(), 'sluice-cassandra-'));
-  const [native, storage, jmx] = (await freePorts(3)) as [number, number, number];
-  const log = openSync(join(data, 'out.log'), 'w');
-  const args = [jars, data, '127.0.0.1', ...[native, storage, jmx].map(String)];
-  const engine = spawn(join(scripts, 'start.sh'), args, { stdio: ['ignore', log, log] });
-  let isOver = false;
-  const ended = new Promise<void>((resolve) => engine.once('exit', () => resolve())).then(() => {
-    isOver = true;
-  });
-  const stop = async (): Promise<void> => {
-    engine.kill('SIGKILL');
-    await ended;
-    await rm(data, { recursive: true, force: true });
-  };
-  for (const until = performance.now() + readyMs; !(await answers(native)); await sleep(200)) {
-    if (!isOver && performance.now() < until) continue;
-    await stop();
-    throw new Error('Cassandra did not get ready');
-  }
-  return { hosts: [`127.0.0.1:${native}`], [Symbol.asyncDispose]: stop };
+/** A node of the tests' own. */
+export interface CassandraNode extends Engine {
+  readonly pid: number;
+  /** As a power cut would, but for the disk. */
+  kill9(): Promise<void>;
+  /** Stops it in the middle of what it does, until `resume`. */
+  pause(): void;
+  resume(): void;
+  /** Once more on the data that it left, until it takes clients. */
+  restart(): Promise<void>;
 }
 
+export interface Ring extends Engine {
+  readonly nodes: readonly CassandraNode[];
+}
+
+export interface NodeOptions {
+  /** Lines of cassandra.yaml. */
+  readonly set?: readonly string[];
+  readonly heap?: string;
+}
+
+/** Keyspaces of some twenty tables each take memory. */
+const sharedHeap = '2g';
+/** Nobody kills it, so no write need wait for the disk. */
+const unsynced = ['commitlog_sync: periodic', 'commitlog_sync_period: 10s'];
+
+export async function startCassandra(): Promise<Engine> {
+  if (given !== undefined) return { hosts: given.split(','), async [Symbol.asyncDispose]() {} };
+  return startNode({ heap: sharedHeap, set: unsynced });
+}
+
+/** One node, with settings of its own. */
+export async function startNode({ set = [], heap = '512m' }: NodeOptions = {}): Promise<CassandraNode> {
+  const [native, storage, jmx] = (await freePorts(3)) as [number, number, number];
+  const ports = ['--native', native, '--storage', storage, '--jmx', jmx].map(String);
+  const args = [...ports, '--heap', heap, ...set.flatMap((line) => ['--set', line])];
+  return nodeAt('127.0.0.1', { native, args });
+}
+
+/** Three nodes on 127.0.0.1 to 127.0.0.3, begun together, or what `SVC_WIDECOL_HOSTS` names. */
+export async function startRing(): Promise<Engine> {
+  if (given !== undefined) return { hosts: given.split(','), async [Symbol.asyncDispose]() {} };
+  return startOwnRing();
+}
+
+export async function startOwnRing(): Promise<Ring> {
+  const [native, storage, ...jmx] = (await freePorts(2 + ringNodes)) as [number, number, ...number[]];
+  const addresses = Array.from({ length: ringNodes }, (_, i) => `127.0.0.${i + 1}`);
+  const seeds = addresses.map((address) => `${address}:${storage}`).join(',');
+  const starting = addresses.map((address, i) => {
+    const token = -(2n ** 63n) + (2n ** 64n / BigInt(ringNodes)) * BigInt(i);
+    const ports = ['--native', native, '--storage', storage, '--jmx', jmx[i]].map(String);
+    const place = ['--address', address, '--seeds', seeds, '--rack', `rack${i + 1}`, '--token', `${token}`];
+    return nodeAt(address, { native, args: [...ports, ...place, '--heap', '768m'] });
+  });
+  const settled = await Promise.allSettled(starting);
+  const nodes = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+  const stop = async (): Promise<void> => {
+    await Promise.all(nodes.map((node) => node[Symbol.asyncDispose]()));
+  };
+  const failed = settled.find((each) => each.status === 'rejected');
+  if (failed !== undefined) {
+    await stop();
+    throw failed.reason;
+  }
+  return { nodes, hosts: nodes.flatMap(({ hosts }) => hosts), [Symbol.asyncDispose]: stop };
+}
+
+async function nodeAt(
+  address: string,
+  { native, args }: { readonly native: number; readonly args: readonly string[] },
+): Promise<CassandraNode> {
+  await promisify(execFile)(join(scripts, 'install.sh'), [jars]);
+  const data = await mkdtemp(join(tmpdir(), 'sluice-cassandra-'));
+  let engine: ChildProcess;
+  let ended: Promise<void>;
+  const start = async (): Promise<void> => {
+    const log = openSync(join(data, 'out.log'), 'a');
+    const command = [jars, data, '--address', address, ...args];
+    engine = spawn(join(scripts, 'start.sh'), command, { stdio: ['ignore', log, log] });
+    ended = new Promise((resolve) => engine.once('exit', () => resolve()));
+    const ready = promisify(execFile)(join(scripts, 'ready.sh'), [address, `${native}`, `${readySeconds}`]);
+    const isReady = await Promise.race([ready.then(() => true), ended.then(() => false)]);
+    if (!isReady) throw new Error(`Cassandra on ${address} ended before it was ready: ${data}/out.log`);
+  };
+  const kill9 = async (): Promise<void> => {
+    engine.kill('SIGKILL');
+    await ended;
+  };
+  const stop = async (): Promise<void> => {
+    await kill9();
+    await rm(data, { recursive: true, force: true });
+  };
+  const onExit = (): void => void engine?.kill('SIGKILL');
+  process.once('exit', onExit);
+  await start().catch(async (error: unknown) => {
+    await kill9();
+    throw error;
+  });
+  return {
+    hosts: [`${address}:${native}`],
+    get pid() {
+      return engine.pid ?? 0;
+    },
+    kill9,
+    pause: () => void engine.kill('SIGSTOP'),
+    resume: () => void engine.kill('SIGCONT'),
+    restart: start,
+    async [Symbol.asyncDispose]() {
+      process.off('exit', onExit);
+      await stop();
+    },
+  };
+}
+
+/** On all of them, as far as three: what the ring holds is on every node, and one of them may be away. */
+export const replicatedOver = (hosts: readonly string[]): string =>
+  `{'class': 'SimpleStrategy', 'replication_factor': ${Math.min(hosts.length, ringNodes)}}`;
+
 /** Empties every table of a keyspace, which need not be there: cheaper than a keyspace of its own for each test. */
-export async function emptyKeyspace(hosts: readonly string[], keyspace: string): Promise<void> {
-  const client = new cassandra.Client({ contactPoints: [...hosts], localDataCenter: 'dc1' });
+export const emptyKeyspace = (hosts: readonly string[], keyspace: string): Promise<void> =>
+  emptyTables(hosts, { keyspace });
+
+/** Empties some tables of a keyspace, or all but the one that says how they are made. */
+export async function emptyTables(
+  hosts: readonly string[],
+  { keyspace, tables }: { readonly keyspace: string; readonly tables?: readonly string[] },
+): Promise<void> {
+  const queryOptions = { consistency: cassandra.types.consistencies.all, prepare: true, fetchSize: 1000 };
+  const client = new cassandra.Client({
+    contactPoints: [...hosts],
+    localDataCenter: 'dc1',
+    queryOptions,
+    socketOptions: { readTimeout: 60_000 },
+  });
   try {
-    const query = 'SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?';
+    const query = 'SELECT table_name, column_name, kind FROM system_schema.columns WHERE keyspace_name = ?';
     const { rows } = await client.execute(query, [keyspace]);
-    for (const row of rows) await client.execute(`TRUNCATE ${keyspace}.${row['table_name']}`);
+    const keys = rows.filter(
+      (row) => row['kind'] === 'partition_key' && row['table_name'] !== 'schema_state',
+    );
+    const byTable = Map.groupBy(keys, (row) => String(row['table_name']));
+    const emptied = [...byTable].filter(([name]) => tables?.includes(name) ?? true);
+    await Promise.all(
+      emptied.map(([name, columns]) => {
+        const key = columns.map((row) => String(row['column_name']));
+        return emptyTable(client, { table: `${keyspace}.${name}`, key });
+      }),
+    );
   } finally {
     await client.shutdown();
   }
 }
 
-const answers = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
+/** Most have a few partitions, or none: to delete those takes milliseconds, where a TRUNCATE takes hundreds. */
+const partitionsMax = 500;
+const triesMax = 20;
+
+async function emptyTable(
+  client: cassandra.Client,
+  { table, key }: { readonly table: string; readonly key: readonly string[] },
+): Promise<void> {
+  const find = `SELECT DISTINCT ${key.join(', ')} FROM ${table} LIMIT ${partitionsMax}`;
+  const remove = `DELETE FROM ${table} WHERE ${key.map((column) => `${column} = ?`).join(' AND ')}`;
+  // What was written under a later stamp than that of its deletion is still there, and deleted once more.
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    const { rows } = await client.execute(find);
+    if (rows.length === 0) return;
+    if (rows.length === partitionsMax) break;
+    const partitions = rows.map((row) => key.map((column) => row[column] as unknown));
+    await Promise.all(partitions.map((partition) => client.execute(remove, partition)));
+  }
+  await client.execute(`TRUNCATE ${table}`, [], { prepare: false });
+}

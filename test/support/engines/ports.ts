@@ -1,17 +1,29 @@
 /** Ports that nobody listens on. */
+import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
+/** Below those that the kernel deals out, and a Ceph takes: nobody is given one before its engine listens, or while that is down. */
+const lowest = 10_000;
+const highest = 18_000;
+
 export async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((resolve) => {
-          const server = createServer().listen(0, '127.0.0.1', () => resolve(server));
-        }),
-    ),
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    const port = randomInt(lowest, highest);
+    if (await areFree([port])) ports.add(port);
+  }
+  return [...ports];
+}
+
+/** Whether nobody listens on any of these ports. */
+export async function areFree(ports: readonly number[]): Promise<boolean> {
+  const tries = ports.map(
+    (port) =>
+      new Promise<boolean>((resolve) => {
+        const server = createServer();
+        server.once('error', () => resolve(false));
+        server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+      }),
   );
-  const ports = servers.map((server) => (server.address() as { readonly port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+  return (await Promise.all(tries)).every((isFree) => isFree);
 }

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { queueGarbage, queueGarbageAll } from '../../../src/domain/garbage.ts';
 import { manifestRows } from '../../../src/metadata/objects.ts';
-import { backlog } from '../../../src/metadata/queues.ts';
+import { backlog, queueSlots } from '../../../src/metadata/queues.ts';
 import { manifests } from '../../../src/metadata/tables.ts';
-import type { Extent } from '../../../src/ports/object-bytes.ts';
+import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
 import { collectGarbage } from '../../../src/workers/gc.ts';
 import { ShardPanic } from '../../../src/workers/worker.ts';
 import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
@@ -49,6 +49,34 @@ describe('gc', () => {
     expect(await storedExtents(world)).toEqual(await ownedExtents(world));
     expect(await storedExtents(world)).toHaveLength(2);
     expect(await backlog(world.metadata, 'gc')).toBe(0);
+  });
+
+  test('waits once for a cluster that is away, and deletes what is on the others', async () => {
+    const world = await domainWorld();
+    const gone = await queueOf(world, 40);
+    const due = await world.metadata.now();
+    for (const { id } of gone.slice(20)) {
+      const away = { cluster: 'away', id: `${id}x`, size: 1 };
+      await world.metadata.apply([queueGarbage([away], { id: 'test', requestId: 'r', due })]);
+    }
+    let waits = 0;
+    const remove: typeof world.bytes.remove = async (extents) => {
+      if (extents.some(({ cluster }) => cluster === 'away')) {
+        waits += 1;
+        throw new DataUnavailable('no answer in time');
+      }
+      return world.bytes.remove(extents);
+    };
+    let told: ReadonlyMap<string, number> = new Map();
+    const gcBacklog = (extents: ReadonlyMap<string, number>): void => {
+      told = extents;
+    };
+    const telemetry = { ...world.telemetry, gcBacklog };
+    await collectGarbage({ ...world, telemetry, bytes: faulty(world.bytes, { remove }) })(never);
+    expect(await storedExtents(world)).toEqual([]);
+    expect(Object.fromEntries(told)).toEqual({ default: 0, away: 20 });
+    // A slot tries its rows together, then one of them alone.
+    expect(waits).toBeLessThanOrEqual(2 * queueSlots);
   });
 
   test('says busy until a backlog is gone', async () => {

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
 import { workerNames } from '../../../src/config/workers.ts';
+import { classSnapshot } from '../../../src/domain/class-stats.ts';
+import { silentTelemetry } from '../../../src/ports/telemetry.ts';
 import { startWorkers, workers } from '../../../src/workers/registry.ts';
 import {
   domainWorld,
@@ -11,9 +13,10 @@ import {
 
 const never = new AbortController().signal;
 
-test('every name that the configuration accepts is a worker, and gc alone leads itself', () => {
+test('every name that the configuration accepts is a worker, and those that lease slots lead themselves', () => {
   expect(Object.keys(workers).sort()).toEqual([...workerNames].sort());
-  expect(Object.entries(workers).filter(([, { leased }]) => !leased)).toMatchObject([['gc', {}]]);
+  const unled = Object.entries(workers).filter(([, { leased }]) => !leased);
+  expect(unled.map(([name]) => name)).toEqual(['gc', 'rebalance']);
 });
 
 test('gc and the sweep clean up by themselves as time passes, and stop when told to', async () => {
@@ -46,4 +49,25 @@ test('without named workers the sweep runs all the same, and gc does not', async
   expect(await storedExtents(world)).toHaveLength(1);
   stop.abort();
   await running.stop();
+});
+
+test('however many processes there are, one samples the buckets, at its start and then by the interval', async () => {
+  const world = await domainWorld();
+  const told: string[] = [];
+  const running = ['one', 'two', 'three'].map((name) => {
+    const bucketClasses = (classes: readonly unknown[]): void => void told.push(`${name} ${classes.length}`);
+    return startWorkers(
+      { ...world, telemetry: { ...silentTelemetry, bucketClasses } },
+      ['bucket-stats'],
+      never,
+    );
+  });
+  await world.process().put('key', 'content');
+  await world.clock.advance(1_000);
+  expect(told).toHaveLength(1);
+  await world.clock.advance(3_600_000);
+  expect(told).toHaveLength(2);
+  expect(new Set(told.map((each) => each.split(' ')[0])).size).toBe(1);
+  expect((await classSnapshot(world))?.classes).toEqual([{ class: 'STANDARD', bytes: 7, objects: 1 }]);
+  await Promise.all(running.map((each) => each.stop()));
 });

@@ -1,15 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { runFsck } from '../../../src/domain/fsck.ts';
+import { runFsck } from '../../../src/domain/fsck/fsck.ts';
 import { isOwned, openOwnership } from '../../../src/domain/ownership.ts';
 import { sweep } from '../../../src/domain/sweep.ts';
 import { backlog } from '../../../src/metadata/queues.ts';
-import { findSession } from '../../../src/metadata/uploads.ts';
+import { findSession, uploadsIn } from '../../../src/metadata/uploads.ts';
+import type { ObjectBytes } from '../../../src/ports/object-bytes.ts';
 import {
   type DomainWorld,
   domainWorld,
   intentTtlMs,
   ownedExtents,
+  partStores,
   storedExtents,
 } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
@@ -88,6 +90,11 @@ const scenarios: Record<string, Scenario> = {
     },
     act: (client) => client.remove('key'),
   },
+  'a CreateMultipartUpload': {
+    versioning: '',
+    before: async () => nothing,
+    act: (client) => client.createUpload('key'),
+  },
   'an UploadPart': {
     versioning: '',
     before: (client) => upload(client, 0),
@@ -107,6 +114,15 @@ const scenarios: Record<string, Scenario> = {
     act: (client, { uploadId, etags }) =>
       client.complete('key', uploadId, [{ number: 2, etag: etags[1] ?? '' }]),
   },
+  'a CompleteMultipartUpload that is asked for again': {
+    versioning: 'Enabled',
+    before: (client) => upload(client, 1),
+    act: async (client, { uploadId, etags }) => {
+      const parts = [{ number: 1, etag: etags[0] ?? '' }];
+      await client.complete('key', uploadId, parts);
+      await client.complete('key', uploadId, parts);
+    },
+  },
   'an AbortMultipartUpload': {
     versioning: '',
     before: (client) => upload(client, 3),
@@ -115,11 +131,11 @@ const scenarios: Record<string, Scenario> = {
 };
 
 /** How many calls of ports the scenario makes. */
-async function callsOf(scenario: Scenario): Promise<number> {
-  const world = await domainWorld(scenario.versioning);
+async function callsOf(scenario: Scenario, makeBytes: () => ObjectBytes): Promise<number> {
+  const world = await domainWorld(scenario.versioning, makeBytes);
   const given = await scenario.before(world.process());
   for (let calls = 1; ; calls += 1) {
-    const fresh = await domainWorld(scenario.versioning);
+    const fresh = await domainWorld(scenario.versioning, makeBytes);
     const again = await scenario.before(fresh.process());
     const process = fresh.process({ call: calls, when: 'before' });
     await untilDeath(process, scenario.act(process, again));
@@ -128,29 +144,34 @@ async function callsOf(scenario: Scenario): Promise<number> {
   }
 }
 
-describe('after the sweep and gc, what is stored is what is owned', () => {
-  for (const [name, scenario] of Object.entries(scenarios)) {
-    test(`when ${name} was killed at any call`, async () => {
-      const calls = await callsOf(scenario);
-      expect(calls).toBeGreaterThan(1);
-      for (let call = 1; call <= calls; call += 1) {
-        for (const when of ['before', 'after'] as const) {
-          const world = await domainWorld(scenario.versioning);
-          const given = await scenario.before(world.process());
-          const process = world.process({ call, when });
-          await untilDeath(process, scenario.act(process, given));
-          await world.cleanUp();
-          const at = `${when} call ${call} of ${calls}`;
-          const owned = await ownedExtents(world, [given.uploadId]);
-          expect(await storedExtents(world), at).toEqual(owned);
-          expect(await world.metadata.abandoned(), at).toEqual([]);
-          const session = await findSession(world.metadata, given.uploadId);
-          expect(session?.row.session.state, at).not.toBe('completing');
+describe.each(Object.entries(partStores))(
+  'after the sweep and gc, what is stored is what is owned, parts being %s',
+  (_, makeBytes) => {
+    for (const [name, scenario] of Object.entries(scenarios)) {
+      test(`when ${name} was killed at any call`, async () => {
+        const calls = await callsOf(scenario, makeBytes);
+        expect(calls).toBeGreaterThan(1);
+        for (let call = 1; call <= calls; call += 1) {
+          for (const when of ['before', 'after'] as const) {
+            const world = await domainWorld(scenario.versioning, makeBytes);
+            const given = await scenario.before(world.process());
+            const process = world.process({ call, when });
+            await untilDeath(process, scenario.act(process, given));
+            await world.cleanUp();
+            const at = `${when} call ${call} of ${calls}`;
+            const { id } = await world.bucket();
+            const open = (await world.metadata.scan(uploadsIn(id)).next(10)).map(({ row }) => row.uploadId);
+            const owned = await ownedExtents(world, open);
+            expect(await storedExtents(world), at).toEqual(owned);
+            expect(await world.metadata.abandoned(), at).toEqual([]);
+            const session = await findSession(world.metadata, given.uploadId);
+            expect(session?.row.session.state, at).not.toBe('completing');
+          }
         }
-      }
-    });
-  }
-});
+      });
+    }
+  },
+);
 
 /** A write that was killed after its bytes were stored, before they were committed. */
 async function orphan(world: DomainWorld, key = 'key'): Promise<void> {
@@ -231,6 +252,38 @@ describe('the sweep', () => {
     await world.cleanUp();
     expect(await storedExtents(world)).toEqual([]);
     expect(await metadata.abandoned()).toEqual([]);
+  });
+
+  test('looks through a cluster once, however many have died', async () => {
+    const world = await domainWorld();
+    for (const key of ['one', 'two', 'three']) await orphan(world, key);
+    await world.clock.advance(intentTtlMs + 1);
+    const asked: string[] = [];
+    const find: ObjectBytes['find'] = (cluster, ...prefixes) => {
+      asked.push(cluster);
+      return world.bytes.find(cluster, ...prefixes);
+    };
+    await sweep({ ...world, bytes: faulty(world.bytes, { find }) }, never);
+    expect(asked).toEqual(['default']);
+    expect(await world.metadata.abandoned()).toEqual([]);
+    await world.cleanUp();
+    expect(await storedExtents(world)).toEqual([]);
+  });
+
+  test('what one walk has examined stays settled when a later one fails', async () => {
+    const world = await domainWorld();
+    const died = Array.from({ length: 100 }, (_, i) => ({ prefix: `${i}.`, cluster: 'default' }));
+    const settled: string[] = [];
+    const metadata = faulty(world.metadata, {
+      abandoned: async () => died,
+      settle: async ({ prefix }) => void settled.push(prefix),
+    });
+    const find: ObjectBytes['find'] = (cluster, ...prefixes) => {
+      if (settled.length > 0) throw new Error('away');
+      return world.bytes.find(cluster, ...prefixes);
+    };
+    await expect(sweep({ metadata, bytes: faulty(world.bytes, { find }) }, never)).rejects.toThrow('away');
+    expect(settled).toEqual(died.slice(0, 64).map(({ prefix }) => prefix));
   });
 
   test('told to stop, settles nothing that it has not examined', async () => {
@@ -341,5 +394,5 @@ describe('ownership', () => {
       }),
       { numRuns: 60 },
     );
-  }, 60_000);
+  });
 });

@@ -77,7 +77,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
 
     remove: async (chunks) => removeAll(parts, await sortOut(chunks, lister)),
 
-    list: (prefix = '') => lister.list(prefix),
+    list: (...prefixes) => lister.list(prefixes),
 
     async compact(signal) {
       writer.sealIfDead();
@@ -166,7 +166,7 @@ async function sortOut(chunks: readonly ChunkRef[], lister: Lister): Promise<ToR
       continue;
     }
     // A small chunk whose place is not known: it must be looked for.
-    for await (const found of lister.list(chunk.id)) if (found.id === chunk.id) add(found);
+    for await (const found of lister.list([chunk.id])) if (found.id === chunk.id) add(found);
   }
   return result;
 }

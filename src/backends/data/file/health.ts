@@ -1,8 +1,8 @@
 /** How full the store is, estimated: an exact count would read every directory at every question. */
 import fs from 'node:fs';
 import { statfs } from 'node:fs/promises';
-import type { ChunkStoreHealth } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
+import type { ClusterStatus } from '../../../ports/object-bytes.ts';
 import { deadBytes, entryBytes } from './dead.ts';
 import { namesIn } from './large-chunks.ts';
 import { type Layout, segmentNames, segmentPath } from './layout.ts';
@@ -17,7 +17,7 @@ const fullAt = 0.95;
 export class HealthEstimate {
   readonly #layout: Layout;
   readonly #clock: Clock;
-  #last: { readonly at: number; readonly health: Promise<ChunkStoreHealth> } | undefined;
+  #last: { readonly at: number; readonly health: Promise<ClusterStatus> } | undefined;
 
   readonly #current: () => Current | undefined;
 
@@ -31,7 +31,7 @@ export class HealthEstimate {
     this.#current = parts.current;
   }
 
-  get(): Promise<ChunkStoreHealth> {
+  get(): Promise<ClusterStatus> {
     const now = this.#clock.elapsed();
     if (!this.#last || now - this.#last.at > freshMs) {
       const health = this.#estimate();
@@ -43,20 +43,22 @@ export class HealthEstimate {
     return this.#last.health;
   }
 
-  async #estimate(): Promise<ChunkStoreHealth> {
+  async #estimate(): Promise<ClusterStatus> {
     const small = this.#small();
     const large = await this.#large();
     const { blocks, bavail } = await statfs(this.#layout.segments);
-    const warnings: string[] = [];
+    const complaints: string[] = [];
     const used = blocks > 0 ? 1 - bavail / blocks : 0;
-    if (used > fullAt) warnings.push(`the disk is ${Math.floor(used * 100)} % full`);
-    if (small.damaged > 0) warnings.push(`${small.damaged} segments hold unreadable records`);
-    return {
-      state: warnings.length > 0 ? 'warning' : 'ok',
+    if (used > fullAt) complaints.push(`the disk is ${Math.floor(used * 100)} % full`);
+    if (small.damaged > 0) complaints.push(`${small.damaged} segments hold unreadable records`);
+    const pool = {
+      pool: 'file',
+      namespace: '',
+      state: 'ok',
       bytesUsed: small.bytes + large.bytes,
       chunkCount: small.count + large.count,
-      warnings,
-    };
+    } as const;
+    return { status: complaints.length > 0 ? 'warning' : 'ok', complaints, pools: [pool] };
   }
 
   #small(): { bytes: number; count: number; damaged: number } {

@@ -6,10 +6,10 @@ import fs from 'node:fs';
 import { mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
 import type { BufferRing, ChunkRef, StoredChunk } from '../../../ports/chunk-store.ts';
 import { type ByteRange, ChunkDamaged, ChunkMissing, type Owner } from '../../../ports/object-bytes.ts';
+import { decodeHeader, type Header, headerBytesMax, seedOf } from '../record.ts';
 import type { Disk } from './disk.ts';
 import { groupMatches, isMissing, type Layout, largeGroup, largePath } from './layout.ts';
 import { readBlocks, twoBuffers } from './read-blocks.ts';
-import { decodeHeader, type Header, headerBytesMax, seedOf } from './record.ts';
 
 const tailBytes = 8;
 const tailMask = 0x4c415247;
@@ -129,7 +129,7 @@ export async function removeLarge({ layout, disk }: Files, ids: readonly string[
   }
 }
 
-const nobody: Owner = { bucketId: '', key: '' };
+const unreadable: Owner = { bucketId: '', key: '', unreadable: true };
 
 export async function* listLarge({ layout, disk }: Files, prefix: string): AsyncGenerator<StoredChunk> {
   for (const group of await readdir(layout.large)) {
@@ -151,14 +151,14 @@ export async function namesIn(directory: string): Promise<readonly string[]> {
   }
 }
 
-/** A file that cannot be read any more is listed too, nobody's: it takes space and can be removed. */
+/** A file that cannot be read any more is listed too: it takes space and can be removed. */
 async function describeLarge({ layout, disk }: Files, id: string): Promise<StoredChunk | undefined> {
   try {
     const handle = await open(largePath(layout, id), 'r');
     try {
       const header = await readHeader(handle.fd, id, disk);
       if (header?.id === id) return { id, size: header.size, owner: JSON.parse(header.ownerJson) as Owner };
-      return { id, size: (await handle.stat()).size, owner: nobody };
+      return { id, size: (await handle.stat()).size, owner: unreadable };
     } finally {
       await handle.close();
     }

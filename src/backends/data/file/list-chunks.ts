@@ -2,12 +2,12 @@
 import fs from 'node:fs';
 import type { StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
+import { decodeHeader, type Header, headerBytesMax, seedOf } from '../record.ts';
 import { readDead } from './dead.ts';
 import { type LargeParts, listLarge } from './large-chunks.ts';
 import { formatPlace, type Layout, segmentNames, segmentPath } from './layout.ts';
 import { openSegment } from './open-segment.ts';
 import { locate } from './packed.ts';
-import { decodeHeader, type Header, headerBytesMax, seedOf } from './record.ts';
 import { type IndexedRecord, SegmentIndex } from './segment-index.ts';
 import { readSegment } from './segment-scan.ts';
 import type { Current } from './segment-writer.ts';
@@ -30,7 +30,11 @@ export class Lister {
     this.#current = current;
   }
 
-  async *list(prefix: string): AsyncGenerator<StoredChunk> {
+  async *list(prefixes: readonly string[]): AsyncGenerator<StoredChunk> {
+    for (const prefix of prefixes.length === 0 ? [''] : prefixes) yield* this.#under(prefix);
+  }
+
+  async *#under(prefix: string): AsyncGenerator<StoredChunk> {
     const segments = segmentNames(this.#parts.layout);
     this.#forgetGone(segments);
     for (const segment of segments) {

@@ -6,9 +6,9 @@
 import fs from 'node:fs';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
+import { sealHeader, seedOf } from '../record.ts';
 import type { Disk } from './disk.ts';
 import { type Layout, newName, segmentPath } from './layout.ts';
-import { sealHeader, seedOf } from './record.ts';
 import { writeSummary } from './summary.ts';
 
 interface Parts {

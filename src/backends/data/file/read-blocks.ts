@@ -2,8 +2,8 @@
 import type { BufferRing } from '../../../ports/chunk-store.ts';
 import { type ByteRange, ChunkDamaged } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
+import { blockBytes } from '../record.ts';
 import type { Disk } from './disk.ts';
-import { blockBytes } from './record.ts';
 
 /** What one reader gets at once, and what all of them get together: many slow readers get less each. */
 const blocksAtOnceMax = 4;

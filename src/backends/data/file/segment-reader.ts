@@ -4,12 +4,12 @@ import type { BufferRing, ChunkRef } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { type ByteRange, ChunkDamaged, ChunkMissing } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
+import { blockBytes, blockCrc, decodeHeader, isHeader, seedOf } from '../record.ts';
 import type { Disk } from './disk.ts';
 import { type Layout, type Place, parsePlace, segmentPath } from './layout.ts';
 import { openSegment } from './open-segment.ts';
 import { locate, type PackedTable } from './packed.ts';
 import { readBlocks, twoBuffers } from './read-blocks.ts';
-import { blockBytes, blockCrc, decodeHeader, isHeader, seedOf } from './record.ts';
 
 const openMax = 64;
 /**

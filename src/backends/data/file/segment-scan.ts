@@ -1,10 +1,10 @@
 /** Reads the headers of a segment one after another: for lists, summaries and packing. */
 import fs from 'node:fs';
 import { promisify } from 'node:util';
+import { decodeHeader, findMagic, type Header, headerBytesMax, headerLength, seedOf } from '../record.ts';
 import type { Layout } from './layout.ts';
 import { openSegment } from './open-segment.ts';
 import { type PackedTable, packedHeadBytes, unlocate } from './packed.ts';
-import { decodeHeader, findMagic, type Header, headerBytesMax, headerLength, seedOf } from './record.ts';
 
 const read = promisify(fs.read);
 const windowBytes = 256 * 1024;

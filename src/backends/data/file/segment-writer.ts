@@ -7,11 +7,11 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
 import { crc32c } from '../../hashing/node.ts';
+import { blockBytes, blockCount, describe, encodeHeader, type Unwritten } from '../record.ts';
 import { appendDead, deadBytes, entryBytes } from './dead.ts';
 import type { Disk } from './disk.ts';
 import { formatPlace, type Layout } from './layout.ts';
 import { OwnSegment } from './own-segment.ts';
-import { blockBytes, blockCount, describe, encodeHeader, type Unwritten } from './record.ts';
 
 export interface WriterParts {
   readonly layout: Layout;

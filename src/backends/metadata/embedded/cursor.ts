@@ -1,10 +1,12 @@
 /** A scan of the embedded backend: each page is read at once from a fresh snapshot, so none is held. */
 import type { Clock } from '../../../ports/clock.ts';
 import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
-import type { Columns, DecodeText } from '../order.ts';
+import { decodeText } from '../node-text.ts';
+import type { Columns } from '../order.ts';
+import type { Projection } from '../row-codec.ts';
 import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
 import { type Codec, isAlive, type StoredRow } from './codec.ts';
-import type { Database } from './environment.ts';
+import { type Database, readingOnly } from './environment.ts';
 
 interface Scanned<T> {
   readonly database: Database;
@@ -13,14 +15,12 @@ interface Scanned<T> {
   readonly at: At<T>;
 }
 
-const decodeText: DecodeText = (bytes, start, end) =>
-  Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
-
 export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
   readonly #scanned: Scanned<T>;
   readonly #partitionBytes: number;
   /** There is one shard, number 0; the others are empty. */
   readonly #isEmpty: boolean;
+  readonly #projection: Projection;
   #span: Span;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
@@ -28,11 +28,18 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     this.#scanned = scanned;
     this.#partitionBytes = codec.order.partitionKey(at.in as Columns).length;
     this.#isEmpty = (range.shard ?? 0) !== 0;
+    this.#projection = codec.projection(range.columns);
     this.#span = spanOf(codec.order, at.in as Columns, range);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    return readingOnly(this.#projection.wanted, () => this.#read(count));
+  }
+
+  #read(count: number): readonly Stored<RowOf<T>>[] {
     const { database, clock, codec, at } = this.#scanned;
+    const partition = at.in as Columns;
+    const { columns } = this.#projection;
     const { low, high, reverse } = this.#span;
     const rows: Stored<RowOf<T>>[] = [];
     if (this.#isEmpty || count <= 0 || compareBytes(low, high) >= 0) return rows;
@@ -42,9 +49,10 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
       ? { start: high, exclusiveStart: true, end: low, inclusiveEnd: true, reverse }
       : { start: low, end: high };
     for (const { key, value } of database.getRange(range)) {
-      if (!isAlive(value as StoredRow, now)) continue;
-      const sort = codec.order.sortOf(key, this.#partitionBytes, decodeText);
-      rows.push(codec.decode(value as StoredRow, at.in as Columns, sort));
+      const stored = value as StoredRow;
+      if (!isAlive(stored, now)) continue;
+      const row = codec.order.sortOf(key, this.#partitionBytes, decodeText);
+      rows.push(codec.complete(row, { stored, partition, columns }));
       if (rows.length < count) continue;
       this.#span = passed(this.#span, key);
       return rows;

@@ -8,6 +8,9 @@
 import { closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { open, type RootDatabase } from 'lmdb';
+import { Packr } from 'msgpackr';
+import { decodeText } from '../node-text.ts';
+import { readSome, type Wanted } from '../packed-row.ts';
 
 export type Database = RootDatabase<unknown, Uint8Array>;
 
@@ -17,16 +20,44 @@ export const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
 /** lmdb's limit with 4 KiB pages is 1978; an expiry key is 8 bytes longer than its row's. */
 export const keyBytesMax = 1978 - 8;
 
+const keys = {
+  writeKey(key: Uint8Array, target: Buffer, start: number): number {
+    target.set(key, start);
+    return start + key.length;
+  },
+  /** From Node's pool: to allocate each by itself takes longer than to read it. */
+  readKey: (source: Buffer, start: number, end: number): Uint8Array =>
+    Buffer.from(source.subarray(start, end)),
+};
+
+let wanted: Wanted | undefined;
+
+/** Rows are arrays; nothing in them may need a structure that another process has yet to learn. */
+class Values extends Packr {
+  override decode(bytes: Uint8Array, end: number): unknown {
+    return wanted === undefined ? super.decode(bytes, end) : readSome(bytes, wanted, decodeText);
+  }
+}
+
+/** What `read` gets from a database are rows with the wanted values alone. */
+export function readingOnly<T>(some: Wanted | undefined, read: () => T): T {
+  wanted = some;
+  try {
+    return read();
+  } finally {
+    wanted = undefined;
+  }
+}
+
 export function openEnvironment(directory: string, durable: boolean): Database {
   mkdirSync(directory, { recursive: true });
   const database: Database = open<unknown, Uint8Array>({
     path: directory,
     // A directory whose name has a dot in it would else be taken for a file.
     noSubdir: false,
-    keyEncoding: 'binary',
-    encoding: 'msgpack',
-    // Rows are arrays; nothing in them may need a structure that another process has yet to learn.
-    ...({ useRecords: false, encodeUndefinedAsNil: true, permissionsMode: 0o600 } as object),
+    keyEncoder: keys,
+    encoder: new Values({ useRecords: false, encodeUndefinedAsNil: true, copyBuffers: true } as object),
+    ...({ permissionsMode: 0o600 } as object),
     // On by default, it makes a commit visible and acknowledged before it is flushed.
     overlappingSync: false,
     // The journal makes its own batches; lmdb's would reject a promise that nobody holds when a commit fails.

@@ -4,9 +4,9 @@
  * does: a process stopped for an hour comes back to refusals, not to lost bytes.
  */
 import type { Clock } from '../../../ports/clock.ts';
-import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
+import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, numberOf } from '../epochs.ts';
+import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
 import { secondLookMs } from '../second-look.ts';
 import { type Database, space, textKeyIn } from './environment.ts';
 import type { Batch, Journal } from './journal.ts';
@@ -42,27 +42,12 @@ function rowIn(database: Database, batch: Batch, epoch: string): EpochRow | unde
 
 export class Intents {
   readonly #ports: IntentPorts;
-  readonly #epochs: Epochs;
+  /** The epochs of this process. */
+  readonly own: Epochs;
 
   constructor(ports: IntentPorts) {
     this.#ports = ports;
-    this.#epochs = new Epochs({ ...ports, rows: this.#rows() });
-  }
-
-  begin(): Promise<Op> {
-    return this.#epochs.begin();
-  }
-
-  end(opId: string): void {
-    this.#epochs.end(opId);
-  }
-
-  renew(): Promise<void> {
-    return this.#epochs.renew();
-  }
-
-  close(): Promise<void> {
-    return this.#epochs.close();
+    this.own = new Epochs({ ...ports, rows: this.#rows() });
   }
 
   #rows(): EpochRows {
@@ -72,7 +57,10 @@ export class Intents {
       void database.put(keyOf(epoch), row);
     };
     return {
-      open: (epoch) => journal.submit((batch) => put(batch, epoch, [clock.now() + ttlMs, open])),
+      open: async (epoch) => {
+        await journal.submit((batch) => put(batch, epoch, [clock.now() + ttlMs, open]));
+        return epoch;
+      },
       remove: (epoch) => journal.submit((batch) => this.#forget(batch, epoch)),
       renew: (epochs) =>
         journal.submit((batch) => {
@@ -93,6 +81,7 @@ export class Intents {
   }
 
   async abort(opId: string): Promise<void> {
+    this.own.abort(opId);
     const { database, journal } = this.#ports;
     await journal.submit((batch) => {
       const epoch = epochOf(opId);
@@ -104,6 +93,14 @@ export class Intents {
     });
   }
 
+  isOpen(opId: string): boolean {
+    const { database } = this.#ports;
+    if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
+    database.resetReadTxn();
+    const row = database.get(keyOf(epochOf(opId))) as EpochRow | undefined;
+    return row !== undefined && row[1] === open && row.indexOf(numberOf(opId), 2) < 0;
+  }
+
   async abandoned(): Promise<readonly Abandoned[]> {
     const { database, journal, clock } = this.#ports;
     database.resetReadTxn();
@@ -112,7 +109,7 @@ export class Intents {
     const found = await journal.submit((batch) =>
       this.#lapsed(batch.now).map((each) => this.#mark(batch, each)),
     );
-    this.#epochs.lose(found);
+    this.own.lose(found);
     return found.map((epoch) => ({ prefix: `${epoch}.` }));
   }
 

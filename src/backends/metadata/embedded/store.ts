@@ -54,6 +54,9 @@ const defaultIntentTtlMs = 60_000;
 const removalsPerTransaction = 256;
 
 class Embedded implements EmbeddedStore {
+  readonly isDistant = false;
+  /** A partition is one ordered range. */
+  readonly split = undefined;
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #codecs: Codecs;
@@ -94,7 +97,7 @@ class Embedded implements EmbeddedStore {
   }
 
   begin(): Promise<Op> {
-    return this.#intents.begin();
+    return this.#intents.own.begin();
   }
 
   async commit<T extends AnyTable>(
@@ -102,17 +105,21 @@ class Embedded implements EmbeddedStore {
     changes: readonly Change<T>[],
     options: CommitOptions = {},
   ): Promise<Outcome<T>> {
-    assertCommit(at, changes as readonly Change<AnyTable>[], options.then);
+    assertCommit(at, changes as readonly Change<AnyTable>[], options);
     const prepared = this.#transactions.prepare(at, changes as readonly Change<AnyTable>[], options);
     return this.#journal.submit((batch) => this.#transactions.commit(batch, prepared) as Outcome<T>);
   }
 
   async end(op: Op): Promise<void> {
-    this.#intents.end(op.id);
+    this.#intents.own.end(op.id);
   }
 
   abort(opId: string): Promise<void> {
     return this.#intents.abort(opId);
+  }
+
+  async isOpen(opId: string): Promise<boolean> {
+    return this.#intents.isOpen(opId);
   }
 
   abandoned(): Promise<readonly Abandoned[]> {
@@ -189,7 +196,7 @@ class Embedded implements EmbeddedStore {
   }
 
   async maintain(): Promise<void> {
-    await this.#intents.renew();
+    await this.#intents.own.renew();
     await this.#sweepExpired();
     // A process that was killed while it read would else keep old pages from being used again.
     this.#database.readerCheck();
@@ -211,7 +218,7 @@ class Embedded implements EmbeddedStore {
 
   async #close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#intents.close();
+    await this.#intents.own.close();
     await this.#journal.close();
     await this.#database.close();
   }

@@ -63,7 +63,7 @@ export class MemoryRows {
     const frozen = frozenRow(at.table, row);
     const write = (revision: Revision): void => {
       this.#entries.set(key, { row: frozen, revision, expiresAt });
-      if (at.table.keptInMemory !== undefined) this.#displace(at.table, key);
+      if (at.table.log !== undefined) this.#displace(at.table, key);
       else if (expiresAt < Number.POSITIVE_INFINITY) this.#expireAt(expiresAt, key);
     };
     return { key, write };
@@ -79,7 +79,7 @@ export class MemoryRows {
       this.#latest.set(table, latest);
     }
     latest.keys.add(key);
-    if (latest.keys.size <= (table.keptInMemory ?? 0)) return;
+    if (latest.keys.size <= (table.log?.keptInMemory ?? 0)) return;
     const oldest: string = latest.walk.next().value;
     latest.keys.delete(oldest);
     this.#entries.delete(oldest);

@@ -51,6 +51,9 @@ type Because = 'conflict' | 'fenced' | 'abandoned';
 type Refusal = { applied: false; because: Because; current?: Stored<unknown>; fence?: number };
 
 class Memory implements MemoryStore {
+  readonly isDistant = false;
+  /** A partition is one ordered range. */
+  readonly split = undefined;
   readonly #clock: Clock;
   readonly #rows: MemoryRows;
   readonly #intents: MemoryIntents;
@@ -81,7 +84,7 @@ class Memory implements MemoryStore {
     options: CommitOptions = {},
   ): Promise<Outcome<T>> {
     const listed = changes as readonly Change<AnyTable>[];
-    assertCommit(at, listed, options.then);
+    assertCommit(at, listed, options);
     // Whatever can be wrong with a row is found here, before the first of them is written.
     const prepared = listed.map((change) => ({ ...this.#prepared(at, change), expect: change.expect }));
     assertDistinct(at, prepared);
@@ -122,6 +125,10 @@ class Memory implements MemoryStore {
 
   async abort(opId: string): Promise<void> {
     this.#intents.bar(opId);
+  }
+
+  async isOpen(opId: string): Promise<boolean> {
+    return this.#intents.isOpen(opId);
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {

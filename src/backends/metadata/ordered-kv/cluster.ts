@@ -2,6 +2,7 @@
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { TikvClient } from './tikv/client.ts';
 import { TikvError } from './tikv/errors.ts';
+import type { Collection } from './tikv/garbage.ts';
 import type { Entry, Stretch } from './tikv/snapshot.ts';
 import type { Transaction } from './tikv/transaction.ts';
 
@@ -11,6 +12,8 @@ export interface Cluster {
   /** Up to `limit` entries of a stretch, as of now. */
   scan(stretch: Stretch): Promise<readonly Entry[]>;
   transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /** Old versions may go, and locks that were left behind. */
+  collect(collection: Collection): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -28,5 +31,6 @@ export const reaching = (client: TikvClient): Cluster => ({
   get: (key) => reach(client.get(key)),
   scan: (stretch) => reach(client.snapshot().then((snapshot) => snapshot.scan(stretch))),
   transact: (work) => reach(client.transact(work)),
+  collect: (collection) => reach(client.collect(collection)),
   close: () => client.close(),
 });

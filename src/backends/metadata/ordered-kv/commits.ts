@@ -11,6 +11,7 @@ import type {
   Revision,
   SideChange,
 } from '../../../ports/metadata-store.ts';
+import { InTurn } from '../in-turn.ts';
 import type { Columns } from '../order.ts';
 import { isAlive, type RowCodec, revisionOf } from '../row-codec.ts';
 import { keyOf } from '../rules.ts';
@@ -41,6 +42,7 @@ export class Commits {
   readonly #keys: Keys;
   readonly #codecs: Codecs;
   readonly #now: () => Promise<number>;
+  readonly #inTurn = new InTurn();
 
   constructor(parts: { client: Cluster; keys: Keys; codecs: Codecs; now: () => Promise<number> }) {
     this.#client = parts.client;
@@ -101,8 +103,9 @@ export class Commits {
 
   async raiseFence(at: At<AnyTable>, generation: number): Promise<void> {
     const codec = this.#codecs.plain(at.table);
-    const count = isSpread(at) ? lanes : 1;
+    const count = isSpread(at) ? lanes.fence : 1;
     const keys = Array.from({ length: count }, (_, lane) => this.#fenceKey(codec, at, lane));
+    if (await this.#stands(keys, generation)) return;
     await this.#client.transact(async (transaction) => {
       const values = await transaction.lock(keys);
       keys.forEach((key, i) => {
@@ -113,9 +116,21 @@ export class Commits {
     });
   }
 
+  /** Whether all lanes of a fence, which lie side by side, are raised already: whoever was fenced makes sure of it. */
+  async #stands(lanesOfOne: readonly Buffer[], generation: number): Promise<boolean> {
+    const [low] = lanesOfOne;
+    const last = lanesOfOne.at(-1);
+    if (low === undefined || last === undefined) return true;
+    const limit = lanesOfOne.length;
+    const high = Buffer.concat([last, Buffer.of(0)]);
+    const found = await this.#client.scan({ low, high, limit, reverse: false });
+    return found.length === limit && found.every(({ value }) => (unpack(value) as number) >= generation);
+  }
+
   #run({ locked, writes }: Prepared): Promise<Outcome<AnyTable>> {
-    const merged = mergeByKey(locked);
-    return this.#client.transact(async (transaction) => {
+    const byName = Map.groupBy(locked, ({ key }) => Buffer.from(key).toString('latin1'));
+    const merged = [...byName.values()].map(mergeSame);
+    const work = async (transaction: Transaction): Promise<Outcome<AnyTable>> => {
       const values = await transaction.lock(merged.map(({ key }) => key));
       for (const [i, { check }] of merged.entries()) {
         const refused = check?.(values[i]);
@@ -128,7 +143,8 @@ export class Commits {
       for (const [i, { write }] of merged.entries()) write?.(transaction, values[i], revision);
       for (const write of writes) write(transaction, revision);
       return { applied: true, revision: revision as Revision };
-    });
+    };
+    return this.#inTurn.run([...byName.keys()], () => this.#client.transact(work));
   }
 
   #prepareChange(
@@ -251,22 +267,19 @@ const isSpread = (at: At<AnyTable>): boolean => at.table.spreadBy !== undefined;
 const revisionIn = (transaction: Transaction): string => transaction.start.toString(36);
 
 /** Several things may hang on one key, as two additions to a counter do: it is locked once, and each sees the last. */
-function mergeByKey(locked: readonly Locked[]): readonly Locked[] {
-  const byKey = Map.groupBy(locked, ({ key }) => Buffer.from(key).toString('latin1'));
-  return [...byKey.values()].map((same) => {
-    const [only] = same;
-    if (only !== undefined && same.length === 1) return only;
-    return {
-      key: (only as Locked).key,
-      check: (value) =>
-        same.reduce<Refused | undefined>((refused, each) => refused ?? each.check?.(value), undefined),
-      write: (transaction, value, revision) => {
-        let current = value;
-        for (const each of same) {
-          each.write?.(transaction, current, revision);
-          current = transaction.written((only as Locked).key) ?? current;
-        }
-      },
-    };
-  });
+function mergeSame(same: readonly Locked[]): Locked {
+  const first = same[0] as Locked;
+  if (same.length === 1) return first;
+  return {
+    key: first.key,
+    check: (value) =>
+      same.reduce<Refused | undefined>((refused, each) => refused ?? each.check?.(value), undefined),
+    write: (transaction, value, revision) => {
+      let current = value;
+      for (const each of same) {
+        each.write?.(transaction, current, revision);
+        current = transaction.written(first.key) ?? current;
+      }
+    },
+  };
 }

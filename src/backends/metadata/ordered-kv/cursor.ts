@@ -1,11 +1,12 @@
 /** A scan of the ordered-kv backend: each page is one range read at a timestamp of its own, so no snapshot is held. */
 import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
+import { decodeText } from '../node-text.ts';
 import type { Columns } from '../order.ts';
 import { isAlive, type RowCodec } from '../row-codec.ts';
 import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
 import type { Cluster } from './cluster.ts';
 import type { Keys } from './keys.ts';
-import { unpackRow } from './values.ts';
+import { unpackSome } from './values.ts';
 
 export interface Scanned<T> {
   readonly client: Cluster;
@@ -24,6 +25,7 @@ export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
   readonly #partitionBytes: number;
   /** There is one shard, number 0; the others are empty. */
   readonly #isEmpty: boolean;
+  readonly #columns: readonly string[] | undefined;
   #span: Span;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
@@ -31,6 +33,7 @@ export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
     this.#scanned = scanned;
     this.#partitionBytes = plain.order.partitionKey(at.in as Columns).length;
     this.#isEmpty = (range.shard ?? 0) !== 0;
+    this.#columns = range.columns;
     this.#span = spanOf(plain.order, at.in as Columns, range);
   }
 
@@ -39,16 +42,18 @@ export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
     const rows: Stored<RowOf<T>>[] = [];
     if (this.#isEmpty || count <= 0 || this.#isDone()) return rows;
     const codec = await this.#scanned.codec;
+    const partition = at.in as Columns;
+    const { columns, wanted } = codec.projection(this.#columns);
     const now = await this.#scanned.now();
     while (rows.length < count && !this.#isDone()) {
       const limit = Math.min(count - rows.length, stretchMax);
       const { low, high, reverse } = this.#span;
       const entries = await client.scan({ low: keys.row(low), high: keys.row(high), limit, reverse });
       for (const entry of entries) {
-        const stored = unpackRow(entry.value);
+        const stored = unpackSome(entry.value, wanted);
         if (!isAlive(stored, now)) continue;
-        const sort = codec.order.sortOf(keys.rowOf(entry.key), this.#partitionBytes);
-        rows.push(codec.decode(stored, at.in as Columns, sort));
+        const row = codec.order.sortOf(keys.rowOf(entry.key), this.#partitionBytes, decodeText);
+        rows.push(codec.complete(row, { stored, partition, columns }));
       }
       const last = entries.at(-1);
       this.#span =

@@ -1,12 +1,12 @@
 /**
  * Epochs in TiKV. A commit must not apply under an epoch that a sweep has marked, so it locks what it looks at. Were that
  * one row, all commits of a process would take turns at it: an epoch has a lease row, which the process renews, and
- * `lanes` rows beside it, of which a commit locks the one of its op. Marking an epoch locks and writes all of them.
+ * `lanes.epoch` rows beside it, of which a commit locks the one of its op. Marking an epoch locks and writes all of them.
  */
 import type { Clock } from '../../../ports/clock.ts';
-import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
+import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, numberOf } from '../epochs.ts';
+import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
 import { secondLookMs } from '../second-look.ts';
 import type { Cluster } from './cluster.ts';
 import { type Keys, lanes } from './keys.ts';
@@ -36,7 +36,7 @@ const rowOf = (value: Uint8Array | undefined): Row | undefined =>
 
 /** The row that a commit under an op locks, and whether what it finds there bars the op. */
 export const laneKeyOf = (keys: Keys, opId: string): Uint8Array =>
-  keys.epochLane(epochOf(opId), numberOf(opId) % lanes);
+  keys.epochLane(epochOf(opId), numberOf(opId) % lanes.epoch);
 export function isBarred(value: Uint8Array | undefined, opId: string): boolean {
   const row = rowOf(value);
   return row === undefined || row[0] !== open || row.indexOf(numberOf(opId), 1) >= 0;
@@ -44,27 +44,12 @@ export function isBarred(value: Uint8Array | undefined, opId: string): boolean {
 
 export class Intents {
   readonly #ports: IntentPorts;
-  readonly #epochs: Epochs;
+  /** The epochs of this process. */
+  readonly own: Epochs;
 
   constructor(ports: IntentPorts) {
     this.#ports = ports;
-    this.#epochs = new Epochs({ ...ports, rows: this.#rows() });
-  }
-
-  begin(): Promise<Op> {
-    return this.#epochs.begin();
-  }
-
-  end(opId: string): void {
-    this.#epochs.end(opId);
-  }
-
-  renew(): Promise<void> {
-    return this.#epochs.renew();
-  }
-
-  close(): Promise<void> {
-    return this.#epochs.close();
+    this.own = new Epochs({ ...ports, rows: this.#rows() });
   }
 
   #rows(): EpochRows {
@@ -74,9 +59,10 @@ export class Intents {
         const until = await this.#until();
         await client.transact(async (transaction) => {
           transaction.put(keys.epoch(epoch), pack([until, open]));
-          for (let lane = 0; lane < lanes; lane += 1)
+          for (let lane = 0; lane < lanes.epoch; lane += 1)
             transaction.put(keys.epochLane(epoch, lane), pack([open]));
         });
+        return epoch;
       },
       remove: (epoch) => client.transact(async (transaction) => this.#forget(transaction, epoch)),
       renew: async (epochs) => {
@@ -99,10 +85,11 @@ export class Intents {
   #forget(transaction: Transaction, epoch: string): void {
     const { keys } = this.#ports;
     transaction.remove(keys.epoch(epoch));
-    for (let lane = 0; lane < lanes; lane += 1) transaction.remove(keys.epochLane(epoch, lane));
+    for (let lane = 0; lane < lanes.epoch; lane += 1) transaction.remove(keys.epochLane(epoch, lane));
   }
 
   async abort(opId: string): Promise<void> {
+    this.own.abort(opId);
     const { client, keys } = this.#ports;
     const key = laneKeyOf(keys, opId);
     await client.transact(async (transaction) => {
@@ -112,10 +99,16 @@ export class Intents {
     });
   }
 
+  async isOpen(opId: string): Promise<boolean> {
+    const { client, keys } = this.#ports;
+    if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
+    return !isBarred(await client.get(laneKeyOf(keys, opId)), opId);
+  }
+
   async abandoned(): Promise<readonly Abandoned[]> {
     const found: string[] = [];
     for (const epoch of await this.#lapsed()) if (await this.#mark(epoch)) found.push(epoch);
-    this.#epochs.lose(found);
+    this.own.lose(found);
     return found.map((epoch) => ({ prefix: `${epoch}.` }));
   }
 
@@ -123,7 +116,7 @@ export class Intents {
   #mark(epoch: string): Promise<boolean> {
     const { client, keys } = this.#ports;
     const lease = keys.epoch(epoch);
-    const rows = Array.from({ length: lanes }, (_, lane) => keys.epochLane(epoch, lane));
+    const rows = Array.from({ length: lanes.epoch }, (_, lane) => keys.epochLane(epoch, lane));
     return client.transact(async (transaction) => {
       const [value] = await transaction.lock([lease, ...rows]);
       const row = rowOf(value);

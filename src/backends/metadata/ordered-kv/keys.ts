@@ -7,8 +7,8 @@ const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
 const expiryBytes = 8;
 const encoder = new TextEncoder();
 
-/** Spread over so many rows, a fence or an epoch is read by many commits at once without their waiting for each other. */
-export const lanes = 64;
+/** Spread over so many rows, a fence or an epoch is locked by many commits at once that seldom wait for each other. */
+export const lanes = { fence: 256, epoch: 64 } as const;
 
 export class Keys {
   readonly #prefix: Uint8Array;
@@ -23,7 +23,7 @@ export class Keys {
   }
   /** The other way round. */
   rowOf(key: Uint8Array): Uint8Array {
-    return new Uint8Array(key.subarray(this.#prefix.length));
+    return key.subarray(this.#prefix.length);
   }
 
   catalog = (table: string): Buffer => this.#in('catalog', encoder.encode(table));
@@ -66,9 +66,9 @@ export class Keys {
 
 const noBytes = new Uint8Array(0);
 
-/** Which lane a key belongs to, the same in every process. */
+/** Which lane of a fence a key belongs to, the same in every process. */
 export function laneOf(key: Uint8Array): number {
   let hash = 0x811c9dc5;
   for (const byte of key) hash = Math.imul(hash ^ byte, 0x01000193);
-  return (hash >>> 0) % lanes;
+  return (hash >>> 0) % lanes.fence;
 }

@@ -37,7 +37,11 @@ import { Codecs, unpackRow } from './values.ts';
 export interface OrderedKvOptions {
   /** PD's endpoints, `host:port`. */
   readonly endpoints: readonly string[];
-  readonly tls?: Tls;
+  readonly tls?: Tls | undefined;
+  /** How long TiKV is tried before it counts as away. */
+  readonly timeoutMs?: number;
+  /** How old versions of rows must be before they may go; 0, the default, leaves it to others (TiDB). */
+  readonly gcAgeMs?: number;
   /** Stands before every key of ours, so that clusters can be shared. */
   readonly prefix: string;
   readonly clock: Clock;
@@ -49,7 +53,7 @@ export interface OrderedKvOptions {
 }
 
 export interface OrderedKvStore extends MetadataStore {
-  /** Renews intents and removes expired rows; a timer calls it three times within each intent's life. */
+  /** Renews intents, removes expired rows and lets old versions go; a timer calls it three times within each intent's life. */
   maintain(): Promise<void>;
 }
 
@@ -58,26 +62,32 @@ const defaultIntentTtlMs = 60_000;
 const removalsPerTransaction = 256;
 
 class OrderedKv implements OrderedKvStore {
+  readonly isDistant = true;
+  /** A partition is one ordered range. */
+  readonly split = undefined;
   readonly #client: Cluster;
   readonly #endpoints: readonly string[];
-  readonly #scheme: 'http' | 'https';
+  readonly #tls: Tls | undefined;
   readonly #keys: Keys;
   readonly #codecs: Codecs;
   readonly #commits: Commits;
   readonly #intents: Intents;
   readonly #now: () => Promise<number>;
   readonly #timer: NodeJS.Timeout;
+  readonly #collecting: { readonly gcAgeMs: number; readonly clock: Clock };
+  #collectAt = 0;
   #closing: Promise<void> | undefined;
 
   constructor({ endpoints, tls, prefix, clock, random, ...options }: OrderedKvOptions) {
     const { intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
-    const client = reaching(new TikvClient({ endpoints, tls }));
+    this.#collecting = { gcAgeMs: options.gcAgeMs ?? 0, clock };
+    const client = reaching(new TikvClient({ endpoints, tls, timeoutMs: options.timeoutMs }));
     const now = options.storeClock ?? (() => client.now());
     const keys = new Keys(prefix);
     const codecs = new Codecs(client, keys);
     this.#client = client;
     this.#endpoints = endpoints;
-    this.#scheme = tls === undefined ? 'http' : 'https';
+    this.#tls = tls;
     this.#keys = keys;
     this.#codecs = codecs;
     this.#now = now;
@@ -115,7 +125,7 @@ class OrderedKv implements OrderedKvStore {
   }
 
   begin(): Promise<Op> {
-    return this.#intents.begin();
+    return this.#intents.own.begin();
   }
 
   async commit<T extends AnyTable>(
@@ -124,16 +134,20 @@ class OrderedKv implements OrderedKvStore {
     options: CommitOptions = {},
   ): Promise<Outcome<T>> {
     this.#assertOpen();
-    assertCommit(at, changes as readonly Change<AnyTable>[], options.then);
+    assertCommit(at, changes as readonly Change<AnyTable>[], options);
     return (await this.#commits.commit(at, changes as readonly Change<AnyTable>[], options)) as Outcome<T>;
   }
 
   async end(op: Op): Promise<void> {
-    this.#intents.end(op.id);
+    this.#intents.own.end(op.id);
   }
 
   abort(opId: string): Promise<void> {
     return this.#intents.abort(opId);
+  }
+
+  isOpen(opId: string): Promise<boolean> {
+    return this.#intents.isOpen(opId);
   }
 
   abandoned(): Promise<readonly Abandoned[]> {
@@ -195,12 +209,22 @@ class OrderedKv implements OrderedKvStore {
   }
 
   health(): ReturnType<MetadataStore['health']> {
-    return storeHealth(this.#endpoints, this.#scheme);
+    return storeHealth(this.#endpoints, this.#tls);
   }
 
   async maintain(): Promise<void> {
-    await this.#intents.renew();
+    await this.#intents.own.renew();
     await this.#sweepExpired();
+    await this.#collect();
+  }
+
+  /** One gateway moves the safe point, and the others find it moved. */
+  async #collect(): Promise<void> {
+    const { gcAgeMs: ageMs, clock } = this.#collecting;
+    const everyMs = Math.ceil(ageMs / 6);
+    if (ageMs === 0 || clock.elapsed() < this.#collectAt) return;
+    this.#collectAt = clock.elapsed() + everyMs;
+    await this.#client.collect({ ageMs, everyMs });
   }
 
   async #sweepExpired(): Promise<void> {
@@ -230,7 +254,7 @@ class OrderedKv implements OrderedKvStore {
 
   async #close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#intents.close();
+    await this.#intents.own.close();
     await this.#client.close();
   }
 

@@ -1,6 +1,8 @@
 /** What is kept under a key: msgpack. An empty value would mean "not there" to older stores, so there is none. */
 import { Packr } from 'msgpackr';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
+import { decodeText } from '../node-text.ts';
+import { readSome, type Wanted } from '../packed-row.ts';
 import { assertSameLayout, RowCodec, type StoredRow } from '../row-codec.ts';
 import type { Cluster } from './cluster.ts';
 import type { Keys } from './keys.ts';
@@ -12,6 +14,9 @@ export const pack = (value: unknown): Uint8Array => new Uint8Array(packr.pack(va
 export const unpack = (bytes: Uint8Array): unknown => packr.unpack(bytes);
 export const unpackRow = (bytes: Uint8Array | undefined): StoredRow | undefined =>
   bytes === undefined ? undefined : (packr.unpack(bytes) as StoredRow);
+/** As much of a row as is wanted. */
+export const unpackSome = (bytes: Uint8Array, wanted: Wanted | undefined): StoredRow =>
+  wanted === undefined ? (packr.unpack(bytes) as StoredRow) : readSome(bytes, wanted, decodeText);
 
 /** No row key of ours comes near; TiKV takes more. */
 const keyBytesMax = 4096;

@@ -12,11 +12,15 @@ import type {
   SideChange,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
+import { InTurn } from '../in-turn.ts';
 import type { Columns } from '../order.ts';
 import { keyOf } from '../rules.ts';
+import type { Placed } from '../split/placing.ts';
+import type { Folds } from './folds.ts';
 import type { Intents, Place } from './intents.ts';
 import { isAlive, outcomeKey, type RawRow } from './rows.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
+import { noteKey } from './shards.ts';
 import type { TableIn, Tables } from './tables.ts';
 
 /** Rounds against others, before the caller is told that the store is busy. */
@@ -25,6 +29,9 @@ const attemptsMax = 20;
 const outcomeSeconds = 3 * 24 * 60 * 60;
 /** Rows that expire are hidden at once and removed by the cluster this much later, whatever its clocks say. */
 const expirySlackSeconds = 24 * 60 * 60;
+/** Cassandra refuses to remove anything by itself after that: such a row stays there, hidden from its time on. */
+const lastRemovalAt = Date.UTC(2038, 0, 19);
+const noTtl = 0;
 
 type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
 
@@ -32,14 +39,21 @@ export interface CommitPorts {
   readonly session: Session;
   readonly tables: Tables;
   readonly intents: Intents;
+  readonly folds: Folds;
   readonly random: Random;
   readonly now: () => Promise<number>;
+  /** Where a commit about a text belongs while its partition splits. */
+  readonly placed: (at: At<AnyTable>, text: string) => Promise<Placed>;
 }
 
 interface Target {
   readonly at: At<AnyTable>;
   readonly table: TableIn;
-  readonly place: unknown[];
+  place: unknown[];
+  /** The name of that place among all. */
+  partition: string;
+  /** How far the shard's split must still be, should it be splitting. */
+  guard: Placed['guard'];
   readonly changes: readonly Change<AnyTable>[];
   readonly keys: readonly Buffer[];
   /** Revisions of expired rows, which count as absent: by position. */
@@ -48,6 +62,8 @@ interface Target {
 
 export class Commits {
   readonly #ports: CommitPorts;
+  readonly #unsettled = new Set<string>();
+  readonly #inTurn = new InTurn();
 
   constructor(ports: CommitPorts) {
     this.#ports = ports;
@@ -59,37 +75,62 @@ export class Commits {
     { op, then = [] }: CommitOptions,
   ): Promise<Outcome<AnyTable>> {
     const { tables, intents, random } = this.#ports;
-    const table = await tables.of(at.table);
-    if (at.table.kind === 'plain') return this.#commitPlain(at, changes, { opId: op?.id, then });
-    const [first] = changes;
-    const shard = first === undefined ? 0 : table.rows.shardOf(at, keyOf(first));
+    const table = tables.of(at.table);
+    if (at.table.kind === 'plain') return this.#commitPlain(at, changes, then);
     const keys = changes.map((change) => table.rows.key(at.in, keyOf(change)));
     if (new Set(keys.map((key) => key.toString('latin1'))).size < keys.length)
       throw new Error(`a commit changes a row of ${at.table.name} twice`);
     const target: Target = {
       at,
       table,
-      place: table.rows.place(at, shard),
+      place: [],
+      partition: '',
+      guard: undefined,
       changes,
       keys,
       expired: new Map(),
     };
+    await this.#place(target);
     // Side changes need an intent that remembers them; so a commit without an op takes one for itself.
-    const own = op === undefined && then.length > 0 ? await intents.begin() : undefined;
+    const own = op === undefined && then.length > 0 ? await intents.own.begin() : undefined;
     const opId = (op ?? own)?.id;
     try {
       const id = opId ?? Buffer.from(random.bytes(16)).toString('hex');
-      return await this.#tryAll(target, { id, opId, then });
-    } finally {
-      if (own !== undefined) intents.end(own.id);
+      const outcome = await this.#tryAll(target, { id, opId, then });
+      if (own !== undefined) intents.own.end(own.id);
+      return outcome;
+    } catch (cause) {
+      if (own !== undefined) this.#unsettled.add(own.id);
+      throw cause;
     }
   }
 
-  /** A plain table takes what it is given; the commit may still carry an op, and side changes. */
+  /** Of commits that failed and took an intent for themselves: what applied makes its side changes, the rest never applies. */
+  async settleOwn(): Promise<void> {
+    for (const opId of this.#unsettled) {
+      await this.#ports.intents.abort(opId);
+      this.#ports.intents.own.end(opId);
+      this.#unsettled.delete(opId);
+    }
+  }
+
+  /** Finds the shard that the rows lie in, which may be another at the next try. */
+  async #place(target: Target): Promise<void> {
+    const { at, table, changes } = target;
+    const [first] = changes;
+    let shard = 0;
+    if (first !== undefined && at.splittingTo === undefined) shard = table.rows.shardOf(at, keyOf(first));
+    else if (first !== undefined)
+      ({ shard, guard: target.guard } = await this.#ports.placed(at, table.rows.textOf(keyOf(first))));
+    target.place = table.rows.place(at, shard);
+    target.partition = [at.table.name, ...target.place].join('\0');
+  }
+
+  /** A plain table takes what it is given, and side changes with it. */
   async #commitPlain(
     at: At<AnyTable>,
     changes: readonly Change<AnyTable>[],
-    { opId, then }: { readonly opId: string | undefined; readonly then: readonly SideChange[] },
+    then: readonly SideChange[],
   ): Promise<Outcome<AnyTable>> {
     const all: SideChange[] = changes.map((change) =>
       'put' in change
@@ -100,9 +141,7 @@ export class Commits {
           }
         : { at, remove: keyOf(change) },
     );
-    const id = opId ?? Buffer.from(this.#ports.random.bytes(16)).toString('hex');
-    await this.#ports.session.write(await this.#sideStatements([...all, ...then], id));
-    return { applied: true, revision: id as Revision };
+    return { applied: true, revision: (await this.#writePlain([...all, ...then])) as Revision };
   }
 
   async #tryAll(
@@ -115,25 +154,39 @@ export class Commits {
   ): Promise<Outcome<AnyTable>> {
     const { session, intents, random } = this.#ports;
     for (let tries = 0; tries < attemptsMax; tries += 1) {
+      if (tries > 0 && target.guard !== undefined) await this.#place(target);
       const attempt = `${id}/${Buffer.from(random.bytes(6)).toString('hex')}`;
       const place = placeOf(target, attempt);
       // Named after the attempt: an op may commit several times, and each adds for itself.
-      const side = await this.#sideStatements(then, attempt);
+      const { statements: side, stamp } = await this.#aside(then, attempt);
       if (opId !== undefined && !(await intents.enter(opId, { attempt, place, side })))
         return { applied: false, because: 'abandoned' };
-      const isApplied = await session
-        .decide([place.decide('applied'), ...conditionsOf(target, attempt)])
-        .catch((cause: unknown) => this.#whatBecame(place, cause));
+      const expired = (await this.#mayExpectExpired(target)) ? await this.#refusal(target) : undefined;
+      if (expired !== undefined) return expired;
+      const revision = revisionOf(attempt, target.changes);
+      // Whoever sees this commit, and changes the same rows aside, does so with a later stamp.
+      await session.clock.passed(stamp);
+      const isApplied = await this.#inTurn.run([target.partition], () =>
+        session
+          .decide([place.decide('applied'), ...conditionsOf(target, revision)])
+          .catch((cause: unknown) => this.#whatBecame(place, cause)),
+      );
       if (isApplied) {
-        await session.write(side);
-        return { applied: true, revision: attempt as Revision };
+        // Each by itself, which takes a round less than a logged batch: the attempt remembers them all.
+        await Promise.all(side.map((statement) => session.write([statement])));
+        return { applied: true, revision };
       }
-      if (opId !== undefined && (await this.#isAborted(place)))
-        return { applied: false, because: 'abandoned' };
+      // What was barred with its op finds no way in again. What nobody answered for, and so was kept from happening, does.
       const refused = await this.#refusal(target);
       if (refused !== undefined) return refused;
     }
     throw new UnknownOutcome('too many others change the same partition');
+  }
+
+  /** A condition on a revision holds for a row that has expired since, too: then the rows are looked at first. */
+  async #mayExpectExpired({ changes }: Target): Promise<boolean> {
+    const expiries = changes.map(({ expect }) => expiryIn(expect)).filter((expiry) => expiry !== undefined);
+    return expiries.length > 0 && Math.min(...expiries) <= (await this.#ports.now());
   }
 
   /** Of a batch that nobody answered: it is read back, and where it has not happened it is kept from happening. */
@@ -151,13 +204,9 @@ export class Commits {
     throw cause;
   }
 
-  async #isAborted({ ask }: Place): Promise<boolean> {
-    const [row] = await this.#ports.session.read(ask.query, ask.params, { serial: true });
-    return row?.['row_outcome'] === 'aborted';
-  }
-
   /** Why a batch was refused, as the rows say now; undefined where by now it would not be. */
-  async #refusal({ at, table, place, changes, keys, expired }: Target): Promise<Refused | undefined> {
+  async #refusal(target: Target): Promise<Refused | undefined> {
+    const { at, table, place, changes, keys, expired } = target;
     const { session } = this.#ports;
     const now = await this.#ports.now();
     if (at.fence !== undefined) {
@@ -171,6 +220,8 @@ export class Commits {
       if (alive === undefined && row?.['row_rev']) expired.set(i, String(row['row_rev']));
       else expired.delete(i);
       if ((alive === undefined ? 'absent' : alive['row_rev']) === change.expect) continue;
+      // Of a row that may have moved on meanwhile nothing can be said here.
+      if (!(await this.#stands(target))) return undefined;
       if (alive === undefined) return { applied: false, because: 'conflict' };
       const current = table.rows.decode<never>(alive as RawRow, at.in as Columns);
       return { applied: false, because: 'conflict', current };
@@ -178,45 +229,74 @@ export class Commits {
     return undefined;
   }
 
-  async apply(changes: readonly SideChange[]): Promise<void> {
-    const id = Buffer.from(this.#ports.random.bytes(16)).toString('hex');
-    await this.#ports.session.write(await this.#sideStatements(changes, id));
+  async #stands({ table, place, guard }: Target): Promise<boolean> {
+    if (guard === undefined) return true;
+    const params = [...place, noteKey('progress')];
+    const [note] = await this.#ports.session.read(table.statements.note, params, { serial: true });
+    return (note?.['row_rev'] ?? undefined) === guard.revision;
   }
 
-  /** Each safe to repeat at any time: they carry one stamp, so a later write of others stays. */
-  async #sideStatements(changes: readonly SideChange[], op: string): Promise<readonly Statement[]> {
-    if (changes.length === 0) return [];
+  async apply(changes: readonly SideChange[]): Promise<void> {
+    await this.#writePlain(changes);
+  }
+
+  /** With nothing that decides about them. @returns what they are named after */
+  async #writePlain(changes: readonly SideChange[]): Promise<string> {
+    const { session, intents, random } = this.#ports;
+    // An addition is of some epoch: that tells a fold when it is there for good.
+    const op = changes.some((change) => 'add' in change) ? await intents.own.begin() : undefined;
+    const own = Buffer.from(random.bytes(16)).toString('hex');
+    const name = op === undefined ? own : `${op.id}/${own}`;
+    try {
+      const { statements, stamp } = await this.#aside(changes, name);
+      await session.write(statements);
+      if (op !== undefined && !intents.own.holds(op.id))
+        throw new UnknownOutcome('the process stood still for so long that its additions may not count');
+      await session.clock.passed(stamp);
+      return name;
+    } finally {
+      if (op !== undefined) intents.own.end(op.id);
+    }
+  }
+
+  /** Each statement is safe to repeat at any time: it carries its stamp, so a later write of others stays. */
+  async #aside(changes: readonly SideChange[], op: string): Promise<Aside> {
     const { session, tables } = this.#ports;
-    const now = await this.#ports.now();
     const statements: Statement[] = [];
+    let last = 0n;
     for (const [i, change] of changes.entries()) {
       const at = change.at as At<AnyTable>;
-      const table = await tables.of(at.table);
+      const table = tables.of(at.table);
       const row = keyOf(change);
-      const place = table.rows.place(at, table.rows.shardOf(at, row));
-      const key = table.rows.key(at.in, row);
-      const stamp = await session.stamp();
-      if ('remove' in change)
-        statements.push({ query: table.statements.remove, params: [stamp, ...place, key] });
-      else if ('add' in change) {
+      const shard = table.rows.shardOf(at, row);
+      const place = [...table.rows.place(at, shard), table.rows.key(at.in, row)];
+      const stamp = await session.clock.stamp();
+      if ('add' in change) {
+        this.#ports.folds.note(at, { shard, additions: 1 });
         const values = table.rows.values({ ...change.add, ...change.by });
-        statements.push({
-          query: table.counter.add,
-          params: [...place, key, `${op}#${i}`, ...values, stamp],
-        });
-      } else {
+        // Added under a name of its own, it meets no other write.
+        statements.push({ query: table.counter.add, params: [...place, `${op}#${i}`, ...values, stamp] });
+        continue;
+      }
+      // Stamps of one process follow each other by themselves.
+      if (at.table.log === undefined) last = stamp;
+      if ('remove' in change) statements.push({ query: table.statements.remove, params: [stamp, ...place] });
+      else {
         const { put, expiresAt } = change;
-        const values = [
-          ...table.rows.values(put as Columns),
-          op,
-          expiresAt === undefined ? null : BigInt(Math.floor(expiresAt)),
-        ];
-        const params = [...place, key, ...values, stamp, ttlOf(expiresAt, now)];
-        statements.push({ query: table.statements.put, params });
+        const expires = expiresAt === undefined ? null : BigInt(Math.floor(expiresAt));
+        const ttl = expiresAt === undefined ? 0 : ttlOf(expiresAt, await this.#ports.now());
+        const values = [...table.rows.values(put as Columns), op, expires];
+        statements.push({ query: table.statements.put, params: [...place, ...values, stamp, ttl] });
       }
     }
-    return statements;
+    return { statements, stamp: last };
   }
+}
+
+/** Side changes as statements, and the last stamp of those that others may change too; 0 where there is none. */
+interface Aside {
+  readonly statements: readonly Statement[];
+  readonly stamp: bigint;
 }
 
 function placeOf({ table, place }: Target, attempt: string): Place {
@@ -230,9 +310,14 @@ function placeOf({ table, place }: Target, attempt: string): Place {
   };
 }
 
-function conditionsOf({ at, table, place, changes, keys, expired }: Target, revision: string): Statement[] {
+function conditionsOf(target: Target, revision: string): Statement[] {
+  const { at, table, place, guard, changes, keys, expired } = target;
   const { statements, rows } = table;
   const all: Statement[] = [];
+  if (guard !== undefined) {
+    const params = [...place, noteKey('progress'), guard.revision ?? null];
+    all.push({ query: statements.noteStillIf, params });
+  }
   if (at.fence !== undefined) {
     // A partition that was never fenced stands at 0.
     const believed = at.fence === 0 ? null : BigInt(at.fence);
@@ -251,5 +336,20 @@ function conditionsOf({ at, table, place, changes, keys, expired }: Target, revi
   return all;
 }
 
-const ttlOf = (expiresAt: number | undefined, now: number): number =>
-  expiresAt === undefined ? 0 : Math.max(1, Math.ceil((expiresAt - now) / 1000) + expirySlackSeconds);
+/** Of a commit whose rows may expire it says when the first of them does. */
+function revisionOf(attempt: string, changes: readonly Change<AnyTable>[]): Revision {
+  const expiries = changes.flatMap((change) => ('put' in change ? (change.expiresAt ?? []) : []));
+  const mark = expiries.length === 0 ? '' : `${expiryMark}${Math.floor(Math.min(...expiries))}`;
+  return `${attempt}${mark}` as Revision;
+}
+
+const expiryMark = '~';
+function expiryIn(revision: string): number | undefined {
+  const at = revision.indexOf(expiryMark);
+  return at < 0 ? undefined : Number(revision.slice(at + 1));
+}
+
+function ttlOf(expiresAt: number, now: number): number {
+  const seconds = Math.max(1, Math.ceil((expiresAt - now) / 1000) + expirySlackSeconds);
+  return now + seconds * 1000 < lastRemovalAt ? seconds : noTtl;
+}

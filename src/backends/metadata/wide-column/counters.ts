@@ -1,36 +1,63 @@
-/** Counter rows: what is kept is each addition under the op that made it, so that repeating one changes nothing. */
+/**
+ * Counter rows: what is kept is each addition under the attempt that made it, so that repeating one changes nothing, and a
+ * base, which is the sum of those that were folded and says which they are (folds.ts). The base lies under the empty name.
+ */
+import { epochOf } from '../epochs.ts';
 import { type RawRow, type Rows, valueIn } from './rows.ts';
 
-/** The sums of rows that share a key, in the order in which the keys come. */
-export function sumOf(codec: Rows, rows: readonly RawRow[]): RawRow[] {
-  const sums = new Map<string, Record<string, unknown>>();
-  for (const row of rows) {
-    const key = row['row_k'] as Buffer;
-    const name = key.toString('latin1');
-    const sum = sums.get(name);
-    if (sum === undefined) sums.set(name, { ...row, row_rev: 'sum', ...zeroed(codec, row) });
-    else for (const [column, amount] of added(codec, sum, row)) sum[column] = amount;
-  }
-  return [...sums.values()];
+/** Which additions a base holds: all that sort below, but for those of the epochs that were not done then. */
+export interface Folded {
+  readonly below: string;
+  readonly except: readonly string[];
 }
 
-const isAdded = (codec: Rows, name: string): boolean =>
-  codec.table.columns[name] === 'int' && !codec.order.sortColumns.includes(name);
+export const nothingFolded: Folded = { below: '', except: [] };
 
-function zeroed(codec: Rows, row: RawRow): Record<string, unknown> {
-  const values: Record<string, unknown> = {};
+export const isFolded = ({ below, except }: Folded, name: string): boolean =>
+  name < below && !except.includes(epochOf(name));
+
+/** The rows of one key. */
+export interface Counter {
+  readonly key: Buffer;
+  /** Absent until something was folded. */
+  readonly base: RawRow | undefined;
+  readonly folded: Folded;
+  /** In order, also those that are folded and not yet cleared. */
+  readonly additions: readonly RawRow[];
+}
+
+export const nameOf = (row: RawRow): string => String(row['row_op']);
+
+/** By key, in the order in which the keys come. */
+export function countersIn(rows: readonly RawRow[]): Counter[] {
+  const byKey = Map.groupBy(rows, (row) => (row['row_k'] as Buffer).toString('latin1'));
+  return [...byKey.values()].map((group) => {
+    const base = group.find((row) => nameOf(row) === '');
+    const text = base?.['row_folded'];
+    return {
+      key: group[0]?.['row_k'] as Buffer,
+      base,
+      folded: typeof text === 'string' ? (JSON.parse(text) as Folded) : nothingFolded,
+      additions: group.filter((row) => row !== base),
+    };
+  });
+}
+
+/** The sums of rows that share a key. */
+export const sumsOf = (codec: Rows, rows: readonly RawRow[]): RawRow[] =>
+  countersIn(rows).map(({ base, folded, additions }) => {
+    const rest = additions.filter((row) => !isFolded(folded, nameOf(row)));
+    return { ...sumOf(codec, base === undefined ? rest : [base, ...rest]), row_rev: 'sum' };
+  });
+
+/** The columns of a row that is the sum of some; there is at least one. */
+export function sumOf(codec: Rows, rows: readonly RawRow[]): RawRow {
+  const sum: Record<string, unknown> = { ...rows[0] };
   for (const column of codec.columns.values)
-    if (isAdded(codec, column.name)) values[nameIn(column.cqlName)] = valueIn(row, column) ?? 0n;
-  return values;
+    if (codec.table.columns[column.name] === 'int' && !codec.order.sortColumns.includes(column.name))
+      sum[column.cqlName.slice(1, -1)] = rows.reduce(
+        (total, row) => total + ((valueIn(row, column) as bigint | null) ?? 0n),
+        0n,
+      );
+  return sum;
 }
-
-function added(codec: Rows, sum: RawRow, row: RawRow): [string, bigint][] {
-  return codec.columns.values
-    .filter(({ name }) => isAdded(codec, name))
-    .map((column) => [
-      nameIn(column.cqlName),
-      ((valueIn(sum, column) as bigint | null) ?? 0n) + ((valueIn(row, column) as bigint | null) ?? 0n),
-    ]);
-}
-
-const nameIn = (cqlName: string): string => cqlName.slice(1, -1);

@@ -2,27 +2,27 @@
 import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../order.ts';
 import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
-import { sumOf } from './counters.ts';
+import type { Layouts } from '../split/layouts.ts';
+import { type Bounds, ShardMerge, type Slice } from '../split/merge.ts';
+import { sumsOf } from './counters.ts';
+import type { Folds } from './folds.ts';
 import { isAlive, type RawRow, rowMark } from './rows.ts';
 import type { Session } from './session.ts';
+import type { Scans } from './statements.ts';
 import type { TableIn, Tables } from './tables.ts';
+import { throughDeserts } from './through-deserts.ts';
 
-const sliceMin = 16;
-const sliceMax = 1000;
-
-interface Shard {
-  readonly number: number;
-  /** Rows read and not yet given, in order; never kept from one page to the next. */
-  buffer: RawRow[];
-  /** What is left of it beyond the buffer; undefined once it was read to its end. */
-  rest: Bounds | undefined;
-  /** How many rows the next slice asks for: more and more, while a page goes on. */
-  slice: number;
-}
+/**
+ * What a shard is asked for at first: its share of the page, and as much more as chance may give it (three deviations of
+ * a share that is drawn by a hash), so that few shards are asked twice and little is read for nothing.
+ */
+const sliceOf = (share: number): number => Math.ceil(share + 3 * Math.sqrt(share)) + 1;
 
 export interface Scanned<T> {
   readonly session: Session;
   readonly tables: Tables;
+  readonly layouts: Layouts;
+  readonly folds: Folds;
   readonly now: () => Promise<number>;
   readonly at: At<T>;
 }
@@ -31,40 +31,61 @@ export class WideColumnCursor<T extends AnyTable> implements Cursor<T> {
   readonly #scanned: Scanned<T>;
   readonly #table: TableIn;
   readonly #partition: Uint8Array;
-  readonly #shards: readonly number[];
+  readonly #only: number | undefined;
+  readonly #scans: Scans;
   #span: Span;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
     const { tables, at } = scanned;
     this.#scanned = scanned;
-    this.#table = tables.plain(at.table);
+    this.#table = tables.of(at.table);
     const { order } = this.#table.rows;
     this.#partition = order.partitionKey(at.in as Columns);
     this.#span = spanOf(order, at.in as Columns, range);
-    const ways = this.#table.rows.ways(at);
-    const all = Array.from({ length: ways }, (_, shard) => shard);
-    this.#shards = all.filter((shard) => range.shard === undefined || range.shard === shard);
+    this.#only = range.shard;
+    this.#scans = this.#table.scans(range.columns);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    const { at, tables } = this.#scanned;
-    const found: Stored<RowOf<T>>[] = [];
-    if (count <= 0) return found;
-    await tables.of(at.table);
-    const now = await this.#scanned.now();
-    const bounds = boundsIn(this.#span, this.#partition);
-    // A little more than its share of each: rows do not lie evenly.
-    const slice = Math.ceil((count / this.#shards.length) * 1.25) + sliceMin;
-    const shards = this.#shards.map((number): Shard => ({ number, buffer: [], rest: bounds, slice }));
-    while (found.length < count) {
-      await this.#fill(shards);
-      const row = firstOf(shards, this.#span.reverse)?.buffer.shift();
-      if (row === undefined) break;
-      this.#span = passed(this.#span, Buffer.concat([this.#partition, keyIn(row).subarray(1)]));
-      if (this.#table.rows.table.kind === 'counter' || isAlive(row, now))
-        found.push(this.#table.rows.decode(row, at.in as Columns));
-    }
+    const { at, layouts } = this.#scanned;
+    if (count <= 0) return [];
+    const isSplit = this.#only === undefined && this.#table.rows.isSpread(at);
+    const read = (to: number): Promise<Page<T>> => this.#page(count, to);
+    const { found, rest } = isSplit ? await layouts.under(at, read) : await read(0);
+    this.#span = rest;
     return found;
+  }
+
+  /** @param to how many shards the partition has or may by now be splitting into */
+  async #page(count: number, to: number): Promise<Page<T>> {
+    const { at } = this.#scanned;
+    const { rows } = this.#table;
+    const now = await this.#scanned.now();
+    const merge = this.#merge(count, to);
+    const found: Stored<RowOf<T>>[] = [];
+    let rest = this.#span;
+    while (found.length < count) {
+      const row = await merge.next();
+      if (row === undefined) break;
+      rest = passed(rest, Buffer.concat([this.#partition, keyIn(row).subarray(1)]));
+      if (rows.table.kind === 'counter' || isAlive(row, now)) found.push(rows.decode(row, at.in as Columns));
+    }
+    return { found, rest };
+  }
+
+  #merge(count: number, to: number): ShardMerge<RawRow> {
+    const ways = this.#table.rows.spreadOver(this.#scanned.at);
+    const all = Array.from({ length: Math.max(ways, to) }, (_, shard) => shard);
+    const shards = this.#only === undefined ? all : all.filter((shard) => shard === this.#only);
+    return new ShardMerge({
+      shards,
+      splitAt: to > ways ? to / 2 : undefined,
+      bounds: boundsIn(this.#span, this.#partition),
+      reverse: this.#span.reverse,
+      slice: sliceOf(count / shards.length),
+      keyOf: keyIn,
+      read: (shard, bounds, limit) => this.#read(shard, bounds, limit),
+    });
   }
 
   seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
@@ -73,65 +94,40 @@ export class WideColumnCursor<T extends AnyTable> implements Cursor<T> {
     this.#span = skipTo(this.#span, prefix, options.past ?? false);
   }
 
-  /** Reads on in every shard whose next row is not known. */
-  async #fill(shards: readonly Shard[]): Promise<void> {
-    const empty = shards.filter(({ buffer, rest }) => buffer.length === 0 && rest !== undefined);
-    if (empty.length > 0) await Promise.all(empty.map((shard) => this.#read(shard)));
-  }
-
-  async #read(shard: Shard): Promise<void> {
-    const { rest } = shard;
-    if (rest === undefined) return;
-    if (compareBytes(rest.low, rest.high) >= 0) {
-      shard.rest = undefined;
-      return;
-    }
-    const { rows: codec, statements, counter } = this.#table;
-    const place = codec.place(this.#scanned.at as At<AnyTable>, shard.number);
+  async #read(shard: number, { low, high }: Bounds, limit: number): Promise<Slice<RawRow>> {
+    const { rows: codec, counter } = this.#table;
+    const { at, session } = this.#scanned;
     const { reverse } = this.#span;
+    const place = codec.place(at as At<AnyTable>, shard);
     if (codec.table.kind === 'counter') {
-      const query = reverse ? counter.scanBack : counter.scan;
-      const rows = await this.#scanned.session.read(query, [...place, rest.low, rest.high]);
-      shard.buffer = sumOf(codec, rows);
-      shard.rest = undefined;
-      return;
+      const params = [...place, Buffer.from(low), Buffer.from(high)];
+      const rows = await session.readAll(reverse ? counter.scanBack : counter.scan, params);
+      this.#scanned.folds.note(at, { shard, additions: rows.length });
+      return { rows: sumsOf(codec, rows), hasMore: false };
     }
-    const limit = Math.min(shard.slice, sliceMax);
-    shard.slice = limit * 2;
-    const query = reverse ? statements.scanBack : statements.scan;
-    const rows = await this.#scanned.session.read(query, [...place, rest.low, rest.high, limit]);
-    shard.buffer = [...rows];
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < limit) shard.rest = undefined;
-    else if (reverse) shard.rest = { low: rest.low, high: keyIn(last) };
-    else shard.rest = { low: Buffer.concat([keyIn(last), Buffer.of(0)]), high: rest.high };
+    const query = reverse ? this.#scans.scanBack : this.#scans.scan;
+    const rows = await throughDeserts({
+      bounds: { low, high },
+      reverse,
+      limit,
+      read: (part, most) =>
+        session.read(query, [...place, Buffer.from(part.low), Buffer.from(part.high), most]),
+    });
+    return { rows, hasMore: rows.length === limit };
   }
 }
 
-/** The shard whose next row comes first. */
-function firstOf(shards: readonly Shard[], reverse: boolean): Shard | undefined {
-  let first: Shard | undefined;
-  let best: Buffer | undefined;
-  for (const shard of shards) {
-    const [row] = shard.buffer;
-    if (row === undefined) continue;
-    const key = keyIn(row);
-    const order = best === undefined ? -1 : key.compare(best);
-    if (best !== undefined && (reverse ? order < 0 : order > 0)) continue;
-    first = shard;
-    best = key;
-  }
-  return first;
+interface Page<T> {
+  readonly found: readonly Stored<RowOf<T>>[];
+  readonly rest: Span;
 }
 
 const keyIn = (row: RawRow): Buffer => row['row_k'] as Buffer;
-export interface Bounds {
-  readonly low: Buffer;
-  readonly high: Buffer;
-}
-
 /** A span as the slice of a shard that it is. */
-export function boundsIn({ low, high }: Pick<Span, 'low' | 'high'>, partition: Uint8Array): Bounds {
+export function boundsIn(
+  { low, high }: Pick<Span, 'low' | 'high'>,
+  partition: Uint8Array,
+): { readonly low: Buffer; readonly high: Buffer } {
   const beyond = Buffer.of(rowMark + 1);
   const inside = (bound: Uint8Array): Buffer =>
     bound.length >= partition.length && compareBytes(bound.subarray(0, partition.length), partition) === 0

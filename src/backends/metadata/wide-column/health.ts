@@ -15,33 +15,56 @@ export function clusterHealth(session: Session, keyspace: string): Promise<Metad
   return health;
 }
 
-const text = (row: RawRow, column: string): string => String(row[column] ?? 'unknown');
-
-const nodeOf = (row: RawRow, address: string): NodeHealth => ({
-  name: text(row, address),
-  dataCenter: text(row, 'data_center'),
-  rack: text(row, 'rack'),
-  releaseVersion: text(row, 'release_version'),
-  schemaVersion: text(row, 'schema_version'),
-  state: 'UP',
-});
-
 async function probe(session: Session, keyspace: string): Promise<MetadataHealth> {
   const columns = 'data_center, rack, release_version, schema_version';
-  const { local, peers } = await session.probe(
+  const { local, peers, down } = await session.probe(
     `SELECT broadcast_address, ${columns} FROM system.local`,
     `SELECT peer, ${columns} FROM system.peers_v2`,
   );
   const nodes = [
-    ...local.map((row) => nodeOf(row, 'broadcast_address')),
-    ...peers.map((row) => nodeOf(row, 'peer')),
+    ...local.map((row) => nodeOf(row, 'broadcast_address', down)),
+    ...peers.map((row) => nodeOf(row, 'peer', down)),
   ];
-  const versions = [...new Set(nodes.map(({ schemaVersion }) => schemaVersion))].sort();
-  const warnings = versions.length > 1 ? [`schema versions disagree: ${versions.join(', ')}`] : [];
   const [found] = await session.run(
     `SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '${keyspace}'`,
   );
-  if (found === undefined) warnings.push(`keyspace not found: ${keyspace}`);
-  else if (!found['replication']) warnings.push('replication factor unknown');
-  return { nodes, warnings };
+  return healthOf(nodes, found?.['replication'], { keyspace, localDc: session.localDc });
+}
+
+const text = (row: RawRow, column: string): string => String(row[column] ?? 'unknown');
+
+function nodeOf(row: RawRow, address: string, down: ReadonlySet<string>): NodeHealth {
+  const name = text(row, address);
+  return {
+    name,
+    dataCenter: text(row, 'data_center'),
+    rack: text(row, 'rack'),
+    releaseVersion: text(row, 'release_version'),
+    schemaVersion: text(row, 'schema_version'),
+    state: down.has(name) ? 'DOWN' : 'UP',
+  };
+}
+
+/** @param replication the map of the keyspace's row; absent where there is no row */
+export function healthOf(
+  nodes: readonly NodeHealth[],
+  replication: unknown,
+  { keyspace, localDc }: { readonly keyspace: string; readonly localDc: string },
+): MetadataHealth {
+  const versions = [...new Set(nodes.map(({ schemaVersion }) => schemaVersion))].sort();
+  const factor = factorOf(replication, localDc);
+  const warnings = [
+    ...(versions.length > 1 ? [`schema versions disagree: ${versions.join(', ')}`] : []),
+    ...(replication ? [] : [`keyspace not found: ${keyspace}`]),
+    ...(factor === undefined ? ['replication factor unknown'] : []),
+  ];
+  return { nodes, ...(factor === undefined ? {} : { replicationFactor: factor }), warnings };
+}
+
+/** How many nodes of the local data center keep a row; NetworkTopologyStrategy says it by data center. */
+function factorOf(replication: unknown, localDc: string): number | undefined {
+  if (typeof replication !== 'object' || replication === null) return undefined;
+  const said = replication as Readonly<Record<string, unknown>>;
+  const factor = Number.parseInt(String(said[localDc] ?? said['replication_factor']), 10);
+  return Number.isInteger(factor) ? factor : undefined;
 }

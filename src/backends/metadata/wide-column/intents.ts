@@ -5,10 +5,12 @@
  * (docs/adr/0008). Lanes are many so that the commits of a process do not take turns at one partition.
  */
 import type { Clock } from '../../../ports/clock.ts';
-import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
+import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, numberOf } from '../epochs.ts';
+import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
+import { stampAfter, stampAt } from '../op-id.ts';
 import { secondLookMs } from '../second-look.ts';
+import type { Folded } from './counters.ts';
 import { readStatements, writeStatements } from './parameters.ts';
 import { type Session, type Statement, UnknownOutcome } from './session.ts';
 
@@ -18,6 +20,13 @@ const slot = 0;
 /** An attempt is of no use any more once its epoch was swept twice. */
 const attemptSeconds = 3 * 24 * 60 * 60;
 const parallel = 8;
+/** How often something is decided whose outcome nobody tells. */
+const unknownMax = 5;
+/** A floor stays so far behind the clock that epochs that are being opened need no other name. */
+const floorLagMs = 1000;
+const exceptMax = 256;
+/** Each is lost only to somebody who raises the floor at the same time. */
+const openTriesMax = 20;
 
 const { open, marked, settled, markedAgain } = epochState;
 
@@ -48,27 +57,12 @@ const barOf = (opId: string): string => `${opId}!`;
 
 export class Intents {
   readonly #ports: IntentPorts;
-  readonly #epochs: Epochs;
+  /** The epochs of this process. */
+  readonly own: Epochs;
 
   constructor(ports: IntentPorts) {
     this.#ports = ports;
-    this.#epochs = new Epochs({ ...ports, rows: this.#rows() });
-  }
-
-  begin(): Promise<Op> {
-    return this.#epochs.begin();
-  }
-
-  end(opId: string): void {
-    this.#epochs.end(opId);
-  }
-
-  renew(): Promise<void> {
-    return this.#epochs.renew();
-  }
-
-  close(): Promise<void> {
-    return this.#epochs.close();
+    this.own = new Epochs({ ...ports, rows: this.#rows() });
   }
 
   #rows(): EpochRows {
@@ -76,11 +70,7 @@ export class Intents {
     const table = this.#table('epochs');
     const row = 'WHERE slot = ? AND id = ?';
     return {
-      open: async (id) => {
-        const query = `UPDATE ${table} SET until = ?, state = ? ${row} IF state = null`;
-        const params = [await this.#until(), open, slot, id];
-        await this.#certainly({ query, params }, async () => (await this.#lease(id)) !== undefined);
-      },
+      open: (id) => this.#open(id),
       remove: async (id) => {
         await session.decide([
           { query: `DELETE FROM ${table} ${row} IF state = ?`, params: [slot, id, open] },
@@ -95,6 +85,52 @@ export class Intents {
         return lost;
       },
     };
+  }
+
+  /** Above the floor, whatever this gateway's clock says: below it additions are folded (`done`). */
+  async #open(id: string): Promise<string> {
+    const { session } = this.#ports;
+    const query = `UPDATE ${this.#table('epochs')} SET until = ?, state = ? WHERE slot = ? AND id = ? IF state = null AND floor = ?`;
+    for (let tries = 0; tries < openTriesMax; tries += 1) {
+      const floor = await this.#floor();
+      const name = floor !== null && id <= floor ? stampAfter(floor, id) : id;
+      try {
+        if (await session.decide([{ query, params: [await this.#until(), open, slot, name, floor] }]))
+          return name;
+      } catch (cause) {
+        if (!(cause instanceof UnknownOutcome)) throw cause;
+        if ((await this.#lease(name)) !== undefined) return name;
+      }
+    }
+    throw new UnknownOutcome('the cluster does not open an epoch');
+  }
+
+  async #floor(): Promise<string | null> {
+    const query = `SELECT floor FROM ${this.#table('epochs')} WHERE slot = ? LIMIT 1`;
+    const [row] = await this.#ports.session.read(query, [slot], { serial: true });
+    return (row?.['floor'] as string | null | undefined) ?? null;
+  }
+
+  /**
+   * The epochs under which no side change is made any more, as those below a floor but for some. The floor is raised first,
+   * and nobody opens an epoch below it; so what is found open after that is all there is.
+   * @returns undefined where somebody else is raising it
+   */
+  async done(): Promise<Folded | undefined> {
+    const { session } = this.#ports;
+    const before = await this.#floor();
+    const wanted = stampAt((await this.#ports.now()) - floorLagMs);
+    const floor = before !== null && before >= wanted ? before : wanted;
+    if (floor !== before) {
+      const query = `UPDATE ${this.#table('epochs')} SET floor = ? WHERE slot = ? IF floor = ?`;
+      const isRaised = await session.decide([{ query, params: [floor, slot, before] }]).catch(() => false);
+      if (!isRaised) return undefined;
+    }
+    const leases = await this.#leases();
+    const undone = leases.filter(({ state, id }) => (state === open || state === marked) && id < floor);
+    const ids = undone.map(({ id }) => id).sort();
+    // What lies behind the most that are told one by one waits for its turn.
+    return { below: ids[exceptMax] ?? floor, except: ids.slice(0, exceptMax) };
   }
 
   async #until(): Promise<bigint> {
@@ -128,15 +164,21 @@ export class Intents {
         params: [attemptSeconds, written, writeStatements(side), ...lane, attempt],
       },
     ];
-    return this.#ports.session.decide(statements).catch(async (cause: unknown) => {
-      if (!(cause instanceof UnknownOutcome)) throw cause;
-      const rows = await this.#attempts(lane, attempt);
-      return rows.length > 0;
-    });
+    for (let tries = 0; tries < unknownMax; tries += 1) {
+      try {
+        return await this.#ports.session.decide(statements);
+      } catch (cause) {
+        if (!(cause instanceof UnknownOutcome)) throw cause;
+        // Once this was read, what is not there does not come any more: it may be asked for again.
+        if ((await this.#attempts(lane, attempt)).length > 0) return true;
+      }
+    }
+    throw new UnknownOutcome('the cluster does not say whether it has an attempt');
   }
 
   /** On its return no commit under the op can apply any more, and one that did has made its side changes. */
   async abort(opId: string): Promise<void> {
+    this.own.abort(opId);
     const lane = [epochOf(opId), numberOf(opId) % lanes];
     const query = `UPDATE ${this.#table('epoch_lanes')} SET place = ? WHERE epoch = ? AND lane = ? AND attempt = ? IF place = null`;
     await this.#certainly(
@@ -148,6 +190,15 @@ export class Intents {
     }
   }
 
+  async isOpen(opId: string): Promise<boolean> {
+    if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
+    const state = (await this.#lease(epochOf(opId)))?.state;
+    // While an epoch is being marked, not all of its lanes are barred yet.
+    if (state === undefined || state === settled) return false;
+    const lane = [epochOf(opId), numberOf(opId) % lanes];
+    return (await this.#attempts(lane, barOf(opId))).length === 0;
+  }
+
   async abandoned(): Promise<readonly Abandoned[]> {
     const now = await this.#ports.now();
     const found: string[] = [];
@@ -155,7 +206,7 @@ export class Intents {
       const isLapsed = lease.state === marked || lease.state === markedAgain || lease.until <= now;
       if (isLapsed && (await this.#mark(lease))) found.push(lease.id);
     }
-    this.#epochs.lose(found);
+    this.own.lose(found);
     return found.map((epoch) => ({ prefix: `${epoch}.` }));
   }
 
@@ -200,7 +251,7 @@ export class Intents {
 
   /** Decides, and again where nobody knows what was decided and `isDone` does not see it. */
   async #certainly(statement: Statement, isDone: () => Promise<boolean>): Promise<void> {
-    for (let tries = 0; tries < 5; tries += 1) {
+    for (let tries = 0; tries < unknownMax; tries += 1) {
       try {
         await this.#ports.session.decide([statement]);
         return;

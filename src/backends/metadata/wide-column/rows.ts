@@ -7,6 +7,7 @@ import { type Column, columnsOf, type TableColumns } from './names.ts';
 
 export const outcomeMark = 0;
 export const rowMark = 1;
+export const noteMark = 2;
 
 export interface RawRow {
   readonly [column: string]: unknown;
@@ -39,13 +40,27 @@ export class Rows {
   }
 
   shardOf(at: At<AnyTable>, row: object): number {
-    const { spreadBy } = this.table;
-    return spreadBy === undefined ? 0 : shardOf(String((row as Columns)[spreadBy]), at.ways ?? 1);
+    return this.table.spreadBy === undefined ? 0 : shardOf(this.textOf(row), at.ways ?? 1);
   }
 
-  /** How many shards a partition has. */
-  ways(at: At<AnyTable>): number {
+  /** What a row is spread by. */
+  textOf(row: object): string {
+    return String((row as Columns)[this.table.spreadBy]);
+  }
+
+  /** How many shards a partition's rows are spread over. */
+  spreadOver(at: At<AnyTable>): number {
     return this.table.spreadBy === undefined ? 1 : (at.ways ?? 1);
+  }
+
+  /** How many there are; while it splits, those too that are still to be filled. */
+  ways(at: At<AnyTable>): number {
+    return Math.max(this.spreadOver(at), this.table.spreadBy === undefined ? 1 : (at.splittingTo ?? 1));
+  }
+
+  /** Whether a partition may have been split: then its rows are not always where `ways` says. */
+  isSpread(at: At<AnyTable>): boolean {
+    return this.table.spreadBy !== undefined && at.ways !== undefined;
   }
 
   values(row: Columns): unknown[] {

@@ -1,12 +1,25 @@
 /**
- * The driver as this backend uses it; its one import. Plain writes carry timestamps of the cluster's clock, as this
+ * The driver as this backend uses it. Plain writes carry timestamps of the cluster's clock, as this
  * process estimates it, because the clocks of gateways may be minutes apart and the later write must win.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import cassandra from 'cassandra-driver';
-import { StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { ClusterClock } from './cluster-clock.ts';
+import { SafeRetries, speculativeReads } from './policies.ts';
 import type { RawRow } from './rows.ts';
+import { ReadFailed } from './through-deserts.ts';
 
-const { Client, policies, types } = cassandra;
+const { Client, types } = cassandra;
+
+export interface Tls {
+  /** Who may vouch for a node; the system's unless given. */
+  readonly ca?: Buffer;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+  /** The name that the certificate of every node must bear; each its address unless given. */
+  readonly serverName?: string;
+}
 
 export interface SessionOptions {
   /** `host` or `host:port`. */
@@ -15,7 +28,7 @@ export interface SessionOptions {
   readonly keyspace: string;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  readonly tls?: object | undefined;
+  readonly tls?: Tls | undefined;
   /** Statements that take longer are told to `onSlow`; 0 or absent: none is. */
   readonly slowMs?: number;
   readonly onSlow?: (query: string, ms: number) => void;
@@ -28,45 +41,81 @@ export interface Statement {
 
 /** A conditional batch was sent, and whether it was applied is not known. */
 export class UnknownOutcome extends Error {}
+/** A definition was taken, and not every node has heard of it yet. */
+export class Disagreement extends StoreUnavailable {}
 
-const readMs = 15_000;
-/** How old an estimate of the cluster's clock may be. */
-const clockMs = 30_000;
+/** How long one node may take; longer than the time-outs of its own by which it would say that others do not answer. */
+const answerMs = 12_000;
+/** Longer for a definition: every node has to hear of it. */
+const defineMs = 60_000;
+/** Shorter for a question about health: whoever asks wants to know of a host that hangs. */
+const probeMs = 5_000;
+/** A connection with so many statements that were never answered is given up, and its node left alone. */
+const defunctAfter = 2;
+/** A connection that nobody uses is asked for a sign of life so often. */
+const heartBeatMs = 5000;
+/** A read that takes so long is asked of another node as well. */
+const speculateMs = 500;
+/** How often a serial read is tried among others who decide, and how much longer it waits each time. */
+const crowdedMax = 6;
+const crowdedMs = 50;
+
+const defaultPort = 9042;
+
+/** The port of the first host, or the usual one. */
+const portOf = ([first = '']: readonly string[]): number => {
+  const [, port] = /^(?:\[.*\]|[^:]*):(\d+)$/.exec(first) ?? [];
+  return port === undefined ? defaultPort : Number(port);
+};
 
 export class Session {
+  readonly localDc: string;
   readonly #client: cassandra.Client;
-  #offset: { readonly ms: number; readonly at: number } | undefined;
-  #measuring: Promise<number> | undefined;
-  #lastStamp = 0n;
+  readonly clock = new ClusterClock(async () => {
+    const [row] = await this.run('SELECT toUnixTimestamp(now()) AS ms FROM system.local');
+    return Number(row?.['ms']);
+  });
   readonly #slowMs: number;
   readonly #onSlow: (query: string, ms: number) => void;
 
   constructor({ hosts, localDc, username, password, tls, slowMs = 0, onSlow = () => {} }: SessionOptions) {
+    this.localDc = localDc;
     this.#slowMs = slowMs;
     this.#onSlow = onSlow;
     this.#client = new Client({
       contactPoints: [...hosts],
       localDataCenter: localDc,
+      // The driver takes it for the port of every node that it finds by itself.
+      protocolOptions: { port: portOf(hosts) },
       ...(username === undefined ? {} : { credentials: { username, password: password ?? '' } }),
-      ...(tls === undefined ? {} : { sslOptions: tls }),
+      ...(tls === undefined ? {} : { sslOptions: sslOf(tls) }),
       queryOptions: {
         consistency: types.consistencies.localQuorum,
         serialConsistency: types.consistencies.localSerial,
         prepare: true,
       },
       encoding: { useBigIntAsLong: true },
-      socketOptions: { readTimeout: readMs },
+      socketOptions: { readTimeout: answerMs, defunctReadTimeoutThreshold: defunctAfter },
+      pooling: { heartBeatInterval: heartBeatMs },
       policies: {
-        // Whether a write may be repeated is ours to know.
-        retry: new policies.retry.FallthroughRetryPolicy(),
+        retry: new SafeRetries(),
+        speculativeExecution: speculativeReads(speculateMs),
         // A stamp of the driver's clock would be this gateway's.
         timestampGeneration: null as never,
       },
     });
   }
 
+  /** @throws StoreRefused where every node that was reached refuses this gateway, or is not who it should be */
   async connect(): Promise<void> {
-    await reach(this.#client.connect());
+    try {
+      await this.#client.connect();
+    } catch (cause) {
+      const why = refusalIn(cause);
+      throw why === undefined
+        ? new StoreUnavailable(messageOf(cause), { cause })
+        : new StoreRefused(why, { cause });
+    }
   }
 
   /** Statements without parameters and without preparation: definitions, and questions to the system tables. */
@@ -74,8 +123,36 @@ export class Session {
     return (await reach(this.#client.execute(query, [], { prepare: false }))).rows as unknown as RawRow[];
   }
 
+  /** A definition; on return every node that is up knows of it. */
+  async define(query: string): Promise<void> {
+    const options = { prepare: false, readTimeout: defineMs };
+    const { info } = await reach(this.#client.execute(query, [], options));
+    // The driver's types do not know of it.
+    if (!(info as { readonly isSchemaInAgreement?: boolean }).isSchemaInAgreement)
+      throw new Disagreement('the nodes do not agree on the schema');
+  }
+
+  /** Whether every node that is up knows the same schema: what one was told of, others may not have heard of yet. */
+  async isAgreed(): Promise<boolean> {
+    // The driver's types do not know of it.
+    const metadata = this.#client.metadata as unknown as { checkSchemaAgreement(): Promise<boolean> };
+    return metadata.checkSchemaAgreement();
+  }
+
   async read(query: string, params: unknown[], { serial = false } = {}): Promise<readonly RawRow[]> {
-    const consistency = serial ? types.consistencies.localSerial : types.consistencies.localQuorum;
+    if (!serial) return this.#read(query, params, types.consistencies.localQuorum);
+    // Among many who decide in the same partition a node gives up early: that is a matter of patience.
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#read(query, params, types.consistencies.localSerial);
+      } catch (cause) {
+        if (tries >= crowdedMax || !isCrowded((cause as Error).cause)) throw cause;
+        await sleep(crowdedMs * tries);
+      }
+    }
+  }
+
+  async #read(query: string, params: unknown[], consistency: number): Promise<readonly RawRow[]> {
     const found = await this.#timed(
       query,
       this.#client.execute(query, params, {
@@ -88,6 +165,18 @@ export class Session {
     return found.rows as unknown as RawRow[];
   }
 
+  /** All rows, however many the answer has to be cut into. */
+  async readAll(query: string, params: unknown[]): Promise<readonly RawRow[]> {
+    const rows: RawRow[] = [];
+    for (let pageState: string | undefined; ; ) {
+      const options = { prepare: true, isIdempotent: true, fetchSize: 5000, ...(pageState && { pageState }) };
+      const found = await this.#timed(query, this.#client.execute(query, params, options));
+      rows.push(...(found.rows as unknown as RawRow[]));
+      pageState = found.pageState ?? undefined;
+      if (pageState === undefined) return rows;
+    }
+  }
+
   /** A plain write of one or several rows, all of them or, should the cluster fail, in the end all of them. */
   async write(statements: readonly Statement[]): Promise<void> {
     const [only] = statements;
@@ -97,7 +186,8 @@ export class Session {
       await this.#timed(only.query, written);
       return;
     }
-    await reach(this.#client.batch([...statements], { prepare: true, logged: true, isIdempotent: true }));
+    const options = { prepare: true, logged: true, isIdempotent: true };
+    await this.#timed(only.query, this.#client.batch([...statements], options));
   }
 
   /**
@@ -107,67 +197,47 @@ export class Session {
    */
   async decide(statements: readonly Statement[]): Promise<boolean> {
     try {
-      const started = performance.now();
-      const outcome = await this.#client.batch([...statements], { prepare: true, logged: false });
-      this.#tell(statements[0]?.query ?? '', started);
-      return outcome.wasApplied();
+      const outcome = this.#client.batch([...statements], { prepare: true, logged: false });
+      return (await this.#told(statements[0]?.query ?? '', outcome)).wasApplied();
     } catch (cause) {
       if (isRefusedUndone(cause)) throw new StoreUnavailable(messageOf(cause), { cause });
       throw new UnknownOutcome(messageOf(cause), { cause });
     }
   }
 
-  async #timed<T>(query: string, work: Promise<T>): Promise<T> {
+  #timed<T>(query: string, work: Promise<T>): Promise<T> {
+    return reach(this.#told(query, work));
+  }
+
+  /** Tells of what was slow, above all of what nobody answered. */
+  async #told<T>(query: string, work: Promise<T>): Promise<T> {
     const started = performance.now();
-    const result = await reach(work);
-    this.#tell(query, started);
-    return result;
-  }
-
-  #tell(query: string, started: number): void {
-    const ms = performance.now() - started;
-    if (this.#slowMs > 0 && ms > this.#slowMs) this.#onSlow(query, ms);
-  }
-
-  /** The cluster's clock, in ms since the epoch. */
-  async now(): Promise<number> {
-    const local = performance.now();
-    if (this.#offset === undefined || local - this.#offset.at > clockMs) {
-      this.#measuring ??= this.#measure().finally(() => {
-        this.#measuring = undefined;
-      });
-      // An old estimate does while a new one is made; without any, everybody waits.
-      if (this.#offset === undefined) await this.#measuring;
-      else this.#measuring.catch(() => undefined);
+    try {
+      return await work;
+    } finally {
+      const ms = performance.now() - started;
+      if (this.#slowMs > 0 && ms > this.#slowMs) this.#onSlow(query, ms);
     }
-    return Math.round(performance.now() + (this.#offset?.ms ?? 0));
   }
 
-  /** A stamp for plain writes, in µs: of two that this process draws the later one is larger. */
-  async stamp(): Promise<bigint> {
-    const now = BigInt(await this.now()) * 1000n;
-    this.#lastStamp = now > this.#lastStamp ? now : this.#lastStamp + 1n;
-    return this.#lastStamp;
-  }
-
-  async #measure(): Promise<number> {
-    const before = performance.now();
-    const [row] = await this.run('SELECT toUnixTimestamp(now()) AS ms FROM system.local');
-    const after = performance.now();
-    const ms = Number(row?.['ms']) - (before + after) / 2;
-    this.#offset = { ms, at: after };
-    return ms;
-  }
-
-  /** Both questions are asked of the same host: two would each leave itself out of its peers. */
+  /**
+   * Both questions are asked of the same host: two would each leave itself out of its peers.
+   * @returns the rows, and the addresses of the nodes that this process cannot reach
+   */
   async probe(
     localQuery: string,
     peersQuery: string,
-  ): Promise<{ readonly local: readonly RawRow[]; readonly peers: readonly RawRow[] }> {
-    const [host] = this.#client.hosts.values().filter((each) => each.isUp());
+  ): Promise<{
+    readonly local: readonly RawRow[];
+    readonly peers: readonly RawRow[];
+    readonly down: ReadonlySet<string>;
+  }> {
+    const hosts = this.#client.hosts.values();
+    const host = hosts.find((each) => each.isUp());
     const options = {
       prepare: false,
       consistency: types.consistencies.localOne,
+      readTimeout: probeMs,
       ...(host === undefined ? {} : { host }),
     };
     const [local, peers] = await reach(
@@ -176,7 +246,12 @@ export class Session {
         this.#client.execute(peersQuery, [], options),
       ]),
     );
-    return { local: local.rows as unknown as RawRow[], peers: peers.rows as unknown as RawRow[] };
+    const down = hosts.filter((each) => !each.isUp()).map(({ address }) => address.replace(/:\d+$/, ''));
+    return {
+      local: local.rows as unknown as RawRow[],
+      peers: peers.rows as unknown as RawRow[],
+      down: new Set(down),
+    };
   }
 
   async close(): Promise<void> {
@@ -188,9 +263,44 @@ async function reach<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {
-    throw isOurFault(cause) ? cause : new StoreUnavailable(messageOf(cause), { cause });
+    if (isOurFault(cause)) throw cause;
+    const Failure = codeOf(cause) === responseErrorCodes.readFailure ? ReadFailed : StoreUnavailable;
+    throw new Failure(messageOf(cause), { cause });
   }
 }
+
+/** The driver would take any certificate unless told otherwise. */
+const sslOf = ({ serverName, ...parts }: Tls): object => ({
+  ...parts,
+  rejectUnauthorized: true,
+  ...(serverName === undefined ? {} : { servername: serverName }),
+});
+
+const { AuthenticationError, ArgumentError, NoHostAvailableError } = cassandra.errors;
+
+/** Whether replicas were there and did not agree in time. */
+function isCrowded(cause: unknown): boolean {
+  const causes = cause instanceof NoHostAvailableError ? Object.values(cause.innerErrors as object) : [cause];
+  const codes = causes.map(codeOf);
+  return codes.some(
+    (code) => code === responseErrorCodes.writeTimeout || code === responseErrorCodes.readTimeout,
+  );
+}
+
+/** Why no node will ever let this gateway in; undefined where one of them might, once it is there again. */
+function refusalIn(cause: unknown): string | undefined {
+  // The data center is not one of theirs.
+  if (cause instanceof ArgumentError) return cause.message;
+  if (!(cause instanceof NoHostAvailableError)) return undefined;
+  const reasons = Object.entries(cause.innerErrors as Record<string, Error & { readonly code?: unknown }>);
+  const isFinal = ([, why]: (typeof reasons)[number]): boolean =>
+    why instanceof AuthenticationError || tlsFault.test(`${why.code} ${why.message}`);
+  if (reasons.length === 0 || !reasons.every(isFinal)) return undefined;
+  return reasons.map(([host, { message }]) => `${host}: ${message}`).join('; ');
+}
+
+/** What OpenSSL and node call it when a certificate, or the lack of one, ends a handshake. */
+const tlsFault = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_SSL|ERR_TLS/;
 
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 const codeOf = (cause: unknown): number | undefined =>

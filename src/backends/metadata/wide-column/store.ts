@@ -17,35 +17,47 @@ import type {
   RowOf,
   SideChange,
   SortOf,
+  SplitStep,
   Stored,
 } from '../../../ports/metadata-store.ts';
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
+import { stamp } from '../op-id.ts';
 import type { Columns } from '../order.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { spanOf } from '../span.ts';
+import { defaultLeaseMs, followed, Layouts } from '../split/layouts.ts';
+import { Mover } from '../split/mover.ts';
+import { placed } from '../split/placing.ts';
 import { Commits } from './commits.ts';
-import { sumOf } from './counters.ts';
+import { sumsOf } from './counters.ts';
 import { boundsIn, WideColumnCursor } from './cursor.ts';
+import { Folds } from './folds.ts';
 import { clusterHealth } from './health.ts';
 import { Intents } from './intents.ts';
-import { isAlive } from './rows.ts';
+import { migrate } from './migrate.ts';
+import { isAlive, type RawRow } from './rows.ts';
 import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session.ts';
+import { type RowInShard, WideColumnShards } from './shards.ts';
 import { Tables } from './tables.ts';
 
 export interface WideColumnOptions extends SessionOptions {
   /** How the keyspace is replicated where it is made, as CQL has it. */
   readonly replication: string;
+  /** Every table that will be asked for. */
+  readonly tables: readonly AnyTable[];
   readonly clock: Clock;
   readonly random: Random;
   /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
   readonly intentTtlMs?: number;
   /** Judges expiry and leases; the cluster's own clock when absent. */
   readonly storeClock?: () => Promise<number>;
+  /** How long this process believes in a partition's layout before it looks again; a split waits for twice as long. */
+  readonly layoutLeaseMs?: number;
 }
 
 export interface WideColumnStore extends MetadataStore {
-  /** Renews intents; a timer calls it three times within each intent's life. */
+  /** Renews intents, finishes what failed and folds counters; a timer calls it three times within each intent's life. */
   maintain(): Promise<void>;
 }
 
@@ -62,23 +74,41 @@ async function certain<T>(work: Promise<T>): Promise<T> {
 }
 
 class WideColumn implements WideColumnStore {
+  readonly isDistant = true;
   readonly #session: Session;
   readonly #tables: Tables;
   readonly #commits: Commits;
   readonly #intents: Intents;
+  readonly #layouts: Layouts;
+  readonly #mover: Mover<RowInShard>;
+  readonly #folds: Folds;
   readonly #now: () => Promise<number>;
   readonly #timer: NodeJS.Timeout;
   #closing: Promise<void> | undefined;
 
   constructor(session: Session, { clock, random, keyspace, ...options }: WideColumnOptions) {
     const { intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
-    const now = options.storeClock ?? (() => session.now());
-    const tables = new Tables(session, keyspace);
+    const now = options.storeClock ?? (() => session.clock.now());
+    const tables = new Tables(keyspace);
     this.#session = session;
     this.#tables = tables;
     this.#now = now;
     this.#intents = new Intents({ session, keyspace, clock, now, random, ttlMs });
-    this.#commits = new Commits({ session, tables, intents: this.#intents, random, now });
+    const { layoutLeaseMs: leaseMs = defaultLeaseMs } = options;
+    const shards = new WideColumnShards({ session, tables, random });
+    const mover = new Mover({ shards, clock, leaseMs });
+    this.#mover = mover;
+    this.#layouts = new Layouts({ clock, leaseMs, read: (at) => shards.note({ at, shard: 0 }, 'layout') });
+    this.#folds = new Folds({ session, tables, intents: this.#intents });
+    this.#commits = new Commits({
+      session,
+      tables,
+      intents: this.#intents,
+      folds: this.#folds,
+      random,
+      now,
+      placed: (at, text) => placed({ shards, mover, clock }, at, text),
+    });
     // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.
     this.#timer = setInterval(() => void this.maintain().catch(() => undefined), ttlMs / 3);
     this.#timer.unref?.();
@@ -86,13 +116,18 @@ class WideColumn implements WideColumnStore {
 
   async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
     this.#assertOpen();
-    const { rows, statements, counter } = await this.#tables.of(at.table);
-    const params = [...rows.place(at, rows.shardOf(at, key)), rows.key(at.in, key)];
+    const { rows, statements, counter } = this.#tables.of(at.table);
+    const inShard = (shard: number): unknown[] => [...rows.place(at, shard), rows.key(at.in, key)];
+    const own = rows.shardOf(at, key);
     if (at.table.kind === 'counter') {
-      const [sum] = sumOf(rows, await this.#session.read(counter.get, params));
+      const [sum] = sumsOf(rows, await this.#session.readAll(counter.get, inShard(own)));
       return sum && rows.decode(sum, at.in as Columns);
     }
-    const [row] = await this.#session.read(statements.get, params);
+    const read = async (shard: number): Promise<RawRow | undefined> =>
+      (await this.#session.read(statements.get, inShard(shard)))[0];
+    let row = await read(own);
+    if (row === undefined && rows.isSpread(at))
+      row = await followed(this.#layouts, { at, text: rows.textOf(key) }, read);
     // Few rows expire: the others need no clock.
     const now = row?.['row_expires'] ? await this.#now() : 0;
     return isAlive(row, now) ? rows.decode(row, at.in as Columns) : undefined;
@@ -101,13 +136,20 @@ class WideColumn implements WideColumnStore {
   scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
     this.#assertOpen();
     return new WideColumnCursor<T>(
-      { session: this.#session, tables: this.#tables, now: this.#now, at },
+      {
+        session: this.#session,
+        tables: this.#tables,
+        layouts: this.#layouts,
+        folds: this.#folds,
+        now: this.#now,
+        at,
+      },
       range,
     );
   }
 
   begin(): Promise<Op> {
-    return certain(this.#intents.begin());
+    return certain(this.#intents.own.begin());
   }
 
   async commit<T extends AnyTable>(
@@ -116,17 +158,21 @@ class WideColumn implements WideColumnStore {
     options: CommitOptions = {},
   ): Promise<Outcome<T>> {
     this.#assertOpen();
-    assertCommit(at, changes as readonly Change<AnyTable>[], options.then);
+    assertCommit(at, changes as readonly Change<AnyTable>[], options);
     const outcome = this.#commits.commit(at, changes as readonly Change<AnyTable>[], options);
     return (await certain(outcome)) as Outcome<T>;
   }
 
   async end(op: Op): Promise<void> {
-    this.#intents.end(op.id);
+    this.#intents.own.end(op.id);
   }
 
   abort(opId: string): Promise<void> {
     return certain(this.#intents.abort(opId));
+  }
+
+  isOpen(opId: string): Promise<boolean> {
+    return certain(this.#intents.isOpen(opId));
   }
 
   abandoned(): Promise<readonly Abandoned[]> {
@@ -140,7 +186,7 @@ class WideColumn implements WideColumnStore {
   async apply(changes: readonly SideChange[]): Promise<void> {
     this.#assertOpen();
     assertSideChanges(changes);
-    await this.#commits.apply(changes);
+    await certain(this.#commits.apply(changes));
   }
 
   async update<T extends AnyTable>(
@@ -149,7 +195,7 @@ class WideColumn implements WideColumnStore {
     change: (row: RowOf<T> | undefined) => RowOf<T>,
   ): Promise<RowOf<T>> {
     assertUpdate(at);
-    const { rows } = await this.#tables.of(at.table);
+    const { rows } = this.#tables.of(at.table);
     for (;;) {
       const found = await this.get(at, key);
       const next = change(found?.row);
@@ -164,15 +210,17 @@ class WideColumn implements WideColumnStore {
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
-    const { rows, statements } = await this.#tables.of(at.table);
+    const { rows, statements } = this.#tables.of(at.table);
     const span = spanOf(rows.order, at.in as Columns, range);
     const bounds = boundsIn(span, rows.order.partitionKey(at.in as Columns));
-    const stamp = await this.#session.stamp();
+    const { clock } = this.#session;
+    const stamp = await clock.stamp();
     await this.#eachShard(rows.ways(at), (shard) =>
       this.#session.write([
         { query: statements.clear, params: [stamp, ...rows.place(at, shard), bounds.low, bounds.high] },
       ]),
     );
+    await clock.passed(stamp);
   }
 
   async #eachShard(ways: number, work: (shard: number) => Promise<void>): Promise<void> {
@@ -187,18 +235,18 @@ class WideColumn implements WideColumnStore {
   }
 
   async #fenceOf(at: At<AnyTable>, shard: number): Promise<number> {
-    const { rows, statements } = await this.#tables.of(at.table);
+    const { rows, statements } = this.#tables.of(at.table);
     const [row] = await this.#session.read(statements.fence, rows.place(at, shard), { serial: true });
     return Number(row?.['row_fence'] ?? 0);
   }
 
   async raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
-    const { rows } = await this.#tables.of(at.table);
+    const { rows } = this.#tables.of(at.table);
     await this.#eachShard(rows.ways(at), (shard) => this.#raise(at, shard, generation));
   }
 
   async #raise(at: At<AnyTable>, shard: number, generation: number): Promise<void> {
-    const { rows, statements } = await this.#tables.of(at.table);
+    const { rows, statements } = this.#tables.of(at.table);
     for (;;) {
       const fence = await this.#fenceOf(at, shard);
       if (fence >= generation) return;
@@ -214,6 +262,11 @@ class WideColumn implements WideColumnStore {
     }
   }
 
+  async split<T extends AnyTable>(at: At<T>, shard: number): Promise<SplitStep> {
+    this.#assertOpen();
+    return certain(this.#mover.step(at, shard));
+  }
+
   now(): Promise<number> {
     return this.#now();
   }
@@ -222,8 +275,10 @@ class WideColumn implements WideColumnStore {
     return clusterHealth(this.#session, this.#tables.keyspace);
   }
 
-  maintain(): Promise<void> {
-    return this.#intents.renew();
+  async maintain(): Promise<void> {
+    await this.#intents.own.renew();
+    await this.#commits.settleOwn();
+    await this.#folds.run();
   }
 
   close(): Promise<void> {
@@ -233,7 +288,7 @@ class WideColumn implements WideColumnStore {
 
   async #close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#intents.close();
+    await this.#intents.own.close();
     await this.#session.close();
   }
 
@@ -242,10 +297,15 @@ class WideColumn implements WideColumnStore {
   }
 }
 
-/** Connects, and makes the keyspace and the tables of its own where they are missing. */
+/** Connects, and brings the schema up to date. */
 export async function wideColumnStore(options: WideColumnOptions): Promise<WideColumnStore> {
   const session = new Session(options);
-  await session.connect();
-  await new Tables(session, options.keyspace).makeOwn(options.replication);
+  try {
+    await session.connect();
+    await certain(migrate(session, { ...options, owner: stamp(options) }));
+  } catch (cause) {
+    await session.close();
+    throw cause;
+  }
   return new WideColumn(session, options);
 }

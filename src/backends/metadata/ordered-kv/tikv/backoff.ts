@@ -3,22 +3,42 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Unreachable } from './errors.ts';
 
 const firstMs = 2;
+const restartsMax = 16;
 const longestMs = 500;
 
 export class Backoff {
   readonly #until: number;
+  #restartsLeft = restartsMax;
   #nextMs = firstMs;
 
   constructor(budgetMs: number) {
     this.#until = performance.now() + budgetMs;
   }
 
-  /** @throws Unreachable with the cause, once the budget is spent */
-  async wait(why: string, cause?: unknown): Promise<void> {
-    if (performance.now() >= this.#until) throw new Unreachable(why, { cause });
+  /** What is left of the budget; never nothing, so that it can limit a call. */
+  get leftMs(): number {
+    return Math.max(1, this.#until - performance.now());
+  }
+
+  /** What was in the way is known to have gone: the next wait is a short one again, but not for ever. */
+  restart(): void {
+    if (this.#restartsLeft === 0) return;
+    this.#restartsLeft -= 1;
+    this.#nextMs = firstMs;
+  }
+
+  /** @returns false, at once, when the budget is spent */
+  async tryWait(): Promise<boolean> {
+    if (performance.now() >= this.#until) return false;
     const [chance = 0] = crypto.getRandomValues(new Uint8Array(1));
     const ms = this.#nextMs * (0.5 + chance / 512);
     this.#nextMs = Math.min(this.#nextMs * 2, longestMs);
-    await sleep(ms);
+    await sleep(Math.min(ms, this.leftMs));
+    return true;
+  }
+
+  /** @throws Unreachable with the cause, once the budget is spent */
+  async wait(why: string, cause?: unknown): Promise<void> {
+    if (!(await this.tryWait())) throw new Unreachable(why, { cause });
   }
 }

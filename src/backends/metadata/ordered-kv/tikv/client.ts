@@ -1,86 +1,109 @@
 /** A TiKV cluster as its users see it: snapshots to read, transactions to write. See README.md. */
+import { Backoff } from './backoff.ts';
 import type { Tls } from './channel.ts';
-import { Conflict } from './errors.ts';
+import { Conflict, Undetermined } from './errors.ts';
+import { type Collection, collect } from './garbage.ts';
 import { Locks } from './locks.ts';
 import { PlacementDriver } from './placement-driver.ts';
 import { Regions } from './regions.ts';
 import { Sender } from './sender.ts';
 import { latest, Snapshot } from './snapshot.ts';
-import { physicalMs } from './timestamps.ts';
-import { Transaction } from './transaction.ts';
+import { Stores } from './stores.ts';
+import { type Parts, Transaction } from './transaction.ts';
 
 export interface ClientOptions {
   /** PD's endpoints, `host:port`. */
   readonly endpoints: readonly string[];
   readonly tls?: Tls | undefined;
+  /** How long a read, or one phase of a transaction, is tried before it counts as failed. Default 15 s. */
+  readonly timeoutMs?: number | undefined;
 }
 
+const defaultTimeoutMs = 15_000;
 /** Transactions that met others are tried again this often. */
 const attemptsMax = 30;
 
 export class TikvClient {
   readonly #pd: PlacementDriver;
-  readonly #regions: Regions;
-  readonly #sender: Sender;
-  readonly #locks: Locks;
+  readonly #stores: Stores;
+  readonly #parts: Parts;
   readonly #background = new Set<Promise<unknown>>();
 
-  constructor({ endpoints, tls }: ClientOptions) {
-    this.#pd = new PlacementDriver(endpoints, tls);
-    this.#regions = new Regions(this.#pd, tls);
-    this.#sender = new Sender(this.#regions);
-    this.#locks = new Locks(this.#pd, this.#sender);
+  constructor({ endpoints, tls, timeoutMs: budgetMs = defaultTimeoutMs }: ClientOptions) {
+    const pd = new PlacementDriver({ endpoints, tls, budgetMs });
+    this.#pd = pd;
+    this.#stores = new Stores(pd, tls);
+    const sender = new Sender(new Regions(pd), this.#stores);
+    const background = (work: Promise<unknown>): void => this.#inBackground(work);
+    this.#parts = { pd, sender, locks: new Locks(pd, sender), budgetMs, background };
   }
 
   /** The cluster's clock, in ms since the epoch. */
-  async now(): Promise<number> {
-    return physicalMs(await this.#pd.timestamp());
+  now(): Promise<number> {
+    return this.#pd.now();
   }
 
   /** The latest committed value of one key; costs no timestamp. */
   get(key: Uint8Array): Promise<Uint8Array | undefined> {
-    return this.#snapshot(latest).get(key);
+    return new Snapshot(this.#parts, latest).get(key);
   }
 
   /** Everything that was committed before this call, as of one moment. */
   async snapshot(): Promise<Snapshot> {
-    return this.#snapshot(await this.#pd.timestamp());
-  }
-
-  #snapshot(at: bigint): Snapshot {
-    return new Snapshot({ sender: this.#sender, regions: this.#regions, locks: this.#locks }, at);
+    return new Snapshot(this.#parts, await this.#pd.timestamp());
   }
 
   /**
    * Runs `work` in a transaction and commits it; again from the start when it met another transaction. What `work`
    * gives is given back; a throw rolls back.
+   * @throws Undetermined when nobody knows whether it was committed; after any other error it was not
    */
   async transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const backoff = new Backoff(attemptsMax * this.#parts.budgetMs);
     for (let attempt = 1; ; attempt += 1) {
-      const transaction = new Transaction(
-        { pd: this.#pd, sender: this.#sender, locks: this.#locks },
-        await this.#pd.timestamp(),
-        (more) => this.#inBackground(more),
-      );
-      let stage: 'working' | 'committing' = 'working';
+      const start = await this.#pd.timestamp();
+      const transaction = new Transaction(this.#parts, { start, isCareful: attempt > 1 });
       try {
-        const result = await work(transaction);
-        stage = 'committing';
-        await transaction.commit();
-        return result;
+        return await this.#attempt(transaction, work);
       } catch (error) {
-        const isConflict = error instanceof Conflict;
-        // Of an undetermined commit nothing may be undone: it may have happened.
-        if (stage === 'working') this.#inBackground(transaction.rollback());
-        else if (isConflict) await transaction.undo();
-        if (!isConflict || attempt >= attemptsMax) throw error;
+        if (!(error instanceof Conflict) || attempt >= attemptsMax) throw error;
+        await backoff.wait('others were faster each time', error);
       }
     }
   }
 
+  async #attempt<T>(transaction: Transaction, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    let result: T;
+    try {
+      result = await work(transaction);
+    } catch (error) {
+      await this.#clean(transaction.rollback(), error);
+      throw error;
+    }
+    try {
+      await transaction.commit();
+      return result;
+    } catch (error) {
+      // Of an undetermined commit nothing may be undone: it may have happened.
+      if (!(error instanceof Undetermined)) await this.#clean(transaction.undo(), error);
+      throw error;
+    }
+  }
+
+  /** Whoever tries again must not meet locks of its own; others need not wait until they are gone. */
+  async #clean(work: Promise<void>, error: unknown): Promise<void> {
+    this.#inBackground(work);
+    if (error instanceof Conflict) await work.catch(() => undefined);
+  }
+
+  /** Settles old locks and lets stores drop old versions; for clusters in which nobody else (TiDB) does. */
+  collect(collection: Collection): Promise<void> {
+    return collect(this.#parts, collection);
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#background);
-    await this.#regions.close();
+    await this.#stores.close();
     await this.#pd.close();
   }
 

@@ -2,14 +2,42 @@
  * Locks of other transactions that stand in the way: what became of a transaction is written at its primary key, so
  * whoever meets one of its locks can finish or undo it there, once its owner is done or has been silent for too long.
  */
-import { fromWide, type LockInfo, toWide } from './messages.ts';
+import { asyncOutcome } from './async-commits.ts';
+import type { Backoff } from './backoff.ts';
+import { type Answered, fromWide, type LockInfo, toWide, type Wide } from './messages.ts';
 import type { PlacementDriver } from './placement-driver.ts';
 import type { Sender } from './sender.ts';
 import { physicalMs } from './timestamps.ts';
 
 const pessimistic = 5;
-/** What a store says of a lock that it rolled back, or found to be nothing, without telling of a commit. */
+/** The store has seen to it that the transaction commits behind the caller, if it does. */
+const minCommitPushed = 3;
+/** Whatever locked a key for update, and whenever. */
 const endless = toWide(0xffff_ffff_ffff_ffffn);
+
+export interface Meeting {
+  /** The timestamp of a reader; 0 for a writer, who cannot pass. */
+  readonly readsAt: bigint;
+  readonly backoff: Backoff;
+}
+
+export interface Met {
+  /** Somebody who may be alive holds one: it is to be waited for. */
+  readonly isHeld: boolean;
+  /** Starts of the transactions whose locks a reader need not mind any more. */
+  readonly passable: readonly Wide[];
+}
+
+interface Asking extends Meeting {
+  readonly now: bigint;
+  readonly isForced?: boolean;
+}
+
+type Status = Answered<'CheckTxnStatus'>;
+type Fate = 'held' | 'passable' | 'gone';
+
+const groupOf = ({ lock_version, lock_type }: LockInfo): string =>
+  `${fromWide(lock_version)}/${lock_type === pessimistic}`;
 
 export class Locks {
   readonly #pd: PlacementDriver;
@@ -20,48 +48,83 @@ export class Locks {
     this.#sender = sender;
   }
 
-  /**
-   * Clears those locks whose transactions are over.
-   * @returns whether one of them is held by somebody who may be alive: then the caller waits
-   */
-  async resolve(locks: readonly LockInfo[], callerStart: bigint): Promise<boolean> {
+  /** Clears those locks whose transactions are over. */
+  async resolve(locks: readonly LockInfo[], meeting: Meeting): Promise<Met> {
     const now = await this.#pd.timestamp();
-    const held = await Promise.all(locks.map((lock) => this.#resolveOne(lock, { now, callerStart })));
-    return held.includes(true);
+    // A transaction leaves many: it is asked for once.
+    const groups = [...Map.groupBy(locks, groupOf).values()];
+    const fates = await Promise.all(groups.map((some) => this.#resolveGroup(some, { ...meeting, now })));
+    return {
+      isHeld: fates.includes('held'),
+      passable: groups.flatMap(([lock], i) =>
+        lock !== undefined && fates[i] === 'passable' ? [lock.lock_version] : [],
+      ),
+    };
   }
 
-  async #resolveOne(
-    lock: LockInfo,
-    { now, callerStart }: { readonly now: bigint; readonly callerStart: bigint },
-  ): Promise<boolean> {
-    const start = fromWide(lock.lock_version);
-    const isExpired = physicalMs(start) + Number(fromWide(lock.lock_ttl)) < physicalMs(now);
-    const isPessimistic = lock.lock_type === pessimistic;
-    const status = await this.#sender.one('CheckTxnStatus', lock.primary_lock, {
-      primary_key: lock.primary_lock,
-      lock_ts: lock.lock_version,
-      caller_start_ts: toWide(callerStart),
-      current_ts: toWide(now),
-      // Its primary may not have arrived yet: that counts as rolled back only when its time is over.
-      rollback_if_not_exist: isExpired,
-      resolving_pessimistic_lock: isPessimistic,
-    });
-    if (status.error) return true;
-    const commit = fromWide(status.commit_version);
-    if (commit === 0n && fromWide(status.lock_ttl) > 0n) return true;
-    if (isPessimistic && commit === 0n) {
-      await this.#sender.one('PessimisticRollback', lock.key, {
-        start_version: lock.lock_version,
-        for_update_ts: endless,
-        keys: [lock.key],
-      });
-    } else {
-      await this.#sender.one('ResolveLock', lock.key, {
-        start_version: lock.lock_version,
-        commit_version: toWide(commit),
-        keys: [lock.key],
-      });
+  /** @param locks of one transaction, and of one kind */
+  async #resolveGroup(locks: readonly LockInfo[], asking: Asking): Promise<Fate> {
+    const [lock] = locks;
+    if (lock === undefined) return 'gone';
+    const status = await this.#check(lock, asking);
+    if (status.error) return 'held';
+    const { backoff, now, readsAt } = asking;
+    if (fromWide(status.lock_ttl) === 0n) {
+      await this.#clear(locks, fromWide(status.commit_version), backoff);
+      return 'gone';
     }
-    return false;
+    const primary = status.lock_info;
+    const isPassable = readsAt > 0n && status.action === minCommitPushed;
+    if (!primary?.use_async_commit) return isPassable ? 'passable' : 'held';
+    if (!isExpired(primary, now)) return 'held';
+    const commit = await asyncOutcome(this.#sender, primary, backoff);
+    // One of its locks says that it fell back to an ordinary commit: then its primary alone decides.
+    if (commit === undefined)
+      return asking.isForced ? 'held' : this.#resolveGroup(locks, { ...asking, isForced: true });
+    const secondaries = (primary.secondaries ?? []).map((key) => ({ ...primary, key }));
+    await this.#clear([{ ...primary, key: primary.primary_lock }, ...secondaries], commit, backoff);
+    return 'gone';
+  }
+
+  #check(lock: LockInfo, { readsAt, backoff, now, isForced = false }: Asking): Promise<Status> {
+    return this.#sender.one('CheckTxnStatus', lock.primary_lock, {
+      request: {
+        primary_key: lock.primary_lock,
+        lock_ts: lock.lock_version,
+        caller_start_ts: toWide(readsAt),
+        current_ts: toWide(now),
+        // Its primary may not have arrived yet: that counts as rolled back only when its time is over.
+        rollback_if_not_exist: isExpired(lock, now),
+        force_sync_commit: isForced,
+        resolving_pessimistic_lock: lock.lock_type === pessimistic,
+      },
+      backoff,
+    });
+  }
+
+  /** @param commit 0 when the transaction was rolled back */
+  async #clear(locks: readonly LockInfo[], commit: bigint, backoff: Backoff): Promise<void> {
+    const [first] = locks;
+    if (first === undefined) return;
+    const start_version = first.lock_version;
+    const keys = locks.map(({ key }) => key);
+    if (commit === 0n && first.lock_type === pessimistic) {
+      const request = (some: readonly Uint8Array[]) => ({
+        start_version,
+        for_update_ts: endless,
+        keys: some,
+      });
+      await this.#sender.many('PessimisticRollback', { keys, request, backoff });
+    } else {
+      const request = (some: readonly Uint8Array[]) => ({
+        start_version,
+        commit_version: toWide(commit),
+        keys: some,
+      });
+      await this.#sender.many('ResolveLock', { keys, request, backoff });
+    }
   }
 }
+
+const isExpired = ({ lock_version, lock_ttl }: LockInfo, now: bigint): boolean =>
+  physicalMs(fromWide(lock_version)) + Number(fromWide(lock_ttl)) < physicalMs(now);

@@ -13,17 +13,19 @@ message Peer { uint64 id = 1; uint64 store_id = 2; }
 message Region { uint64 id = 1; bytes start_key = 2; bytes end_key = 3; RegionEpoch region_epoch = 4; repeated Peer peers = 5; }
 message Store { uint64 id = 1; string address = 2; int32 state = 3; }
 
+message EpochNotMatch { repeated Region current_regions = 1; }
 message NotLeader { uint64 region_id = 1; Peer leader = 2; }
 message ServerIsBusy { string reason = 1; uint64 backoff_ms = 2; }
 message Nothing {}
 message RegionError {
   string message = 1; NotLeader not_leader = 2; Nothing region_not_found = 3; Nothing key_not_in_region = 4;
-  Nothing epoch_not_match = 5; ServerIsBusy server_is_busy = 6; Nothing stale_command = 7; Nothing store_not_match = 8;
+  EpochNotMatch epoch_not_match = 5; ServerIsBusy server_is_busy = 6; Nothing stale_command = 7; Nothing store_not_match = 8;
+  Nothing max_timestamp_not_synced = 10; Nothing read_index_not_ready = 11; Nothing proposal_in_merging_mode = 12;
 }
 
 message LockInfo {
   bytes primary_lock = 1; uint64 lock_version = 2; bytes key = 3; uint64 lock_ttl = 4; uint64 txn_size = 5; int32 lock_type = 6;
-  uint64 lock_for_update_ts = 7; bool use_async_commit = 8; uint64 min_commit_ts = 9;
+  uint64 lock_for_update_ts = 7; bool use_async_commit = 8; uint64 min_commit_ts = 9; repeated bytes secondaries = 10;
 }
 message WriteConflict { uint64 start_ts = 1; uint64 conflict_ts = 2; bytes key = 3; bytes primary = 4; uint64 conflict_commit_ts = 5; }
 message Deadlock { uint64 lock_ts = 1; bytes lock_key = 2; }
@@ -34,26 +36,25 @@ message KeyError {
   CommitTsExpired commit_ts_expired = 7; TxnNotFound txn_not_found = 8;
 }
 
-message Context { uint64 region_id = 1; RegionEpoch region_epoch = 2; Peer peer = 3; }
+message Context { uint64 region_id = 1; RegionEpoch region_epoch = 2; Peer peer = 3; repeated uint64 resolved_locks = 13; bool is_retry_request = 20; }
 message KvPair { KeyError error = 1; bytes key = 2; bytes value = 3; }
 message Mutation { int32 op = 1; bytes key = 2; bytes value = 3; }
 
 message GetRequest { Context context = 1; bytes key = 2; uint64 version = 3; }
 message GetResponse { RegionError region_error = 1; KeyError error = 2; bytes value = 3; bool not_found = 4; }
-message BatchGetRequest { Context context = 1; repeated bytes keys = 2; uint64 version = 3; }
-message BatchGetResponse { RegionError region_error = 1; repeated KvPair pairs = 2; KeyError error = 5; }
 message ScanRequest {
   Context context = 1; bytes start_key = 2; uint32 limit = 3; uint64 version = 4; bool key_only = 5; bool reverse = 6; bytes end_key = 7;
 }
 message ScanResponse { RegionError region_error = 1; repeated KvPair pairs = 2; KeyError error = 3; }
 message PrewriteRequest {
   Context context = 1; repeated Mutation mutations = 2; bytes primary_lock = 3; uint64 start_version = 4; uint64 lock_ttl = 5;
-  repeated bool is_pessimistic_lock = 7; uint64 txn_size = 8; uint64 for_update_ts = 9; repeated int32 pessimistic_actions = 16;
+  repeated int32 pessimistic_actions = 7; uint64 txn_size = 8; uint64 for_update_ts = 9; uint64 min_commit_ts = 10;
+  bool use_async_commit = 11; repeated bytes secondaries = 12; bool try_one_pc = 13;
 }
-message PrewriteResponse { RegionError region_error = 1; repeated KeyError errors = 2; }
+message PrewriteResponse { RegionError region_error = 1; repeated KeyError errors = 2; uint64 one_pc_commit_ts = 4; }
 message PessimisticLockRequest {
   Context context = 1; repeated Mutation mutations = 2; bytes primary_lock = 3; uint64 start_version = 4; uint64 lock_ttl = 5;
-  uint64 for_update_ts = 6; bool is_first_lock = 7; int64 wait_timeout = 8; bool return_values = 10;
+  uint64 for_update_ts = 6; bool is_first_lock = 7; int64 wait_timeout = 8; bool return_values = 10; uint64 min_commit_ts = 11;
 }
 message PessimisticLockResponse {
   RegionError region_error = 1; repeated KeyError errors = 2; repeated bytes values = 5; repeated bool not_founds = 6;
@@ -71,23 +72,33 @@ message CheckTxnStatusRequest {
   bool rollback_if_not_exist = 6; bool force_sync_commit = 7; bool resolving_pessimistic_lock = 8;
 }
 message CheckTxnStatusResponse {
-  RegionError region_error = 1; KeyError error = 2; uint64 lock_ttl = 3; uint64 commit_version = 4; int32 action = 5;
+  RegionError region_error = 1; KeyError error = 2; uint64 lock_ttl = 3; uint64 commit_version = 4; int32 action = 5; LockInfo lock_info = 6;
 }
+message CheckSecondaryLocksRequest { Context context = 1; repeated bytes keys = 2; uint64 start_version = 3; }
+message CheckSecondaryLocksResponse {
+  RegionError region_error = 1; KeyError error = 2; repeated LockInfo locks = 3; uint64 commit_ts = 4;
+}
+message ScanLockRequest { Context context = 1; uint64 max_version = 2; bytes start_key = 3; uint32 limit = 4; bytes end_key = 5; }
+message ScanLockResponse { RegionError region_error = 1; KeyError error = 2; repeated LockInfo locks = 3; }
 message ResolveLockRequest { Context context = 1; uint64 start_version = 2; uint64 commit_version = 3; repeated bytes keys = 5; }
 message ResolveLockResponse { RegionError region_error = 1; KeyError error = 2; }
 
 message BatchedRequest {
   oneof cmd {
-    GetRequest Get = 1; ScanRequest Scan = 2; PrewriteRequest Prewrite = 3; CommitRequest Commit = 4; BatchGetRequest BatchGet = 7;
-    BatchRollbackRequest BatchRollback = 8; ResolveLockRequest ResolveLock = 10; PessimisticLockRequest PessimisticLock = 23;
+    GetRequest Get = 1; ScanRequest Scan = 2; PrewriteRequest Prewrite = 3; CommitRequest Commit = 4;
+    BatchRollbackRequest BatchRollback = 8; ScanLockRequest ScanLock = 9; ResolveLockRequest ResolveLock = 10;
+    PessimisticLockRequest PessimisticLock = 23;
     PessimisticRollbackRequest PessimisticRollback = 24; CheckTxnStatusRequest CheckTxnStatus = 25; TxnHeartBeatRequest TxnHeartBeat = 26;
+    CheckSecondaryLocksRequest CheckSecondaryLocks = 33;
   }
 }
 message BatchedResponse {
   oneof cmd {
-    GetResponse Get = 1; ScanResponse Scan = 2; PrewriteResponse Prewrite = 3; CommitResponse Commit = 4; BatchGetResponse BatchGet = 7;
-    BatchRollbackResponse BatchRollback = 8; ResolveLockResponse ResolveLock = 10; PessimisticLockResponse PessimisticLock = 23;
+    GetResponse Get = 1; ScanResponse Scan = 2; PrewriteResponse Prewrite = 3; CommitResponse Commit = 4;
+    BatchRollbackResponse BatchRollback = 8; ScanLockResponse ScanLock = 9; ResolveLockResponse ResolveLock = 10;
+    PessimisticLockResponse PessimisticLock = 23;
     PessimisticRollbackResponse PessimisticRollback = 24; CheckTxnStatusResponse CheckTxnStatus = 25; TxnHeartBeatResponse TxnHeartBeat = 26;
+    CheckSecondaryLocksResponse CheckSecondaryLocks = 33;
   }
 }
 message BatchCommandsRequest { repeated BatchedRequest requests = 1; repeated uint64 request_ids = 2; }
@@ -104,6 +115,10 @@ message GetMembersRequest { RequestHeader header = 1; }
 message GetMembersResponse { ResponseHeader header = 1; repeated Member members = 2; Member leader = 3; }
 message GetRegionRequest { RequestHeader header = 1; bytes region_key = 2; }
 message GetRegionResponse { ResponseHeader header = 1; Region region = 2; Peer leader = 3; }
+message UpdateServiceGCSafePointRequest { RequestHeader header = 1; bytes service_id = 2; int64 TTL = 3; uint64 safe_point = 4; }
+message UpdateServiceGCSafePointResponse { ResponseHeader header = 1; uint64 min_safe_point = 4; }
+message UpdateGCSafePointRequest { RequestHeader header = 1; uint64 safe_point = 2; }
+message UpdateGCSafePointResponse { ResponseHeader header = 1; uint64 new_safe_point = 2; }
 message GetStoreRequest { RequestHeader header = 1; uint64 store_id = 2; }
 message GetStoreResponse { ResponseHeader header = 1; Store store = 2; }
 `;
@@ -141,13 +156,23 @@ export interface RegionContext {
   readonly region_id: Wide;
   readonly region_epoch: WireEpoch;
   readonly peer: WirePeer;
+  /** Transactions whose locks a read passes: they commit after it, or not at all. */
+  readonly resolved_locks?: readonly Wide[];
+  /** Of a prewrite: keys that its transaction has not locked are checked for newer commits, too. */
+  readonly is_retry_request?: boolean;
 }
 export interface RegionError {
   readonly message?: string;
   readonly not_leader?: { readonly leader?: WirePeer };
   readonly server_is_busy?: { readonly reason?: string; readonly backoff_ms?: Wide };
+  readonly epoch_not_match?: { readonly current_regions?: readonly WireRegion[] };
   readonly region_not_found?: object;
-  readonly epoch_not_match?: object;
+  readonly key_not_in_region?: object;
+  readonly store_not_match?: object;
+  readonly stale_command?: object;
+  readonly max_timestamp_not_synced?: object;
+  readonly read_index_not_ready?: object;
+  readonly proposal_in_merging_mode?: object;
 }
 export interface LockInfo {
   readonly primary_lock: Uint8Array;
@@ -155,6 +180,9 @@ export interface LockInfo {
   readonly key: Uint8Array;
   readonly lock_ttl?: Wide;
   readonly lock_type?: number;
+  readonly use_async_commit?: boolean;
+  readonly min_commit_ts?: Wide;
+  readonly secondaries?: readonly Uint8Array[];
 }
 export interface KeyError {
   readonly locked?: LockInfo;
@@ -185,7 +213,6 @@ type Many = Answer & { readonly errors?: readonly KeyError[] };
 /** What each command asks (its context is filled in when it is sent) and answers. */
 export interface Commands {
   Get: [{ key: Uint8Array; version: Wide }, One & { value?: Uint8Array; not_found?: boolean }];
-  BatchGet: [{ keys: readonly Uint8Array[]; version: Wide }, One & { pairs?: readonly Pair[] }];
   Scan: [
     {
       start_key: Uint8Array;
@@ -205,10 +232,11 @@ export interface Commands {
       lock_ttl: Wide;
       txn_size: Wide;
       for_update_ts: Wide;
-      is_pessimistic_lock: readonly boolean[];
+      min_commit_ts: Wide;
       pessimistic_actions: readonly number[];
+      try_one_pc?: boolean;
     },
-    Many,
+    Many & { one_pc_commit_ts?: Wide },
   ];
   PessimisticLock: [
     {
@@ -217,6 +245,7 @@ export interface Commands {
       start_version: Wide;
       lock_ttl: Wide;
       for_update_ts: Wide;
+      min_commit_ts: Wide;
       wait_timeout: Wide;
       return_values: boolean;
     },
@@ -233,9 +262,18 @@ export interface Commands {
       caller_start_ts: Wide;
       current_ts: Wide;
       rollback_if_not_exist: boolean;
+      force_sync_commit: boolean;
       resolving_pessimistic_lock: boolean;
     },
-    One & { lock_ttl?: Wide; commit_version?: Wide; action?: number },
+    One & { lock_ttl?: Wide; commit_version?: Wide; action?: number; lock_info?: LockInfo },
+  ];
+  CheckSecondaryLocks: [
+    { start_version: Wide; keys: readonly Uint8Array[] },
+    One & { locks?: readonly LockInfo[]; commit_ts?: Wide },
+  ];
+  ScanLock: [
+    { start_key: Uint8Array; end_key: Uint8Array; max_version: Wide; limit: number },
+    One & { locks?: readonly LockInfo[] },
   ];
   ResolveLock: [{ start_version: Wide; commit_version: Wide; keys: readonly Uint8Array[] }, One];
 }
@@ -251,10 +289,14 @@ export interface MessageCodec<T> {
   decode(bytes: Uint8Array): T;
 }
 
+/** Without a copy: on Node it is one already. */
+const asBuffer = (bytes: Uint8Array): Buffer =>
+  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
 export function messageCodec<T>(name: string): MessageCodec<T> {
   const type = root.lookupType(name);
   return {
-    encode: (value) => Buffer.from(type.encode(value).finish()),
+    encode: (value) => asBuffer(type.encode(value).finish()),
     // Decoded messages have their defaults on the prototype: what was not sent is no property of their own.
     decode: (bytes) => type.decode(bytes) as unknown as T,
   };

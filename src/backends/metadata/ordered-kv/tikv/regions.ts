@@ -1,65 +1,58 @@
-/** Which store serves a key: a cache of PD's regions, dropped piece by piece when a store says that it moved. */
-
-import type { Tls } from './channel.ts';
+/** Which store serves a key: a cache of regions, as PD and the stores tell of them. */
+import type { Backoff } from './backoff.ts';
 import { encodeKey } from './encoded-key.ts';
-import { Unreachable } from './errors.ts';
 import { fromWide, type RegionContext, type WirePeer, type WireRegion } from './messages.ts';
 import type { PlacementDriver } from './placement-driver.ts';
-import { StoreConnection } from './store-connection.ts';
 
 export interface Region {
   readonly context: RegionContext;
+  readonly id: bigint;
+  readonly version: bigint;
   /** Encoded; '' sorts before everything. */
   readonly start: Buffer;
   /** Encoded, exclusive; empty means without end. */
   readonly end: Buffer;
-  readonly peers: readonly WirePeer[];
 }
+
+export type Side = 'at' | 'before';
 
 const regionsMax = 100_000;
 
 export class Regions {
   readonly #pd: PlacementDriver;
-  readonly #tls: Tls | undefined;
   /** In order of their starts, never overlapping. */
   #known: Region[] = [];
-  readonly #stores = new Map<bigint, Promise<StoreConnection>>();
 
-  constructor(pd: PlacementDriver, tls: Tls | undefined) {
+  constructor(pd: PlacementDriver) {
     this.#pd = pd;
-    this.#tls = tls;
   }
 
-  /** The region that a key lies in; with 'before', the one that the keys ahead of it lie in. */
-  async locate(key: Uint8Array, side: 'at' | 'before' = 'at'): Promise<Region> {
+  /**
+   * The region that a key lies in; with 'before', the one that the keys ahead of it lie in.
+   * @throws Unreachable when PD does not tell in time
+   */
+  async locate(key: Uint8Array, backoff: Backoff, side: Side = 'at'): Promise<Region> {
     const encoded = encodeKey(key);
-    const known = this.#find(encoded, side);
-    if (known !== undefined) return known;
-    let found = await this.#pd.region(encoded, 'at');
-    if (
-      found !== undefined &&
-      side === 'before' &&
-      encoded.compare(found.region?.start_key ?? Buffer.alloc(0)) === 0
-    )
-      found = await this.#pd.region(encoded, 'before');
-    if (!found?.region || !found.leader) throw new Unreachable('PD knows no region with a leader for a key');
-    return this.#remember(found.region, found.leader);
-  }
-
-  async storeOf({ context }: Region): Promise<StoreConnection> {
-    const id = fromWide(context.peer.store_id);
-    let store = this.#stores.get(id);
-    if (store === undefined) {
-      store = this.#connect(context.peer);
-      this.#stores.set(id, store);
-      store.catch(() => this.#stores.delete(id));
+    for (;;) {
+      const known = this.#find(encoded, side);
+      if (known !== undefined) return known;
+      let found = await this.#pd.region(encoded, 'at', backoff);
+      if (side === 'before' && found?.region?.start_key && encoded.compare(found.region.start_key) === 0)
+        found = await this.#pd.region(encoded, 'before', backoff);
+      const leader = found?.leader ?? found?.region?.peers[0];
+      if (found?.region && leader) {
+        const region = regionOf(found.region, leader);
+        this.#remember(region);
+        return region;
+      }
+      await backoff.wait('PD knows no region for a key');
     }
-    return store;
   }
 
   /** The region is not as it was: whoever asks next looks it up. */
   forget(region: Region): void {
-    this.#known = this.#known.filter((each) => each !== region);
+    const at = this.#known.indexOf(region);
+    if (at >= 0) this.#known.splice(at, 1);
   }
 
   /** Another peer of the region leads. */
@@ -68,19 +61,18 @@ export class Regions {
     if (at >= 0) this.#known[at] = { ...region, context: { ...region.context, peer } };
   }
 
-  async close(): Promise<void> {
-    for (const store of this.#stores.values())
-      await store.then((connection) => connection.close()).catch(() => undefined);
+  /** The store that served a region tells what has become of it; what it led, it most likely leads still. */
+  replace(former: Region, current: readonly WireRegion[]): void {
+    this.forget(former);
+    const store = fromWide(former.context.peer.store_id);
+    for (const region of current) {
+      const leader = region.peers.find(({ store_id }) => fromWide(store_id) === store) ?? region.peers[0];
+      if (leader !== undefined) this.#remember(regionOf(region, leader));
+    }
   }
 
-  async #connect(peer: WirePeer): Promise<StoreConnection> {
-    const address = await this.#pd.storeAddress(peer.store_id);
-    if (address === undefined)
-      throw new Unreachable(`PD knows no address of store ${fromWide(peer.store_id)}`);
-    return new StoreConnection(address, this.#tls);
-  }
-
-  #find(encoded: Buffer, side: 'at' | 'before'): Region | undefined {
+  /** The last region that begins at or ahead of a key, or ahead of it only. */
+  #indexOf(encoded: Buffer, side: Side): number {
     let low = 0;
     let high = this.#known.length;
     while (low < high) {
@@ -89,26 +81,39 @@ export class Regions {
       if (order < 0 || (order === 0 && side === 'at')) low = middle + 1;
       else high = middle;
     }
-    const region = this.#known[low - 1];
+    return low - 1;
+  }
+
+  #find(encoded: Buffer, side: Side): Region | undefined {
+    const region = this.#known[this.#indexOf(encoded, side)];
     if (region === undefined) return undefined;
     const order = region.end.length === 0 ? -1 : encoded.compare(region.end);
     return order < 0 || (order === 0 && side === 'before') ? region : undefined;
   }
 
-  #remember(found: WireRegion, leader: WirePeer): Region {
-    const region: Region = {
-      context: { region_id: found.id, region_epoch: found.region_epoch, peer: leader },
-      start: Buffer.from(found.start_key ?? []),
-      end: Buffer.from(found.end_key ?? []),
-      peers: found.peers,
-    };
-    const isApart = (each: Region): boolean =>
-      (each.end.length > 0 && each.end.compare(region.start) <= 0) ||
-      (region.end.length > 0 && region.end.compare(each.start) <= 0);
-    const others = this.#known.length < regionsMax ? this.#known.filter(isApart) : [];
-    const at = others.findIndex((each) => each.start.compare(region.start) > 0);
-    others.splice(at < 0 ? others.length : at, 0, region);
-    this.#known = others;
-    return region;
+  /** Takes the place of all that it overlaps; but what is known of one of them to be newer stays. */
+  #remember(region: Region): void {
+    if (this.#known.length >= regionsMax) this.#known = [];
+    const before = this.#indexOf(region.start, 'before');
+    const former = this.#known[before];
+    const from = former === undefined || isBehind(region.start, former.end) ? before + 1 : before;
+    let to = from;
+    for (; to < this.#known.length; to += 1) {
+      const other = this.#known[to] as Region;
+      if (isBehind(other.start, region.end)) break;
+      if (other.version > region.version) return;
+    }
+    this.#known.splice(from, to - from, region);
   }
 }
+
+/** Whether a start lies at or behind an end; nothing lies behind the empty one. */
+const isBehind = (start: Buffer, end: Buffer): boolean => end.length > 0 && start.compare(end) >= 0;
+
+const regionOf = (found: WireRegion, leader: WirePeer): Region => ({
+  context: { region_id: found.id, region_epoch: found.region_epoch, peer: leader },
+  id: fromWide(found.id),
+  version: fromWide(found.region_epoch.version),
+  start: Buffer.from(found.start_key ?? []),
+  end: Buffer.from(found.end_key ?? []),
+});

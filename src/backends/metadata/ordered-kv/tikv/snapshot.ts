@@ -2,12 +2,10 @@
 import { Backoff } from './backoff.ts';
 import { decodeKey } from './encoded-key.ts';
 import type { Locks } from './locks.ts';
-import { type KeyError, type LockInfo, toWide } from './messages.ts';
-import type { Region, Regions } from './regions.ts';
+import { type KeyError, type LockInfo, toWide, type Wide } from './messages.ts';
+import type { Region } from './regions.ts';
 import type { Sender } from './sender.ts';
 
-/** How long a reader waits for writers that have locked what it wants and have yet to commit. */
-const budgetMs = 20_000;
 /** Later than every commit: reads whatever is the latest. */
 export const latest = 0xffff_ffff_ffff_ffffn;
 
@@ -27,8 +25,22 @@ export interface Stretch {
 
 interface Parts {
   readonly sender: Sender;
-  readonly regions: Regions;
   readonly locks: Locks;
+  /** How long one read is tried. */
+  readonly budgetMs: number;
+}
+
+/** What a read has left of its time, and whose locks it passes. */
+interface Reading {
+  readonly backoff: Backoff;
+  passing: readonly Wide[] | undefined;
+}
+
+interface Piece {
+  readonly from: Uint8Array;
+  readonly until: Uint8Array;
+  readonly limit: number;
+  readonly reverse: boolean;
 }
 
 export class Snapshot {
@@ -40,36 +52,34 @@ export class Snapshot {
     this.#at = at;
   }
 
+  /** @throws Unreachable when nobody answers in time */
   async get(key: Uint8Array): Promise<Uint8Array | undefined> {
-    const backoff = new Backoff(budgetMs);
+    const reading = this.#begin();
+    const request = { key, version: toWide(this.#at) };
     for (;;) {
-      const answer = await this.#parts.sender.one('Get', key, { key, version: toWide(this.#at) });
+      const answer = await this.#parts.sender.one('Get', key, { request, ...reading });
       if (!answer.error) return answer.not_found || !answer.value?.length ? undefined : answer.value;
-      await this.#passLocks([answer.error], backoff);
+      await this.#meet([answer.error], reading);
     }
   }
 
-  /** Up to `limit` entries of the stretch, in its order. */
+  /**
+   * Up to `limit` entries of the stretch, in its order.
+   * @throws Unreachable when nobody answers in time
+   */
   async scan({ low, high, limit, reverse }: Stretch): Promise<readonly Entry[]> {
     const entries: Entry[] = [];
-    const backoff = new Backoff(budgetMs);
+    const reading = this.#begin();
     let from = reverse ? high : low;
     while (entries.length < limit) {
-      const region = await this.#parts.regions.locate(from, reverse ? 'before' : 'at');
+      const region = await this.#parts.sender.locate(from, reading.backoff, reverse ? 'before' : 'at');
       const edge = decodeKey(reverse ? region.start : region.end);
       // The last region has no end, the first one no start.
       const isLast = reverse ? edge.compare(low) <= 0 : edge.length === 0 || edge.compare(high) >= 0;
       const until = isLast ? (reverse ? low : high) : edge;
-      const found = await this.#scanRegion(region, { from, until, limit: limit - entries.length, reverse });
-      if (found === undefined) {
-        await backoff.wait('no store serves Scan');
-        continue;
-      }
-      const errors = found.errors;
-      if (errors.length > 0) {
-        await this.#passLocks(errors, backoff);
-        continue;
-      }
+      const piece = { from, until, limit: limit - entries.length, reverse };
+      const found = await this.#scanRegion(region, piece, reading);
+      if (found === undefined) continue;
       entries.push(...found.entries);
       if (isLast && found.isWhole) break;
       const last = found.entries.at(-1);
@@ -78,33 +88,49 @@ export class Snapshot {
     return entries;
   }
 
-  async #scanRegion(
-    region: Region,
-    { from, until, limit, reverse }: { from: Uint8Array; until: Uint8Array; limit: number; reverse: boolean },
-  ) {
-    const answer = await this.#parts.sender.inRegion('Scan', region, {
-      start_key: from,
-      end_key: until,
-      limit,
-      version: toWide(this.#at),
-      reverse,
-      key_only: false,
-    });
-    if (answer === undefined) return undefined;
-    const pairs = answer.pairs ?? [];
-    const errors = pairs.flatMap(({ error }) => (error ? [error] : []));
-    if (answer.error) errors.push(answer.error);
-    const entries = pairs.flatMap(({ key, value }) => (value?.length ? [{ key, value }] : []));
-    return { entries, errors, isWhole: pairs.length < limit };
+  #begin(): Reading {
+    return { backoff: new Backoff(this.#parts.budgetMs), passing: undefined };
   }
 
-  async #passLocks(errors: readonly KeyError[], backoff: Backoff): Promise<void> {
+  /** @returns undefined when the region is to be located and read again */
+  async #scanRegion(region: Region, { from, until, limit, reverse }: Piece, reading: Reading) {
+    const answer = await this.#parts.sender.inRegion('Scan', region, {
+      request: {
+        start_key: from,
+        end_key: until,
+        limit,
+        version: toWide(this.#at),
+        reverse,
+        key_only: false,
+      },
+      ...reading,
+    });
+    if (answer === undefined) {
+      await reading.backoff.wait('no store serves Scan');
+      return undefined;
+    }
+    const pairs = answer.pairs ?? [];
+    const errors: KeyError[] = answer.error ? [answer.error] : [];
+    const entries: Entry[] = [];
+    for (const { error, key, value } of pairs) {
+      if (error) errors.push(error);
+      else if (value?.length) entries.push({ key, value });
+    }
+    if (errors.length === 0) return { entries, isWhole: pairs.length < limit };
+    await this.#meet(errors, reading);
+    return undefined;
+  }
+
+  /** Locks are in the way: they are cleared, passed from now on, or waited for. */
+  async #meet(errors: readonly KeyError[], reading: Reading): Promise<void> {
     const locks: LockInfo[] = [];
     for (const error of errors) {
       if (!error.locked) throw new Error(`TiKV refuses a read: ${JSON.stringify(error)}`);
       locks.push(error.locked);
     }
-    const isHeld = await this.#parts.locks.resolve(locks, this.#at);
+    const { backoff, passing = [] } = reading;
+    const { isHeld, passable } = await this.#parts.locks.resolve(locks, { readsAt: this.#at, backoff });
+    if (passable.length > 0) reading.passing = [...passing, ...passable];
     if (isHeld) await backoff.wait('a lock of another transaction stays');
   }
 }

@@ -29,8 +29,8 @@ interface Waiter {
 }
 
 export class StoreConnection {
+  readonly address: string;
   readonly #channel: Channel;
-  readonly #address: string;
   readonly #waiting = new Map<number, Waiter>();
   #outbox: { readonly id: number; readonly request: object }[] = [];
   #stream: Stream<Batch> | undefined;
@@ -38,7 +38,7 @@ export class StoreConnection {
   #isClosed = false;
 
   constructor(address: string, tls: Tls | undefined) {
-    this.#address = address;
+    this.address = address;
     this.#channel = new Channel(address, tls);
   }
 
@@ -48,15 +48,14 @@ export class StoreConnection {
     request: Asked<C> & { readonly context: RegionContext },
     timeoutMs: number,
   ): Promise<Answered<C>> {
-    if (this.#isClosed)
-      return Promise.reject(new Unreachable(`the connection to ${this.#address} is closed`));
+    if (this.#isClosed) return Promise.reject(new Unreachable(`the connection to ${this.address} is closed`));
     return new Promise<Answered<C>>((resolve, reject) => {
       // Ids stay small: a stream carries far fewer commands at once than this wraps at.
       this.#lastId = (this.#lastId + 1) % 0x7fff_ffff;
       const id = this.#lastId;
       const timer = setTimeout(() => {
         this.#waiting.delete(id);
-        reject(new Unreachable(`${this.#address} did not answer ${name} within ${timeoutMs} ms`));
+        reject(new Unreachable(`${this.address} did not answer ${name} within ${timeoutMs} ms`));
       }, timeoutMs);
       this.#waiting.set(id, { name, resolve: resolve as (answer: never) => void, reject, timer });
       this.#outbox.push({ id, request: { [name]: request } });
@@ -66,7 +65,7 @@ export class StoreConnection {
 
   close(): void {
     this.#isClosed = true;
-    this.#break(new Unreachable(`the connection to ${this.#address} was closed`));
+    this.#break(new Unreachable(`the connection to ${this.address} was closed`));
     this.#channel.close();
   }
 
@@ -88,7 +87,7 @@ export class StoreConnection {
     });
     const broken = (cause?: unknown): void => {
       if (this.#stream !== stream) return;
-      this.#break(new Unreachable(`the stream to ${this.#address} broke`, { cause }));
+      this.#break(new Unreachable(`the stream to ${this.address} broke`, { cause }));
     };
     stream.on('error', broken).on('end', broken);
     return stream;
@@ -101,7 +100,7 @@ export class StoreConnection {
     clearTimeout(waiter.timer);
     const answer = response[waiter.name];
     if (answer) waiter.resolve(answer as never);
-    else waiter.reject(new Unreachable(`${this.#address} cannot serve ${waiter.name}`));
+    else waiter.reject(new Unreachable(`${this.address} cannot serve ${waiter.name}`));
   }
 
   /** Whatever is under way has an unknown outcome; the next command opens a new stream. */

@@ -19,26 +19,38 @@ const tso = {
 const logicalBits = 18n;
 export const physicalMs = (timestamp: bigint): number => Number(timestamp >> logicalBits);
 
+/** A stretch of time as timestamps count it. */
+export const timestampOf = (ms: number): bigint => BigInt(ms) << logicalBits;
+
+/** For so long PD's clock is told by this process's, from the timestamp that was drawn last. */
+const freshMs = 1_000;
+const sleptMs = 50;
 const batchMax = 10_000;
 const answerMs = 3_000;
-const budgetMs = 20_000;
 
 interface Waiter {
   resolve(timestamp: bigint): void;
   reject(error: unknown): void;
 }
 
+export interface TimestampOptions {
+  readonly lead: () => Promise<Leader>;
+  /** Told when the leader turned out not to be one. */
+  readonly forget: () => void;
+  readonly budgetMs: number;
+}
+
 export class Timestamps {
-  readonly #lead: () => Promise<Leader>;
-  readonly #forget: () => void;
+  readonly #options: TimestampOptions;
   readonly #waiting: Waiter[] = [];
   #running = false;
   #stream: Stream<Stamped> | undefined;
+  /** What PD's clock said last, and what this process's said then. */
+  #told: { readonly ms: number; readonly at: number; readonly wall: number } | undefined;
+  #now = 0;
 
-  /** @param forget is told when the leader turned out not to be one */
-  constructor(lead: () => Promise<Leader>, forget: () => void) {
-    this.#lead = lead;
-    this.#forget = forget;
+  constructor(options: TimestampOptions) {
+    this.#options = options;
   }
 
   next(): Promise<bigint> {
@@ -46,6 +58,22 @@ export class Timestamps {
       this.#waiting.push({ resolve, reject });
       if (!this.#running) void this.#run();
     });
+  }
+
+  /** PD's clock in ms, behind it by no more than an answer takes; never earlier than it was said to be before. */
+  async now(): Promise<number> {
+    if (!this.#isFresh()) await this.next();
+    const { ms, at } = this.#told ?? { ms: 0, at: 0 };
+    // An answer that took longer than the one before does not turn the clock back.
+    this.#now = Math.max(this.#now, ms + Math.floor(performance.now() - at));
+    return this.#now;
+  }
+
+  #isFresh(): boolean {
+    if (this.#told === undefined) return false;
+    const elapsed = performance.now() - this.#told.at;
+    // The one clock stands still while a machine sleeps, the other one does not.
+    return elapsed <= freshMs && Math.abs(Date.now() - this.#told.wall - elapsed) <= sleptMs;
   }
 
   close(): void {
@@ -60,7 +88,8 @@ export class Timestamps {
         const last = await this.#draw(batch.length);
         for (const [i, { resolve }] of batch.entries()) resolve(last - BigInt(batch.length - 1 - i));
       } catch (error) {
-        for (const { reject } of batch) reject(error);
+        // Who came meanwhile would only wait as long for the same.
+        for (const { reject } of [...batch, ...this.#waiting.splice(0)]) reject(error);
       }
     }
     this.#running = false;
@@ -77,20 +106,22 @@ export class Timestamps {
 
   /** The last of `count` consecutive timestamps. */
   async #draw(count: number): Promise<bigint> {
-    const backoff = new Backoff(budgetMs);
+    const backoff = new Backoff(this.#options.budgetMs);
     for (;;) {
       try {
-        const leader = await this.#lead();
+        const leader = await this.#options.lead();
         this.#stream ??= this.#open(leader);
         const { timestamp } = await ask(this.#stream, {
           header: { cluster_id: toWide(leader.clusterId) },
           count,
         });
-        return (fromWide(timestamp.physical) << logicalBits) + fromWide(timestamp.logical);
+        const physical = fromWide(timestamp.physical);
+        this.#told = { ms: Number(physical), at: performance.now(), wall: Date.now() };
+        return (physical << logicalBits) + fromWide(timestamp.logical);
       } catch (cause) {
         this.#stream?.cancel();
         this.#stream = undefined;
-        this.#forget();
+        this.#options.forget();
         await backoff.wait('PD gives no timestamp', cause);
       }
     }

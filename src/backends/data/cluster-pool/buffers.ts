@@ -1,0 +1,39 @@
+/** Large arrays that are lent again and again: fresh ones cost more than what is copied into them. */
+const idleMs = 5000;
+
+export class Buffers {
+  readonly #bytes: number;
+  readonly #spares: Uint8Array<ArrayBuffer>[] = [];
+  /** So many were not needed since the timer was set. */
+  #unused = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(bytes: number) {
+    this.#bytes = bytes;
+  }
+
+  /** Holds what was in it before. */
+  borrow(): Uint8Array<ArrayBuffer> {
+    const spare = this.#spares.pop();
+    this.#unused = Math.min(this.#unused, this.#spares.length);
+    return spare ?? freshBytes(this.#bytes);
+  }
+
+  giveBack(buffer: Uint8Array<ArrayBuffer>): void {
+    this.#spares.push(buffer);
+    this.#timer ??= setTimeout(() => this.#letGo(), idleMs).unref();
+  }
+
+  /** What was not needed for a while is memory that others can use. */
+  #letGo(): void {
+    this.#spares.splice(0, this.#unused);
+    this.#unused = this.#spares.length;
+    this.#timer = this.#spares.length === 0 ? undefined : setTimeout(() => this.#letGo(), idleMs).unref();
+  }
+}
+
+/** Not zeroed, and outside of the runtime's own heap, where nothing moves it. */
+export function freshBytes(length: number): Uint8Array<ArrayBuffer> {
+  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
+  return new Uint8Array(buffer, byteOffset, length);
+}

@@ -1,0 +1,153 @@
+/** Chunks as objects in the pools of a Ceph cluster (spec item 4, docs/adr, the RADOS driver). */
+import type { ChunkRef, ChunkStore } from '../../../ports/chunk-store.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import { chunkBytes } from '../../../ports/object-bytes.ts';
+import { checkOwner } from './chunk-record.ts';
+import { Connection } from './connection.ts';
+import { type ClusterAddress, isMissing, type RadosDriver, type RadosPool } from './driver.ts';
+import { clusterStatus } from './health.ts';
+import { Lane } from './lane.ts';
+import { listChunks, namedChunks } from './list-chunks.ts';
+import { type PoolNames, Pools } from './pools.ts';
+import { ReadBudget } from './read-budget.ts';
+import { readPieces } from './read-pieces.ts';
+import { SlowWrites } from './slow-writes.ts';
+import { ChunkWrite } from './write-chunk.ts';
+
+/** Fewer than are looked for together where a removal was cut short. */
+const removalsAtOnce = 8;
+
+export interface ClusterPoolOptions {
+  readonly driver: RadosDriver;
+  readonly address: ClusterAddress;
+  readonly pools: PoolNames;
+  readonly clock: Clock;
+  /** Bytes of writes that the driver has at once. */
+  readonly inFlightBytesMax: number;
+  /** Bytes that readers have in memory together, and what one reads ahead. */
+  readonly readBytesMax: number;
+  readonly readAheadBytes: number;
+}
+
+export interface ClusterPool extends ChunkStore {
+  /** Reaches the cluster and its pools; rejected as the driver, or the settings, have it. */
+  check(): Promise<void>;
+}
+
+export function clusterPool(options: ClusterPoolOptions): ClusterPool {
+  const { crc32c } = options.driver;
+  const connection = new Connection(options);
+  const pools = new Pools(connection, options.pools);
+  const inFlight = new Lane(options.inFlightBytesMax);
+  const slow = new SlowWrites(options.clock);
+  const open = new Set<string>();
+  const budget = new ReadBudget({ bytesMax: options.readBytesMax, aheadBytes: options.readAheadBytes });
+  const reads = {
+    budget,
+    crc32c,
+    poolOf: ({ chunk }: { readonly chunk: ChunkRef }) => poolOf(pools, chunk),
+    explained: (error: unknown) => connection.explained(error),
+  };
+  const listing = async () => ({ pools: await pools.all(), isOpen: (id: string) => open.has(id) });
+
+  return {
+    heldBytesMax: chunkBytes,
+
+    check: async () => void (await pools.all()),
+
+    async write(id, source, { owner, storageClass, size, signal }) {
+      const iterator = source[Symbol.asyncIterator]();
+      open.add(id);
+      try {
+        checkOwner(id, owner);
+        signal?.throwIfAborted();
+        let written = 0;
+        const { place } = await connection.attempt(() =>
+          pools.write(storageClass, async (pool) => {
+            const chunk = new ChunkWrite({ id, owner, size }, { pool, crc32c, inFlight });
+            written = await writeFrom({ iterator, chunk, slow, signal });
+          }),
+        );
+        return { id, size: written, at: place };
+      } catch (error) {
+        await iterator.return?.().catch(() => {
+          // The first error is the one to report.
+        });
+        throw error;
+      } finally {
+        open.delete(id);
+      }
+    },
+
+    read: (chunk, range, { signal } = {}) => readPieces(reads, [{ chunk, range }], signal),
+
+    readAcross: (pieces, signal) => readPieces(reads, pieces, signal),
+
+    remove: (chunks) =>
+      connection.attempt(async () => {
+        const left = chunks.values();
+        const work = async (): Promise<void> => {
+          for (const chunk of left) await removeChunk(pools, chunk);
+        };
+        await Promise.all(Array.from({ length: removalsAtOnce }, work));
+      }),
+
+    async *list(...prefixes) {
+      try {
+        yield* listChunks(await listing(), prefixes);
+      } catch (error) {
+        throw connection.explained(error);
+      }
+    },
+
+    named: (ids) => connection.attempt(async () => namedChunks(await listing(), ids)),
+
+    health: () => clusterStatus(connection, pools),
+
+    close: () => connection.close(),
+  };
+}
+
+interface Arriving {
+  readonly iterator: AsyncIterator<Uint8Array>;
+  readonly chunk: ChunkWrite;
+  readonly slow: SlowWrites;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** @returns the size */
+async function writeFrom({ iterator, chunk, slow, signal }: Arriving): Promise<number> {
+  try {
+    while (true) {
+      const step = await slow.await(chunk, iterator.next());
+      signal?.throwIfAborted();
+      if (step.done === true) break;
+      const adding = chunk.add(step.value);
+      if (adding !== undefined) await adding;
+    }
+    const { size } = chunk;
+    await chunk.finish();
+    return size;
+  } catch (error) {
+    await chunk.abandon();
+    throw error;
+  }
+}
+
+/** Where the chunk lies: noted with its extent, else where chunks without a class go. */
+async function poolOf(pools: Pools, { at, lastAt }: ChunkRef): Promise<RadosPool> {
+  const place = at ?? lastAt;
+  return place === undefined ? (await pools.forClass(undefined)).pool : pools.at(place);
+}
+
+async function removeChunk(pools: Pools, { id, at, lastAt }: ChunkRef): Promise<void> {
+  const place = at ?? lastAt;
+  const candidates = place === undefined ? (await pools.all()).map(({ pool }) => pool) : [pools.at(place)];
+  for (const candidate of candidates) {
+    try {
+      await (await candidate).remove(id);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+  }
+}

@@ -1,0 +1,47 @@
+/** How a cluster is (spec "Storage health details"): its status as it says it, and each pool's own figures. */
+import type { ClusterStatus, PoolHealth } from '../../../ports/object-bytes.ts';
+import { type Connection, placeOf } from './connection.ts';
+import type { PoolName, Pools } from './pools.ts';
+
+/** What `ceph status` answers, as far as it is read. */
+interface Status {
+  readonly health?: {
+    readonly status?: string;
+    readonly checks?: Readonly<
+      Record<string, { readonly muted?: boolean; readonly summary?: { readonly message?: string } }>
+    >;
+  };
+}
+
+/** What `ceph osd lspools` answers. */
+type Listed = readonly { readonly poolnum: number; readonly poolname: string }[];
+
+export async function clusterStatus(connection: Connection, pools: Pools): Promise<ClusterStatus> {
+  const cluster = await connection.attempt(() => connection.open());
+  const ask = async (prefix: string): Promise<unknown> =>
+    JSON.parse(await connection.attempt(() => cluster.command({ prefix, format: 'json' })));
+  // In turn: each keeps one of the few threads that may wait for a cluster busy.
+  const { health = {} } = (await ask('status')) as Status;
+  const listed = (await ask('osd lspools')) as Listed;
+  const complaints = Object.values(health.checks ?? {})
+    .filter(({ muted }) => muted !== true)
+    .map(({ summary }) => summary?.message ?? '');
+  const ids = new Map(listed.map(({ poolnum, poolname }) => [poolname, poolnum]));
+  return {
+    status: health.status ?? 'HEALTH_UNKNOWN',
+    complaints,
+    pools: await Promise.all(pools.configured.map((name) => poolHealth(pools, name, ids.get(name.pool)))),
+  };
+}
+
+/** By the id that the monitors know: who does not use a pool hears late that it was deleted, or made again. */
+async function poolHealth(pools: Pools, name: PoolName, id: number | undefined): Promise<PoolHealth> {
+  try {
+    if (id === undefined) throw new Error('there is no such pool');
+    const { bytesUsed, objects } = await (await pools.at(placeOf(id, name.namespace))).stats();
+    return { ...name, state: 'ok', bytesUsed, chunkCount: objects };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { ...name, state: 'error', bytesUsed: 0, chunkCount: 0, error: why };
+  }
+}

@@ -1,0 +1,43 @@
+/** Looks after chunks whose clients are slow: their bytes leave memory, as those of a write budget's lent shares must. */
+import type { Clock } from '../../../ports/clock.ts';
+import type { ChunkWrite } from './write-chunk.ts';
+
+/** A client that sends nothing for this long is slow. */
+const patienceMs = 100;
+
+export class SlowWrites {
+  readonly #clock: Pick<Clock, 'sleep'>;
+  /** Those whose clients are waited for, and whether they were at the last look. */
+  readonly #waiting = new Map<ChunkWrite, boolean>();
+  #isLooking = false;
+
+  constructor(clock: Pick<Clock, 'sleep'>) {
+    this.#clock = clock;
+  }
+
+  /** Waits for a client, on whose chunk nobody else works meanwhile. */
+  async await<T>(chunk: ChunkWrite, next: Promise<T>): Promise<T> {
+    if (!chunk.isLarge) return next;
+    this.#waiting.set(chunk, false);
+    void this.#look();
+    try {
+      return await next;
+    } finally {
+      this.#waiting.delete(chunk);
+    }
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    while (this.#waiting.size > 0) {
+      await this.#clock.sleep(patienceMs);
+      for (const [chunk, wasWaiting] of this.#waiting) {
+        if (wasWaiting) chunk.spill();
+        if (wasWaiting) this.#waiting.delete(chunk);
+        else this.#waiting.set(chunk, true);
+      }
+    }
+    this.#isLooking = false;
+  }
+}

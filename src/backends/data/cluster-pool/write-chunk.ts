@@ -1,0 +1,185 @@
+/**
+ * One chunk on its way in. As a rule it is put together as it comes and written at once, all or nothing. A chunk whose
+ * client is slow is not kept in memory meanwhile: what has come is written, marked as begun, and the rest piece by piece.
+ */
+import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
+import { blockBytes } from '../record.ts';
+import { Buffers, freshBytes } from './buffers.ts';
+import { encodeBegun, encodeRecord } from './chunk-record.ts';
+import type { Crc32c, RadosPool, RadosWrite } from './driver.ts';
+import type { Lane } from './lane.ts';
+
+/** What a chunk of a slow client is written in, and what it holds meanwhile. */
+export const pieceBytes = 4 * blockBytes;
+/** Where what comes in other lengths is gathered, while it is in the processor's cache. */
+const blocks = new Buffers(blockBytes);
+
+export interface Incoming {
+  readonly id: string;
+  readonly owner: Owner;
+  /** Undefined when it was not told. */
+  readonly size: number | undefined;
+}
+
+export interface WriteParts {
+  readonly pool: RadosPool;
+  readonly crc32c: Crc32c;
+  /** Bytes that the driver has and that are not stored yet. */
+  readonly inFlight: Lane;
+}
+
+export class ChunkWrite {
+  readonly #chunk: Incoming;
+  readonly #parts: WriteParts;
+  readonly #crcs: number[] = [];
+  /** What is being put together, and how much it is. */
+  #write: RadosWrite | undefined;
+  #added = 0;
+  /** What is added at a time. */
+  readonly #unit: number;
+  /** The beginning of a unit. */
+  #gathered: Uint8Array<ArrayBuffer> | undefined;
+  #filled = 0;
+  /** Bytes that are on their way, or stored. */
+  #sent = 0;
+  /** The pieces that were begun, in order. */
+  #sending: Promise<void> = Promise.resolve();
+  #isPiecewise = false;
+
+  constructor(chunk: Incoming, parts: WriteParts) {
+    this.#chunk = chunk;
+    this.#parts = parts;
+    this.#unit = unitOf(parts.pool.alignment);
+  }
+
+  /** Whether it holds more than a slow client's chunk should. */
+  get isLarge(): boolean {
+    return this.#added >= pieceBytes && !this.#isPiecewise;
+  }
+
+  get size(): number {
+    return this.#sent + this.#added + this.#filled;
+  }
+
+  /** @returns a promise where the next array has to wait */
+  add(arrived: Uint8Array): Promise<void> | undefined {
+    const { size, id } = this.#chunk;
+    const total = this.size + arrived.length;
+    if (size !== undefined && total > size) throw new Error(`a source of ${size} bytes gave more`);
+    if (total > chunkBytes) throw new Error(`chunk ${id} is larger than ${chunkBytes} bytes`);
+    // What comes at the end need not be a whole block.
+    const isLast = total === size;
+    for (let at = 0; at < arrived.length; ) {
+      const count = Math.min(arrived.length - at, this.#unit - this.#filled);
+      const bytes = arrived.subarray(at, at + count);
+      if (this.#filled === 0 && (count === this.#unit || isLast)) this.#take(bytes);
+      else this.#fill(bytes);
+      at += count;
+    }
+    if (!this.#isPiecewise || this.#added < pieceBytes) return undefined;
+    this.#send();
+    return this.#sending;
+  }
+
+  #fill(bytes: Uint8Array): void {
+    this.#gathered ??= this.#unit === blockBytes ? blocks.borrow() : freshBytes(this.#unit);
+    this.#gathered.set(bytes, this.#filled);
+    this.#filled += bytes.length;
+    if (this.#filled === this.#unit) this.#takeFilled();
+  }
+
+  #takeFilled(): void {
+    const [gathered, filled] = [this.#gathered, this.#filled];
+    if (gathered === undefined || filled === 0) return;
+    this.#filled = 0;
+    this.#take(gathered.subarray(0, filled));
+  }
+
+  #take(bytes: Uint8Array): void {
+    this.#write ??= this.#newWrite();
+    this.#write.add(bytes, this.#sent + this.#added);
+    for (let at = 0; at < bytes.length; at += blockBytes) {
+      this.#crcs.push(this.#parts.crc32c(bytes.subarray(at, at + blockBytes)));
+    }
+    this.#added += bytes.length;
+  }
+
+  #newWrite(): RadosWrite {
+    const { id, size = chunkBytes } = this.#chunk;
+    return this.#parts.pool.write(id, { isNew: this.#sent === 0, size });
+  }
+
+  /** Writes what has come, as its client is slow; from here on piece by piece. */
+  spill(): void {
+    this.#isPiecewise = true;
+    const { id, owner } = this.#chunk;
+    this.#send(encodeBegun(id, owner));
+    // Whoever adds next, or finishes, is told of a failure.
+    this.#sending.catch(() => {});
+  }
+
+  async finish(): Promise<void> {
+    const { id, owner, size: announced } = this.#chunk;
+    const { size } = this;
+    if (announced !== undefined && size !== announced) {
+      throw new Error(`a source of ${announced} bytes gave ${size}`);
+    }
+    this.#takeFilled();
+    this.#send(encodeRecord(id, { owner, size, crcs: this.#crcs }));
+    await this.#sending;
+    this.#giveBackGathered();
+  }
+
+  /** Hands over what was added; what is left begins the next piece. */
+  #send(attribute?: Uint8Array): void {
+    const [write, length] = [this.#write ?? this.#newWrite(), this.#added];
+    this.#write = undefined;
+    this.#added = 0;
+    this.#sent += length;
+    this.#sending = this.#sending.then(
+      () => this.#run(write, length, { attribute }),
+      (error: unknown) => {
+        write.drop();
+        throw error;
+      },
+    );
+  }
+
+  async #run(
+    write: RadosWrite,
+    length: number,
+    { attribute }: { readonly attribute: Uint8Array | undefined },
+  ): Promise<void> {
+    const { inFlight } = this.#parts;
+    const taken = await inFlight.take(length);
+    try {
+      await write.run(attribute);
+    } finally {
+      inFlight.give(taken);
+    }
+  }
+
+  /** Nothing of it is wanted any more. */
+  async abandon(): Promise<void> {
+    this.#giveBackGathered();
+    this.#write?.drop();
+    this.#write = undefined;
+    if (!this.#isPiecewise) return;
+    await this.#sending.catch(() => {});
+    // What this leaves behind the caller's queued extent finds; the first error is the one to report.
+    await this.#parts.pool.remove(this.#chunk.id).catch(() => {});
+  }
+
+  #giveBackGathered(): void {
+    if (this.#gathered?.length === blockBytes) blocks.giveBack(this.#gathered);
+    this.#gathered = undefined;
+  }
+}
+
+/** Whole blocks that the pool takes one after another; a chunk at most, which it takes in any length. */
+export function unitOf(alignment: number): number {
+  for (let unit = blockBytes; unit < chunkBytes; unit += blockBytes) {
+    if (unit % alignment === 0) return unit;
+  }
+  return chunkBytes;
+}

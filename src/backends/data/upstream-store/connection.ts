@@ -1,0 +1,21 @@
+/** One upstream as the files beside this one use it: its client, its names, and how long it is tried. */
+import type { BodyMemory } from '../../../ports/body-memory.ts';
+import type { Hasher } from '../../../ports/hasher.ts';
+import type { WriteBudget } from '../write-budget.ts';
+import type { UpstreamClient } from './client.ts';
+import type { RetryContext } from './retry.ts';
+import type { Vouching } from './vouching.ts';
+
+export interface Connection extends RetryContext {
+  /** The cluster's id. */
+  readonly id: string;
+  readonly bucket: string;
+  readonly prefix: string;
+  readonly client: UpstreamClient;
+  readonly vouching: Vouching;
+  readonly hasher: Hasher;
+  /** Bounds what all uploads hold in memory together. */
+  readonly budget: WriteBudget | undefined;
+  /** For bodies whose length nobody tells: a part of them is held whole. */
+  readonly partMemory: BodyMemory;
+}

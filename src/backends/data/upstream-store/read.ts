@@ -1,0 +1,86 @@
+/** Reading a range: passed through as one, and taken up where it broke off. */
+import { type ByteRange, ChunkDamaged, ChunkMissing, type Extent } from '../../../ports/object-bytes.ts';
+import { LentArrays } from '../lent-arrays.ts';
+import type { UpstreamReply } from './client.ts';
+import type { Connection } from './connection.ts';
+import { keyOf } from './names.ts';
+import { Attempts } from './retry.ts';
+import { isGone, UpstreamError } from './upstream-error.ts';
+
+/** Ranges up to this come as one array. */
+const wholeMax = 64 * 1024;
+/** A reader may look at the last array while it asks for the next (`ObjectBytes.read`). */
+const lentMax = 2;
+
+export async function* readRange(
+  connection: Connection,
+  extent: Extent,
+  { range, signal }: { readonly range: ByteRange; readonly signal: AbortSignal | undefined },
+): AsyncGenerator<Uint8Array> {
+  const end = Math.min(range.end, extent.size - 1);
+  const attempts = new Attempts(connection, signal);
+  const lent = new LentArrays(lentMax);
+  for (let at = range.start; at <= end; ) {
+    try {
+      for await (const piece of piecesOf(connection, extent, { range: { start: at, end }, signal })) {
+        at += piece.length;
+        attempts.progress();
+        lent.lend(piece);
+        yield piece;
+      }
+    } catch (cause) {
+      signal?.throwIfAborted();
+      if (isGone(cause, 'NoSuchKey'))
+        throw new ChunkMissing(`extent ${extent.id} is not upstream`, { cause });
+      await attempts.failed(cause, { isRepeatable: true });
+    }
+  }
+}
+
+async function* piecesOf(
+  { client, prefix }: Connection,
+  extent: Extent,
+  { range, signal }: { readonly range: ByteRange; readonly signal: AbortSignal | undefined },
+): AsyncGenerator<Uint8Array> {
+  const { start, end } = range;
+  const reply = await client.send({
+    method: 'GET',
+    key: keyOf(prefix, extent.id),
+    headers: { range: `bytes=${start}-${end}` },
+    signal,
+  });
+  try {
+    check(reply, extent, range);
+    const wanted = end - start + 1;
+    let got = 0;
+    const whole = wanted <= wholeMax ? new Uint8Array(wanted) : undefined;
+    for await (const piece of pieces(reply)) {
+      if (got + piece.length > wanted) throw new UpstreamError(`extent ${extent.id} came longer than it is`);
+      whole?.set(piece, got);
+      got += piece.length;
+      if (whole === undefined) yield piece;
+    }
+    if (got < wanted) throw new UpstreamError(`extent ${extent.id} broke off ${wanted - got} bytes early`);
+    if (whole !== undefined) yield whole;
+  } finally {
+    reply.body.destroy();
+  }
+}
+
+async function* pieces({ body }: UpstreamReply): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body as AsyncIterable<Uint8Array>;
+  } catch (cause) {
+    throw new UpstreamError('an upstream answer broke off', { cause });
+  }
+}
+
+function check({ status, headers }: UpstreamReply, extent: Extent, { start, end }: ByteRange): void {
+  const { size } = extent;
+  const isWhole =
+    status === 200 && start === 0 && end === size - 1 && headers['content-length'] === String(size);
+  if (isWhole || headers['content-range'] === `bytes ${start}-${end}/${size}`) return;
+  throw new ChunkDamaged(
+    `extent ${extent.id} has ${size} bytes, but upstream ${headers['content-range'] ?? headers['content-length']}`,
+  );
+}

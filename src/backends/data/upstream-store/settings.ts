@@ -1,0 +1,21 @@
+/** What is known of one upstream: an endpoint of the public API, and a bucket of it. */
+export interface Upstream {
+  /** The cluster that it is. */
+  readonly id: string;
+  /** `http` or `https`, without a path. */
+  readonly endpoint: string;
+  readonly region: string;
+  readonly bucket: string;
+  /** Stands before the names of all objects, so that the bucket can be shared. */
+  readonly prefix: string;
+  readonly accessKey: string;
+  readonly secretKey: string;
+  /** Where the bucket stands in a URL. */
+  readonly style: 'path' | 'virtual-host';
+  /** PEM; the certificates that the runtime trusts when absent. */
+  readonly ca?: string | undefined;
+  /** Whoever answers is believed to be the upstream. */
+  readonly insecure: boolean;
+  /** How long the upstream may be silent. */
+  readonly timeoutMs: number;
+}

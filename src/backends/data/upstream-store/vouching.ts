@@ -1,0 +1,81 @@
+/**
+ * Whether an upstream vouches for what it stores: refuses a content that is not what its request was signed for, and has
+ * ETags that are MD5s. That is the public API, and not what every service does, so it is asked to show both once.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import type { Hasher } from '../../../ports/hasher.ts';
+import { toHex } from '../../../signing/signing-key.ts';
+import type { UpstreamClient } from './client.ts';
+import { encryptionIn, etagIn, isMd5 } from './etag.ts';
+import { UpstreamError } from './upstream-error.ts';
+
+export interface VouchingOptions {
+  readonly client: UpstreamClient;
+  readonly prefix: string;
+  readonly hasher: Hasher;
+  readonly clock: Pick<Clock, 'elapsed'>;
+}
+
+/** Not called as extents are, so nobody takes it for one, nor as what others may keep in a bucket without a prefix. */
+const name = 'sluice-probe';
+/** Nobody waits for long for an answer that only saves work. */
+const timeoutMs = 5_000;
+/** An upstream that did not answer is asked again. */
+const againMs = 60_000;
+
+export const wrongSha256 = 'XAmzContentSHA256Mismatch';
+
+export class Vouching {
+  readonly #options: VouchingOptions;
+  /** How the upstream encrypted what it showed its ETag of; undefined where it does not vouch. */
+  #shown: Promise<string | undefined> | undefined;
+  #notBefore = 0;
+
+  constructor(options: VouchingOptions) {
+    this.#options = options;
+  }
+
+  async isGiven(): Promise<boolean> {
+    return (await this.#ask()) !== undefined;
+  }
+
+  /** Whether an answer is of the kind that was shown; where it is not, the upstream is asked anew from now on. */
+  async holdsFor(headers: Readonly<Record<string, string>>): Promise<boolean> {
+    const isSame = isMd5(etagIn(headers), headers) && (await this.#ask()) === encryptionIn(headers);
+    if (!isSame) this.#shown = undefined;
+    return isSame;
+  }
+
+  async #ask(): Promise<string | undefined> {
+    const now = this.#options.clock.elapsed();
+    if (this.#shown === undefined && now < this.#notBefore) return undefined;
+    this.#shown ??= this.#probe().catch(() => {
+      this.#shown = undefined;
+      this.#notBefore = now + againMs;
+      return undefined;
+    });
+    return this.#shown;
+  }
+
+  async #probe(): Promise<string | undefined> {
+    const { client, prefix, hasher } = this.#options;
+    const body = new TextEncoder().encode('Does this service compare what it is sent with its SHA-256?');
+    const request = { key: `${prefix}${name}`, timeoutMs };
+    const put = (sha256: string) => client.ask({ ...request, method: 'PUT', body, sha256 });
+    try {
+      const { headers } = await put(toHex(hasher.once('sha256', body)));
+      const isTold = isMd5(etagIn(headers), headers) && etagIn(headers) === toHex(hasher.once('md5', body));
+      if (!isTold) return undefined;
+      const isTaken = await put(hasher.sha256Hex('something else')).then(
+        () => true,
+        (cause: unknown) => {
+          if (cause instanceof UpstreamError && cause.code === wrongSha256) return false;
+          throw cause;
+        },
+      );
+      return isTaken ? undefined : encryptionIn(headers);
+    } finally {
+      await client.ask({ ...request, method: 'DELETE' }).catch(() => {});
+    }
+  }
+}

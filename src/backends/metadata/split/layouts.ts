@@ -1,0 +1,91 @@
+/**
+ * What this process believes of the layouts of partitions (docs/adr/0010). Nothing moves before an announced split has
+ * stood for two leases, so whoever looked within the last one has missed no row.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { orderOf } from '../order.ts';
+import type { Note } from './shards.ts';
+import { type Layout, placesOf } from './state.ts';
+
+/** Longer than most requests live, so that one that is served often is looked at rarely. */
+export const defaultLeaseMs = 5_000;
+const rememberedMax = 10_000;
+const triesMax = 3;
+
+export interface Believed {
+  /** How many shards rows may lie in; 0 where the partition was never split. */
+  readonly to: number;
+  /** By `elapsed` of the clock. */
+  readonly until: number;
+}
+
+export interface LayoutPorts {
+  readonly clock: Clock;
+  readonly leaseMs: number;
+  read(at: At<AnyTable>): Promise<Note<Layout> | undefined>;
+}
+
+export const partitionText = ({ table, in: partition }: At<AnyTable>): string =>
+  String.fromCharCode(...orderOf(table).partitionKey(partition));
+
+export class Layouts {
+  readonly #ports: LayoutPorts;
+  readonly #believed = new Map<string, Believed>();
+
+  constructor(ports: LayoutPorts) {
+    this.#ports = ports;
+  }
+
+  async of(at: At<AnyTable>): Promise<Believed> {
+    const { clock, leaseMs, read } = this.#ports;
+    const key = partitionText(at);
+    const known = this.#believed.get(key);
+    if (known !== undefined && this.isGood(known)) return known;
+    const until = clock.elapsed() + leaseMs;
+    const note = await read(at);
+    const believed = { to: note?.value.to ?? 0, until };
+    this.#believed.delete(key);
+    this.#believed.set(key, believed);
+    const [oldest] = this.#believed.size > rememberedMax ? this.#believed.keys() : [];
+    if (oldest !== undefined) this.#believed.delete(oldest);
+    return believed;
+  }
+
+  isGood({ until }: Believed): boolean {
+    return this.#ports.clock.elapsed() < until;
+  }
+
+  /** Reads under a layout, and again should the lease have run out meanwhile. */
+  async under<Result>(at: At<AnyTable>, read: (to: number) => Promise<Result>): Promise<Result> {
+    for (let tries = 0; tries < triesMax; tries += 1) {
+      const believed = await this.of(at);
+      const result = await read(believed.to);
+      if (this.isGood(believed)) return result;
+    }
+    throw new StoreUnavailable(`reading ${at.table.name} takes longer than its layout may be believed`);
+  }
+}
+
+/**
+ * A row that is not in the shard where it was looked for may have moved on: it is followed, and never overtaken,
+ * because it is looked for in the order in which it moves.
+ */
+export function followed<Row>(
+  layouts: Layouts,
+  { at, text }: { readonly at: At<AnyTable>; readonly text: string },
+  read: (shard: number) => Promise<Row | undefined>,
+): Promise<Row | undefined> {
+  const ways = at.ways ?? 1;
+  // The first was just looked into.
+  let skipped = 1;
+  return layouts.under(at, async (to) => {
+    const places = placesOf(text, { ways, to }).slice(skipped);
+    skipped = 0;
+    for (const shard of places) {
+      const row = await read(shard);
+      if (row !== undefined) return row;
+    }
+    return undefined;
+  });
+}

@@ -1,0 +1,44 @@
+/** Where a commit about a text belongs while its shard splits, and what it must state so that no mover comes between. */
+import type { Clock } from '../../../ports/clock.ts';
+import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { shardOf } from '../../../ports/shard.ts';
+import type { Mover } from './mover.ts';
+import type { MovingRow, Shards } from './shards.ts';
+import { leaves, standOf } from './state.ts';
+
+const lookMs = 20;
+/** A batch takes some tenths of a second. One that takes longer has lost its mover, and whoever waits goes on with it. */
+const patientLooks = 25;
+const looksMax = 500;
+
+export interface Placed {
+  readonly shard: number;
+  /** The note of progress as the commit must find it; `revision` undefined: none. */
+  readonly guard?: { readonly revision: string | undefined };
+}
+
+export interface PlacingPorts<Row extends MovingRow> {
+  readonly shards: Pick<Shards<Row>, 'note'>;
+  readonly mover: Pick<Mover<Row>, 'finish'>;
+  readonly clock: Clock;
+}
+
+/** Waits while the text is on its way. */
+export async function placed<Row extends MovingRow>(
+  { shards, mover, clock }: PlacingPorts<Row>,
+  at: At<AnyTable>,
+  text: string,
+): Promise<Placed> {
+  const { ways = 1, splittingTo = ways } = at;
+  const shard = shardOf(text, ways);
+  if (splittingTo === ways || !leaves(text, ways)) return { shard };
+  for (let look = 1; look <= looksMax; look += 1) {
+    const note = await shards.note({ at, shard }, 'progress');
+    const stand = standOf(text, note?.value.to === splittingTo ? note.value : undefined);
+    if (stand === 'new') return { shard: shard + ways };
+    if (stand === 'old') return { shard, guard: { revision: note?.revision } };
+    if (look % patientLooks === 0) await mover.finish(at, shard);
+    else await clock.sleep(lookMs);
+  }
+  throw new StoreUnavailable(`a shard of ${at.table.name} that splits does not let go of a row`);
+}

@@ -1,0 +1,117 @@
+/** What fsck can find, and what a run keeps of what it has seen. */
+import type { Context } from '../../context.ts';
+import { objectsOf } from '../../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+
+export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
+
+/**
+ * - `missing`, `damaged`, `unreadable`: a row names bytes that are not there, not what was stored, or not to be read now.
+ * - `manifest`: the rows of a large manifest are not what the object says.
+ * - `upload`: the list of open uploads names one that is not there.
+ * - `unowned`: stored bytes that no row owns, that are not queued for deletion and that no op or sweep has in hand.
+ * - `usage`: the counter of a bucket differs from the sum over its rows.
+ */
+export const findingKinds = [
+  'missing',
+  'damaged',
+  'unreadable',
+  'manifest',
+  'upload',
+  'unowned',
+  'usage',
+] as const;
+export type FindingKind = (typeof findingKinds)[number];
+
+export interface FsckFinding {
+  readonly kind: FindingKind;
+  /** One sentence for a person. */
+  readonly detail: string;
+  readonly bucket?: string;
+  /** Where no bucket of that id is known. */
+  readonly bucketId?: string;
+  readonly key?: string;
+  readonly version?: string;
+  readonly uploadId?: string;
+  readonly part?: number;
+  readonly cluster?: string;
+  readonly extent?: string;
+  /** What was done about it, by a run that fixes. */
+  readonly fixed?: string;
+  /** Why nothing was, by a run that fixes. */
+  readonly left?: string;
+}
+
+const counters = ['buckets', 'versions', 'parts', 'named', 'stored', 'leaving', 'underway', 'fixed'] as const;
+type Counter = (typeof counters)[number];
+
+/**
+ * `named` extents are those that rows name, `stored` those that are there; without an owner are of these the ones that
+ * are `leaving`, by gc or the sweep, and those `underway`, which an open op may yet commit.
+ */
+export interface FsckSummary extends Readonly<Record<Counter, number>> {
+  readonly findings: Readonly<Record<FindingKind, number>>;
+  /** The sum over `findings`. */
+  readonly found: number;
+}
+
+export interface FsckMode {
+  /** Mends what can be mended without losing anything. */
+  readonly fix: boolean;
+  /** Also takes away versions whose bytes are gone for good. */
+  readonly drop: boolean;
+}
+
+export type FsckReport = (finding: FsckFinding) => void | Promise<void>;
+
+const zeros = <Name extends string>(names: readonly Name[]): Record<Name, number> =>
+  Object.fromEntries(names.map((name) => [name, 0])) as Record<Name, number>;
+
+export const nothingSeen: FsckSummary = { ...zeros(counters), findings: zeros(findingKinds), found: 0 };
+
+/** A run, or a stretch of one: what it works on, and what it has seen so far. */
+export interface FsckRun extends FsckContext {
+  readonly mode: FsckMode;
+  readonly signal: AbortSignal;
+  count(what: Counter, by?: number): void;
+  /** Reports; `mend` is asked what could be done about it, where the mode says so. */
+  find(finding: FsckFinding, mend?: () => Promise<Mended>): Promise<void>;
+}
+export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
+
+export function openRun(
+  { metadata, bytes, clock, random, config }: FsckContext,
+  run: Pick<FsckRun, 'mode' | 'signal'> & { readonly report: FsckReport; readonly seen: FsckSummary },
+): FsckRun & { summary(): FsckSummary } {
+  const seen = { ...run.seen, findings: { ...run.seen.findings } };
+  return {
+    ...{ metadata, bytes, clock, random, config },
+    mode: run.mode,
+    signal: run.signal,
+    count: (what, by = 1) => {
+      seen[what] += by;
+    },
+    async find(finding, mend) {
+      const mended = run.mode.fix && mend !== undefined ? await mend() : {};
+      seen.findings[finding.kind] += 1;
+      seen.found += 1;
+      if (mended.fixed !== undefined) seen.fixed += 1;
+      await run.report({ ...finding, ...mended });
+    },
+    summary: () => ({ ...seen, findings: { ...seen.findings } }),
+  };
+}
+
+/** Rows that are looked at in one step. */
+export const pageRows = 200;
+
+/** Every version of a bucket that is not a delete marker. */
+export async function* versionsIn(run: FsckRun, bucket: BucketRow): AsyncGenerator<ObjectRow> {
+  const rows = run.metadata.scan(objectsOf(bucket));
+  for (let page = await rows.next(pageRows); page.length > 0; page = await rows.next(pageRows)) {
+    for (const { row } of page) {
+      run.signal.throwIfAborted();
+      if (!row.marker) yield row;
+    }
+  }
+}

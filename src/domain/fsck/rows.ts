@@ -1,0 +1,155 @@
+/** fsck from the rows to the bytes: whatever a row names is stored, and whole. */
+import { manifestParts, objectsOf } from '../../metadata/objects.ts';
+import {
+  type BucketRow,
+  manifestSegmentParts,
+  type ObjectRow,
+  type objects,
+  type uploadIndex,
+  uploads,
+} from '../../metadata/tables.ts';
+import { everyPart, findSession, uploadsIn } from '../../metadata/uploads.ts';
+import type { SortOf } from '../../ports/metadata-store.ts';
+import { ChunkDamaged, ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
+import { inlineExtents } from '../garbage.ts';
+import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
+import { dropVersion, unlistUpload } from './mend.ts';
+
+type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
+type Place = SortOf<typeof objects>;
+
+/** A page of versions. @returns the last one of it; undefined at the end of the bucket */
+export async function checkVersions(
+  run: FsckRun,
+  bucket: BucketRow,
+  after: Place | undefined,
+): Promise<Place | undefined> {
+  const page = await run.metadata
+    .scan(objectsOf(bucket), after === undefined ? {} : { after })
+    .next(pageRows);
+  for (const { row } of page) {
+    run.signal.throwIfAborted();
+    if (!row.marker) await checkVersion(run, bucket, row);
+  }
+  const last = page.at(-1)?.row;
+  return last && { space: last.space, key: last.key, slot: last.slot };
+}
+
+async function checkVersion(run: FsckRun, bucket: BucketRow, row: ObjectRow): Promise<void> {
+  run.count('versions');
+  const fault = await faultOf(run, row);
+  // Bytes go once their row is gone: what is read late may rightly be missing.
+  if (fault === undefined || !(await isStillThere(run, bucket, row))) return;
+  const finding = { ...fault, bucket: bucket.name, key: row.key, version: row.version };
+  if (fault.kind !== 'missing') return run.find(finding, async () => ({ left: unmendable }));
+  await run.find(finding, () => dropVersion(run, bucket, { row, cluster: fault.cluster }));
+}
+
+const unmendable = 'its bytes cannot be made again';
+
+/** The same version under the same place; one that moved is met again there, or was met already. */
+async function isStillThere({ metadata }: FsckRun, bucket: BucketRow, row: ObjectRow): Promise<boolean> {
+  const { space, key, slot, version } = row;
+  const found = await metadata.get(objectsOf(bucket), { space, key, slot });
+  return found?.row.version === version;
+}
+
+/** The first thing that is wrong with a version's bytes. */
+async function faultOf(run: FsckRun, { manifest }: ObjectRow): Promise<Fault | undefined> {
+  const fault = await faultAmong(run, inlineExtents(manifest));
+  if (fault !== undefined || !('manifestId' in manifest)) return fault;
+  let parts = 0;
+  for await (const segment of manifestParts(run.metadata, manifest.manifestId)) {
+    parts += segment.length;
+    if (manifest.whole !== undefined) continue;
+    const partFault = await faultAmong(
+      run,
+      segment.map((part) => part.extent),
+    );
+    if (partFault !== undefined) return partFault;
+  }
+  const segments = Math.ceil(manifest.partCount / manifestSegmentParts);
+  if (parts === manifest.partCount && segments === manifest.offsets.length) return undefined;
+  const detail = `manifest ${manifest.manifestId} has ${parts} parts, the object says ${manifest.partCount}`;
+  return { kind: 'manifest', detail };
+}
+
+async function faultAmong(run: FsckRun, extents: readonly Extent[]): Promise<Fault | undefined> {
+  for (const extent of extents) {
+    run.count('named');
+    const fault = await faultIn(run, extent);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+/** Reads the last byte of every piece: cheap, and it fails if the piece is shorter, damaged there, or gone. */
+async function faultIn({ bytes, signal }: FsckRun, extent: Extent): Promise<Fault | undefined> {
+  const named = { cluster: extent.cluster, extent: extent.id };
+  for (let start = 0; start < extent.size; start += bytes.pieceBytes) {
+    const last = Math.min(start + bytes.pieceBytes, extent.size) - 1;
+    try {
+      let got = 0;
+      for await (const piece of bytes.read(extent, { start: last, end: last }, signal)) got += piece.length;
+      if (got !== 1) return { kind: 'missing', detail: `it ends before byte ${last}`, ...named };
+    } catch (cause) {
+      if (signal.aborted) throw cause;
+      return { ...faultFrom(cause), ...named };
+    }
+  }
+  return undefined;
+}
+
+function faultFrom(cause: unknown): Pick<Fault, 'kind' | 'detail'> {
+  const detail = cause instanceof Error ? cause.message : String(cause);
+  if (cause instanceof ChunkMissing) return { kind: 'missing', detail };
+  return { kind: cause instanceof ChunkDamaged ? 'damaged' : 'unreadable', detail };
+}
+
+/** A page of the parts of open uploads. Those of finished ones belong to an object, or are on their way out. */
+export async function checkUploads(
+  run: FsckRun,
+  bucket: BucketRow,
+  after: SortOf<typeof uploadIndex> | undefined,
+): Promise<SortOf<typeof uploadIndex> | undefined> {
+  const page = await run.metadata
+    .scan(uploadsIn(bucket.id), after === undefined ? {} : { after })
+    .next(pageRows);
+  for (const { row } of page) await checkUpload(run, bucket, row);
+  const last = page.at(-1)?.row;
+  return last && { key: last.key, uploadId: last.uploadId };
+}
+
+interface Listed {
+  readonly key: string;
+  readonly uploadId: string;
+}
+
+async function checkUpload(run: FsckRun, bucket: BucketRow, { key, uploadId }: Listed): Promise<void> {
+  const named = { bucket: bucket.name, key, uploadId };
+  if (await isListedInVain(run, bucket, { key, uploadId })) {
+    const detail = 'it is in the list of open uploads, and is not there';
+    return run.find({ kind: 'upload', detail, ...named }, () =>
+      unlistUpload(run, { bucketId: bucket.id, key, uploadId }),
+    );
+  }
+  for await (const { row, revision, stored } of everyPart(run.metadata, uploadId)) {
+    run.signal.throwIfAborted();
+    run.count('parts');
+    // The store shows what it holds itself only when it is put together.
+    if (stored.receipt !== undefined) continue;
+    const fault = await faultAmong(run, [stored.extent]);
+    if (fault === undefined) continue;
+    const session = (await findSession(run.metadata, uploadId))?.row.session;
+    if (session?.state !== 'uploading') return;
+    const part = await run.metadata.get({ table: uploads, in: { uploadId } }, { part: row.part });
+    if (part?.revision !== revision) continue;
+    await run.find({ ...fault, ...named, part: row.part }, async () => ({ left: unmendable }));
+  }
+}
+
+/** A session leaves the list in the commit that ends it, so its row is there as long as it is listed. */
+async function isListedInVain({ metadata }: FsckRun, bucket: BucketRow, listed: Listed): Promise<boolean> {
+  if ((await findSession(metadata, listed.uploadId)) !== undefined) return false;
+  return (await metadata.get(uploadsIn(bucket.id), listed)) !== undefined;
+}

@@ -1,0 +1,34 @@
+/** The storage class of what is written to a bucket without one (spec "Resources", design §7.6). */
+import { wireClassOf } from '../../config/storage-classes.ts';
+import { openBucket } from '../../domain/buckets.ts';
+import { changeBucket } from '../../domain/change-bucket.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { jsonObject, jsonText, readJson } from '../../protocol/json.ts';
+import { type AdminHandler, jsonReply } from './call.ts';
+
+const body = jsonObject({ defaultClass: jsonText() });
+
+const shown = ({ name, defaultClass }: BucketRow) => ({
+  bucket: name,
+  defaultClass: defaultClass ?? 'STANDARD',
+  isSet: defaultClass !== undefined,
+});
+
+export const GetBucketDefaultClass: AdminHandler = async (ctx, { params }) =>
+  jsonReply(shown(await openBucket(ctx, params.get('name') ?? '')));
+
+export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: given, record }) => {
+  const asked = readJson(body, given).defaultClass;
+  const defaultClass = wireClassOf(asked);
+  if (defaultClass === undefined)
+    throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
+  const change = (bucket: BucketRow): BucketRow => ({ ...bucket, defaultClass });
+  return jsonReply(shown(await changeBucket(ctx, params.get('name') ?? '', { record, change })));
+};
+
+export const DeleteBucketDefaultClass: AdminHandler = async (ctx, { params, record }) => {
+  const change = ({ defaultClass: _, ...bucket }: BucketRow): BucketRow => bucket;
+  await changeBucket(ctx, params.get('name') ?? '', { record, change });
+  return { status: 204, headers: [] };
+};

@@ -1,0 +1,83 @@
+/** From settings to the store of object bytes. Backends are loaded when they are asked for. */
+import { bodyBudget } from '../backends/data/body-budget.ts';
+import { chunked } from '../backends/data/chunked.ts';
+import { WriteBudget } from '../backends/data/write-budget.ts';
+import type { ClusterSetting } from '../config/clusters.ts';
+import { pathIn } from '../config/network.ts';
+import { resolveUpstreams } from '../config/upstreams.ts';
+import type { Config } from '../config.ts';
+import type { ChunkStore } from '../ports/chunk-store.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Hasher } from '../ports/hasher.ts';
+import type { ObjectBytes } from '../ports/object-bytes.ts';
+import type { Random } from '../ports/random.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+
+export interface Parts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly telemetry: Telemetry;
+}
+
+type ChunkBackend = Exclude<Config['SVC_DATA_BACKEND'], 'upstream-store'>;
+type ChunkMaker = (cluster: ClusterSetting, parts: Parts) => Promise<ChunkStore>;
+const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
+  memory: async () => (await import('../backends/data/memory.ts')).memoryChunks(),
+  noop: async () => (await import('../backends/data/noop.ts')).noopChunks(),
+  file: async ({ id, dir }, { config, clock, random }) => {
+    const { fileChunks } = await import('../backends/data/file/file-chunks.ts');
+    const directory = dir ?? inDataDir(config, 'chunks', id);
+    return fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
+  },
+  'cluster-pool': async (cluster, parts) => {
+    const { openClusterPool } = await import('./open-cluster-pool.ts');
+    return openClusterPool(cluster, parts);
+  },
+};
+
+export async function openBytes(parts: Parts, hasher: Hasher): Promise<ObjectBytes> {
+  const { config, clock } = parts;
+  // What is left is what the process needs for itself and for readers.
+  const budget = new WriteBudget(config.SVC_MEMORY_MAX / 2, clock);
+  const { SVC_DATA_BACKEND: backend } = config;
+  return backend === 'upstream-store'
+    ? openUpstreams(parts, { hasher, budget })
+    : chunked(await openChunks(backend, parts), budget);
+}
+
+async function openChunks(backend: ChunkBackend, parts: Parts): Promise<Record<string, ChunkStore>> {
+  const stores: Record<string, ChunkStore> = {};
+  try {
+    for (const cluster of parts.config.SVC_POOL_CLUSTERS)
+      stores[cluster.id] = await chunkMakers[backend](cluster, parts);
+  } catch (error) {
+    await Promise.all(Object.values(stores).map((store) => store.close()));
+    throw error;
+  }
+  return stores;
+}
+
+async function openUpstreams(
+  { config, clock, random }: Parts,
+  { hasher, budget }: { readonly hasher: Hasher; readonly budget: WriteBudget },
+): Promise<ObjectBytes> {
+  const { upstreamStore } = await import('../backends/data/upstream-store/store.ts');
+  const { upstreamFilesOf } = await import('./upstream-files.ts');
+  const timeoutMs = config.SVC_UPSTREAM_TIMEOUT;
+  const upstreams = await Promise.all(
+    resolveUpstreams(config).map(async ({ upstream }) => ({
+      ...upstream,
+      ...(await upstreamFilesOf(upstream)),
+      timeoutMs,
+    })),
+  );
+  const partMemory = bodyBudget(config.SVC_MEMORY_MAX / 8);
+  return upstreamStore(upstreams, { clock, random, hasher, budget, partMemory });
+}
+
+/** The settings' cross checks see to it that a backend which needs the directory has one. */
+export function inDataDir({ SVC_DATA_DIR }: Config, ...names: readonly string[]): string {
+  if (SVC_DATA_DIR === undefined) throw new Error('SVC_DATA_DIR is not set');
+  return pathIn(SVC_DATA_DIR, ...names);
+}

@@ -1,0 +1,70 @@
+/** Signs what this service asks of another one that speaks the public API (signature version 4, in headers). */
+import type { Clock } from '../ports/clock.ts';
+import type { Hasher } from '../ports/hasher.ts';
+import { amz } from '../protocol/dialect.ts';
+import { encode } from './encode.ts';
+import { deriveSigningKey, toHex } from './signing-key.ts';
+import { formatTimestamp } from './timestamp.ts';
+
+export interface SignerOptions {
+  readonly hasher: Hasher;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly accessKey: string;
+  readonly secretKey: string;
+  readonly region: string;
+}
+
+export interface UnsignedRequest {
+  readonly method: string;
+  /** As it is sent: encoded part by part with `encode`. */
+  readonly path: string;
+  /** Not yet encoded. */
+  readonly query: readonly (readonly [string, string])[];
+  /** By lower-case name, `host` among them; values without blanks at their ends. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The hexadecimal SHA-256 of the body, or what stands in for it. */
+  readonly payloadHash: string;
+}
+
+export interface SignedRequest {
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export type Signer = (request: UnsignedRequest) => SignedRequest;
+
+export function signer({ hasher, clock, accessKey, secretKey, region }: SignerOptions): Signer {
+  // A key lasts as long as its day.
+  let known: { readonly scope: string; readonly key: Uint8Array } | undefined;
+  const keyFor = (scope: string): Uint8Array => {
+    if (known?.scope !== scope)
+      known = { scope, key: deriveSigningKey(hasher, secretKey, { dialect: amz, scope }) };
+    return known.key;
+  };
+  return ({ method, path, query, headers, payloadHash }) => {
+    const timestamp = formatTimestamp(clock.now());
+    const scope = `${timestamp.slice(0, 8)}/${region}/s3/${amz.terminator}`;
+    const all: Record<string, string> = {
+      ...headers,
+      [`${amz.headerPrefix}content-sha256`]: payloadHash,
+      [`${amz.headerPrefix}date`]: timestamp,
+    };
+    const names = Object.keys(all).sort();
+    const signed = names.join(';');
+    const lines = names.map((name) => `${name}:${all[name]}\n`).join('');
+    const asked = query
+      .map(([name, value]) => [encode(name), encode(value)] as const)
+      .sort(([a, b], [c, d]) => order(a, c) || order(b, d))
+      .map(([name, value]) => `${name}=${value}`)
+      .join('&');
+    const canonical = `${method}\n${path}\n${asked}\n${lines}\n${signed}\n${payloadHash}`;
+    const toSign = `${amz.algorithm}\n${timestamp}\n${scope}\n${hasher.sha256Hex(canonical)}`;
+    const signature = toHex(hasher.hmacSha256(keyFor(scope), toSign));
+    all['authorization'] =
+      `${amz.algorithm} Credential=${accessKey}/${scope}, SignedHeaders=${signed}, Signature=${signature}`;
+    return { target: asked === '' ? path : `${path}?${asked}`, headers: all };
+  };
+}
+
+const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,0 +1,24 @@
+/** The key that a version-4 signature is made with (spec "Authentication" 2.4), and hexadecimal digits. */
+import type { Hasher } from '../ports/hasher.ts';
+import type { Dialect } from '../protocol/dialect.ts';
+
+const utf8 = new TextEncoder();
+
+/** @param scope `date/region/service/terminator` */
+export function deriveSigningKey(
+  hasher: Hasher,
+  secret: string,
+  { dialect, scope }: { readonly dialect: Pick<Dialect, 'secretPrefix'>; readonly scope: string },
+): Uint8Array {
+  let key: Uint8Array = utf8.encode(dialect.secretPrefix + secret);
+  for (const part of scope.split('/')) key = hasher.hmacSha256(key, part);
+  return key;
+}
+
+const hexPairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+export function toHex(bytes: Uint8Array): string {
+  let text = '';
+  for (let i = 0; i < bytes.length; i++) text += hexPairs[bytes[i] as number];
+  return text;
+}

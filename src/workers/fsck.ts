@@ -1,0 +1,60 @@
+/** `fsck`: compares metadata and data in the background, a page at a time with a rest after each, pass after pass. */
+import type { Context } from '../context.ts';
+import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../domain/fsck/fsck.ts';
+import { type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
+import type { Unit } from './worker.ts';
+
+export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
+
+/** Findings that a pass logs one by one; all are counted. */
+const loggedMax = 100;
+
+export const compareAll = (context: FsckWorkerContext): Unit => {
+  const { telemetry } = context;
+  let working: { readonly fsck: Fsck; readonly run: SavedRun } | undefined;
+  let logged = 0;
+  const report = (finding: FsckFinding): void => {
+    logged += 1;
+    if (logged <= loggedMax) telemetry.log('WARN', 'metadata and data do not match', { ...finding });
+  };
+  return async (signal) => {
+    if (working === undefined) {
+      const run = await dueRun(context);
+      if (run === undefined) return 'idle';
+      logged = run.state.seen.found;
+      working = { fsck: new Fsck(context, { report, state: run.state }), run };
+    }
+    const { fsck, run } = working;
+    await fsck.step(signal);
+    if (!fsck.isDone) {
+      await saveRun(context, 'worker', { ...run, state: fsck.state });
+      return 'idle';
+    }
+    working = undefined;
+    await saveRun(context, 'worker', { ...run, state: fsck.state, finishedAt: await context.metadata.now() });
+    const { found, fixed, versions, stored } = fsck.state.seen;
+    const level = found === fixed ? 'INFO' : 'ERROR';
+    telemetry.log(level, 'metadata and data were compared', { found, fixed, versions, stored });
+    return 'idle';
+  };
+};
+
+/** The pass that is under way, or a new one when its time has come. The first one comes an interval after the first start. */
+async function dueRun(context: FsckWorkerContext): Promise<SavedRun | undefined> {
+  const { metadata, config } = context;
+  const now = await metadata.now();
+  const last = await savedRun(context, 'worker');
+  const mode = { fix: config.SVC_FSCK_FIX, drop: false };
+  if (last === undefined) {
+    const state = fromTheStart(mode);
+    await saveRun(context, 'worker', {
+      state: { ...state, position: { at: 'done' } },
+      startedAt: now,
+      finishedAt: now,
+    });
+    return undefined;
+  }
+  if (last.finishedAt === undefined) return last;
+  if (now - last.finishedAt < config.SVC_FSCK_INTERVAL) return undefined;
+  return { state: fromTheStart(mode), startedAt: now };
+}

@@ -1,0 +1,153 @@
+/**
+ * `rebalance` (spec "Cluster lifecycle", design §7.22): moves bytes off evacuating clusters, and to where weights want
+ * them where SVC_REBALANCE_WEIGHTS asks for it. It walks the buckets slot by slot, each slot under a lease of its own.
+ */
+import type { Context } from '../context.ts';
+import { viewOf } from '../domain/clusters/cluster-states.ts';
+import { openPace, type Pace } from '../domain/rebalance/pace.ts';
+import { isLeaving, settleDrained } from '../domain/rebalance/settle-drained.ts';
+import type { Ctx as TendCtx } from '../domain/rebalance/tend-version.ts';
+import { type SlotRow, walkSlot } from '../domain/rebalance/walk-slot.ts';
+import { drawId } from '../domain/version-ids.ts';
+import type { ClusterRow } from '../metadata/cluster-tables.ts';
+import { everyCluster } from '../metadata/clusters.ts';
+import { acquireLease, slotLease } from '../metadata/leases.ts';
+import { findRebalance, rebalanceRows } from '../metadata/rebalance.ts';
+import type { ClusterView } from '../ports/cluster-states.ts';
+import type { Stored } from '../ports/metadata-store.ts';
+import { DataUnavailable } from '../ports/object-bytes.ts';
+import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
+import { ShardPanic, type Unit } from './worker.ts';
+
+export type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
+
+/** What lies where a weight of old put it is looked for so often. */
+const byWeightEveryMs = 60 * 60_000;
+
+interface Round {
+  readonly view: ClusterView;
+  /** The clusters that chunks are to leave. */
+  readonly leaving: readonly ClusterRow[];
+  /** Of these: chunks are stored there that no pass has met. */
+  readonly unmet: ReadonlySet<string>;
+  readonly byWeight: boolean;
+  readonly now: number;
+  readonly holder: string;
+  readonly pace: Pace;
+}
+
+/** One unit: a turn with every slot that is due and that no other process works on. */
+export const rebalance = (context: RebalanceContext): Unit => {
+  const holder = drawId(context.random);
+  const pace = openPace(context.clock, context.config.SVC_REBALANCE_RATE);
+  return async (signal) => {
+    const round = await openRound(context, { holder, pace });
+    if (round === undefined) return 'idle';
+    let worked = false;
+    let panic: ShardPanic | undefined;
+    for (const row of await rebalanceRows(context.metadata)) {
+      if (signal.aborted) break;
+      try {
+        if (isDue(context, round, row)) worked = (await workSlot(context, round, { row, signal })) || worked;
+      } catch (cause) {
+        // The other slots are not to starve behind this one; then it is the supervisor's.
+        panic ??= new ShardPanic(String(row.slot), cause);
+      }
+    }
+    if (panic !== undefined && !signal.aborted) throw panic;
+    return worked ? 'busy' : 'idle';
+  };
+};
+
+/** Undefined where there is nothing to move. */
+async function openRound(
+  context: RebalanceContext,
+  { holder, pace }: Pick<Round, 'holder' | 'pace'>,
+): Promise<Round | undefined> {
+  const { metadata, bytes, config } = context;
+  // What the boot step has to say comes first.
+  await context.clusterStates.view();
+  const found = await everyCluster(metadata);
+  const leaving = found.filter(({ row }) => isLeaving(context, row));
+  const byWeight = config.SVC_REBALANCE_WEIGHTS;
+  if (leaving.length === 0 && !byWeight) return undefined;
+  const view = viewOf(
+    bytes.clusters,
+    found.map(({ row }) => row),
+  );
+  const unmet = await unmetOn(context, leaving);
+  const now = await metadata.now();
+  return { view, leaving: leaving.map(({ row }) => row), unmet, byWeight, now, holder, pace };
+}
+
+/** Settles what is over. Asked only between passes: while one is under way, there is nothing to say. */
+async function unmetOn(
+  context: RebalanceContext,
+  leaving: readonly Stored<ClusterRow>[],
+): Promise<ReadonlySet<string>> {
+  const unmet = new Set<string>();
+  if ((await rebalanceRows(context.metadata)).some(({ open }) => open !== undefined)) return unmet;
+  for (const found of leaving) {
+    const { id } = found.row;
+    try {
+      const { chunks = 0, gcQueue } = await settleDrained(context, found);
+      if (chunks > 0 && gcQueue === 0) unmet.add(id);
+    } catch (cause) {
+      if (!(cause instanceof DataUnavailable)) throw cause;
+      // The others are not to wait for it.
+      context.telemetry.log('WARN', 'a cluster that is drained cannot be asked', { cluster: id, cause });
+    }
+  }
+  return unmet;
+}
+
+/** Whether a pass is under way, or what the last one saw is not enough. */
+function isDue({ config }: RebalanceContext, round: Round, { open, ended }: SlotRow): boolean {
+  if (open !== undefined || ended === undefined) return true;
+  const age = round.now - ended.endedAt;
+  if (round.byWeight && age >= byWeightEveryMs) return true;
+  return round.leaving.some(({ id, since }) => {
+    if (ended.startedAt < since || !ended.clusters.includes(id)) return true;
+    const isClean = ended.found[id] === undefined && !round.unmet.has(id);
+    return !isClean && age >= config.SVC_REBALANCE_INTERVAL;
+  });
+}
+
+/** @returns whether it had its turn: another process may have the slot */
+async function workSlot(
+  context: RebalanceContext,
+  round: Round,
+  { row: { slot }, signal }: { readonly row: SlotRow; readonly signal: AbortSignal },
+): Promise<boolean> {
+  const { metadata } = context;
+  const { view, byWeight, pace, holder, leaving } = round;
+  const lease = await acquireLease(metadata, {
+    name: slotLease('rebalance', slot),
+    holder,
+    ttlMs: leaseTtlMs,
+  });
+  if (lease === undefined) return false;
+  return withLease(context, { lease, signal }, async (held) => {
+    const clusters = new Set(leaving.map(({ id }) => id));
+    // As it stands now that it is ours.
+    const row = await findRebalance(metadata, slot);
+    if (!isDue(context, round, row)) return false;
+    await walkSlot(
+      context,
+      { view, clusters, byWeight, away: new Set(), pace, signal: held },
+      isUseful(round, row) ? row : restarted(row),
+    );
+    return true;
+  });
+}
+
+/** A pass that began before a drain says nothing about it. */
+const isUseful = ({ leaving }: Round, { open }: SlotRow): boolean =>
+  leaving.every(
+    ({ id, since }) => open === undefined || (open.startedAt >= since && open.clusters.includes(id)),
+  );
+
+const restarted = ({ slot, ended }: SlotRow): SlotRow => ({
+  slot,
+  ...(ended === undefined ? {} : { ended }),
+});

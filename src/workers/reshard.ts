@@ -1,0 +1,28 @@
+/** `reshard` (spec item 5): goes on with the buckets that operators want more shards for, a round of each in turn. */
+import { type Doubling, everyResharding, reshardRound } from '../domain/reshard.ts';
+import type { LeaseContext } from './leadership.ts';
+import { ShardPanic, type Unit } from './worker.ts';
+
+export const reshardBuckets = (context: LeaseContext): Unit => {
+  const doublings = new Map<string, Doubling>();
+  return async (signal) => {
+    let said: 'busy' | 'idle' = 'idle';
+    let panic: ShardPanic | undefined;
+    let waitMs = Number.POSITIVE_INFINITY;
+    for await (const task of everyResharding(context)) {
+      if (signal.aborted) break;
+      said = 'busy';
+      try {
+        waitMs = Math.min(waitMs, await reshardRound(context, task, { doublings, signal }));
+      } catch (cause) {
+        // The other buckets are not to wait for this one; then it is the supervisor's.
+        waitMs = 0;
+        panic ??= new ShardPanic(task.state.bucket, cause);
+      }
+    }
+    if (panic !== undefined) throw panic;
+    // Readers may still be where they were: there is nothing to do before they know.
+    if (said === 'busy' && waitMs > 0) await context.clock.sleep(waitMs, signal);
+    return said;
+  };
+};

@@ -1,0 +1,31 @@
+/** Every operation of the operator API against everybody who is no operator (attack 9). */
+import { describe, expect, test } from 'vitest';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';
+import { openGateway, operator } from '../support/gateway.ts';
+import { auditRows, inShort } from '../support/recorded.ts';
+
+const pathOf = (path: string): string => path.replace(/:\w+/g, 'bucket');
+
+describe.each(adminOperationNames)('%s', (name) => {
+  const { method, path, audited } = describeAdminOperation(name);
+
+  test('is refused to roots, users of other accounts and visitors, who change nothing, and told to the audit log', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const stolen = world.as({ credential: { ...operator, secretKey: 'not the secret of the operator' } });
+    for (const [client, status] of [
+      [world.client, 403],
+      [world.bob, 403],
+      [world.anonymous, 403],
+      [stolen, 403],
+    ] as const) {
+      const reply = await client.send(method, pathOf(path), method === 'GET' ? {} : { body: '{}' });
+      expect(reply.status, reply.text).toBe(status);
+    }
+    const rows = (await auditRows(world.context)).map(inShort);
+    const denied = rows.filter((row) => row.startsWith(`admin:${name} `));
+    expect(denied.every((row) => / 403 /.test(row))).toBe(true);
+    if (audited) expect(denied.length).toBeGreaterThanOrEqual(3);
+    else expect(denied).toEqual([]);
+  });
+});

@@ -1,0 +1,221 @@
+/** What a real cluster can suffer: each costs answers of 503 while it lasts, never a wrong byte, and passes by itself. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { ChunkDamaged, ChunkMissing, chunkBytes, DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { contentOf } from '../contract/chunk-store.ts';
+import { type CephCluster, daemons, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';
+import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import type { Answer } from '../support/gateway-client.ts';
+
+const patience = { timeout: 120_000, interval: 250 };
+const caseMs = 300_000;
+
+/** A client as a monitor knows it. */
+interface Session {
+  readonly entity_name: string;
+  readonly addrs: { readonly addrvec: readonly { readonly addr: string; readonly nonce: number }[] };
+}
+
+const expectAway = (answer: Answer): void => {
+  expect(answer.status).toBe(503);
+  expect(answer.code).toBe('ServiceUnavailable');
+  expect(Number(answer.header('retry-after'))).toBeGreaterThan(0);
+};
+
+describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? '' : `: ${noCeph}`}`, () => {
+  let ceph: CephCluster;
+  let world: GatewayWorld;
+  const body = contentOf('kept', chunkBytes + 70_000);
+
+  beforeAll(async () => {
+    ceph = await startCeph(['chunks', 'cold']);
+    world = await openGateway({
+      settings: {
+        ...settingsOf(ceph),
+        SVC_STORAGE_CLASSES: 'standard-ia=cold',
+        SVC_POOL_OP_TIMEOUT: '3s',
+        SVC_POOL_MON_TIMEOUT: '2s',
+      },
+    });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/kept', { body });
+    await world.client.put('/bucket/small', { body: 'small' });
+  });
+  afterAll(async () => {
+    await world?.close();
+    await ceph?.[Symbol.asyncDispose]();
+  });
+
+  const put = (key: string): Promise<Answer> => world.client.put(`/bucket/${key}`, { body });
+  const expectKept = async (): Promise<void> => {
+    const got = await world.client.get('/bucket/kept');
+    expect(got.status).toBe(200);
+    expect(Buffer.compare(got.bytes, body)).toBe(0);
+  };
+  /** All is as if nothing had been: what was refused has left nothing behind. */
+  const expectWell = async (): Promise<void> => {
+    await vi.waitFor(expectKept, patience);
+    await vi.waitFor(async () => expect((await put('after')).status).toBe(200), patience);
+    await world.client.delete('/bucket/after');
+    await vi.waitFor(async () => {
+      await world.sweep();
+      await world.gc();
+      expect([...(await world.stored())].sort()).toEqual([...(await world.owned('bucket'))].sort());
+    }, patience);
+  };
+  const health = async (): Promise<Answer> =>
+    world.as({ credential: operator }).get('/admin/v1/storage/data');
+
+  test(
+    'without its OSD refuses reads and writes, and goes on when it is back',
+    async () => {
+      await ceph.stop('osd.0');
+      for (const answer of await Promise.all([world.client.get('/bucket/small'), put('refused')]))
+        expectAway(answer);
+      await expect(world.client.get('/bucket/kept')).rejects.toThrow(DataUnavailable);
+      await ceph.start();
+      await expectWell();
+    },
+    caseMs,
+  );
+
+  test(
+    'without its monitor serves on, for its OSDs are there',
+    async () => {
+      await ceph.stop('mon.a');
+      await expectKept();
+      expect((await put('unwatched')).status).toBe(200);
+      expect((await health()).text).toContain('unreachable');
+      await ceph.start();
+      await expectWell();
+      await vi.waitFor(async () => expect((await health()).text).not.toContain('unreachable'), patience);
+    },
+    caseMs,
+  );
+
+  test(
+    'that stands still costs a timeout, and nobody else waits for it',
+    async () => {
+      for (const daemon of daemons) ceph.signal(daemon, 'SIGSTOP');
+      let isOver = false;
+      const asked = Promise.all([
+        ...Array.from({ length: 40 }, () => world.client.get('/bucket/small')),
+        ...Array.from({ length: 10 }, (_, n) => put(`stuck${n}`)),
+      ]).finally(() => {
+        isOver = true;
+      });
+      // What needs no bytes is answered meanwhile, one after another.
+      for (let n = 0; n < 20; n += 1) expect((await world.client.head('/bucket/kept')).status).toBe(200);
+      expect(isOver).toBe(false);
+      for (const answer of await asked) expectAway(answer);
+      expect((await health()).text).toContain('unreachable');
+      for (const daemon of daemons) ceph.signal(daemon, 'SIGCONT');
+      await expectWell();
+    },
+    caseMs,
+  );
+
+  test(
+    'that is full refuses writes, serves reads, and lets objects be deleted',
+    async () => {
+      await ceph.ceph('osd', 'pool', 'set-quota', 'chunks', 'max_objects', '1');
+      await vi.waitFor(async () => expectAway(await put('full')), patience);
+      await expectKept();
+      expect((await world.client.delete('/bucket/small')).status).toBe(204);
+      await vi.waitFor(async () => {
+        await world.gc();
+        expect([...(await world.stored())].sort()).toEqual([...(await world.owned('bucket'))].sort());
+      }, patience);
+      await setRatios('0.0005', '0.0008', '0.001');
+      await ceph.ceph('osd', 'pool', 'set-quota', 'chunks', 'max_objects', '0');
+      await vi.waitFor(
+        async () => expect(await ceph.ceph('health', 'detail')).toContain('OSD_FULL'),
+        patience,
+      );
+      await vi.waitFor(async () => expectAway(await put('full')), patience);
+      await expectKept();
+      await setRatios('0.85', '0.90', '0.95');
+      await expectWell();
+    },
+    caseMs,
+  );
+
+  test(
+    'that loses a pool says so, keeps the others, and takes writes when the pool is made again',
+    async () => {
+      const headers = { 'x-amz-storage-class': 'STANDARD_IA' };
+      expect((await world.client.put('/bucket/cold', { body, headers })).status).toBe(200);
+      await ceph.ceph('osd', 'pool', 'delete', 'cold', 'cold', '--yes-i-really-really-mean-it');
+      await vi.waitFor(
+        async () => expectAway(await world.client.put('/bucket/cold2', { body, headers })),
+        patience,
+      );
+      await expect(world.client.get('/bucket/cold')).rejects.toThrow(ChunkMissing);
+      await expectKept();
+      expect((await health()).text).toContain('pool stats failed for cold: ');
+      await ceph.ceph('osd', 'pool', 'create', 'cold', '8');
+      await vi.waitFor(
+        async () => expect((await world.client.put('/bucket/cold2', { body, headers })).status).toBe(200),
+        patience,
+      );
+      await world.client.delete('/bucket/cold');
+      await world.client.delete('/bucket/cold2');
+      await expectWell();
+    },
+    caseMs,
+  );
+
+  test(
+    'that puts the gateway on its blocklist is connected to anew',
+    async () => {
+      const sessions = JSON.parse(await ceph.ceph('tell', 'mon.a', 'sessions')) as readonly Session[];
+      const ours = sessions.filter(({ entity_name: name }) => name === ceph.user);
+      expect(ours).toHaveLength(1);
+      for (const { addrs } of ours) {
+        const { addr, nonce } = addrs.addrvec[0] ?? { addr: '', nonce: 0 };
+        await ceph.ceph('osd', 'blocklist', 'add', `${addr}/${nonce}`);
+      }
+      await vi.waitFor(async () => expectAway(await put('blocked')), patience);
+      await expectWell();
+    },
+    caseMs,
+  );
+
+  test(
+    'in which a byte flips gives an error, and never that byte',
+    async () => {
+      const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
+      await world.client.put('/bucket/flipped', { body });
+      await world.client.put('/bucket/flipped-small', { body: 'a small one' });
+      const names = (await ceph.rados('-p', 'chunks', 'ls')).split('\n').filter((name) => name !== '');
+      for (const name of names) await flip(name, directory);
+      expect((await world.client.get('/bucket/flipped-small')).status).toBe(500);
+      await expect(world.client.get('/bucket/flipped')).rejects.toThrow(ChunkDamaged);
+      // The bytes before the damaged block are right, and can be had.
+      const sound = await world.client.get('/bucket/flipped', { headers: { range: 'bytes=0-65535' } });
+      expect(sound.status).toBe(206);
+      expect(Buffer.compare(sound.bytes, body.subarray(0, 65_536))).toBe(0);
+      await rm(directory, { recursive: true, force: true });
+    },
+    caseMs,
+  );
+
+  /** From how full on OSDs warn, take no more copies, and no more writes. */
+  async function setRatios(near: string, backfill: string, full: string): Promise<void> {
+    await ceph.ceph('osd', 'set-nearfull-ratio', near);
+    await ceph.ceph('osd', 'set-backfillfull-ratio', backfill);
+    await ceph.ceph('osd', 'set-full-ratio', full);
+  }
+
+  async function flip(name: string, directory: string): Promise<void> {
+    const file = join(directory, 'chunk');
+    await ceph.rados('-p', 'chunks', 'get', name, file);
+    const bytes = await readFile(file);
+    const at = Math.min(bytes.length - 1, 100_000);
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    await writeFile(file, bytes);
+    await ceph.rados('-p', 'chunks', 'put', name, file);
+  }
+});

@@ -1,0 +1,145 @@
+/** Partitions that are spread over shards: to a reader they are one, to a fence as well. */
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import type { MetadataStore, Revision } from '../../../src/ports/metadata-store.ts';
+import { shardOf } from '../../../src/ports/shard.ts';
+import type { Laws } from '../metadata-store.ts';
+import { byBytes } from './order.ts';
+import { anyRange, compare, expected, matchingKey, names, slots } from './scans.ts';
+import { all, fresh, type Head, head, headsOf } from './tables.ts';
+
+const ways = 4;
+
+const spread = (bucket: string, fence?: number) => ({ ...headsOf(bucket, fence), ways });
+
+/** The rows of one key lie in one shard, so they are put by one commit. */
+async function putSpread(store: MetadataStore, bucket: string, keys: readonly string[]): Promise<Head[]> {
+  const rows: Head[] = [];
+  for (const key of [...keys].sort(byBytes)) {
+    const ofKey = [...slots].reverse().map((slot) => head(bucket, key, { slot }));
+    await store.commit(
+      spread(bucket),
+      ofKey.map((put) => ({ put, expect: 'absent' as const })),
+    );
+    rows.push(...ofKey);
+  }
+  return rows;
+}
+
+/** Keys that lie in every shard. */
+const manyKeys = Array.from({ length: 24 }, (_, index) => `key ${index}`);
+
+export function shardLaws({ law, runs }: Laws): void {
+  law('has keys for every shard to be told about', async () => {
+    expect(new Set(manyKeys.map((key) => shardOf(key, ways))).size).toBe(ways);
+  });
+
+  law('reads any range of a spread partition in one order', async ({ store }) => {
+    const bucket = fresh();
+    const rows = await putSpread(store, bucket, names);
+    await fc.assert(
+      fc.asyncProperty(anyRange, fc.integer({ min: 1, max: 9 }), async (range, page) => {
+        expect(await all(store.scan(spread(bucket), range), page)).toEqual(expected(rows, range));
+      }),
+      { numRuns: runs },
+    );
+  });
+
+  law('seeks in every shard at once, in either direction', async ({ store }) => {
+    const bucket = fresh();
+    const rows = await putSpread(store, bucket, names);
+    const step = fc.record({ take: fc.integer({ min: 0, max: 4 }), to: matchingKey, past: fc.boolean() });
+    await fc.assert(
+      fc.asyncProperty(fc.boolean(), fc.array(step, { maxLength: 5 }), async (reverse, steps) => {
+        const cursor = store.scan(spread(bucket), { reverse });
+        let left = reverse ? [...rows].reverse() : [...rows];
+        for (const { take, to, past } of steps) {
+          const read = take === 0 ? [] : await cursor.next(take);
+          expect(read.map((stored) => stored.row)).toEqual(left.splice(0, take));
+          cursor.seek(to, { past });
+          const side = (row: Head): number => (reverse ? -compare(row, to) : compare(row, to));
+          left = left.filter((row) => (past ? side(row) > 0 : side(row) >= 0));
+        }
+        expect(await all(cursor)).toEqual(left);
+      }),
+      { numRuns: runs },
+    );
+  });
+
+  law(
+    'gives each row of a spread partition in one shard, in order, from where it is told',
+    async ({ store }) => {
+      const bucket = fresh();
+      const rows = await putSpread(store, bucket, manyKeys);
+      const from = { key: 'key 15' };
+      const shards = await Promise.all(
+        Array.from({ length: ways }, (_, shard) => all(store.scan(spread(bucket), { shard, from }))),
+      );
+      const wanted = expected(rows, { from });
+      expect(shards.flat()).toHaveLength(wanted.length);
+      for (const shard of shards) {
+        const inOrder = wanted.filter((row) => shard.some(({ key }) => key === row.key));
+        expect(shard).toEqual(inOrder);
+      }
+    },
+  );
+
+  law('finds, replaces and removes each row of a spread partition by its key', async ({ store }) => {
+    const bucket = fresh();
+    await Promise.all(
+      manyKeys.map(async (key) => {
+        const row = head(bucket, key);
+        const put = await store.commit(spread(bucket), [{ put: row, expect: 'absent' }]);
+        if (!put.applied) throw new Error('refused');
+        expect(await store.get(spread(bucket), row)).toEqual({ row, revision: put.revision });
+        const updated = await store.update(spread(bucket), row, () => ({ ...row, etag: 'new' }));
+        const stored = await store.get(spread(bucket), row);
+        expect(stored?.row).toEqual(updated);
+        const remove = { remove: row, expect: stored?.revision as Revision };
+        if (key.endsWith('1'))
+          expect(await store.commit(spread(bucket), [remove])).toMatchObject({ applied: true });
+      }),
+    );
+    const left = manyKeys.filter((key) => !key.endsWith('1')).sort(byBytes);
+    expect((await all(store.scan(spread(bucket)))).map(({ key }) => key)).toEqual(left);
+  });
+
+  law('raises the fence of every shard', async ({ store }) => {
+    const bucket = fresh();
+    await store.raiseFence(spread(bucket), 4);
+    expect(await store.fence(spread(bucket))).toBe(4);
+    for (const key of manyKeys) {
+      const change = { put: head(bucket, key), expect: 'absent' as const };
+      expect(await store.commit(spread(bucket, 3), [change])).toEqual({
+        applied: false,
+        because: 'fenced',
+        fence: 4,
+      });
+    }
+    expect(await all(store.scan(spread(bucket)))).toEqual([]);
+    for (const key of manyKeys) {
+      const change = { put: head(bucket, key), expect: 'absent' as const };
+      expect(await store.commit(spread(bucket, 4), [change])).toMatchObject({ applied: true });
+    }
+  });
+
+  law('lets nothing of an earlier generation into any shard once the fence was raised', async ({ store }) => {
+    const bucket = fresh();
+    const late: string[] = [];
+    let raised = false;
+    const writers = manyKeys.map(async (key, index) => {
+      await new Promise((resolve) => setTimeout(resolve, index % 8));
+      const began = raised;
+      const outcome = await store.commit(spread(bucket, 0), [{ put: head(bucket, key), expect: 'absent' }]);
+      if (outcome.applied && began) late.push(key);
+      return outcome.applied;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 3));
+    await store.raiseFence(spread(bucket), 1);
+    raised = true;
+    const present = (await all(store.scan(spread(bucket)))).length;
+    const applied = (await Promise.all(writers)).filter(Boolean).length;
+    expect(late).toEqual([]);
+    expect(applied).toBe(present);
+  });
+}

@@ -1,0 +1,179 @@
+/** A node that lets in only those whom it knows, over TLS: who is let in, and whom a gateway takes for a node (issue 5). */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { SettingName } from '../../src/config.ts';
+import { configWith } from '../../src/config.ts';
+import { tables } from '../../src/metadata/tables.ts';
+import { StoreRefused } from '../../src/ports/metadata-store.ts';
+import { silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
+import { type Composed, compose } from '../../src/runtime/compose.ts';
+import {
+  type CassandraNode,
+  noCassandraOfOurs,
+  replicatedOver,
+  startNode,
+} from '../support/engines/cassandra.ts';
+import { alice } from '../support/gateway.ts';
+import { one, two } from '../support/server-tls.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+describe.skipIf(noCassandraOfOurs !== undefined)(
+  `logging in to wide-column${noCassandraOfOurs ?? ''}`,
+  () => {
+    const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
+    const file = (name: string, text: string): string => {
+      const path = join(directory, name);
+      writeFileSync(path, text, { mode: 0o600 });
+      return path;
+    };
+    let node: CassandraNode;
+
+    beforeAll(async () => {
+      const encryption = [
+        'enabled: true, optional: false, require_client_auth: true',
+        `keystore: ${file('node.pem', one.key + one.cert)}`,
+        `truststore: ${file('gateways.pem', two.cert)}`,
+        'ssl_context_factory: {class_name: org.apache.cassandra.security.PEMBasedSslContextFactory}',
+      ];
+      node = await startNode({
+        set: [
+          'authenticator: PasswordAuthenticator',
+          `client_encryption_options: {${encryption.join(', ')}}`,
+        ],
+      });
+    });
+    afterAll(async () => {
+      await node[Symbol.asyncDispose]();
+      rmSync(directory, { recursive: true, force: true });
+    });
+
+    type Settings = Partial<Record<SettingName, string>>;
+    const known: Settings = {
+      SVC_WIDECOL_USERNAME: 'cassandra',
+      SVC_WIDECOL_PASSWORD: 'cassandra',
+      SVC_WIDECOL_CA_FILE: file('ca.pem', one.cert),
+      SVC_WIDECOL_CERT_FILE: file('gateway.pem', two.cert),
+      SVC_WIDECOL_KEY_FILE: file('gateway.key', two.key),
+    };
+    const settings = (changed: Settings): Settings => ({
+      SVC_META_BACKEND: 'wide-column',
+      SVC_WIDECOL_HOSTS: node.hosts.join(','),
+      SVC_WIDECOL_REPLICATION: replicatedOver(node.hosts),
+      SVC_CREDENTIALS: JSON.stringify([alice]),
+      SVC_MASTER_KEY_FILE: file('master.key', Buffer.alloc(32, 7).toString('base64')),
+      ...known,
+      ...changed,
+    });
+    const opened = (changed: Settings = {}, telemetry = silentTelemetry): Promise<Composed> =>
+      compose(configWith(settings(changed)), { credentials: [alice], telemetry });
+    const refusalOf = (changed: Settings): Promise<unknown> =>
+      opened(changed).then(
+        ({ close }) => close(),
+        (error: unknown) => error,
+      );
+
+    it('lets in who knows the password and has a certificate', async () => {
+      const { context, close } = await opened();
+      try {
+        expect((await context.metadata.health()).nodes).toHaveLength(1);
+      } finally {
+        await close();
+      }
+    });
+
+    it('takes a node by the name that it was told', async () => {
+      await (await opened({ SVC_WIDECOL_SERVER_NAME: 'localhost' })).close();
+    });
+
+    const strangers: readonly (readonly [string, Settings])[] = [
+      ['with a wrong password', { SVC_WIDECOL_PASSWORD: 'wrong' }],
+      ['to a node that nobody vouches for', { SVC_WIDECOL_CA_FILE: file('other.pem', two.cert) }],
+      ['to a node of another name', { SVC_WIDECOL_SERVER_NAME: 'elsewhere.example' }],
+    ];
+    it.each(strangers)('does not go on %s', async (_, changed) => {
+      const refusal = await refusalOf(changed);
+      expect(refusal).toBeInstanceOf(StoreRefused);
+      expect(String(refusal)).not.toContain('wrong');
+    });
+
+    it('does not go on without a certificate, or without TLS, or without a login', async () => {
+      const { SVC_WIDECOL_CERT_FILE: _, SVC_WIDECOL_KEY_FILE: __, ...anonymous } = settings({});
+      for (const lacking of [
+        anonymous,
+        { ...settings({}), SVC_WIDECOL_USERNAME: '', SVC_WIDECOL_PASSWORD: '' },
+        {
+          ...anonymous,
+          SVC_WIDECOL_CA_FILE: '',
+        },
+      ])
+        await expect(compose(configWith(lacking), { credentials: [alice] })).rejects.toThrow();
+    });
+
+    it('lists what lies behind, before and between deserts that the cluster refuses to cross', async () => {
+      const { context, close } = await opened();
+      try {
+        const { metadata } = context;
+        const at = { table: tables.uploadIndex, in: { bucketId: 'b' }, ways: 1 };
+        const name = (i: number): string => `a rather long beginning/${String(i).padStart(6, '0')}`;
+        const keys = Array.from({ length: 2000 }, (_, i) => name(i));
+        const rowOf = (key: string) => ({ at, put: { bucketId: 'b', key, uploadId: 'u', initiated: 1 } });
+        const left = [0, 1, 999, 1000, 1999].map(name);
+        for (let first = 0; first < keys.length; first += 50)
+          await metadata.apply(keys.slice(first, first + 50).map(rowOf) as never);
+        const gone = keys.filter((key) => !left.includes(key));
+        for (let first = 0; first < gone.length; first += 50)
+          await metadata.apply(
+            gone.slice(first, first + 50).map((key) => ({ at, remove: { key, uploadId: 'u' } })),
+          );
+        for (const reverse of [false, true]) {
+          const found: string[] = [];
+          const cursor = metadata.scan(at, { reverse });
+          for (let page = await cursor.next(2); page.length > 0; page = await cursor.next(2))
+            found.push(...page.map(({ row }) => row.key));
+          expect(reverse ? found.reverse() : found).toEqual(left);
+        }
+      } finally {
+        await close();
+      }
+    });
+
+    it('tells of statements that took longer than they may, and not of what was in them', async () => {
+      const told: unknown[] = [];
+      const telemetry: Telemetry = {
+        ...silentTelemetry,
+        log: (level, message, fields) => void told.push({ level, message, ...fields }),
+      };
+      const { context, close } = await opened({ SVC_WIDECOL_SLOW_MS: '1' }, telemetry);
+      try {
+        const at = { table: tables.uploadIndex, in: { bucketId: 'b' }, ways: 1 };
+        const put = { bucketId: 'b', key: 'hush-hush', uploadId: 'u', initiated: 1 };
+        const written = async (): Promise<unknown[]> => {
+          await context.metadata.apply([{ at, put }]);
+          return told;
+        };
+        await expect.poll(written, { timeout: 120_000 }).toContainEqual({
+          level: 'WARN',
+          message: 'a statement was slow',
+          query: expect.stringContaining('upload_index'),
+          ms: expect.any(Number),
+        });
+        expect(JSON.stringify(told)).not.toContain('hush-hush');
+      } finally {
+        await close();
+      }
+    });
+
+    it('shows no password in the configuration', () => {
+      const { stdout } = spawnSync(process.execPath, [join(root, 'src/runtime/cli.ts'), 'config'], {
+        env: { PATH: process.env['PATH'] ?? '', ...settings({ SVC_WIDECOL_PASSWORD: 'hush-hush' }) },
+        encoding: 'utf8',
+      });
+      expect(stdout).toContain('SVC_WIDECOL_USERNAME');
+      expect(stdout).not.toContain('hush-hush');
+    });
+  },
+);

@@ -1,0 +1,32 @@
+/** The contract of the metadata port on whatever Cassandra there is. */
+import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { emptyTables, replicatedOver } from '../support/engines/cassandra.ts';
+import { contractTables } from './metadata-store/tables.ts';
+import { metadataStoreContract, type Opened, timed } from './metadata-store.ts';
+
+export interface Cluster {
+  readonly hosts: () => Promise<readonly string[]>;
+  /** Of this run alone: the laws name their partitions apart, and only intents are everybody's. */
+  readonly keyspace: string;
+}
+
+export function wideColumnContract(name: string, { hosts, keyspace }: Cluster): void {
+  metadataStoreContract(name, () => opened({ hosts, keyspace }), { runs: 2, patience: 10 });
+}
+
+async function opened({ hosts: hostsOf, keyspace }: Cluster): Promise<Opened> {
+  const hosts = await hostsOf();
+  await emptyTables(hosts, { keyspace, tables: ['epochs', 'epoch_lanes'] });
+  return timed(60_000, (time) =>
+    wideColumnStore({
+      hosts,
+      localDc: 'dc1',
+      keyspace,
+      replication: replicatedOver(hosts),
+      tables: contractTables,
+      random: systemRandom(),
+      ...time,
+    }),
+  );
+}

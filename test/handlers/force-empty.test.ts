@@ -1,0 +1,189 @@
+/** Operators empty buckets (spec `POST /buckets/{name}/force-empty`): all but what Object Lock holds, honestly told. @storage */
+import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { emptyBuckets } from '../../src/workers/force-empty.ts';
+import { ambush } from '../support/ambush.ts';
+import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { bypass, heldUntil, legalHold, openLocked, putVersion } from '../support/locks.ts';
+import { auditRows, inShort } from '../support/recorded.ts';
+
+const at = '/admin/v1/buckets/bucket/force-empty';
+const asked = async (world: GatewayWorld) => JSON.parse((await asOperator(world).get(at)).text);
+const asOperator = (world: GatewayWorld) => world.as({ credential: operator });
+
+async function begin(world: GatewayWorld) {
+  const reply = await asOperator(world).post(at);
+  expect(reply.status, reply.text).toBe(202);
+  return JSON.parse(reply.text);
+}
+async function work(context: Context): Promise<void> {
+  const unit = emptyBuckets(context);
+  while ((await unit(new AbortController().signal)) === 'busy');
+}
+const versioned = async (world: GatewayWorld) => {
+  await world.client.put('/bucket');
+  const body = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+  await world.client.put('/bucket?versioning', { body });
+};
+
+describe.each(backends)('force-empty: %s', (backend) => {
+  test('takes versions, markers and uploads, and their chunks', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/null', { body: 'before versioning' });
+    await versioned(world);
+    for (const body of ['one', 'two', 'three']) await client.put('/bucket/key', { body });
+    await client.put('/bucket/null', { body: 'on top' });
+    await client.put('/bucket/gone', { body: 'x' });
+    await client.delete('/bucket/gone');
+    const upload = (await client.post('/bucket/parts?uploads')).one('UploadId');
+    await client.put(`/bucket/parts?uploadId=${upload}&partNumber=1`, { body: 'part' });
+
+    expect(await begin(world)).toMatchObject({ state: 'running', deleted: { versions: 0 } });
+    await work(world.context);
+    expect(await asked(world)).toMatchObject({
+      state: 'done',
+      empty: true,
+      deleted: { versions: 6, markers: 1, uploads: 1 },
+      kept: 0,
+    });
+    expect((await client.get('/bucket?versions')).all('Key')).toEqual([]);
+    expect((await client.get('/bucket?uploads')).all('Key')).toEqual([]);
+    expect(await world.usage('bucket')).toEqual({ bytes: 0, objects: 0 });
+    await world.gc();
+    expect(await world.stored()).toEqual([]);
+    expect((await client.delete('/bucket')).status).toBe(204);
+  });
+
+  test('keeps what Object Lock holds, whoever asks, and says how much (attack 8)', async () => {
+    await using world = await openLocked(backend);
+    const { client } = world;
+    const held = [
+      await putVersion(client, '/bucket/compliance', heldUntil('COMPLIANCE', world.inDays(1))),
+      await putVersion(client, '/bucket/governance', heldUntil('GOVERNANCE', world.inDays(1))),
+      await putVersion(client, '/bucket/hold', { '*-object-lock-legal-hold': 'ON' }),
+    ];
+    await putVersion(client, '/bucket/hold');
+    await client.delete('/bucket/compliance');
+    await putVersion(client, '/bucket/free');
+    const reply = await asOperator(world).post(at, { headers: bypass });
+    expect(reply.status).toBe(202);
+    await work(world.context);
+    expect(await asked(world)).toMatchObject({ empty: false, deleted: { versions: 2, markers: 1 }, kept: 3 });
+    expect((await client.get('/bucket?versions')).all('VersionId').toSorted()).toEqual(held.toSorted());
+    await world.gc();
+    for (const [i, key] of ['compliance', 'governance', 'hold'].entries())
+      expect((await client.get(`/bucket/${key}?versionId=${held[i]}`)).text).toBe('content');
+
+    await client.put(`/bucket/hold?legal-hold&versionId=${held[2]}`, { body: legalHold('OFF') });
+    world.clock.jump(2 * 86_400_000);
+    expect(await begin(world)).toMatchObject({ state: 'running', kept: 0 });
+    await work(world.context);
+    expect(await asked(world)).toMatchObject({ empty: true, kept: 0 });
+  });
+
+  test('leaves alone what a writer puts in the place of what it saw, and says that something is left', async () => {
+    const { rightBefore, wrap } = ambush();
+    await using world = await openGateway({ backend, wrap });
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'seen' });
+    await begin(world);
+    rightBefore('objects', () => client.put('/bucket/key', { body: 'newer' }));
+    await work(world.context);
+    expect(await asked(world)).toMatchObject({ state: 'done', empty: false, deleted: { versions: 0 } });
+    expect((await client.get('/bucket/key')).text).toBe('newer');
+  });
+});
+
+test('a hold that is placed in the middle wins', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openLocked('memory', { wrap });
+  const version = await putVersion(world.client, '/bucket/key');
+  await begin(world);
+  const hold = { body: legalHold('ON') };
+  rightBefore('objects', () => world.client.put(`/bucket/key?legal-hold&versionId=${version}`, hold));
+  await work(world.context);
+  expect(await asked(world)).toMatchObject({ empty: false, kept: 1 });
+  expect((await world.client.get('/bucket/key')).text).toBe('content');
+});
+
+test('goes on after a kill at any commit, and takes no bucket twice', async () => {
+  for (let killedAt = 1; killedAt < 12; killedAt += 1) {
+    await using world = await openGateway();
+    await versioned(world);
+    for (const key of ['a', 'b', 'c']) await world.client.put(`/bucket/${key}`, { body: key });
+    await world.client.delete('/bucket/b');
+    await begin(world);
+    let commits = 0;
+    const { metadata } = world.context;
+    const dying: Context = {
+      ...world.context,
+      metadata: {
+        ...metadata,
+        commit: (...given) => {
+          commits += 1;
+          return commits >= killedAt ? Promise.reject(new Error('killed')) : metadata.commit(...given);
+        },
+      },
+    };
+    await work(dying).catch(() => undefined);
+    await work(world.context);
+    expect(await asked(world)).toMatchObject({ state: 'done', empty: true });
+    expect((await world.client.get('/bucket?versions')).all('Key')).toEqual([]);
+    await world.gc();
+    expect(await world.stored()).toEqual([]);
+  }
+});
+
+test('a page is not the whole bucket: progress is told meanwhile', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  for (let i = 0; i < 300; i += 1) await world.client.put(`/bucket/${i}`, { body: '' });
+  await begin(world);
+  const unit = emptyBuckets(world.context);
+  // Uploads, history, and the first page of what is live.
+  for (let i = 0; i < 3; i += 1) await unit(new AbortController().signal);
+  expect(await asked(world)).toMatchObject({ state: 'running', deleted: { versions: 256 } });
+  // Asking again meanwhile begins nothing anew.
+  expect(await begin(world)).toMatchObject({ state: 'running', deleted: { versions: 256 } });
+  await work(world.context);
+  expect(await asked(world)).toMatchObject({ state: 'done', deleted: { versions: 300 } });
+});
+
+test('is for operators, for buckets that are there, and is audited', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'x' });
+  for (const client of [world.client, world.bob, world.anonymous]) {
+    expect((await client.post(at)).status).toBe(403);
+    expect((await client.get(at)).status).toBe(403);
+  }
+  expect((await asOperator(world).get(at)).status).toBe(404);
+  expect((await asOperator(world).post('/admin/v1/buckets/absent/force-empty')).status).toBe(404);
+  await work(world.context);
+  expect((await world.client.get('/bucket/key')).status).toBe(200);
+  await begin(world);
+  const rows = (await auditRows(world.context)).map(inShort).filter((row) => row.startsWith('admin:'));
+  expect(rows.filter((row) => row.endsWith('202'))).toEqual([expect.stringContaining('ForceEmptyBucket')]);
+  expect(rows.filter((row) => row.includes('403'))).toHaveLength(3);
+});
+
+test('a bucket that takes MFA to delete versions keeps them', async () => {
+  await using world = await openGateway();
+  await versioned(world);
+  await world.client.put('/bucket/key', { body: 'x' });
+  const { findBucket, replaceBucket } = await import('../../src/metadata/buckets.ts');
+  const guard = async (mfaDelete: boolean) => {
+    const found = await findBucket(world.context.metadata, 'bucket');
+    if (found) await replaceBucket(world.context.metadata, found, { ...found.row, mfaDelete });
+  };
+  await guard(true);
+  expect((await asOperator(world).post(at)).status).toBe(403);
+  await guard(false);
+  await begin(world);
+  await guard(true);
+  await work(world.context);
+  expect(await asked(world)).toMatchObject({ empty: false, kept: 1 });
+});

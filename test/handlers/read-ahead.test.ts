@@ -1,0 +1,170 @@
+/** On a store that is a round trip away the head of a key is asked for together with the row of its bucket (docs/gaps M1). */
+import { describe, expect, test } from 'vitest';
+import { buckets, objects } from '../../src/metadata/tables.ts';
+import type { AnyTable, MetadataStore } from '../../src/ports/metadata-store.ts';
+import { faulty } from '../support/faulty.ts';
+import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+
+type Around = (table: AnyTable, read: () => Promise<unknown>) => Promise<unknown>;
+
+/** A gateway whose metadata lies far away, each read of which goes through `around`. */
+function openDistant(around: { read: Around }) {
+  const wrap: GatewayWorldOptions['wrap'] = (context) => {
+    const { metadata } = context;
+    // The cast: what comes back is what the store gave.
+    const get = ((at, key) => around.read(at.table, () => metadata.get(at, key))) as MetadataStore['get'];
+    return { ...context, metadata: faulty(metadata, { isDistant: true, get }) };
+  };
+  return openGateway({ wrap });
+}
+
+const plainly: Around = (_table, read) => read();
+
+/** Rows of buckets never come unless a head is asked for; counts the reads of heads. */
+function bucketsBehindHeads(): { readonly read: Around; readonly heads: () => number } {
+  const { promise: wasAsked, resolve: asked } = Promise.withResolvers<void>();
+  let heads = 0;
+  const read: Around = async (table, proceed) => {
+    if (table === objects) {
+      heads += 1;
+      asked();
+    }
+    if (table === buckets) await wasAsked;
+    return proceed();
+  };
+  return { read, heads: () => heads };
+}
+
+describe('reading ahead', () => {
+  test('a GET and a HEAD ask for the head before the row of the bucket has come', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    for (const method of ['get', 'head'] as const) {
+      const { read, heads } = bucketsBehindHeads();
+      around.read = read;
+      expect((await world.client[method]('/bucket/key')).status).toBe(200);
+      expect(heads()).toBe(1);
+      around.read = plainly;
+    }
+  });
+
+  test.each([
+    ['PUT', 'a new key'],
+    ['PUT', 'what is there'],
+    ['DELETE', 'what is there'],
+  ])(
+    'a %s of %s asks for its head before the row of the bucket has come, and only once',
+    async (method, what) => {
+      const around = { read: plainly };
+      await using world = await openDistant(around);
+      await world.client.put('/bucket');
+      await world.client.get('/bucket');
+      if (what === 'what is there') await world.client.put('/bucket/key', { body: 'old' });
+      const { read, heads } = bucketsBehindHeads();
+      around.read = read;
+      const done = await (method === 'PUT'
+        ? world.client.put('/bucket/key', { body: 'new' })
+        : world.client.delete('/bucket/key'));
+      expect([done.status, heads()]).toEqual([method === 'PUT' ? 200 : 204, 1]);
+      around.read = plainly;
+      const found = await world.client.get('/bucket/key');
+      expect([found.status, found.text.includes('new')]).toEqual(
+        method === 'PUT' ? [200, true] : [404, false],
+      );
+    },
+  );
+
+  test('a write that was overtaken while its body came is still the last one', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.get('/bucket');
+    const { promise: wasOvertaken, resolve: overtaken } = Promise.withResolvers<void>();
+    around.read = async (table, read) => {
+      const row = await read();
+      if (table !== objects) return row;
+      around.read = plainly;
+      await world.client.put('/bucket/key', { body: 'overtook' });
+      overtaken();
+      return row;
+    };
+    await world.client.put('/bucket/key', { body: 'last' });
+    await wasOvertaken;
+    expect((await world.client.get('/bucket/key')).text).toBe('last');
+  });
+
+  test('a condition is judged by the head that was read ahead, and by another look behind the body', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'old' });
+    const headers = { 'if-none-match': '*' };
+    let counted = bucketsBehindHeads();
+    around.read = counted.read;
+    expect((await world.client.put('/bucket/key', { body: 'new', headers })).status).toBe(412);
+    expect(counted.heads()).toBe(1);
+    counted = bucketsBehindHeads();
+    around.read = counted.read;
+    expect((await world.client.put('/bucket/other', { body: 'new', headers })).status).toBe(200);
+    expect(counted.heads()).toBe(2);
+    // Nothing was there when it was read ahead, and something is when the body has come.
+    around.read = async (table, read) => {
+      const row = await read();
+      if (table !== objects) return row;
+      around.read = plainly;
+      await world.client.put('/bucket/third', { body: 'first' });
+      return row;
+    };
+    expect((await world.client.put('/bucket/third', { body: 'second', headers })).status).toBe(412);
+    expect((await world.client.get('/bucket/third')).text).toBe('first');
+  });
+
+  test('a bucket that took the name of another shows its own objects', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'old' });
+    await world.client.delete('/bucket/key');
+    await world.client.delete('/bucket');
+    await world.client.put('/bucket');
+    expect((await world.client.get('/bucket/key')).status).toBe(404);
+    await world.client.put('/bucket/key', { body: 'new' });
+    expect((await world.client.get('/bucket/key')).text).toBe('new');
+  });
+
+  test('what was written a moment ago is what is read, markers and versions included', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket?versioning', {
+      body: '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+    });
+    const first = await world.client.put('/bucket/key', { body: '1' });
+    expect((await world.client.get('/bucket/key')).text).toBe('1');
+    await world.client.put('/bucket/key', { body: '2' });
+    expect((await world.client.get('/bucket/key')).text).toBe('2');
+    await world.client.delete('/bucket/key');
+    const gone = await world.client.get('/bucket/key');
+    expect([gone.status, gone.header('x-amz-delete-marker')]).toEqual([404, 'true']);
+    const versionId = first.header('x-amz-version-id');
+    expect((await world.client.get(`/bucket/key?versionId=${versionId}`)).text).toBe('1');
+  });
+
+  test('a guess that fails is no failure of the request, and lets nobody in', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    let failures = 0;
+    around.read = (table, read) => {
+      if (table !== objects || failures > 0) return read();
+      failures += 1;
+      return Promise.reject(new Error('away'));
+    };
+    expect((await world.client.get('/bucket/key')).text).toBe('content');
+    expect(failures).toBe(1);
+    expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
+  });
+});

@@ -1,0 +1,191 @@
+/** How storage is, by the front door (spec "Storage health details"). @storage */
+import { describe, expect, test } from 'vitest';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { sampleBuckets } from '../../src/workers/bucket-stats.ts';
+import {
+  backends,
+  type GatewayWorld,
+  type GatewayWorldOptions,
+  openGateway,
+  operator,
+} from '../support/gateway.ts';
+
+const ask = async (world: GatewayWorld, what: string) => {
+  const reply = await world.as({ credential: operator }).get(`/admin/v1/storage/${what}`);
+  expect(reply.status, reply.text).toBe(200);
+  return JSON.parse(reply.text);
+};
+const clustered = (world: GatewayWorldOptions): GatewayWorldOptions => ({
+  ...world,
+  settings: { ...world.settings, SVC_POOL_CLUSTERS: 'a,b' },
+});
+async function sample(world: GatewayWorld): Promise<void> {
+  const unit = sampleBuckets(world.context);
+  while ((await unit(new AbortController().signal)) === 'busy');
+}
+
+describe.each(backends)('storage health: %s', (backend) => {
+  test('tells of the nodes that keep metadata', async () => {
+    await using world = await openGateway({ backend });
+    const { nodes, warnings, ...rest } = await ask(world, 'meta');
+    expect(rest.backend).toBe(world.context.config.SVC_META_BACKEND);
+    expect(nodes).toHaveLength(1);
+    expect(Object.keys(nodes[0]).sort()).toEqual([
+      'dataCenter',
+      'name',
+      'rack',
+      'releaseVersion',
+      'schemaVersion',
+      'state',
+    ]);
+    expect(warnings).toEqual([]);
+    if (backend === 'wide-column') expect(rest.replicationFactor).toBe(1);
+  });
+
+  test('tells of every cluster what it holds, in bytes and chunks', async () => {
+    await using world = await openGateway(clustered({ backend }));
+    await world.client.put('/bucket');
+    for (let i = 0; i < 8; i += 1) await world.client.put(`/bucket/${i}`, { body: 'x'.repeat(1000) });
+    const { pools, clusters, warnings } = await ask(world, 'data');
+    expect(clusters).toEqual([
+      { cluster: 'a', status: 'ok' },
+      { cluster: 'b', status: 'ok' },
+    ]);
+    expect(pools.map(({ cluster, state }: { cluster: string; state: string }) => [cluster, state])).toEqual([
+      ['a', 'ok'],
+      ['b', 'ok'],
+    ]);
+    const sum = (field: string) =>
+      pools.reduce((total: number, pool: Record<string, number>) => total + (pool[field] ?? 0), 0);
+    expect(sum('ChunkCount')).toBe(8);
+    expect(sum('BytesUsed')).toBeGreaterThanOrEqual(8000);
+    expect(warnings).toEqual([]);
+  });
+
+  test('is ok when all is well', async () => {
+    await using world = await openGateway({ backend });
+    expect(await ask(world, 'health')).toEqual({ ok: true, warnings: [], source: '' });
+  });
+});
+
+describe('a part that is away', () => {
+  test('a cluster that cannot be asked is a warning beside its sibling', async () => {
+    await using world = await openGateway({
+      ...clustered({}),
+      wrap: (context) => ({
+        ...context,
+        bytes: {
+          ...context.bytes,
+          health: async () => {
+            const [a, b] = await context.bytes.health();
+            return [a, { ...b, status: 'unreachable', complaints: ['timed out'], pools: [] }] as never;
+          },
+        },
+      }),
+    });
+    expect(await ask(world, 'health')).toEqual({
+      ok: false,
+      warnings: ['unreachable: timed out'],
+      source: 'memory',
+    });
+    expect((await ask(world, 'data')).pools).toHaveLength(1);
+    expect((await world.anonymous.get('/readyz')).status).toBe(200);
+  });
+
+  test('metadata that cannot be asked is a warning, not an error', async () => {
+    await using world = await openGateway({
+      wrap: (context) => ({
+        ...context,
+        metadata: { ...context.metadata, health: () => Promise.reject(new Error('no host answered')) },
+      }),
+    });
+    const warnings = ['memory cannot be asked: no host answered'];
+    expect(await ask(world, 'meta')).toMatchObject({ nodes: [], warnings });
+    expect(await ask(world, 'health')).toEqual({ ok: false, warnings, source: 'memory' });
+  });
+});
+
+describe('SVC_STORAGE_HEALTH_OVERRIDE', () => {
+  const opened = async (text: string, logged: string[] = []) =>
+    openGateway({
+      settings: { SVC_STORAGE_HEALTH_OVERRIDE: text },
+      telemetry: { ...silentTelemetry, log: (level, message) => void logged.push(`${level} ${message}`) },
+    });
+
+  test('is answered word for word', async () => {
+    const text = '{ "ok":false,  "warnings":["a","b"], "source":"drill" }';
+    await using world = await opened(text);
+    const reply = await world.as({ credential: operator }).get('/admin/v1/storage/health');
+    expect([reply.status, reply.text]).toEqual([200, text]);
+  });
+
+  test('that is no JSON is a WARN, and the live probe answers', async () => {
+    const logged: string[] = [];
+    await using world = await opened('{"ok":', logged);
+    expect((await ask(world, 'health')).ok).toBe(true);
+    expect(logged.filter((line) => line.startsWith('WARN SVC_STORAGE_HEALTH_OVERRIDE'))).toHaveLength(1);
+  });
+});
+
+test('only operators are told how storage is', async () => {
+  await using world = await openGateway();
+  for (const what of ['meta', 'data', 'classes', 'health']) {
+    for (const client of [world.client, world.anonymous])
+      expect((await client.get(`/admin/v1/storage/${what}`)).status).toBe(403);
+  }
+});
+
+describe.each(backends)('storage classes: %s', (backend) => {
+  test('are summed over all buckets, while gauges tell of the largest only', async () => {
+    const told: string[][] = [];
+    await using world = await openGateway({
+      backend,
+      settings: { SVC_BUCKETSTATS_TOPN: '1' },
+      telemetry: {
+        ...silentTelemetry,
+        bucketClasses: (classes) =>
+          void told.push(
+            classes.map((each) => `${each.bucket} ${each.storageClass} ${each.bytes} ${each.objects}`),
+          ),
+      },
+    });
+    expect(await ask(world, 'classes')).toEqual({ classes: [], pools_by_class: {} });
+    for (const bucket of ['small', 'large']) await world.client.put(`/${bucket}`);
+    await world.client.put('/small/a', { body: 'x'.repeat(10) });
+    await world.client.put('/large/a', { body: 'x'.repeat(1000) });
+    await world.client.put('/large/b', {
+      body: 'x'.repeat(500),
+      headers: { '*-storage-class': 'STANDARD_IA' },
+    });
+    await sample(world);
+    const { classes, pools_by_class, sampledAt } = await ask(world, 'classes');
+    expect(classes).toEqual([
+      { class: 'STANDARD', bytes: 1010, objects: 2 },
+      { class: 'STANDARD_IA', bytes: 500, objects: 1 },
+    ]);
+    expect(pools_by_class).toEqual({});
+    expect(sampledAt).toBeGreaterThan(0);
+    expect(told.map((each) => each.toSorted())).toEqual([
+      ['large STANDARD 1000 1', 'large STANDARD_IA 500 1'],
+    ]);
+
+    await world.client.delete('/large/b');
+    await sample(world);
+    expect((await ask(world, 'classes')).classes).toEqual([{ class: 'STANDARD', bytes: 1010, objects: 2 }]);
+    expect(told.at(-1)).toEqual(['large STANDARD 1000 1']);
+  });
+});
+
+test('a sampler that is told to stop shows nothing any more, as another one will', async () => {
+  const told: number[] = [];
+  await using world = await openGateway({
+    telemetry: { ...silentTelemetry, bucketClasses: (classes) => void told.push(classes.length) },
+  });
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/a', { body: 'x' });
+  const leading = new AbortController();
+  const unit = sampleBuckets(world.context);
+  while ((await unit(leading.signal)) === 'busy');
+  leading.abort();
+  expect(told).toEqual([1, 0]);
+});

@@ -1,0 +1,91 @@
+/** `sluice fsck` as an operator meets it: the index is gone, and comes back from what is stored. */
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startServer, type TestServer } from '../support/server.ts';
+import { type Send, sender } from './client.ts';
+
+const root = join(import.meta.dirname, '../..');
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-fsck-'));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+interface Run {
+  readonly code: number;
+  readonly stderr: string;
+  readonly lines: readonly Readonly<Record<string, unknown>>[];
+}
+
+function fsck(...flags: readonly string[]): Promise<Run> {
+  const args = [join(root, 'src/runtime/cli.ts'), 'fsck', '--data-dir', directory, '--json', ...flags];
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { cwd: root }, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+      const lines = stdout.split('\n').filter((line) => line !== '');
+      resolve({ code, stderr, lines: lines.map((line) => JSON.parse(line)) });
+    });
+  });
+}
+
+async function served(use: (send: Send, server: TestServer) => Promise<void>): Promise<void> {
+  const server = await startServer({ dataDir: directory });
+  try {
+    await use(sender({ url: server.url, ...server.credentials.root }), server);
+  } finally {
+    await server.stop();
+  }
+}
+
+test('an index that is lost whole is made again, and what is left over goes', async () => {
+  const bodies = new Map(
+    Array.from({ length: 12 }, (_, i) => [`/bucket/key-${i}`, 'x'.repeat(i * 50_000 + 1)]),
+  );
+  await served(async (send) => {
+    await send('PUT', '/bucket');
+    for (const path of bodies.keys()) await send('PUT', path, { body: 'overwritten' });
+    for (const [path, body] of bodies) expect((await send('PUT', path, { body })).status).toBe(200);
+  });
+  expect((await fsck()).code).toBe(0);
+  await rm(join(directory, 'metadata'), { recursive: true });
+
+  const told = await fsck('--fix');
+  expect(told.code).toBe(1);
+  const [{ bucketId, left } = {}] = told.lines;
+  expect(left).toMatch(/--rebuild/);
+  const rebuilt = await fsck('--rebuild', `--bucket=${bucketId}:bucket:root-account`);
+  expect(rebuilt.lines.at(-1)).toEqual({ summary: { rebuilt: 13, left: 0 } });
+  expect(rebuilt.code).toBe(0);
+  await served(async (send) => {
+    for (const [path, body] of bodies) {
+      const found = await send('GET', path);
+      expect([found.status, found.text === body]).toEqual([200, true]);
+    }
+  });
+  // The former contents of the keys, whose places in the deletion queue went with the index.
+  const fixed = await fsck('--fix');
+  expect(fixed.code).toBe(0);
+  expect(fixed.lines.at(-1)).toMatchObject({ summary: { versions: 12 } });
+  expect((await fsck('--resume')).code).toBe(0);
+});
+
+test('flags that do not go together are refused, and nothing is done', async () => {
+  await served(async (send) => {
+    await send('PUT', '/bucket');
+  });
+  for (const flags of [
+    ['--rebuild', '--fix'],
+    ['--drop-missing'],
+    [`--bucket=${'0'.repeat(32)}:bucket:root`],
+    ['--rebuild', '--bucket=bucket'],
+    ['--bucket'],
+    ['--repair'],
+  ]) {
+    const { code, stderr, lines } = await fsck(...flags);
+    expect([code, lines], flags.join(' ')).toEqual([2, []]);
+    expect(stderr).toMatch(/^sluice: /);
+  }
+});

@@ -1,0 +1,20 @@
+/** A process that must end at once does, also as the first of a container, where a kill by itself does nothing. */
+import { spawnSync } from 'node:child_process';
+import { expect, test } from 'vitest';
+
+const file = new URL('../../src/runtime/end-at-once.ts', import.meta.url).href;
+const script = `const { endAtOnce } = await import(${JSON.stringify(file)}); endAtOnce(); console.log('alive');`;
+const node = [process.execPath, '--input-type=module', '-e', script];
+const asFirst = ['--user', '--map-root-user', '--pid', '--fork'];
+const canBeFirst = spawnSync('unshare', [...asFirst, 'true']).status === 0;
+
+test('nothing comes behind the end of a process', () => {
+  const { signal, stdout } = spawnSync(process.execPath, node.slice(1), { encoding: 'utf8' });
+  expect({ signal, stdout }).toEqual({ signal: 'SIGKILL', stdout: '' });
+});
+
+test.skipIf(!canBeFirst)('of the first process of a container, either', () => {
+  const { status, stdout } = spawnSync('unshare', [...asFirst, ...node], { encoding: 'utf8' });
+  expect(stdout).toBe('');
+  expect(status).not.toBe(0);
+});

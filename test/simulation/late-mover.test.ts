@@ -1,0 +1,78 @@
+/** A mover that slept at any of its calls, while another finished and clients removed everything, brings nothing back (attacks 14). */
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { shardedMemory } from '../support/sharded-memory.ts';
+import { SplitRace } from '../support/split-race.ts';
+
+const keys = Array.from({ length: 16 }, (_, each) => `key ${each}`);
+
+/** Sleeps at its `last` call until it is woken; a scan's reads count too. */
+function sleeping(store: MetadataStore, last: number) {
+  let calls = 0;
+  let wake: () => void = () => {};
+  const woken = new Promise<void>((resolve) => {
+    wake = resolve;
+  });
+  const over = <Port extends object>(port: Port): Port =>
+    new Proxy(port, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function' || name === 'seek') return value;
+        if (name === 'scan') return (...given: unknown[]) => over(value.apply(target, given) as object);
+        return async (...given: unknown[]) => {
+          calls += 1;
+          if (calls === last) await woken;
+          return value.apply(target, given);
+        };
+      },
+    });
+  return { store: over(store), wake, isAsleep: () => calls >= last };
+}
+
+async function split(store: MetadataStore, race: SplitRace, clock: { pass(ms: number): void }) {
+  for (let shard = 0; shard < 2; shard += 1)
+    for (;;) {
+      const step = await store.split?.(race.at(), shard);
+      if (step?.is === 'waiting') clock.pass(step.ms);
+      if (step === undefined || step.is === 'done') break;
+    }
+}
+
+test('whatever a late mover still does, what was removed stays removed', async () => {
+  let woken = 0;
+  for (let call = 1, slept = true; slept; call += 1) {
+    let now = 0;
+    const clock: Clock = { now: () => now, elapsed: () => now, sleep: () => turn() };
+    const time = {
+      pass: (ms: number): void => {
+        now += ms;
+      },
+    };
+    const inner = memoryStore({ clock, random: systemRandom() });
+    const store = shardedMemory(inner, { clock });
+    const race = new SplitRace('bucket', 2);
+    for (const key of keys) for (let each = 0; each < 2; each += 1) await race.put(store, key);
+    race.layouts.push({ ways: 2, splittingTo: 4, fence: 1 });
+    await store.raiseFence(race.at(), 1);
+    const late = sleeping(inner, call);
+    const sleeper = split(shardedMemory(late.store, { clock }), race, time);
+    for (let turns = 0; turns < 200 && !late.isAsleep(); turns += 1) await turn();
+    slept = late.isAsleep();
+    await split(store, race, time);
+    for (const key of keys) {
+      await race.remove(store, key, false);
+      await race.remove(store, key, true);
+    }
+    late.wake();
+    await sleeper;
+    race.layouts.push({ ways: 4, fence: 1 });
+    for (const key of keys) for (const layout of race.layouts) await race.read(store, key, layout);
+    await race.check(store);
+    woken += 1;
+  }
+  expect(woken).toBeGreaterThan(50);
+});

@@ -1,0 +1,33 @@
+/** A look past every gateway at a bucket whose rows move into new shards. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { configWith } from '../../src/config.ts';
+import { findBucket } from '../../src/metadata/buckets.ts';
+import { objectsOf } from '../../src/metadata/objects.ts';
+import { compose } from '../../src/runtime/compose.ts';
+import type { SharedStore } from './shared-store.ts';
+
+/** Until the first rows of a bucket lie in one of the shards that it is getting. */
+export async function untilRowsMove(
+  { env, dataDir }: SharedStore,
+  { bucket, forMs }: { readonly bucket: string; readonly forMs: number },
+): Promise<void> {
+  const { context, close } = await compose(configWith({ ...env, SVC_DATA_DIR: dataDir }), {
+    credentials: [],
+  });
+  const { metadata } = context;
+  try {
+    for (const until = performance.now() + forMs; performance.now() < until; await sleep(10)) {
+      const found = await findBucket(metadata, bucket);
+      if (found?.row.splittingTo === undefined) continue;
+      const { shards, splittingTo: ways } = found.row;
+      const fresh = Array.from({ length: ways - shards }, (_, each) => shards + each);
+      const first = await Promise.all(
+        fresh.map((shard) => metadata.scan({ ...objectsOf(found.row), ways }, { shard }).next(1)),
+      );
+      if (first.some((rows) => rows.length > 0)) return;
+    }
+  } finally {
+    await close();
+  }
+  throw new Error(`no row of ${bucket} moves`);
+}

@@ -1,0 +1,15 @@
+/** Two Ceph clusters for the suites of one file. */
+import { afterAll, beforeAll } from 'vitest';
+import { type CephCluster, startCeph } from './ceph.ts';
+
+/** To be called where the suites are described; they are there when tests begin, and gone after them. */
+export function cephPair(): readonly CephCluster[] {
+  const clusters: CephCluster[] = [];
+  beforeAll(async () => {
+    clusters.push(...(await Promise.all([startCeph(), startCeph()])));
+  }, 180_000);
+  afterAll(async () => {
+    await Promise.all(clusters.map((cluster) => cluster[Symbol.asyncDispose]()));
+  });
+  return clusters;
+}

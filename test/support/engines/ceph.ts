@@ -1,0 +1,141 @@
+/**
+ * Ceph clusters, of one OSD each where nobody asks for more, started for the tests of one file. Where they cannot be, the suites say why they are
+ * skipped; on CI they must run.
+ */
+import { execFile, spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { areFree, freePorts } from './ports.ts';
+
+const scripts = join(import.meta.dirname, '../../../engines/ceph');
+const isInstalled = ['ceph-mon', 'ceph-mgr', 'ceph-osd'].every(
+  (name) => spawnSync(name, ['--version']).status === 0,
+);
+const run = promisify(execFile);
+
+/** Why there is no cluster here; undefined where there is one, or could be. */
+export const noCeph: string | undefined =
+  isInstalled || process.env['CI'] !== undefined ? undefined : 'needs engines/ceph/install.sh to have run';
+
+/** What a cluster is made of, as its process id files have it. */
+export type Daemon = 'mon.a' | 'mgr.x' | 'osd.0';
+export const daemons: readonly Daemon[] = ['mon.a', 'mgr.x', 'osd.0'];
+
+export interface CephCluster extends AsyncDisposable {
+  readonly conf: string;
+  /** Of the keys that a gateway is to have. */
+  readonly user: string;
+  readonly monHosts: string;
+  readonly keyring: string;
+  /** `ceph …` as the administrator; @returns what it printed */
+  ceph(...args: readonly string[]): Promise<string>;
+  /** `rados …` as the administrator. */
+  rados(...args: readonly string[]): Promise<string>;
+  signal(daemon: Daemon, signal: NodeJS.Signals): void;
+  /** Ends a daemon cleanly, and waits for that. */
+  stop(daemon: Daemon): Promise<void>;
+  /** Starts what does not run, and waits until all is well. */
+  start(): Promise<void>;
+}
+
+/** What has a gateway keep its chunks in a pool of one cluster, called `a`. */
+export const settingsOf = ({ conf }: Pick<CephCluster, 'conf'>, pool = 'chunks') => ({
+  SVC_DATA_BACKEND: 'cluster-pool',
+  SVC_POOL_CLUSTERS: JSON.stringify([{ id: 'a', conf, pool }]),
+});
+
+export interface Radosgw {
+  readonly endpoint: string;
+  readonly accessKey: string;
+  readonly secretKey: string;
+}
+
+/** The manager says how full pools are with every report; a test that waits for that waits seconds. */
+export async function startCeph(pools: readonly string[] = ['chunks'], osds = 1): Promise<CephCluster> {
+  await run(join(scripts, 'install.sh'));
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-ceph-'));
+  const port = await freeRange();
+  const conf = join(directory, 'ceph.conf');
+  const start = async (): Promise<void> => {
+    await run(join(scripts, 'start.sh'), [directory, `${port}`, pools.join(' '), `${osds}`]);
+  };
+  const pidOf = (daemon: string): number =>
+    Number(readFileSync(join(directory, 'run', `${daemon}.pid`), 'utf8'));
+  const asAdmin =
+    (program: string) =>
+    async (...args: readonly string[]): Promise<string> =>
+      (await run(program, ['-c', conf, '-n', 'client.admin', ...args], { maxBuffer: 1 << 26 })).stdout;
+  const dispose = async (): Promise<void> => {
+    const others = Array.from({ length: osds - 1 }, (_, i) => `osd.${i + 1}`);
+    for (const daemon of [...daemons, ...others]) kill(() => pidOf(daemon));
+    await run(join(scripts, 'stop.sh'), [directory, 'wipe']);
+  };
+  try {
+    await start();
+  } catch (error) {
+    await dispose();
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  }
+  return {
+    conf,
+    user: 'client.sluice',
+    monHosts: `[v2:127.0.0.1:${port},v1:127.0.0.1:${port + 1}]`,
+    keyring: join(directory, 'keyring'),
+    ceph: asAdmin('ceph'),
+    rados: asAdmin('rados'),
+    signal: (daemon, signal) => {
+      process.kill(pidOf(daemon), signal);
+    },
+    async stop(daemon) {
+      const pid = pidOf(daemon);
+      process.kill(pid, 'SIGTERM');
+      while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 50));
+    },
+    start,
+    [Symbol.asyncDispose]: dispose,
+  };
+}
+
+const radosgwKeys = { accessKey: 'RADOSGWACCESSKEY', secretKey: 'radosgw-secret-key-0123456789' };
+
+/** Over a cluster, and gone with it. */
+export async function startRadosgw(
+  { conf }: CephCluster,
+  { accessKey, secretKey }: Pick<Radosgw, 'accessKey' | 'secretKey'> = radosgwKeys,
+): Promise<Radosgw> {
+  const [port] = (await freePorts(1)) as [number];
+  await run(join(scripts, 'radosgw.sh'), [join(conf, '..'), String(port), accessKey, secretKey]);
+  return { endpoint: `http://127.0.0.1:${port}`, accessKey, secretKey };
+}
+
+/** A cluster takes ports near the one that it is given; below those that the kernel hands out. */
+async function freeRange(): Promise<number> {
+  for (let attempt = 0; attempt < 50; attempt += 1) {
+    const port = 18_000 + 64 * randomInt(200);
+    if (await areFree([port, port + 1, port + 10, port + 11, port + 12, port + 13, port + 14])) return port;
+  }
+  throw new Error('found no free ports for a Ceph cluster');
+}
+
+/** Their data is wiped, so nobody waits for a clean end. */
+function kill(pid: () => number): void {
+  try {
+    process.kill(pid(), 'SIGKILL');
+  } catch {
+    // It runs no more, or never did.
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

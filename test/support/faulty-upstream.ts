@@ -1,0 +1,126 @@
+/** A proxy before an upstream that does to chosen requests what networks and services do. */
+import {
+  request as ask,
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export type Fault =
+  /** The connection ends: before the upstream hears of the request, or when it has done what was asked. */
+  | { readonly reset: 'before' | 'after' }
+  /** Nothing is ever answered. */
+  | { readonly stall: true }
+  /** Nor is a body taken, beyond what the kernel does. */
+  | { readonly deaf: true }
+  | { readonly status: number; readonly code?: string; readonly headers?: Record<string, string> }
+  /** The upstream's own answer, of which only so many bytes of the body come. */
+  | { readonly truncate: number }
+  /** The upstream's own answer with other headers. */
+  | { readonly headers: Record<string, string> };
+
+export interface Asked {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+export interface FaultyUpstream extends AsyncDisposable {
+  readonly url: string;
+  /** What came since the last call. */
+  seen(): readonly Asked[];
+  /** Has the next `times` requests that match fail; the ones before them are forgotten. */
+  fail(matches: (asked: Asked) => boolean, fault: Fault, times?: number): void;
+  mend(): void;
+  /** Connections are refused, until it comes back. */
+  leave(): Promise<void>;
+  comeBack(): Promise<void>;
+}
+
+export async function startFaultyUpstream(upstreamUrl: string): Promise<FaultyUpstream> {
+  const { port } = new URL(upstreamUrl);
+  let rule: { matches(asked: Asked): boolean; readonly fault: Fault; left: number } | undefined;
+  let seen: Asked[] = [];
+  const server = createServer((incoming, reply) => {
+    const asked = { method: incoming.method ?? '', target: incoming.url ?? '', headers: incoming.headers };
+    seen.push(asked);
+    let fault: Fault | undefined;
+    if (rule !== undefined && rule.left > 0 && rule.matches(asked)) {
+      rule.left -= 1;
+      fault = rule.fault;
+    }
+    incoming.on('error', () => {});
+    reply.on('error', () => {});
+    handle(incoming, reply, { port: Number(port), fault });
+  });
+  const listen = (at: number): Promise<void> =>
+    new Promise((resolve) => server.listen(at, '127.0.0.1', resolve));
+  const leave = async (): Promise<void> => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  await listen(0);
+  const { port: own } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${own}`,
+    leave,
+    async comeBack() {
+      if (!server.listening) await listen(own);
+    },
+    seen() {
+      const all = seen;
+      seen = [];
+      return all;
+    },
+    fail(matches, fault, times = Number.POSITIVE_INFINITY) {
+      rule = { matches, fault, left: times };
+    },
+    mend() {
+      rule = undefined;
+    },
+    [Symbol.asyncDispose]: leave,
+  };
+}
+
+function handle(
+  incoming: IncomingMessage,
+  reply: ServerResponse,
+  { port, fault = { headers: {} } }: { readonly port: number; readonly fault: Fault | undefined },
+): void {
+  if ('reset' in fault && fault.reset === 'before') return void incoming.socket.destroy();
+  if ('deaf' in fault) return;
+  if ('stall' in fault) return void incoming.resume();
+  if ('status' in fault) {
+    incoming.resume();
+    const { status, code = '', headers = {} } = fault;
+    // As the service does: when it has taken the body.
+    const answer = (): void => {
+      reply.writeHead(status, { 'content-type': 'application/xml', ...headers });
+      reply.end(code === '' || incoming.method === 'HEAD' ? '' : `<Error><Code>${code}</Code></Error>`);
+    };
+    return void incoming.on('end', answer);
+  }
+  const { method, url, headers } = incoming;
+  const forwarded = ask({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
+    if ('reset' in fault) return void answer.resume().on('end', () => incoming.socket.destroy());
+    reply.writeHead(answer.statusCode ?? 0, {
+      ...answer.headers,
+      ...('headers' in fault ? fault.headers : {}),
+    });
+    if (!('truncate' in fault)) return void answer.pipe(reply);
+    let left = fault.truncate;
+    answer.on('data', (piece: Buffer) => {
+      reply.write(piece.subarray(0, left));
+      left = Math.max(0, left - piece.length);
+    });
+    answer.on('end', () => setImmediate(() => incoming.socket.destroy()));
+  });
+  forwarded.on('error', () => incoming.socket.destroy());
+  incoming.on('close', () => {
+    if (!incoming.complete) forwarded.destroy();
+  });
+  incoming.pipe(forwarded);
+}

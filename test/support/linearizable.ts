@@ -1,0 +1,129 @@
+/**
+ * An exact check that what many clients saw of one register could have happened one step at a time (Wing and Gong's search,
+ * with Lowe's memory of where it has been): every operation somewhere between its call and its return.
+ */
+
+/** The content of a register; undefined while there is nothing. */
+export type Value = string | undefined;
+
+export type Action =
+  | { readonly do: 'read'; readonly saw: Value }
+  /** `if` is what the register had to hold: a value, or nothing. Absent: whatever it held. */
+  | { readonly do: 'write'; readonly value: Value; readonly if?: { readonly holds: Value } };
+
+export interface Operation {
+  readonly action: Action;
+  readonly called: number;
+  /** Infinity where nobody answered: it happened at any time since, or not at all. */
+  readonly returned: number;
+  /** The condition did not hold, so nothing was written. */
+  readonly refused?: boolean;
+  /** Who did it, for whoever reads a failure. */
+  readonly by?: string;
+}
+
+const isAnswered = ({ returned }: Operation): boolean => returned < Number.POSITIVE_INFINITY;
+
+/** What the register holds after an operation on `held`; `impossible` where it cannot have gone as it was told. */
+const impossible = Symbol('impossible');
+function after({ action, refused = false }: Operation, held: Value): Value | typeof impossible {
+  if (action.do === 'read') return action.saw === held ? held : impossible;
+  const isAllowed = action.if === undefined || action.if.holds === held;
+  if (isAllowed === refused) return impossible;
+  return refused ? held : action.value;
+}
+
+/** @returns undefined where the history is linearizable, and else what stood in the way of its longest beginning */
+export function whyNotLinearizable(
+  history: readonly Operation[],
+  initial: Value = undefined,
+): string | undefined {
+  return new Search(history).from(initial);
+}
+
+class Search {
+  readonly #operations: readonly Operation[];
+  readonly #isDone: Uint8Array;
+  readonly #seen = new Set<string>();
+  /** Answered operations that have no place yet. */
+  #left: number;
+  /** Before it, everything is done. */
+  #first = 0;
+  #deepest: { readonly left: number; readonly held: Value; readonly next: readonly Operation[] } | undefined;
+
+  constructor(history: readonly Operation[]) {
+    this.#operations = [...history].sort((a, b) => a.called - b.called);
+    this.#isDone = new Uint8Array(history.length);
+    this.#left = history.filter(isAnswered).length;
+  }
+
+  from(initial: Value): string | undefined {
+    if (this.#place(initial)) return undefined;
+    const { held, next = [] } = this.#deepest ?? {};
+    const text = next.map((each) => `  ${describe(each)}`).join('\n');
+    return `with ${JSON.stringify(held)} in the register, none of these can be next:\n${text}`;
+  }
+
+  /** Finds a place for everything that is left, the register holding `held`. */
+  #place(held: Value): boolean {
+    if (this.#left === 0) return true;
+    const state = this.#state(held);
+    if (this.#seen.has(state)) return false;
+    this.#seen.add(state);
+    const next = this.#next();
+    if (this.#deepest === undefined || this.#left < this.#deepest.left)
+      this.#deepest = { left: this.#left, held, next: next.map((at) => this.#operations[at] as Operation) };
+    for (const at of next) {
+      const operation = this.#operations[at] as Operation;
+      const held2 = after(operation, held);
+      if (held2 === impossible) continue;
+      const first = this.#first;
+      this.#do(at, operation);
+      if (this.#place(held2)) return true;
+      this.#undo(at, operation, first);
+    }
+    return false;
+  }
+
+  /** Those that may come first of what is left: called before any other that is left returned. */
+  #next(): number[] {
+    let bound = Number.POSITIVE_INFINITY;
+    const next: number[] = [];
+    for (let at = this.#first; at < this.#operations.length; at += 1) {
+      const { called, returned } = this.#operations[at] as Operation;
+      if (called > bound) break;
+      if (this.#isDone[at] === 1) continue;
+      next.push(at);
+      bound = Math.min(bound, returned);
+    }
+    return next.filter((at) => (this.#operations[at] as Operation).called <= bound);
+  }
+
+  #do(at: number, operation: Operation): void {
+    this.#isDone[at] = 1;
+    if (isAnswered(operation)) this.#left -= 1;
+    while (this.#isDone[this.#first] === 1) this.#first += 1;
+  }
+
+  #undo(at: number, operation: Operation, first: number): void {
+    this.#isDone[at] = 0;
+    if (isAnswered(operation)) this.#left += 1;
+    this.#first = first;
+  }
+
+  #state(held: Value): string {
+    let done = '';
+    let last = this.#operations.length;
+    while (last > this.#first && this.#isDone[last - 1] === 0) last -= 1;
+    for (let at = this.#first; at < last; at += 1) done += this.#isDone[at];
+    return `${this.#first} ${done} ${held === undefined ? '' : `=${held}`}`;
+  }
+}
+
+function describe({ action, called, returned, refused, by = '' }: Operation): string {
+  const what =
+    action.do === 'read'
+      ? `read ${JSON.stringify(action.saw)}`
+      : `write ${JSON.stringify(action.value)}${action.if === undefined ? '' : ` if ${JSON.stringify(action.if.holds)}`}`;
+  return `${by} ${what}${refused === true ? ' (refused)' : ''} from ${called} to ${returned}`;
+}

@@ -1,0 +1,48 @@
+/** Stores of `cluster-pool` on a real cluster, each in a namespace of its own. */
+import { type ClusterPool, clusterPool } from '../../src/backends/data/cluster-pool/cluster-pool.ts';
+import type { RadosDriver } from '../../src/backends/data/cluster-pool/driver.ts';
+import { koffiDriver } from '../../src/backends/data/cluster-pool/koffi-driver.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { listAll } from '../contract/chunk-store.ts';
+import type { CephCluster } from './engines/ceph.ts';
+
+export interface PoolStore {
+  readonly store: ClusterPool;
+  /** Another one on the same place. */
+  reopen(): ClusterPool;
+  /** Removes what is left: the counts of a pool are those of all its namespaces. */
+  dispose(): Promise<void>;
+}
+
+export async function poolStores({ conf, user }: CephCluster) {
+  const options = {
+    driver: await koffiDriver(),
+    address: { id: 'a', conf, user, opTimeoutMs: 30_000, monTimeoutMs: 10_000 },
+    clock: systemClock,
+    inFlightBytesMax: 64 << 20,
+    readBytesMax: 64 << 20,
+    readAheadBytes: 4 << 20,
+  };
+  let count = 0;
+  return {
+    options,
+    /** @param driver the real one, or what stands before it */
+    open(pool: string, driver: RadosDriver = options.driver): PoolStore {
+      count += 1;
+      const pools = { fallback: { pool, namespace: `case-${count}` }, byClass: {} };
+      const reopen = () => clusterPool({ ...options, driver, pools });
+      const store = reopen();
+      return {
+        store,
+        reopen,
+        async dispose() {
+          await store.close();
+          const again = reopen();
+          await again.remove(await listAll(again));
+          await again.close();
+        },
+      };
+    },
+  };
+}
+export type PoolStores = Awaited<ReturnType<typeof poolStores>>;

@@ -1,0 +1,41 @@
+/** What the docs point to is there: files, folders, links, and the tests that hold our choices. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+const folders = ['bench', 'deploy', 'docs', 'engines', 'src', 'test'];
+const filesIn = (folder: string): string[] =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((path) => !path.includes('node_modules'))
+    .map((path) => join(folder, path));
+const files = folders.flatMap(filesIn);
+const docs = [...readdirSync(root), ...files].filter((path) => path.endsWith('.md'));
+const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+test.each(docs)('%s names only what is there', (doc) => {
+  const text = textOf(doc);
+  const paths = [...text.matchAll(/`((?:bench|deploy|docs|engines|src|test)\/[\w./-]+)`/g)].map(
+    ([, path = '']) => path,
+  );
+  const links = [...text.matchAll(/\]\(([^)#:\s]+)(?:#[^)]*)?\)/g)].map(([, path = '']) =>
+    relative(root, join(root, dirname(doc), path)),
+  );
+  expect([...paths, ...links].filter((path) => !existsSync(join(root, path)))).toEqual([]);
+});
+
+test('every choice of ours has a number of its own, and a test that is there', () => {
+  const rows = textOf('docs/gaps.md')
+    .split('\n')
+    .filter((line) => /^\| [A-Z0-9]/.test(line))
+    .map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()));
+  const names = rows.flatMap(([, , , , tests = '']) =>
+    [...tests.matchAll(/`([\w./-]+\.test\.ts)`/g)].map(([, name = '']) => name),
+  );
+  expect(names.length).toBeGreaterThan(rows.length / 2);
+  const isThere = (name: string): boolean => files.some((path) => path === name || path.endsWith(`/${name}`));
+  expect(names.filter((name) => !isThere(name))).toEqual([]);
+  // Those of the design's list keep its numbers: one of them may have several rows.
+  const numbers = rows.map(([, number = '']) => number).filter((number) => /^[A-Z]/.test(number));
+  expect(numbers.filter((number, index) => numbers.indexOf(number) !== index)).toEqual([]);
+});

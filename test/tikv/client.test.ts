@@ -1,0 +1,58 @@
+/** The TiKV client on a real PD with a TiKV-protocol store, or on what `SVC_KV_PD_ENDPOINTS` names. */
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { toWide } from '../../src/backends/metadata/ordered-kv/tikv/messages.ts';
+import { noTikv, startTikv } from '../support/engines/tikv.ts';
+import { transactionLaws } from './laws.ts';
+import { bare, bytes, freshKeys, opened, put, text } from './world.ts';
+
+/** Its first start here may have to build it. */
+const buildMs = 600_000;
+
+describe('the TiKV client on PD and a store', () => {
+  if (noTikv !== undefined) {
+    it.skip(`(${noTikv})`, () => {});
+    return;
+  }
+  const engine = startTikv();
+  const endpoints = async (): Promise<readonly string[]> => (await engine).endpoints;
+  beforeAll(() => engine, buildMs);
+  afterAll(async () => (await engine)[Symbol.asyncDispose]());
+
+  transactionLaws(endpoints);
+
+  test.each([
+    ['all of whose locks stand is committed', true],
+    ['one of whose locks is missing is rolled back', false],
+  ])('a transaction of another client that commits asynchronously and %s', async (_, isWhole) => {
+    await using world = opened(await endpoints());
+    await using others = bare(await endpoints());
+    const key = freshKeys();
+    await put(world.client, key('a'), 'old');
+    await put(world.client, key('b'), 'old');
+    const start = await others.pd.timestamp();
+    for (const name of isWhole ? ['a', 'b'] : ['a']) {
+      const answer = await others.sender.one('Prewrite', key(name), {
+        // As its owner sent it, who was gone before its locks had lasted.
+        request: {
+          mutations: [{ op: 0, key: key(name), value: bytes('new') }],
+          primary_lock: key('a'),
+          start_version: toWide(start),
+          lock_ttl: toWide(1n),
+          txn_size: toWide(2n),
+          for_update_ts: toWide(0n),
+          min_commit_ts: toWide(start + 1n),
+          pessimistic_actions: [0],
+          use_async_commit: true,
+          secondaries: name === 'a' ? [key('b')] : [],
+        } as never,
+        backoff: others.backoff(),
+      });
+      expect(answer.errors ?? []).toEqual([]);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    const page = { low: key(''), high: key('~'), limit: 10, reverse: false };
+    const found = await (await world.client.snapshot()).scan(page);
+    const expected = isWhole ? 'new' : 'old';
+    expect(found.map(({ value }) => text(value))).toEqual([expected, expected]);
+  });
+});

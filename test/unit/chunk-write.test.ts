@@ -1,0 +1,52 @@
+/** How a chunk is put together for pools of every kind. */
+import { describe, expect, test } from 'vitest';
+import type { RadosPool } from '../../src/backends/data/cluster-pool/driver.ts';
+import { Lane } from '../../src/backends/data/cluster-pool/lane.ts';
+import { ChunkWrite, unitOf } from '../../src/backends/data/cluster-pool/write-chunk.ts';
+import { crc32c } from '../../src/backends/hashing/node.ts';
+import { chunkBytes } from '../../src/ports/object-bytes.ts';
+
+const size = 3_000_001;
+const content = Uint8Array.from({ length: size }, (_, at) => (at * 31 + (at >> 8)) & 0xff);
+const owner = { bucketId: 'b', key: 'k' };
+
+/** Refuses what an erasure-coded pool refuses: anything but the next bytes, at a multiple of its stripe. */
+function strictPool(alignment: number) {
+  const stored = new Uint8Array(size);
+  let length = 0;
+  const pool = {
+    alignment,
+    write: () => ({
+      add(bytes: Uint8Array, offset: number) {
+        if (offset !== length || offset % alignment !== 0) throw new Error(`refused at ${offset}`);
+        stored.set(bytes, offset);
+        length += bytes.length;
+      },
+      async run() {},
+      drop() {},
+    }),
+  };
+  return { stored, pool: pool as unknown as RadosPool };
+}
+
+describe.each([1, 4096, 12_288, 20_480, 65_536, 45_056])('a pool with stripes of %i bytes', (alignment) => {
+  test.each([1000, 65_536, 100_001, size])('takes a chunk that comes %i bytes at a time', async (step) => {
+    for (const announced of [size, undefined]) {
+      const { pool, stored } = strictPool(alignment);
+      const parts = { pool, crc32c, inFlight: new Lane(chunkBytes) };
+      const chunk = new ChunkWrite({ id: 'c.0', owner, size: announced }, parts);
+      for (let at = 0; at < size; at += step) {
+        await chunk.add(content.subarray(at, at + step));
+        // Its client is slow from here on.
+        if (at < size / 3 && at + step >= size / 3) chunk.spill();
+      }
+      await chunk.finish();
+      expect(Buffer.compare(stored, content)).toBe(0);
+    }
+  });
+});
+
+test('a unit is as small as it can be, and a chunk at most', () => {
+  expect([1, 4096, 12_288, 65_536, 131_072].map(unitOf)).toEqual([65_536, 65_536, 196_608, 65_536, 131_072]);
+  expect(unitOf(4096 * 127)).toBe(chunkBytes);
+});

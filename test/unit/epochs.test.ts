@@ -1,0 +1,62 @@
+/** Which ops of a living process are left to a sweep: those that were given up and never ended. */
+import { expect, test } from 'vitest';
+import { Epochs } from '../../src/backends/metadata/epochs.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+
+const ttlMs = 60_000;
+
+function opened() {
+  let now = 0;
+  const clock: Clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
+  const leases = new Map<string, number>();
+  const rows = {
+    open: async (id: string) => {
+      leases.set(id, now + ttlMs);
+      return id;
+    },
+    remove: async (id: string) => void leases.delete(id),
+    renew: async (ids: readonly string[]) => {
+      for (const id of ids) leases.set(id, now + ttlMs);
+      return [];
+    },
+  };
+  const epochs = new Epochs({ clock, random: systemRandom(), ttlMs, rows });
+  return {
+    epochs,
+    /** Epochs that a sweep would take by now. */
+    lapsed: () => [...leases].filter(([, until]) => until <= now).length,
+    left: () => leases.size,
+    async pass(ms: number) {
+      for (const until = now + ms; now < until; now += ttlMs / 4) await epochs.renew();
+    },
+  };
+}
+
+test('an op that was given up and never ended is found by a sweep, though its process lives', async () => {
+  const { epochs, pass, lapsed } = opened();
+  const op = await epochs.begin();
+  epochs.abort(op.id);
+  await pass(10 * ttlMs);
+  expect(lapsed()).toBe(1);
+});
+
+test('one that goes on is not, nor others of its epoch', async () => {
+  const { epochs, pass, lapsed } = opened();
+  const [given, going] = [await epochs.begin(), await epochs.begin()];
+  epochs.abort(given.id);
+  await pass(10 * ttlMs);
+  expect(lapsed()).toBe(0);
+  epochs.end(going.id);
+  await pass(10 * ttlMs);
+  expect(lapsed()).toBe(1);
+});
+
+test('one that was ended leaves nothing behind', async () => {
+  const { epochs, pass, left } = opened();
+  const op = await epochs.begin();
+  epochs.abort(op.id);
+  epochs.end(op.id);
+  await pass(2 * ttlMs);
+  expect(left()).toBe(0);
+});

@@ -1,0 +1,31 @@
+/** A stream read whole, whose arrays are not its reader's to keep. */
+import { expect, test } from 'vitest';
+import { gather } from '../../src/domain/gather.ts';
+import { FormCursor } from '../../src/protocol/form-cursor.ts';
+
+const text = 'every array of this stream is given back while it is read';
+
+/** As a socket gives them: Buffers, whose memory is gone when the next but one is asked for. */
+async function* lentPieces() {
+  const given: ArrayBuffer[] = [];
+  for (let at = 0; at < text.length; at += 7) {
+    const piece = Buffer.from(new TextEncoder().encode(text.slice(at, at + 7)).buffer);
+    given.push(piece.buffer);
+    if (given.length > 2) given.shift()?.transfer(0);
+    yield piece;
+  }
+}
+
+test('what is gathered of a body outlives its arrays', async () => {
+  const tooLong = () => new Error('too long');
+  expect(Buffer.from(await gather(lentPieces(), { max: 1000, tooLong })).toString()).toBe(text);
+});
+
+test('what a form says outlives the arrays of its body', async () => {
+  const end = new TextEncoder().encode('\r\n--end');
+  async function* body() {
+    yield* lentPieces();
+    yield end;
+  }
+  expect(Buffer.from(await new FormCursor(body(), 1000).read(end)).toString()).toBe(text);
+});

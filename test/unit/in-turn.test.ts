@@ -1,0 +1,43 @@
+/** Commits of one process that will meet go one after the other, whatever else they wait for. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { InTurn } from '../../src/backends/metadata/in-turn.ts';
+
+/** Runs them at once, and gives what began and ended in which order. */
+async function order(works: readonly (readonly string[])[]): Promise<string[]> {
+  const turns = new InTurn();
+  const seen: string[] = [];
+  await Promise.all(
+    works.map((names, i) =>
+      turns.run(names, async () => {
+        seen.push(`${i}(`);
+        await sleep(1);
+        seen.push(`)${i}`);
+      }),
+    ),
+  );
+  return seen;
+}
+
+test('those who share a name do not overlap, in the order in which they came', async () => {
+  expect(await order([['a'], ['a'], ['a']])).toEqual(['0(', ')0', '1(', ')1', '2(', ')2']);
+});
+
+test('those who share none do not wait', async () => {
+  expect((await order([['a'], ['b']])).slice(0, 2)).toEqual(['0(', '1(']);
+});
+
+test('who shares with two waits for both, and names in any order make no circle', async () => {
+  const seen = await order([['a'], ['b'], ['b', 'a'], ['a', 'b']]);
+  expect(seen.slice(-4)).toEqual(['2(', ')2', '3(', ')3']);
+});
+
+test('a failure lets the next one go, and one that hangs is not waited for for ever', async () => {
+  const turns = new InTurn();
+  const failing = turns.run(['a'], () => Promise.reject(new Error('no')));
+  const next = turns.run(['a'], async () => 'next');
+  await expect(failing).rejects.toThrow('no');
+  expect(await next).toBe('next');
+  void turns.run(['a'], () => new Promise(() => {}));
+  expect(await turns.run(['a'], async () => 'at last')).toBe('at last');
+});

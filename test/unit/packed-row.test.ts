@@ -1,0 +1,67 @@
+/** Values of packed rows, read one by one as the library that packed them reads them all. */
+import fc from 'fast-check';
+import { Packr } from 'msgpackr';
+import { expect, test } from 'vitest';
+import { decodeText } from '../../src/backends/metadata/node-text.ts';
+import { readSome } from '../../src/backends/metadata/packed-row.ts';
+
+const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
+const pack = (row: unknown): Uint8Array => new Uint8Array(packr.pack(row));
+const read = (row: readonly unknown[], wanted: readonly boolean[]): unknown[] =>
+  readSome(pack(row), wanted, decodeText);
+
+const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3 },
+    fc.constantFrom(null, true, false),
+    fc.maxSafeInteger(),
+    fc.integer({ min: -300, max: 300 }),
+    fc.double({ noNaN: true }),
+    fc.string({ unit: 'grapheme', maxLength: 40 }),
+    fc.constantFrom('', 'x'.repeat(31), 'x'.repeat(32), 'x'.repeat(300), 'é'.repeat(40_000)),
+    fc.uint8Array({ maxLength: 300 }).map((bytes) => Uint8Array.from(bytes)),
+    fc.array(tie('value'), { maxLength: 20 }),
+    fc.dictionary(
+      fc.string({ minLength: 1 }).filter((name) => name !== '__proto__'),
+      tie('value'),
+      { noNullPrototype: true },
+    ),
+  ),
+}));
+
+test('gives what was packed, at the places that are wanted and at no other', () => {
+  const places = fc.array(fc.tuple(value, fc.boolean()), { minLength: 1, maxLength: 30 });
+  fc.assert(
+    fc.property(places, (all) => {
+      const row = all.map(([each]) => each);
+      const wanted = all.map(([, isWanted]) => isWanted);
+      const found = read(row, wanted);
+      const expected = packr.unpack(pack(row)) as unknown[];
+      expected.forEach((each, place) => {
+        if (wanted[place])
+          expect(found[place]).toEqual(each instanceof Uint8Array ? Uint8Array.from(each) : each);
+        else expect(place in found).toBe(false);
+      });
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('has nothing at places that a row of an earlier release does not reach', () => {
+  expect(read(['a', 1], [true, false, true])).toEqual(['a', undefined]);
+});
+
+test('reads arrays and maps of every length', () => {
+  for (const count of [0, 15, 16, 65_535, 65_536]) {
+    const list = Array.from({ length: count }, (_, i) => i);
+    // The library packs no larger maps.
+    const map = Object.fromEntries(list.slice(0, 65_535).map((each) => [`n${each}`, each]));
+    expect(read([list, map, 'end'], [true, true, true])).toEqual([list, map, 'end']);
+    expect(read([list, map, 'end'], [false, false, true])[2]).toBe('end');
+  }
+});
+
+test('refuses what is not a row, and values that rows do not hold', () => {
+  expect(() => readSome(pack({ a: 1 }), [true], decodeText)).toThrow('a row is an array');
+  expect(() => readSome(Uint8Array.of(0x91, 0xc1), [true], decodeText)).toThrow('0xc1');
+});

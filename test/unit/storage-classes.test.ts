@@ -1,0 +1,42 @@
+/** `SVC_STORAGE_CLASSES`: both shapes, and every fault at once (spec item 8.1, design §7.6). */
+import { describe, expect, it } from 'vitest';
+import { configWith, parseConfig } from '../../src/config.ts';
+
+const classesOf = (text: string, clusters = 'a,b') =>
+  configWith({ SVC_STORAGE_CLASSES: text, SVC_POOL_CLUSTERS: clusters }).SVC_STORAGE_CLASSES;
+const faultsOf = (env: Record<string, string>): readonly string[] => {
+  const parsed = parseConfig(env);
+  return 'faults' in parsed ? parsed.faults : [];
+};
+
+describe('the storage classes', () => {
+  it('are none by default, and take the shape of the specification', () => {
+    expect(configWith().SVC_STORAGE_CLASSES).toEqual([]);
+    expect(classesOf('default, standard-ia@a,archive@b')).toEqual([
+      { storageClass: 'STANDARD' },
+      { storageClass: 'STANDARD_IA', cluster: 'a' },
+      { storageClass: 'GLACIER', cluster: 'b' },
+    ]);
+    expect(classesOf('GLACIER_IR@a')).toEqual([{ storageClass: 'GLACIER_IR', cluster: 'a' }]);
+  });
+
+  it('tell every fault at once', () => {
+    const text = 'default,STANDARD@a,warm,archive@A,standard-ia@c,=x';
+    const known =
+      'default, standard-ia, archive, STANDARD, REDUCED_REDUNDANCY, STANDARD_IA, ONEZONE_IA, INTELLIGENT_TIERING, GLACIER, GLACIER_IR, DEEP_ARCHIVE';
+    const shape = 'is not <class>=<pool>/<namespace>@<cluster>, of which only the class must be';
+    expect(faultsOf({ SVC_STORAGE_CLASSES: text })).toEqual([
+      `SVC_STORAGE_CLASSES=${text}: "STANDARD@a" says a second time where STANDARD goes`,
+      `SVC_STORAGE_CLASSES=${text}: "warm" names no storage class, which are ${known}`,
+      `SVC_STORAGE_CLASSES=${text}: "archive@A" ${shape}`,
+      `SVC_STORAGE_CLASSES=${text}: "=x" ${shape}`,
+    ]);
+  });
+
+  it('are pinned to clusters that there are, and name pools where the backend has some', () => {
+    expect(faultsOf({ SVC_STORAGE_CLASSES: 'archive=cold.data/ns@c' })).toEqual([
+      'SVC_STORAGE_CLASSES pins classes to c, which SVC_POOL_CLUSTERS does not list',
+      'SVC_STORAGE_CLASSES names pools, which SVC_DATA_BACKEND=memory does not have',
+    ]);
+  });
+});

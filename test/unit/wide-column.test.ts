@@ -1,0 +1,102 @@
+/** What the wide-column backend asks twice, of whom, and how it gets through ranges that a cluster refuses to read. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/policies.ts';
+import {
+  middleOf,
+  ReadFailed,
+  throughDeserts,
+} from '../../src/backends/metadata/wide-column/through-deserts.ts';
+
+describe('speculation', () => {
+  const delaysOf = (query: string | object[]): number[] => {
+    const plan = speculativeReads(500).newPlan('keyspace', query);
+    return [plan.nextExecution({} as never), plan.nextExecution({} as never)];
+  };
+
+  test('asks one more node for a read, and no third', () => {
+    expect(delaysOf('SELECT row_k FROM t')).toEqual([500, -1]);
+  });
+
+  test('never repeats what writes, conditionally or not', () => {
+    for (const query of ['UPDATE t SET a = ? IF b = ?', 'INSERT INTO t (a) VALUES (?)', 'DELETE FROM t'])
+      expect(delaysOf(query)).toEqual([-1, -1]);
+    expect(delaysOf([{ query: 'SELECT 1' }, { query: 'UPDATE t SET a = 1' }])).toEqual([-1, -1]);
+  });
+});
+
+test('a statement is sent to two further nodes at most, and after a refusal to one', () => {
+  const retries = new SafeRetries();
+  const info = (nbRetry: number) => ({ nbRetry }) as never;
+  const again = { useCurrentHost: false };
+  for (const ask of ['onRequestError', 'onReadTimeout', 'onWriteTimeout'] as const) {
+    expect(retries[ask](info(0))).toMatchObject(again);
+    expect(retries[ask](info(1))).toMatchObject(again);
+    expect(retries[ask](info(2))).not.toHaveProperty('useCurrentHost');
+  }
+  expect(retries.onUnavailable(info(0))).toMatchObject(again);
+  expect(retries.onUnavailable(info(1))).not.toHaveProperty('useCurrentHost');
+});
+
+const keys = fc.uint8Array({ minLength: 1, maxLength: 40 });
+
+describe('a range that is refused', () => {
+  test('has a middle that lies inside it, or ends that are too near', () => {
+    fc.assert(
+      fc.property(keys, keys, (a, b) => {
+        const [low, high] = Buffer.compare(a, b) < 0 ? [a, b] : [b, a];
+        const middle = middleOf({ low, high });
+        if (middle === undefined) return;
+        expect(Buffer.compare(low, middle)).toBe(-1);
+        expect(Buffer.compare(middle, high)).toBe(-1);
+      }),
+    );
+    expect(middleOf({ low: Buffer.of(1), high: Buffer.of(3) })).toEqual(Buffer.of(2));
+    expect(middleOf({ low: Buffer.of(1), high: Buffer.of(1) })).toBeUndefined();
+  });
+
+  const name = (i: number): Buffer => Buffer.from(`a common beginning/${String(i).padStart(5, '0')}`);
+  const dead = (i: number): boolean => i % 500 !== 7;
+  const refusesBeyond = 50;
+  /** As a cluster reads: what is dead counts, and too much of it before the last row ends the read. */
+  const cluster = (reverse: boolean) => {
+    const all = Array.from({ length: 2000 }, (_, i) => i);
+    if (reverse) all.reverse();
+    return async ({ low, high }: { low: Uint8Array; high: Uint8Array }, limit: number): Promise<number[]> => {
+      const found: number[] = [];
+      let passed = 0;
+      for (const i of all) {
+        if (Buffer.compare(name(i), low) < 0 || Buffer.compare(name(i), high) >= 0) continue;
+        if (found.length === limit) break;
+        if (!dead(i)) found.push(i);
+        else if (++passed > refusesBeyond) throw new ReadFailed('tombstones');
+      }
+      return found;
+    };
+  };
+
+  test('is read through, in either direction, as far as it was asked for', async () => {
+    const bounds = { low: Buffer.of(0), high: Buffer.of(255) };
+    for (const reverse of [false, true]) {
+      const read = cluster(reverse);
+      const all = reverse ? [1507, 1007, 507, 7] : [7, 507, 1007, 1507];
+      expect(await throughDeserts({ bounds, reverse, limit: 10, read })).toEqual(all);
+      expect(await throughDeserts({ bounds, reverse, limit: 2, read })).toEqual(all.slice(0, 2));
+    }
+  });
+
+  test('is given up where even a single key is refused, and other failures at once', async () => {
+    const bounds = { low: Buffer.of(0), high: Buffer.of(255) };
+    let asked = 0;
+    const refusing = async (): Promise<never> => {
+      asked += 1;
+      throw new ReadFailed('tombstones');
+    };
+    await expect(throughDeserts({ bounds, reverse: false, limit: 1, read: refusing })).rejects.toThrow(
+      ReadFailed,
+    );
+    expect(asked).toBeLessThan(200);
+    const broken = () => Promise.reject(new Error('something else'));
+    await expect(throughDeserts({ bounds, reverse: false, limit: 1, read: broken })).rejects.toThrow('else');
+  });
+});

@@ -1,0 +1,228 @@
+/** fsck that mends: damage of each kind, planted; what it may not touch stays as it is. */
+import { expect, test } from 'vitest';
+import {
+  Fsck,
+  type FsckFinding,
+  type FsckMode,
+  type FsckState,
+  fromTheStart,
+  runFsck,
+} from '../../../src/domain/fsck/fsck.ts';
+import { findBucket, replaceBucket } from '../../../src/metadata/buckets.ts';
+import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
+import { type Lock, uploadIndex } from '../../../src/metadata/tables.ts';
+import { readUsage, usageChanges } from '../../../src/metadata/usage.ts';
+import type { Owner } from '../../../src/ports/object-bytes.ts';
+import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';
+import { faulty } from '../../support/faulty.ts';
+
+const fix = { fix: true, drop: false };
+const drop = { fix: true, drop: true };
+const never = new AbortController().signal;
+
+async function fsck(world: DomainWorld, mode: FsckMode = { fix: false, drop: false }) {
+  const findings: FsckFinding[] = [];
+  const summary = await runFsck(world, (finding) => void findings.push(finding), { mode });
+  return { summary, findings };
+}
+const inPiece = async function* (size: number) {
+  yield new Uint8Array(size);
+};
+async function plant(world: DomainWorld, id: string, owner: Partial<Owner> = {}): Promise<void> {
+  const { id: bucketId } = await world.bucket();
+  const given = { cluster: 'default', id, owner: { bucketId, key: 'k', ...owner } };
+  await world.bytes.write(inPiece(3), { ...given, storageClass: 'STANDARD' });
+}
+async function losing(world: DomainWorld, key: string): Promise<void> {
+  const head = await findLiveHead(world.metadata, await world.bucket(), key);
+  if (head === undefined || !('extents' in head.row.manifest)) throw new Error('no extents');
+  await world.bytes.remove(head.row.manifest.extents);
+}
+
+test('bytes that nobody owns go to gc, once nobody can come to own them', async () => {
+  const world = await domainWorld();
+  await world.process().put('kept', 'content');
+  await plant(world, 'stray');
+  const { findings, summary } = await fsck(world, fix);
+  expect(findings).toMatchObject([{ kind: 'unowned', extent: 'stray', fixed: 'queued for deletion' }]);
+  expect(summary).toMatchObject({ found: 1, fixed: 1 });
+  // Not at once: a grace is left, and then another look finds it on its way.
+  expect(await storedExtents(world)).toContain('stray');
+  expect((await fsck(world, fix)).summary).toMatchObject({ found: 0, leaving: 1 });
+  await world.cleanUp();
+  expect(await storedExtents(world)).not.toContain('stray');
+  expect((await fsck(world)).summary).toMatchObject({ found: 0, stored: 1 });
+});
+
+test('what an open op has stored is none of its business, however long that takes', async () => {
+  const world = await domainWorld();
+  const op = await world.metadata.begin({ cluster: 'default' });
+  // As a write, a move to another cluster and an upload that its store holds call what they have stored.
+  for (const id of [op.id, `${op.id}.3`, `${op.id}.${'f'.repeat(32)}`]) await plant(world, id);
+  for (const mode of [fix, drop])
+    expect((await fsck(world, mode)).summary).toMatchObject({ found: 0, underway: 3 });
+  await world.cleanUp();
+  expect(await storedExtents(world)).toEqual([]);
+});
+
+test('bytes whose owner is committed while they are judged stay', async () => {
+  const world = await domainWorld();
+  const slow = world.process();
+  const { metadata } = world;
+  let writing: Promise<unknown> | undefined;
+  // The write goes on at the worst moment: right after its op was found to be open no more, or open still.
+  const judged = faulty(metadata, {
+    isOpen: async (id: string) => {
+      const isOpen = await metadata.isOpen(id);
+      await writing;
+      return isOpen;
+    },
+  });
+  writing = slow.put('key', 'content');
+  const { summary } = await fsck({ ...world, metadata: judged }, fix);
+  await writing;
+  expect(summary.findings.unowned).toBe(0);
+  await world.cleanUp();
+  expect((await fsck(world)).summary).toMatchObject({ found: 0, stored: 1 });
+});
+
+test('what belongs to a bucket that is not known here stays: it may be another gateway’s', async () => {
+  const world = await domainWorld();
+  await plant(world, 'foreign', { bucketId: 'f'.repeat(32) });
+  const { findings, summary } = await fsck(world, drop);
+  expect(findings).toMatchObject([{ kind: 'unowned', bucketId: 'f'.repeat(32), left: expect.any(String) }]);
+  expect(summary.fixed).toBe(0);
+  await world.cleanUp();
+  expect(await storedExtents(world)).toEqual(['foreign']);
+});
+
+test('a counter is corrected by what it is off, and stays right under writers', async () => {
+  const world = await domainWorld();
+  const client = world.process();
+  await client.put('key', 'content');
+  const { id } = await world.bucket();
+  await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: -3 }]));
+  expect((await fsck(world, fix)).findings).toMatchObject([{ kind: 'usage', fixed: 'counter corrected' }]);
+  expect(await readUsage(world.metadata, id)).toEqual(new Map([['STANDARD', { bytes: 7, objects: 1 }]]));
+  expect((await fsck(world)).summary.found).toBe(0);
+});
+
+test('an upload that is listed and not there leaves the list, an open one does not', async () => {
+  const world = await domainWorld();
+  const client = world.process();
+  const open = await client.createUpload('open');
+  const { id: bucketId } = await world.bucket();
+  const row = {
+    bucketId,
+    key: 'gone',
+    uploadId: 'f'.repeat(32),
+    initiated: 1,
+    storageClass: '',
+    owner: '',
+    initiator: '',
+  };
+  await world.metadata.apply([{ at: { table: uploadIndex, in: { bucketId }, ways: 4 }, put: row }]);
+  expect((await fsck(world)).findings).toMatchObject([{ kind: 'upload', key: 'gone' }]);
+  expect((await fsck(world, fix)).findings).toMatchObject([{ kind: 'upload', fixed: expect.any(String) }]);
+  const left = await world.metadata.scan({ table: uploadIndex, in: { bucketId }, ways: 4 }).next(10);
+  expect(left.map(({ row: { uploadId } }) => uploadId)).toEqual([open]);
+});
+
+test('a version that lost its bytes stays until somebody says that it may go', async () => {
+  const world = await domainWorld();
+  const client = world.process();
+  await client.put('lost', 'content');
+  await client.put('whole', 'content');
+  await losing(world, 'lost');
+  const { findings, summary } = await fsck(world, fix);
+  expect(findings).toMatchObject([
+    { kind: 'missing', key: 'lost', left: expect.stringContaining('--drop-missing') },
+  ]);
+  expect(summary.fixed).toBe(0);
+  expect((await fsck(world, drop)).findings).toMatchObject([
+    { kind: 'missing', fixed: 'version taken away' },
+  ]);
+  expect(await findLiveHead(world.metadata, await world.bucket(), 'lost')).toBeUndefined();
+  expect(await findLiveHead(world.metadata, await world.bucket(), 'whole')).toBeDefined();
+  expect((await fsck(world)).summary.found).toBe(0);
+});
+
+test('a version that lost its bytes stays where Object Lock or MFA delete holds it, and where all is lost', async () => {
+  const world = await domainWorld('Enabled');
+  await world.process().put('lost', 'content');
+  await losing(world, 'lost');
+  const left = async () => (await fsck(world, drop)).findings.map((finding) => finding.left);
+  // Nothing is stored at all: rather the wrong cluster than an empty one.
+  expect(await left()).toEqual([expect.stringContaining('holds nothing at all')]);
+  await world.process().put('whole', 'content');
+  const change = async (lock: Lock) => {
+    const bucket = await world.bucket();
+    const head = await findLiveHead(world.metadata, bucket, 'lost');
+    if (head === undefined) throw new Error('no head');
+    const put = { ...head.row, lock };
+    await world.metadata.commit(objectsOf(bucket), [{ put, expect: head.revision }]);
+  };
+  await change({ legalHold: true });
+  expect(await left()).toEqual(['Object Lock or MFA delete holds it']);
+  await change({ legalHold: false });
+  const found = await findBucket(world.metadata, 'bucket');
+  if (found) await replaceBucket(world.metadata, found, { ...found.row, mfaDelete: true });
+  expect(await left()).toEqual(['Object Lock or MFA delete holds it']);
+  if (found) {
+    const again = await findBucket(world.metadata, 'bucket');
+    if (again) await replaceBucket(world.metadata, again, { ...again.row, mfaDelete: false });
+  }
+  expect(await left()).toEqual([undefined]);
+});
+
+test('a run that is cut short at any page goes on from there, and counts nothing twice', async () => {
+  const world = await domainWorld();
+  const client = world.process();
+  for (let i = 0; i < 450; i += 1) await client.put(`key-${i}`, '');
+  await client.put('big', 'content');
+  await plant(world, 'stray');
+  const whole = (await fsck(world)).summary;
+  expect(whole).toMatchObject({ versions: 451, found: 1 });
+  let state = fromTheStart({ fix: false, drop: false });
+  const findings: FsckFinding[] = [];
+  for (let steps = 0; state.position.at !== 'done'; steps += 1) {
+    expect(steps).toBeLessThan(100);
+    // Another process each time, which knows what was saved.
+    const saved = JSON.parse(JSON.stringify(state));
+    const run = new Fsck(world, { report: (finding) => void findings.push(finding), state: saved });
+    await run.step(never);
+    state = run.state;
+  }
+  expect(state.seen).toEqual(whole);
+  expect(findings).toHaveLength(1);
+});
+
+test('a walk over bytes that is cut short begins anew, and counts nothing twice', async () => {
+  const world = await domainWorld();
+  for (let i = 0; i < 2_500; i += 1) await plant(world, `stray-${i}`);
+  const whole = (await fsck(world)).summary;
+  expect(whole).toMatchObject({ stored: 2_500, found: 2_500 });
+  const open = (state: FsckState) => new Fsck(world, { report: () => {}, state });
+  const first = open(fromTheStart({ fix: false, drop: false }));
+  while (first.state.seen.stored < 2_000) await first.step(never);
+  const second = open(JSON.parse(JSON.stringify(first.state)));
+  while (!second.isDone) await second.step(never);
+  expect(second.state.seen).toEqual(whole);
+});
+
+test('a read that fails is nobody’s permission: the run ends, and nothing was touched', async () => {
+  const world = await domainWorld();
+  await world.process().put('key', 'content');
+  await plant(world, 'stray');
+  const { metadata } = world;
+  for (const name of ['get', 'scan', 'isOpen', 'abandoned'] as const) {
+    const failing = faulty(metadata, {
+      [name]: () => {
+        throw new Error('away');
+      },
+    });
+    await expect(fsck({ ...world, metadata: failing }, drop)).rejects.toThrow('away');
+  }
+  expect(await storedExtents(world)).toHaveLength(2);
+  expect((await fsck(world)).summary).toMatchObject({ found: 1, leaving: 0 });
+});
