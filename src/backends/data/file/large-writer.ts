@@ -3,8 +3,8 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import type { ChunkRef } from '../../../ports/chunk-store.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
+import { blockBytes, describe, encodeHeader, sealHeader, seedOf } from '../record.ts';
 import { encodeTail, type LargeParts, publish } from './large-chunks.ts';
-import { blockBytes, describe, encodeHeader, sealHeader, seedOf } from './record.ts';
 
 export const pieceBytes = 256 * 1024;
 const spareMax = 16;
@@ -14,6 +14,8 @@ const spare: Buffer[] = [];
 export const borrowPiece = (): Buffer => spare.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
 export function returnPiece(piece: Buffer): void {
   if (spare.length < spareMax) spare.push(piece);
+  // Detached, its memory goes back at once.
+  else (piece.buffer as ArrayBuffer).transfer(0);
 }
 
 export interface LargeWrite {
@@ -28,9 +30,30 @@ export interface LargeWrite {
 export async function writeLarge(
   parts: LargeParts,
   source: AsyncIterator<Uint8Array>,
-  { id, owner, size, signal, temporary }: LargeWrite,
+  write: LargeWrite,
 ): Promise<ChunkRef> {
+  const { id, temporary } = write;
   const file = await open(temporary, 'wx');
+  try {
+    const size = await writeContent(file, parts, source, write);
+    await parts.disk.flush(file.fd);
+    await file.close();
+    await publish(parts, id, temporary);
+    return { id, size };
+  } catch (error) {
+    await file.close().catch(() => {});
+    await unlink(temporary).catch(() => {});
+    throw error;
+  }
+}
+
+/** Holds a piece until the last byte is with the kernel: a flush takes long and needs none. @returns bytes of content */
+async function writeContent(
+  file: FileHandle,
+  parts: LargeParts,
+  source: AsyncIterator<Uint8Array>,
+  { id, owner, size, signal }: LargeWrite,
+): Promise<number> {
   const content = new Content(file, parts, size);
   try {
     for (let step = await source.next(); !step.done; step = await source.next()) {
@@ -39,14 +62,7 @@ export async function writeLarge(
     }
     signal?.throwIfAborted();
     await content.finish(id, owner);
-    await parts.disk.flush(file.fd);
-    await file.close();
-    await publish(parts, id, temporary);
-    return { id, size: content.written };
-  } catch (error) {
-    await file.close().catch(() => {});
-    await unlink(temporary).catch(() => {});
-    throw error;
+    return content.written;
   } finally {
     returnPiece(content.piece);
   }
