@@ -1,7 +1,7 @@
 /** What a request that came through an access point is judged by beside the bucket's own rules (design §7.24). */
 import { accessPointArn } from '../domain/access-points.ts';
 import type { AccessPointRow } from '../metadata/access-point-tables.ts';
-import { Bounded } from './bounded.ts';
+import { Bounded } from '../metadata/bounded.ts';
 import type { AccessPointSide } from './policy/decision.ts';
 import { parsePolicy } from './policy/document.ts';
 import type { Policy } from './policy/evaluate.ts';

@@ -6,13 +6,13 @@
 import { findKey, openAccessKey } from '../domain/iam/access-keys.ts';
 import { ofOneState } from '../domain/iam/account.ts';
 import { findById } from '../domain/iam/entities.ts';
+import { Bounded } from '../metadata/bounded.ts';
 import { accessKeyUse } from '../metadata/iam.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, KeyUse } from '../ports/credentials.ts';
 import type { LateWrites } from '../ports/late-writes.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { Sealer } from '../ports/sealer.ts';
-import { Bounded } from './bounded.ts';
 import { userCaller } from './holders.ts';
 import type { Revisions } from './revisions.ts';
 

@@ -4,9 +4,9 @@
  */
 import { ofOneState } from '../domain/iam/account.ts';
 import { managed, type PolicyText, policyTextsOf } from '../domain/iam/policies-of.ts';
+import { Bounded } from '../metadata/bounded.ts';
 import type { IamIdentity, Session } from '../ports/credentials.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import { Bounded } from './bounded.ts';
 import type { Identity } from './identity.ts';
 import type { Access } from './policy/decision.ts';
 import { type PolicyKind, parsePolicy } from './policy/document.ts';

@@ -2,10 +2,11 @@
  * The state that an account's records are in, which tells whether what was found out about a caller still holds. Where
  * other machines change them too and a read is a round trip, it is believed for a while (`SVC_CONFIG_CACHE_TTL`).
  */
+
+import { Bounded } from '../metadata/bounded.ts';
 import { iamRevision } from '../metadata/iam.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import { Bounded } from './bounded.ts';
 
 interface Seen {
   readonly revision: string | undefined;

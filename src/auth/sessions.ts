@@ -5,9 +5,9 @@
 import { ofOneState } from '../domain/iam/account.ts';
 import { findById } from '../domain/iam/entities.ts';
 import { fail } from '../errors/refusal.ts';
+import { Bounded } from '../metadata/bounded.ts';
 import type { Caller, Credential, Session } from '../ports/credentials.ts';
 import type { AccountContext, Accounts } from './account-keys.ts';
-import { Bounded } from './bounded.ts';
 import { roleCaller, userCaller } from './holders.ts';
 import { openToken, type SessionClaims } from './session-token.ts';
 

@@ -2,16 +2,19 @@
 import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';
 import { type Reached, reach } from '../domain/access-points.ts';
+import { Refusal } from '../errors/refusal.ts';
 import { noBody, readBody } from '../handlers/body.ts';
 import { type BucketCall, type Call, needsBucket } from '../handlers/call.ts';
 import { handlers } from '../handlers/table.ts';
+import { lookAt, rememberBucket } from '../metadata/seen-buckets.ts';
+import type { BucketRow } from '../metadata/tables.ts';
 import type { OperationName, Scope } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { asksInBody } from './asked.ts';
 import type { Chosen } from './choose.ts';
 import type { Place } from './locate.ts';
 import { permit } from './permit.ts';
-import { readAhead, remember } from './read-ahead.ts';
+import { type Ahead, believedIn, readAhead } from './read-ahead.ts';
 import { asksForIndex, showIndex } from './site.ts';
 import { assertServed } from './through-access-point.ts';
 import type { Trace } from './trace.ts';
@@ -25,19 +28,52 @@ export interface Serving {
 
 const nowhere: Partial<Reached> = {};
 
-export async function serve(
+export function serve(ctx: Context, chosen: Chosen, serving: Serving): Promise<Reply> {
+  const { row, call } = chosen;
+  const ahead = row.about === 'version' || row.about === 'head' ? readAhead(ctx, call) : undefined;
+  return ahead?.believed === undefined
+    ? serveIn(ctx, chosen, serving, { ahead })
+    : serveBelieving(ctx, chosen, serving, ahead);
+}
+
+async function serveBelieving(ctx: Context, chosen: Chosen, serving: Serving, ahead: Ahead): Promise<Reply> {
+  const believed = await believedIn(ahead);
+  if (believed !== undefined) {
+    try {
+      return await serveIn(ctx, chosen, serving, { ahead, believed });
+    } catch (cause) {
+      // Nobody is refused for what a bucket was.
+      if (!(cause instanceof Refusal)) throw cause;
+    }
+  }
+  return serveIn(ctx, chosen, serving, { ahead });
+}
+
+/** The bucket of the request as it is now. */
+async function reachNow(ctx: Context, name: string, { place }: Serving): Promise<Reached> {
+  const { metadata, clock } = ctx;
+  const look = metadata.isDistant ? lookAt(metadata, clock.elapsed()) : undefined;
+  const reached = await reach(ctx, name, { isHost: place.virtual !== undefined });
+  if (look !== undefined) rememberBucket(metadata, reached.bucket, look);
+  return reached;
+}
+
+async function serveIn(
   ctx: Context,
   { row, call }: Chosen,
-  { hasBody, place, scope, trace }: Serving,
+  serving: Serving,
+  { ahead, believed }: { readonly ahead: Ahead | undefined; readonly believed?: BucketRow },
 ): Promise<Reply> {
+  const { hasBody, place, scope, trace } = serving;
   const { operation } = call;
-  const ahead = row.about === 'version' || row.about === 'head' ? readAhead(ctx, call) : undefined;
-  const reached = needsBucket(row)
-    ? await reach(ctx, call.bucketName, { isHost: place.virtual !== undefined })
-    : undefined;
-  const { bucket, accessPoint } = reached ?? nowhere;
+  const reached =
+    believed !== undefined
+      ? { bucket: believed }
+      : needsBucket(row)
+        ? await reachNow(ctx, call.bucketName, serving)
+        : nowhere;
+  const { bucket, accessPoint }: Partial<Reached> = reached;
   trace.bucket = bucket;
-  if (bucket !== undefined) remember(ctx, bucket);
   if (accessPoint !== undefined) assertServed(operation, scope);
   else if (bucket !== undefined && asksForIndex(call, bucket)) {
     const index = await showIndex(ctx, call, { bucket, trace });

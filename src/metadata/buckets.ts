@@ -1,7 +1,8 @@
 /** Bucket rows and their indexes (design §5). */
-import type { At, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
+import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
 import { documentRemovals } from './documents.ts';
 import { prefixRange } from './prefix.ts';
+import { forgetBucket } from './seen-buckets.ts';
 import { spread } from './spread.ts';
 import { type BucketRow, buckets, bucketsAll, bucketsByOwner, type OwnedBucketRow } from './tables.ts';
 
@@ -24,14 +25,21 @@ const placesOf = ({ name, owner, created, region }: BucketRow): SideChange[] => 
   { at: inSlot(bucketSlotOf(name)), put: { slot: bucketSlotOf(name), name } },
 ];
 
+/** Every change of a bucket's row; whatever becomes of it, the row is read again by whoever comes next. */
+const changeRow = (
+  metadata: Metadata,
+  name: string,
+  change: Change<typeof buckets>,
+  then: readonly SideChange[],
+): Promise<Outcome<typeof buckets>> =>
+  metadata.commit(bucketAt(name), [change], { then }).finally(() => forgetBucket(metadata, name));
+
 export const insertBucket = (
   metadata: Metadata,
   row: BucketRow,
   then: readonly SideChange[] = [],
 ): Promise<Outcome<typeof buckets>> =>
-  metadata.commit(bucketAt(row.name), [{ put: row, expect: 'absent' }], {
-    then: [...placesOf(row), ...then],
-  });
+  changeRow(metadata, row.name, { put: row, expect: 'absent' }, [...placesOf(row), ...then]);
 
 /** Whether its owner's list has it; where side changes come behind their commit, it may not have it yet. */
 export const isListed = async (metadata: Metadata, { owner, name }: BucketRow): Promise<boolean> =>
@@ -47,21 +55,19 @@ export const replaceBucket = (
   next: BucketRow,
   then: readonly SideChange[] = [],
 ): Promise<Outcome<typeof buckets>> =>
-  metadata.commit(bucketAt(next.name), [{ put: next, expect: found.revision }], { then });
+  changeRow(metadata, next.name, { put: next, expect: found.revision }, then);
 
 export const removeBucket = (
   metadata: Metadata,
   found: Stored<BucketRow>,
   then: readonly SideChange[] = [],
 ): Promise<Outcome<typeof buckets>> =>
-  metadata.commit(bucketAt(found.row.name), [{ remove: {}, expect: found.revision }], {
-    then: [
-      { at: ownedBy(found.row.owner), remove: { name: found.row.name } },
-      { at: inSlot(bucketSlotOf(found.row.name)), remove: { name: found.row.name } },
-      ...Object.values(found.row.documents).flatMap(documentRemovals),
-      ...then,
-    ],
-  });
+  changeRow(metadata, found.row.name, { remove: {}, expect: found.revision }, [
+    { at: ownedBy(found.row.owner), remove: { name: found.row.name } },
+    { at: inSlot(bucketSlotOf(found.row.name)), remove: { name: found.row.name } },
+    ...Object.values(found.row.documents).flatMap(documentRemovals),
+    ...then,
+  ]);
 
 /** The buckets of an account by name, after a name, at most `limit`. */
 export async function bucketsOf(

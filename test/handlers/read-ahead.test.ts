@@ -2,20 +2,22 @@
 import { describe, expect, test } from 'vitest';
 import { buckets, objects } from '../../src/metadata/tables.ts';
 import type { AnyTable, MetadataStore } from '../../src/ports/metadata-store.ts';
+import { policyOf } from '../support/access.ts';
 import { faulty } from '../support/faulty.ts';
-import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 
 type Around = (table: AnyTable, read: () => Promise<unknown>) => Promise<unknown>;
 
 /** A gateway whose metadata lies far away, each read of which goes through `around`. */
-function openDistant(around: { read: Around }) {
+function openDistant(around: { read: Around }, clock?: VirtualClock) {
   const wrap: GatewayWorldOptions['wrap'] = (context) => {
     const { metadata } = context;
     // The cast: what comes back is what the store gave.
     const get = ((at, key) => around.read(at.table, () => metadata.get(at, key))) as MetadataStore['get'];
     return { ...context, metadata: faulty(metadata, { isDistant: true, get }) };
   };
-  return openGateway({ wrap });
+  return openGateway({ wrap, ...(clock && { clock }) });
 }
 
 const plainly: Around = (_table, read) => read();
@@ -166,5 +168,106 @@ describe('reading ahead', () => {
     expect((await world.client.get('/bucket/key')).text).toBe('content');
     expect(failures).toBe(1);
     expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
+  });
+});
+
+const believedMs = 2_000;
+const forBob = {
+  body: policyOf({
+    Principal: { AWS: 'bob-account' },
+    Action: 's3:GetObject',
+    Resource: 'arn:aws:s3:::bucket/*',
+  }),
+};
+
+/** Another process over the same stores. */
+const openBeside = ({ context }: GatewayWorld, clock: VirtualClock): Promise<GatewayWorld> =>
+  openGateway({
+    clock,
+    wrap: (own) => ({
+      ...own,
+      bytes: context.bytes,
+      metadata: faulty(context.metadata, { isDistant: true }),
+    }),
+  });
+
+describe('believing a bucket', () => {
+  test('a GET and a HEAD of an object that is there ask for its head and for nothing else', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    await world.client.get('/bucket/key');
+    const asked: AnyTable[] = [];
+    around.read = (table, read) => {
+      asked.push(table);
+      return read();
+    };
+    expect((await world.client.get('/bucket/key')).text).toBe('content');
+    expect((await world.client.head('/bucket/key')).status).toBe(200);
+    expect(asked).toEqual([objects, objects]);
+    // What is not there, and whoever is not let in, is told by the bucket as it is.
+    expect((await world.client.get('/bucket/other')).code).toBe('NoSuchKey');
+    expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
+    expect(asked.filter((table) => table === buckets)).toHaveLength(2);
+  });
+
+  test('what a process changes holds for its very next request', async () => {
+    await using world = await openDistant({ read: plainly });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    for (let round = 0; round < 2; round += 1) {
+      expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
+      await world.client.put('/bucket?policy', forBob);
+      expect((await world.bob.get('/bucket/key')).status).toBe(200);
+      await world.client.delete('/bucket?policy');
+    }
+  });
+
+  test('a bucket that was read while it changed is not believed', async () => {
+    const around = { read: plainly };
+    await using world = await openDistant(around);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    await world.client.put('/bucket?policy', forBob);
+    around.read = async (table, read) => {
+      const row = await read();
+      if (table !== buckets) return row;
+      around.read = plainly;
+      await world.client.delete('/bucket?policy');
+      return row;
+    };
+    // It began before the policy was gone, and may still be let in; the next one may not.
+    await world.bob.get('/bucket/key');
+    expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
+  });
+
+  test('what another process takes away holds once the row was seen too long ago; what it grants, at once', async () => {
+    const clock = virtualClock();
+    await using world = await openDistant({ read: plainly }, clock);
+    await using beside = await openBeside(world, clock);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    expect((await beside.bob.get('/bucket/key')).code).toBe('AccessDenied');
+    await world.client.put('/bucket?policy', forBob);
+    expect((await beside.bob.get('/bucket/key')).status).toBe(200);
+    await world.client.delete('/bucket?policy');
+    await clock.advance(believedMs);
+    expect((await beside.bob.get('/bucket/key')).code).toBe('AccessDenied');
+  });
+
+  test('a bucket that another process deleted and made anew shows its own objects at once', async () => {
+    const clock = virtualClock();
+    await using world = await openDistant({ read: plainly }, clock);
+    await using beside = await openBeside(world, clock);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'old' });
+    expect((await beside.client.get('/bucket/key')).text).toBe('old');
+    await world.client.delete('/bucket/key');
+    await world.client.delete('/bucket');
+    expect((await beside.client.get('/bucket/key')).code).toBe('NoSuchBucket');
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'new' });
+    expect((await beside.client.get('/bucket/key')).text).toBe('new');
   });
 });

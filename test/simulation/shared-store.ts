@@ -74,8 +74,6 @@ function storeOn(kind: StoreKind, { env: settings, engine, ...rest }: Engine): S
   const env = {
     ...settings,
     SVC_BUCKET_SHARDS: '4',
-    // What one gateway is told holds in the others at once.
-    SVC_CONFIG_CACHE_TTL: '0s',
     SVC_CREDENTIALS_FILE: credentials,
   };
   return {

@@ -182,7 +182,6 @@ class World {
       SVC_KV_TIMEOUT: `${timeoutMs}ms`,
       SVC_KV_GC_AGE: '5s',
       SVC_MASTER_KEY_FILE: join(dataDir, 'master.key'),
-      SVC_CONFIG_CACHE_TTL: '0s',
       SVC_INTENT_TTL: '2s',
       SVC_GC_GRACE: '0s',
       SVC_GC_INTERVAL: '200ms',

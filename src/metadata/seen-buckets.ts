@@ -1,0 +1,59 @@
+/**
+ * Buckets as this process saw them last, where a read of metadata is a round trip. A name mostly leads to the bucket
+ * that it led to a moment ago. What this process changes it forgets at once, with whatever it was reading meanwhile;
+ * what others change is as old here as the row was seen.
+ */
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import { Bounded } from './bounded.ts';
+import type { BucketRow } from './tables.ts';
+
+const seenMax = 1000;
+
+/** When a look at a bucket began. */
+export interface Look {
+  /** By the clock that never jumps (ms). */
+  readonly at: number;
+  /** How many changes this process had made until then. */
+  readonly changes: number;
+}
+export interface SeenBucket extends Look {
+  readonly bucket: BucketRow;
+}
+
+class SeenBuckets {
+  readonly rows = new Bounded<SeenBucket>(seenMax);
+  changes = 0;
+}
+const seenIn = new WeakMap<object, SeenBuckets>();
+
+type Metadata = Pick<MetadataStore, 'get'>;
+
+function seenOf(metadata: Metadata): SeenBuckets {
+  let seen = seenIn.get(metadata);
+  if (seen === undefined) {
+    seen = new SeenBuckets();
+    seenIn.set(metadata, seen);
+  }
+  return seen;
+}
+
+/** Before a bucket is read that is to be remembered. */
+export const lookAt = (metadata: Metadata, elapsed: number): Look => ({
+  at: elapsed,
+  changes: seenOf(metadata).changes,
+});
+
+export function rememberBucket(metadata: Metadata, bucket: BucketRow, { at, changes }: Look): void {
+  const seen = seenOf(metadata);
+  // Read while this process changed a bucket: it may be the row from before.
+  if (changes === seen.changes) seen.rows.set(bucket.name, { bucket, at, changes });
+}
+
+export const seenBucket = (metadata: Metadata, name: string): SeenBucket | undefined =>
+  seenOf(metadata).rows.get(name);
+
+export function forgetBucket(metadata: Metadata, name: string): void {
+  const seen = seenOf(metadata);
+  seen.changes += 1;
+  seen.rows.delete(name);
+}
