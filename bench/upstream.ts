@@ -57,7 +57,7 @@ const gateway = await sluice({
   SVC_UPSTREAM_ACCESS_KEY: bench.accessKey,
   SVC_UPSTREAM_SECRET_KEY: bench.secretKey,
 })(where);
-const load = new Load(1);
+const load = new Load(1, { sleeps: true });
 try {
   for (const wanted of values.cases.split(',')) {
     const [operation = '', named = ''] = wanted.split('-');

@@ -34,12 +34,15 @@ export const median = (all: readonly number[]): number =>
   );
 
 export class Door implements AsyncDisposable {
+  /** The settings of its server, for another gateway on the same stores. */
+  readonly env: Readonly<Record<string, string>>;
   readonly #directory: string;
   readonly #server: TestServer;
-  readonly #load = new Load(1);
-  readonly #options: DoorOptions;
+  readonly #load = new Load(1, { sleeps: true });
+  readonly #options: Omit<DoorOptions, 'env'>;
 
-  private constructor(directory: string, server: TestServer, options: DoorOptions) {
+  private constructor(directory: string, server: TestServer, { env, ...options }: DoorOptions) {
+    this.env = env;
     this.#directory = directory;
     this.#server = server;
     this.#options = options;
@@ -62,7 +65,7 @@ export class Door implements AsyncDisposable {
     const { startMs } = options;
     const dataDir = join(directory, 'data');
     const server = await startServer({ env, dataDir, ...(startMs === undefined ? {} : { startMs }) });
-    return new Door(directory, server, options);
+    return new Door(directory, server, { ...options, env });
   }
 
   async send(method: string, path: string): Promise<void> {

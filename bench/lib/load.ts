@@ -32,15 +32,18 @@ export interface LoadResult {
 
 export class Load {
   readonly #processes: readonly ChildProcess[];
+  readonly #sleeps: boolean;
 
-  constructor(processes: number) {
+  /** @param sleeps while it waits for answers, as a client does; otherwise it polls in small cases (`generator.ts`) */
+  constructor(processes: number, { sleeps = false }: { readonly sleeps?: boolean } = {}) {
+    this.#sleeps = sleeps;
     this.#processes = Array.from({ length: processes }, () => fork(script, { serialization: 'advanced' }));
   }
 
   async run(options: LoadOptions): Promise<LoadResult> {
     const { host, port, operation, bucket, buckets, size, keys, seconds } = options;
     const { clients, turns = Number.MAX_SAFE_INTEGER, from = 0 } = options;
-    const order = { host, port, operation, bucket, buckets, size, keys, seconds };
+    const order = { host, port, operation, bucket, buckets, size, keys, seconds, sleeps: this.#sleeps };
     const workers = this.#processes.slice(0, clients);
     const parts = await Promise.all(
       workers.map((worker, i) => {
