@@ -49,12 +49,17 @@ async function serveBelieving(ctx: Context, chosen: Chosen, serving: Serving, ah
   return serveIn(ctx, chosen, serving, { ahead });
 }
 
-/** The bucket of the request as it is now. */
-async function reachNow(ctx: Context, name: string, { place }: Serving): Promise<Reached> {
+/** The bucket of the request as it is now; remembered where reading it is a round trip. */
+function reachNow(ctx: Context, name: string, { place }: Serving): Promise<Reached> {
+  const by = { isHost: place.virtual !== undefined };
+  return ctx.metadata.isDistant ? reachAfar(ctx, name, by) : reach(ctx, name, by);
+}
+
+async function reachAfar(ctx: Context, name: string, by: Parameters<typeof reach>[2]): Promise<Reached> {
   const { metadata, clock } = ctx;
-  const look = metadata.isDistant ? lookAt(metadata, clock.elapsed()) : undefined;
-  const reached = await reach(ctx, name, { isHost: place.virtual !== undefined });
-  if (look !== undefined) rememberBucket(metadata, reached.bucket, look);
+  const look = lookAt(metadata, clock.elapsed());
+  const reached = await reach(ctx, name, by);
+  rememberBucket(metadata, reached.bucket, look);
   return reached;
 }
 

@@ -1,7 +1,12 @@
 /** Ranges, pages and seeks: from, after and before with partial keys, in either direction. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { commitLimits, type MetadataStore, type Range } from '../../../src/ports/metadata-store.ts';
+import {
+  type Cursor,
+  commitLimits,
+  type MetadataStore,
+  type Range,
+} from '../../../src/ports/metadata-store.ts';
 import type { Laws } from '../metadata-store.ts';
 import { byBytes } from './order.ts';
 import { all, fresh, type Head, head, type heads, headsOf, putHeads, ranksOf } from './tables.ts';
@@ -26,7 +31,7 @@ const matches = (row: Head, partial: PartialKey): boolean =>
   (partial.slot === undefined || row.slot === partial.slot);
 
 /** Negative when a row sorts before everything that matches the partial key. */
-export function compare(row: Head, partial: PartialKey): number {
+function compare(row: Head, partial: PartialKey): number {
   if (matches(row, partial)) return 0;
   const byKey = byBytes(row.key, partial.key ?? row.key);
   return byKey !== 0 ? byKey : byBytes(partial.slot ?? row.slot, row.slot);
@@ -44,7 +49,7 @@ export function expected(rows: readonly Head[], range: HeadRange): Head[] {
   return range.reverse === true ? inside.reverse() : inside;
 }
 
-export const matchingKey: fc.Arbitrary<PartialKey> = fc.oneof(
+const matchingKey: fc.Arbitrary<PartialKey> = fc.oneof(
   fc.record({ key: fc.constantFrom(...names, 'aa', '', 'zz') }),
   fc.record({ key: fc.constantFrom(...names, 'aa'), slot: fc.constantFrom(...slots, '0', '15') }),
 );
@@ -52,6 +57,40 @@ export const anyRange: fc.Arbitrary<HeadRange> = fc.record(
   { from: matchingKey, after: matchingKey, before: matchingKey, reverse: fc.boolean() },
   { requiredKeys: [] },
 );
+
+/** Rows that are in order, and how the partition that holds them is scanned. */
+interface Scanned {
+  readonly rows: readonly Head[];
+  readonly runs: number;
+  scan(range: HeadRange): Cursor<typeof heads>;
+}
+
+export const expectRanges = ({ rows, runs, scan }: Scanned): Promise<void> =>
+  fc.assert(
+    fc.asyncProperty(anyRange, fc.integer({ min: 1, max: 9 }), async (range, page) => {
+      expect(await all(scan(range), page)).toEqual(expected(rows, range));
+    }),
+    { numRuns: runs },
+  );
+
+export function expectSeeks({ rows, runs, scan }: Scanned): Promise<void> {
+  const step = fc.record({ take: fc.integer({ min: 0, max: 4 }), to: matchingKey, past: fc.boolean() });
+  return fc.assert(
+    fc.asyncProperty(fc.boolean(), fc.array(step, { maxLength: 5 }), async (reverse, steps) => {
+      const cursor = scan({ reverse });
+      let left = reverse ? [...rows].reverse() : [...rows];
+      for (const { take, to, past } of steps) {
+        const read = take === 0 ? [] : await cursor.next(take);
+        expect(read.map((stored) => stored.row)).toEqual(left.splice(0, take));
+        cursor.seek(to, { past });
+        const side = (row: Head): number => (reverse ? -compare(row, to) : compare(row, to));
+        left = left.filter((row) => (past ? side(row) > 0 : side(row) >= 0));
+      }
+      expect(await all(cursor)).toEqual(left);
+    }),
+    { numRuns: runs },
+  );
+}
 
 export function scanLaws({ law, runs }: Laws): void {
   law('reads an empty partition as nothing', async ({ store }) => {
@@ -94,32 +133,12 @@ export function scanLaws({ law, runs }: Laws): void {
 
   law('reads any range as a filter over all rows would', async ({ store }) => {
     const { bucket, rows } = await filled(store);
-    await fc.assert(
-      fc.asyncProperty(anyRange, fc.integer({ min: 1, max: 9 }), async (range, page) => {
-        expect(await all(store.scan(headsOf(bucket), range), page)).toEqual(expected(rows, range));
-      }),
-      { numRuns: runs },
-    );
+    await expectRanges({ rows, runs, scan: (range) => store.scan(headsOf(bucket), range) });
   });
 
   law('seeks ahead in either direction, past what matches if told so, and never back', async ({ store }) => {
     const { bucket, rows } = await filled(store);
-    const step = fc.record({ take: fc.integer({ min: 0, max: 4 }), to: matchingKey, past: fc.boolean() });
-    await fc.assert(
-      fc.asyncProperty(fc.boolean(), fc.array(step, { maxLength: 5 }), async (reverse, steps) => {
-        const cursor = store.scan(headsOf(bucket), { reverse });
-        let left = reverse ? [...rows].reverse() : [...rows];
-        for (const { take, to, past } of steps) {
-          const read = take === 0 ? [] : await cursor.next(take);
-          expect(read.map((stored) => stored.row)).toEqual(left.splice(0, take));
-          cursor.seek(to, { past });
-          const side = (row: Head): number => (reverse ? -compare(row, to) : compare(row, to));
-          left = left.filter((row) => (past ? side(row) > 0 : side(row) >= 0));
-        }
-        expect(await all(cursor)).toEqual(left);
-      }),
-      { numRuns: runs },
-    );
+    await expectSeeks({ rows, runs, scan: (range) => store.scan(headsOf(bucket), range) });
   });
 
   law('reads the next page as it is then, holding no lock', async ({ store }) => {

@@ -1,11 +1,9 @@
-/** Partitions that are spread over shards: to a reader they are one, to a fence as well. */
-import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { MetadataStore, Revision } from '../../../src/ports/metadata-store.ts';
 import { shardOf } from '../../../src/ports/shard.ts';
 import type { Laws } from '../metadata-store.ts';
 import { byBytes } from './order.ts';
-import { anyRange, compare, expected, matchingKey, names, slots } from './scans.ts';
+import { expected, expectRanges, expectSeeks, names, slots } from './scans.ts';
 import { all, fresh, type Head, head, headsOf } from './tables.ts';
 
 const ways = 4;
@@ -37,33 +35,13 @@ export function shardLaws({ law, runs }: Laws): void {
   law('reads any range of a spread partition in one order', async ({ store }) => {
     const bucket = fresh();
     const rows = await putSpread(store, bucket, names);
-    await fc.assert(
-      fc.asyncProperty(anyRange, fc.integer({ min: 1, max: 9 }), async (range, page) => {
-        expect(await all(store.scan(spread(bucket), range), page)).toEqual(expected(rows, range));
-      }),
-      { numRuns: runs },
-    );
+    await expectRanges({ rows, runs, scan: (range) => store.scan(spread(bucket), range) });
   });
 
   law('seeks in every shard at once, in either direction', async ({ store }) => {
     const bucket = fresh();
     const rows = await putSpread(store, bucket, names);
-    const step = fc.record({ take: fc.integer({ min: 0, max: 4 }), to: matchingKey, past: fc.boolean() });
-    await fc.assert(
-      fc.asyncProperty(fc.boolean(), fc.array(step, { maxLength: 5 }), async (reverse, steps) => {
-        const cursor = store.scan(spread(bucket), { reverse });
-        let left = reverse ? [...rows].reverse() : [...rows];
-        for (const { take, to, past } of steps) {
-          const read = take === 0 ? [] : await cursor.next(take);
-          expect(read.map((stored) => stored.row)).toEqual(left.splice(0, take));
-          cursor.seek(to, { past });
-          const side = (row: Head): number => (reverse ? -compare(row, to) : compare(row, to));
-          left = left.filter((row) => (past ? side(row) > 0 : side(row) >= 0));
-        }
-        expect(await all(cursor)).toEqual(left);
-      }),
-      { numRuns: runs },
-    );
+    await expectSeeks({ rows, runs, scan: (range) => store.scan(spread(bucket), range) });
   });
 
   law(
