@@ -38,7 +38,5 @@ export function readAhead(
 }
 
 /** The bucket that a read believes in: there is an object in it, so it was neither deleted nor made anew. */
-export async function believedIn(ahead: Ahead | undefined): Promise<BucketRow | undefined> {
-  if (ahead?.believed === undefined) return undefined;
-  return (await ahead.read)?.live === undefined ? undefined : ahead.believed;
-}
+export const believedIn = async ({ read, believed }: Ahead): Promise<BucketRow | undefined> =>
+  (await read)?.live === undefined ? undefined : believed;
