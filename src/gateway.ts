@@ -83,7 +83,8 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });
   }
   ctx.bodyMemory.give(trace.heldBytes);
-  if (trace.recording !== undefined) await trace.recording.end({ status: reply.status, code });
+  const recording = trace.recording?.end({ status: reply.status, code });
+  if (recording !== undefined) await recording;
   if (mayBeLogged(trace, code)) reply = await logAccess(ctx, trace, { reply, code, startedAt });
   const durationMs = ctx.clock.elapsed() - startedAt;
   reportAnswer(ctx, { wire, trace, status: reply.status, code, durationMs });
@@ -140,5 +141,5 @@ async function run(
   trace.call = arrived;
   if (place.isSite) return visitSite(ctx, arrived, trace);
   const chosen = await choose(ctx, arrived, { place, scope, incoming, trace });
-  return serve(ctx, chosen, { hasBody: incoming.body !== undefined, place, scope, trace });
+  return await serve(ctx, chosen, { hasBody: incoming.body !== undefined, place, scope, trace });
 }

@@ -45,8 +45,10 @@ export async function authenticate(
     open = presignedClaim(wire, parsed.query, { dialect: presigned, clock: ctx.clock, services });
   else return anonymousCaller(ctx, incoming);
   const credential = await findSigner(ctx, wire, { query: parsed.query, claim: open });
-  const { claim, incoming: rest } = await withBodyHash(ctx, incoming, open);
-  const key = await verifySignature(ctx, { wire, path: parsed.path, claim, credential }, options.secretFor);
+  const hashing = withBodyHash(ctx, incoming, open);
+  const { claim, incoming: rest } = hashing instanceof Promise ? await hashing : hashing;
+  const secret = options.secretFor === undefined ? credential.secretKey : await options.secretFor(credential);
+  const key = verifySignature(ctx, { wire, path: parsed.path, claim, secret });
   ctx.credentials.used?.(credential, claim);
   const payload = signedPayload({
     hasher: ctx.hasher,
@@ -94,8 +96,17 @@ function presignedDialect(query: Query): Dialect | undefined {
   return found;
 }
 
+/** Configured credentials are the same at every request. */
+const identities = new WeakMap<Credential, Identity>();
+
 /** The secret stays behind: what travels with the request may end in a log. */
-export function identityOf({ secretKey: _, ...identity }: Credential): Identity {
+export function identityOf(credential: Credential): Identity {
+  let identity = identities.get(credential);
+  if (identity === undefined) {
+    const { secretKey: _, ...rest } = credential;
+    identity = rest;
+    identities.set(credential, identity);
+  }
   return identity;
 }
 

@@ -50,12 +50,15 @@ export interface AuthorizationContext {
   readonly config: { readonly SVC_REGION: string };
 }
 
-/** @throws AccessDenied */
-export async function authorize(
+/** @throws AccessDenied. Undefined: allowed, and nothing had to be read to know. */
+export const authorize = (
   ctx: AuthorizationContext,
   caller: Caller,
   question: Question,
-): Promise<void> {
+): Promise<void> | undefined =>
+  isRootAtHome(caller, question) ? undefined : assertAllowed(ctx, caller, question);
+
+async function assertAllowed(ctx: AuthorizationContext, caller: Caller, question: Question): Promise<void> {
   if (!(await isAllowed(ctx, caller, question))) throw fail('AccessDenied');
 }
 
@@ -64,9 +67,8 @@ export async function isAllowed(
   caller: Caller,
   question: Question,
 ): Promise<boolean> {
-  const { identity } = caller;
-  const { accessPoint } = caller;
-  if (accessPoint === undefined && isRootAtHome(identity, question)) return true;
+  if (isRootAtHome(caller, question)) return true;
+  const { identity, accessPoint } = caller;
   const facts = factsOf(caller, question, {
     now: ctx.clock.now(),
     region: ctx.config.SVC_REGION,
@@ -113,7 +115,8 @@ const throughWay = (side: BucketSide, { publicAccess: ofWay }: AccessPointSide):
 });
 
 /** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */
-const isRootAtHome = (identity: Identity, { bucket, target, policy }: Question): boolean =>
+const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, policy }: Question): boolean =>
+  accessPoint === undefined &&
   identity?.root === true &&
   bucket !== undefined &&
   bucket.owner === identity.owner &&

@@ -3,25 +3,38 @@
  * it is computed before the signature can be checked (spec "Authentication" 2.3). Such a body is read whole by
  * somebody who has proved nothing yet but the name of a key, so it is bounded closely.
  */
+
 import { gather } from '../domain/gather.ts';
 import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
 import type { BodyMemory } from '../ports/body-memory.ts';
+import { toHex } from '../ports/hex.ts';
 import { formBytesMax } from '../protocol/action-query.ts';
 import type { Incoming } from '../protocol/wire.ts';
-import { toHex } from '../signing/signing-key.ts';
 import type { Claim, OpenClaim } from './claim.ts';
 import type { AuthenticationContext } from './context.ts';
 
 const isComplete = (claim: OpenClaim): claim is Claim => claim.payloadHash !== undefined;
 
-/** The claim with the body's hash, and the request with its body still to be read. */
-export async function withBodyHash(
+interface Claimed {
+  readonly claim: Claim;
+  /** The request with its body still to be read. */
+  readonly incoming: Incoming;
+}
+
+/** The claim with the body's hash; nearly every request brings it. */
+export const withBodyHash = (
+  ctx: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
+  incoming: Incoming,
+  claim: OpenClaim,
+): Claimed | Promise<Claimed> =>
+  isComplete(claim) ? { claim, incoming } : withComputedHash(ctx, incoming, claim);
+
+async function withComputedHash(
   { hasher, bodyMemory }: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
   incoming: Incoming,
   claim: OpenClaim,
-): Promise<{ readonly claim: Claim; readonly incoming: Incoming }> {
-  if (isComplete(claim)) return { claim, incoming };
+): Promise<Claimed> {
   const { body } = incoming;
   const whole = body === undefined ? new Uint8Array(0) : await readWhole(bodyMemory, body);
   const payloadHash = toHex(hasher.once('sha256', whole));

@@ -3,10 +3,11 @@
  * before anything is committed (spec "Authentication" 4, "PutObject flow" 1). Content is passed on as it
  * arrives, before its chunk's signature is known: it counts only once the generator has ended.
  */
+
 import { fail, type Refusal } from '../errors/refusal.ts';
 import type { Hasher } from '../ports/hasher.ts';
+import { toHex } from '../ports/hex.ts';
 import type { Dialect } from '../protocol/dialect.ts';
-import { toHex } from '../signing/signing-key.ts';
 import { BodyCursor, malformedChunk } from './body-cursor.ts';
 import { mismatch } from './mismatch.ts';
 import { isSignature } from './signing-key.ts';

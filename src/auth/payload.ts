@@ -1,13 +1,15 @@
 /** The body as its sender declared it: hashed, unsigned, or in chunks (spec "Authentication" 2.3 and 4). */
+
 import type { SignedHash } from '../domain/entrust.ts';
 import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Hash, Hasher } from '../ports/hasher.ts';
+import { toHex } from '../ports/hex.ts';
 import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } from '../protocol/dialect.ts';
 import type { Incoming, Wire } from '../protocol/wire.ts';
-import { toHex } from '../signing/signing-key.ts';
 import { type ChunkChain, decodeChunks } from './chunk-chain.ts';
 import type { Payload } from './identity.ts';
+import { isSignature } from './signing-key.ts';
 
 interface Declaration {
   readonly hasher: Hasher;
@@ -105,8 +107,9 @@ function hashed(
   const content = watched(body, {
     see: (piece) => hash?.update(piece),
     end() {
-      const computed = hash === undefined ? expected : toHex(hash.digest());
-      if (computed !== expected) throw wrongHash(expected, computed);
+      const computed = hash?.digest();
+      if (computed !== undefined && !isSignature(computed, expected))
+        throw wrongHash(expected, toHex(computed));
     },
   });
   const entrust = (): void => {

@@ -6,7 +6,7 @@ import type { Query, Wire } from '../protocol/wire.ts';
 import { deriveSigningKey } from '../signing/signing-key.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
-import type { AuthenticationContext, AuthenticationOptions } from './context.ts';
+import type { AuthenticationContext } from './context.ts';
 import { mismatch } from './mismatch.ts';
 import { isSignature, SigningKeys, signingKeyName } from './signing-key.ts';
 
@@ -44,16 +44,15 @@ export interface Signed {
   /** The raw path of the request line. */
   readonly path: string;
   readonly claim: Claim;
-  readonly credential: Credential;
+  /** That it must have been made with. */
+  readonly secret: string;
 }
 
-/** Verifies a version-4 signature against the secret that it must have been made with; gives the signing key. */
-export async function verifySignature(
-  ctx: AuthenticationContext,
-  { wire, path, claim, credential }: Signed,
-  secretFor: AuthenticationOptions['secretFor'],
-): Promise<Uint8Array> {
-  const secret = secretFor === undefined ? credential.secretKey : await secretFor(credential);
+/** Verifies a version-4 signature; gives the signing key. */
+export function verifySignature(
+  ctx: Pick<AuthenticationContext, 'credentials' | 'hasher'>,
+  { wire, path, claim, secret }: Signed,
+): Uint8Array {
   const keys = signingKeysOf(ctx.credentials);
   const name = signingKeyName(secret, claim);
   const known = keys.get(name);

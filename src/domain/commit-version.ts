@@ -70,17 +70,17 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
-    const ahead = attempt === 0 ? await readAheadIn(change.ahead, bucket) : undefined;
+    const ahead = attempt === 0 && change.ahead ? await readAheadIn(change.ahead, bucket) : undefined;
     const state = await readState(ctx, bucket, { key: change.key, ahead });
-    const decided = await change.decide(state);
+    const deciding = change.decide(state);
+    const decided = deciding instanceof Promise ? await deciding : deciding;
     if (decided === undefined) return { done: 'nothing' };
     const { requestId } = change;
     const plan = isReplicated(bucket) ? await replicated(ctx, decided, { bucket, requestId }) : decided;
     if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
-    const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, {
-      ...(change.op === undefined ? {} : { op: change.op }),
-      then: await sideChanges(ctx, bucket, change, plan),
-    });
+    const { op } = change;
+    const then = await sideChanges(ctx, bucket, change, plan);
+    const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, op ? { op, then } : { then });
     if (outcome.applied) {
       change.record?.applied();
       return { done: 'applied', plan };
@@ -137,7 +137,8 @@ async function sideChanges(
     ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
   ];
   const { id, requestId } = change;
-  const recorded = change.record === undefined ? [] : await change.record.changes({ ...plan, bucket });
+  const recording = change.record?.changes({ ...plan, bucket }) ?? [];
+  const recorded = recording instanceof Promise ? await recording : recording;
   const asked = [...(change.then ?? []), ...(plan.then ?? [])];
   const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded];
   if (gone.length === 0) return moved;

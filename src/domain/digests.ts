@@ -2,6 +2,7 @@
 import { fail, type Refusal } from '../errors/refusal.ts';
 import type { Checksum } from '../metadata/tables.ts';
 import type { Hash, Hasher, HashName } from '../ports/hasher.ts';
+import { toHex } from '../ports/hex.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
 import { watched } from './watched.ts';
 
@@ -124,17 +125,7 @@ function settleChecksum({ checksum }: Claims, hash: Hash): Digested['checksum'] 
   return { algorithm, value };
 }
 
-export const toHex = (bytes: Uint8Array): string => {
-  let hex = '';
-  for (const byte of bytes) hex += digits[byte];
-  return hex;
-};
-const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-
 export const toBase64 = (bytes: Uint8Array): string => btoa(String.fromCharCode(...bytes));
 
 export const fromBase64 = (text: string): Uint8Array =>
   Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-
-export const fromHex = (hex: string): Uint8Array =>
-  Uint8Array.from({ length: hex.length / 2 }, (_, i) => Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16));

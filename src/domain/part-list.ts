@@ -1,10 +1,12 @@
 /** The part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
+
 import { fail } from '../errors/refusal.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../metadata/tables.ts';
 import { everyPart, type StoredSession } from '../metadata/uploads.ts';
+import { fromHex, toHex } from '../ports/hex.ts';
 import type { HeldPart } from '../ports/object-bytes.ts';
 import { type CrcName, combineCrcs, compositeChecksum } from './checksums.ts';
-import { type ChecksumAlgorithm, fromBase64, fromHex, hashNames, toBase64, toHex } from './digests.ts';
+import { type ChecksumAlgorithm, fromBase64, hashNames, toBase64 } from './digests.ts';
 import { contentSize } from './encryption/segments.ts';
 import type { Ctx } from './upload-session.ts';
 

@@ -1,10 +1,14 @@
 /** Version ids: time-ordered text, unique, never behind the version that they succeed (design §5). */
+
 import type { Clock } from '../ports/clock.ts';
+import { toHex } from '../ports/hex.ts';
+import { ofLast } from '../ports/of-last.ts';
 import type { Random } from '../ports/random.ts';
-import { toHex } from './digests.ts';
 
 /** 12 hex digits of milliseconds, 4 of sequence, 16 of randomness. */
 const orderedDigits = 16;
+
+const timeText = ofLast((ms: number) => `${ms.toString(16).padStart(12, '0')}0000`);
 
 /**
  * @param previous the version at the head of the key: the new one sorts behind it even when this clock
@@ -14,7 +18,7 @@ export function drawVersion(
   ctx: { readonly clock: Clock; readonly random: Random },
   previous?: string,
 ): string {
-  const now = `${ctx.clock.now().toString(16).padStart(12, '0')}0000`;
+  const now = timeText(ctx.clock.now());
   const ordered =
     previous === undefined || now > previous.slice(0, orderedDigits) ? now : successor(previous);
   return ordered + toHex(ctx.random.bytes(8));
@@ -53,4 +57,9 @@ export const isUploadId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text)
 export const drawId = (random: Random): string => toHex(random.bytes(16));
 
 /** As the public service writes them: 16 upper-case hex digits. */
-export const drawRequestId = (random: Random): string => toHex(random.bytes(8)).toUpperCase();
+export const drawRequestId = (random: Random): string => {
+  let id = '';
+  for (const byte of random.bytes(8)) id += upperHex[byte];
+  return id;
+};
+const upperHex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0').toUpperCase());

@@ -47,9 +47,12 @@ function asHistory({ nullVersion: _, ...row }: ObjectRow): ObjectRow {
 }
 
 function asHead(row: ObjectRow, nullVersion: string | undefined): ObjectRow {
-  const { nullVersion: _, ...rest } = row;
-  const space = row.marker ? historySpace : liveSpace;
-  return { ...rest, space, slot: headSlot, ...(nullVersion === undefined ? {} : { nullVersion }) };
+  const head: ObjectRow = { ...row, space: row.marker ? historySpace : liveSpace, slot: headSlot };
+  return head.nullVersion === nullVersion ? head : withNullVersion(head, nullVersion);
+}
+
+function withNullVersion({ nullVersion: _, ...head }: ObjectRow, nullVersion: string | undefined): ObjectRow {
+  return nullVersion === undefined ? head : { ...head, nullVersion };
 }
 
 /** Where the null version lies, seen from a head that is about to become history. */

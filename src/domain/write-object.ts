@@ -67,7 +67,7 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
   const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
   const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
-  return storeBytes(ctx, content, write, async (stored, op) => {
+  return await storeBytes(ctx, content, write, async (stored, op) => {
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
     const written = await commitObject(ctx, object, {
       op,

@@ -21,7 +21,7 @@ export const areaCall = (
   wire,
   query,
   identity,
-  readBody: () =>
+  readBody: async () =>
     readBody(
       ctx,
       { wire, own: new Map(), payload },

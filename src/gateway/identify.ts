@@ -20,7 +20,7 @@ export interface Arrival {
  * Who calls. A bearer token, which only areas understand, is no signature; a preflight has none, whatever its
  * query says: that is signed for the request that may follow it; and a website is there for everybody alike.
  */
-export async function identify(
+export function identify(
   ctx: Context,
   incoming: Incoming,
   { path, local, query, virtual, area, isAction, isSite }: Arrival,
@@ -35,7 +35,7 @@ export async function identify(
       announced: [],
       sha256: undefined,
     };
-    return { identity: undefined, dialect: undefined, payload };
+    return Promise.resolve({ identity: undefined, dialect: undefined, payload });
   }
   return authenticate(
     authenticationContext(ctx),

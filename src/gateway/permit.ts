@@ -58,7 +58,8 @@ export async function permit(
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
   const writer = row.about === 'upload' ? await initiatorOf(ctx, call, bucket) : undefined;
   const asker = row.about === 'parts' ? await asBegunBy(ctx, caller, bucket) : caller;
-  await authorize(ctx, asker, { ...about, action, writer });
+  const judging = authorize(ctx, asker, { ...about, action, writer });
+  if (judging !== undefined) await judging;
   for (const along of [...alongOf(call), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))

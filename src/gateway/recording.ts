@@ -76,8 +76,12 @@ export class Recording implements Recorder {
   }
 
   /** Sees to it that the row is there and says how the request ended. What was done stands, also where this fails. */
-  async end({ status, code }: Ending): Promise<void> {
-    if (this.#isWritten && code === undefined && status === this.#entry.status) return;
+  end(ending: Ending): Promise<void> | undefined {
+    const isTrue = this.#isWritten && ending.code === undefined && ending.status === this.#entry.status;
+    return isTrue ? undefined : this.#write(ending);
+  }
+
+  async #write({ status, code }: Ending): Promise<void> {
     const entry = { ...this.#entry, status, ...(code === undefined ? {} : { error: code }) };
     try {
       await this.#ctx.metadata.apply([this.#row(entry)]);

@@ -92,7 +92,8 @@ async function serveIn(
   trace.target = target;
   const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
   const isPaid = charging !== false && (await charging);
-  const body = early ?? (await read());
+  const reading = early ?? read();
+  const body = reading instanceof Promise ? await reading : reading;
   const about = bucket === undefined ? {} : { bucket, target, ahead };
   const reply = await dispatch(ctx, operation, { ...facts, body, ...about });
   return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;

@@ -19,7 +19,7 @@ export const noBody = new Uint8Array(0);
  * The body of an operation that does not stream.
  * @throws MaxMessageLengthExceeded, BadDigest, SlowDown where bodies hold all the memory that they may, or what the signature of the payload is refused with
  */
-export async function readBody(
+export function readBody(
   ctx: Pick<Context, 'hasher' | 'bodyMemory'>,
   call: Pick<Call, 'wire' | 'own' | 'payload'>,
   {
@@ -31,7 +31,7 @@ export async function readBody(
     readonly row: Pick<Operation, 'streams' | 'bodyMax' | 'checksumOf'>;
     readonly held: Held;
   },
-): Promise<Uint8Array> {
+): Uint8Array | Promise<Uint8Array> {
   const { payload } = call;
   if (row.streams || (!hasBody && payload.sha256 === undefined)) return noBody;
   const claims = claimsOf(call);

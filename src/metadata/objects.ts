@@ -94,13 +94,20 @@ const looksMax = 16;
  * The head of a key, whether it is live or a delete marker. Without versioning there are no markers.
  * A head that changes its space between the two reads was missed by both: then we look again.
  */
-export async function findHead(
+export const findHead = (
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> =>
+  bucket.versioning === '' ? findLiveHead(metadata, bucket, key) : findEitherHead(metadata, bucket, key);
+
+async function findEitherHead(
   metadata: Metadata,
   bucket: BucketRow,
   key: string,
 ): Promise<Stored<ObjectRow> | undefined> {
   const live = await findLiveHead(metadata, bucket, key);
-  if (live !== undefined || bucket.versioning === '') return live;
+  if (live !== undefined) return live;
   const marker = await metadata.get(objectsOf(bucket), markerHeadOf(key));
   return marker ?? findLiveHead(metadata, bucket, key);
 }

@@ -1,9 +1,11 @@
 /** Signs what this service asks of another one that speaks the public API (signature version 4, in headers). */
+
 import type { Clock } from '../ports/clock.ts';
 import type { Hasher } from '../ports/hasher.ts';
+import { toHex } from '../ports/hex.ts';
 import { amz } from '../protocol/dialect.ts';
 import { encode } from './encode.ts';
-import { deriveSigningKey, toHex } from './signing-key.ts';
+import { deriveSigningKey } from './signing-key.ts';
 import { formatTimestamp } from './timestamp.ts';
 
 export interface SignerOptions {

@@ -1,4 +1,4 @@
-/** The key that a version-4 signature is made with (spec "Authentication" 2.4), and hexadecimal digits. */
+/** The key that a version-4 signature is made with (spec "Authentication" 2.4). */
 import type { Hasher } from '../ports/hasher.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 
@@ -13,12 +13,4 @@ export function deriveSigningKey(
   let key: Uint8Array = utf8.encode(dialect.secretPrefix + secret);
   for (const part of scope.split('/')) key = hasher.hmacSha256(key, part);
   return key;
-}
-
-const hexPairs = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-
-export function toHex(bytes: Uint8Array): string {
-  let text = '';
-  for (let i = 0; i < bytes.length; i++) text += hexPairs[bytes[i] as number];
-  return text;
 }

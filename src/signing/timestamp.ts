@@ -1,7 +1,10 @@
 /** The times that a signature names (spec "Authentication" 2.1): `20130524T000000Z`, and HTTP dates. */
+import { ofLast } from '../ports/of-last.ts';
 
 /** Milliseconds since the epoch of a `YYYYMMDDTHHMMSSZ` text, undefined when it is anything else. */
-export function parseTimestamp(text: string): number | undefined {
+export const parseTimestamp = ofLast(parse);
+
+function parse(text: string): number | undefined {
   if (text.length !== 16 || text.charCodeAt(8) !== 84 || text.charCodeAt(15) !== 90) return undefined;
   const year = digits(text, 0, 4);
   const month = digits(text, 4, 6);

@@ -17,7 +17,7 @@ function timer({ telemetry, clock }: Measure): Timed {
     const startedAt = clock.elapsed();
     const running = run();
     const settled = (): void => telemetry.backend(call, clock.elapsed() - startedAt);
-    // Beside the promise and not around it: there are seven of these calls in a put.
+    // Beside the promise and not around it: there are some of these calls in every request.
     running.then(settled, settled);
     return running;
   };
@@ -36,9 +36,10 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
         seek: (key, options) => cursor.seek(key, options),
       };
     },
-    begin: (intent) => timed('metadata.begin', () => store.begin(intent)),
+    // Beginning and ending nearly always ask nobody.
+    begin: (intent) => store.begin(intent),
     commit: (at, changes, options) => timed('metadata.commit', () => store.commit(at, changes, options)),
-    end: (op) => timed('metadata.end', () => store.end(op)),
+    end: (op) => store.end(op),
     abort: (opId) => timed('metadata.abort', () => store.abort(opId)),
     isOpen: (opId) => timed('metadata.isOpen', () => store.isOpen(opId)),
     abandoned: () => timed('metadata.abandoned', () => store.abandoned()),

@@ -22,7 +22,7 @@ export async function writeChunks(
 ): Promise<Extent> {
   const input = new Cutter(source[Symbol.asyncIterator]());
   const only = await input.only();
-  return only === undefined ? writeMany(target, input, options) : writeOnly(target, only, options);
+  return await (only === undefined ? writeMany(target, input, options) : writeOnly(target, only, options));
 }
 
 /** Most contents are one array, which is in memory already: they go the straight way. */
@@ -135,10 +135,12 @@ async function writeMany(
   return at === undefined ? { cluster, id, size: total } : { cluster, id, size: total, at };
 }
 
+const ended = Promise.resolve();
+
 /** Deals a source out as one cut after another, each an async iterable of at most `chunkBytes`. */
 class Cutter {
   /** Settles when the current cut has been read to its end or was given up. */
-  cutEnded: Promise<void> = Promise.resolve();
+  cutEnded: Promise<void> = ended;
   readonly #source: AsyncIterator<Uint8Array>;
   /** Arrays that were pulled and not yet dealt: one, or two after the look-ahead. */
   readonly #held: Uint8Array[] = [];

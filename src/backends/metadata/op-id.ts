@@ -3,17 +3,22 @@
  * the prefix of another; digits are 0–9 and a–v, so that a name can be part of any path or key.
  */
 import type { Clock } from '../../ports/clock.ts';
+import { ofLast } from '../../ports/of-last.ts';
 import type { Random } from '../../ports/random.ts';
 
 const timeDigits = 9;
 const randomDigits = 8;
 
+const digitOf = Array.from({ length: 256 }, (_, byte) => (byte & 31).toString(32));
+
 /** 45 bits of milliseconds and 40 random bits: `1hq9f3k0a` + `c0v4m2pq`. */
 export function stamp(ports: { readonly clock: Clock; readonly random: Random }): string {
-  let drawn = '';
-  for (const byte of ports.random.bytes(randomDigits)) drawn += (byte & 31).toString(32);
-  return Math.floor(ports.clock.now()).toString(32).padStart(timeDigits, '0') + drawn;
+  let text = timeText(ports.clock.now());
+  for (const byte of ports.random.bytes(randomDigits)) text += digitOf[byte];
+  return text;
 }
+
+const timeText = ofLast((ms: number) => Math.floor(ms).toString(32).padStart(timeDigits, '0'));
 
 /** A stamp of the millisecond after another's, with the random part of its own. */
 export const stampAfter = (other: string, own: string): string =>

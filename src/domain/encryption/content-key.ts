@@ -1,8 +1,9 @@
 /** The keys that come from an object key: one for each extent of the content, and what stands in for the MD5. */
+
 import type { Context } from '../../context.ts';
 import type { CipherKey } from '../../ports/cipher.ts';
+import { toHex } from '../../ports/hex.ts';
 import type { Owner } from '../../ports/object-bytes.ts';
-import { toHex } from '../digests.ts';
 import type { ObjectKey } from './object-key.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'cipher'>;

@@ -2,6 +2,7 @@
  * The versions of a key, made again from stored bytes whose back-references name it. What only the lost rows knew stays lost:
  * headers, tags, ACLs, locks, delete markers, empty objects.
  */
+
 import type { Context } from '../../context.ts';
 import { liveHeadOf, manifestRows, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects.ts';
 import {
@@ -15,9 +16,9 @@ import {
   type ObjectRow,
 } from '../../metadata/tables.ts';
 import { usageChanges } from '../../metadata/usage.ts';
+import { fromHex, toHex } from '../../ports/hex.ts';
 import { type FoundExtent, unknownSize } from '../../ports/object-bytes.ts';
 import { refreshBucket } from '../buckets.ts';
-import { fromHex, toHex } from '../digests.ts';
 import { drawId, timeOf, versionBefore, versionFor } from '../version-ids.ts';
 
 export type RebuildContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'>;

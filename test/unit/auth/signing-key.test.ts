@@ -1,9 +1,10 @@
 /** Signing keys and the comparison of signatures (spec "Authentication" 2.4). */
+
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { areEqual, isSignature, SigningKeys } from '../../../src/auth/signing-key.ts';
 import { nodeHasher } from '../../../src/backends/hashing/node.ts';
-import { toHex } from '../../../src/signing/signing-key.ts';
+import { toHex } from '../../../src/ports/hex.ts';
 import { parseTimestamp, timestampOf } from '../../../src/signing/timestamp.ts';
 
 const bytes = Uint8Array.from({ length: 32 }, (_, i) => i * 8);

@@ -1,8 +1,8 @@
 /** Completing an upload so that it may be asked for again, whatever became of the first request. */
 
 import type { Hasher } from '../../../ports/hasher.ts';
+import { toHex } from '../../../ports/hex.ts';
 import { PartsChanged, UploadGone } from '../../../ports/object-bytes.ts';
-import { toHex } from '../../../signing/signing-key.ts';
 import type { Connection } from './connection.ts';
 import { retrying } from './retry.ts';
 import { completeUpload, headObject, type UploadedPart, type UpstreamUpload } from './uploads.ts';

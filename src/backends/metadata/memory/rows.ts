@@ -13,11 +13,29 @@ import type {
 import { type Columns, orderOf } from '../order.ts';
 import { passed, type Span, skipTo, spanOf } from '../span.ts';
 import { frozenRow, zeroRow } from './frozen-row.ts';
+import { Latest } from './latest.ts';
 import { SortedMap } from './sorted-map.ts';
 
-interface Entry extends Stored<Columns> {
-  readonly expiresAt: number;
+/** What a reader gets, and when it is no longer there. */
+class Entry implements Stored<Columns> {
+  readonly row: Columns;
+  readonly revision: Revision;
+  readonly #expiresAt: number;
+
+  constructor({ row, revision }: Stored<Columns>, expiresAt: number) {
+    this.row = row;
+    this.revision = revision;
+    this.#expiresAt = expiresAt;
+  }
+
+  /** Nearly all stay: for them the clock is not asked. */
+  isAlive(clock: Clock): boolean {
+    return this.#expiresAt === never || this.#expiresAt > clock.now();
+  }
 }
+
+const never = Number.POSITIVE_INFINITY;
+const goneAlready = Number.NEGATIVE_INFINITY;
 
 /** A change whose row is known to be sound. */
 export interface Prepared {
@@ -39,8 +57,8 @@ export class MemoryRows {
   /** Keys by the time at which their rows expire; a row written again since then is left alone. */
   readonly #expiring = new SortedMap<{ readonly key: string; readonly expiresAt: number }>();
   #nextExpiry = Number.POSITIVE_INFINITY;
-  /** Keys of tables that are not kept whole, and a walk over them from the oldest on. */
-  readonly #latest = new Map<AnyTable, { readonly keys: Set<string>; readonly walk: Iterator<string> }>();
+  /** Tables that are not kept whole. */
+  readonly #logs = new Map<AnyTable, Latest<Entry>>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -51,38 +69,38 @@ export class MemoryRows {
   }
 
   get(at: At<AnyTable>, key: Columns): Stored<Columns> | undefined {
-    return this.find(this.keyOf(at, key));
+    return this.find(at.table, this.keyOf(at, key));
   }
 
-  find(key: string): Stored<Columns> | undefined {
-    return this.#alive(this.#entries.get(key));
+  find(table: AnyTable, key: string): Stored<Columns> | undefined {
+    const entry = this.#entriesOf(table).get(key);
+    return entry?.isAlive(this.#clock) ? entry : undefined;
   }
 
-  preparedPut(at: At<AnyTable>, row: Columns, expiresAt = Number.POSITIVE_INFINITY): Prepared {
+  preparedPut(at: At<AnyTable>, row: Columns, expiresAt = never): Prepared {
     const key = this.keyOf(at, row);
     const frozen = frozenRow(at.table, row);
-    const write = (revision: Revision): void => {
-      this.#entries.set(key, { row: frozen, revision, expiresAt });
-      if (at.table.log !== undefined) this.#displace(at.table, key);
-      else if (expiresAt < Number.POSITIVE_INFINITY) this.#expireAt(expiresAt, key);
-    };
-    return { key, write };
+    return { key, write: (revision) => this.#put(at.table, key, { row: frozen, revision }, expiresAt) };
   }
 
-  /** A row of a table that is not kept whole takes the place of the oldest; when that expires does not matter then. */
-  #displace(table: AnyTable, key: string): void {
-    let latest = this.#latest.get(table);
-    if (latest === undefined) {
-      const keys = new Set<string>();
-      // One walk for good: another would begin at the holes that the oldest have left.
-      latest = { keys, walk: keys.values() };
-      this.#latest.set(table, latest);
+  #put(table: AnyTable, key: string, stored: Stored<Columns>, expiresAt = never): void {
+    const entry = new Entry(stored, expiresAt);
+    if (table.log !== undefined) return this.#logOf(table, table.log).put(key, entry);
+    this.#entries.set(key, entry);
+    if (expiresAt < never) this.#expireAt(expiresAt, key);
+  }
+
+  #logOf(table: AnyTable, { keptInMemory }: NonNullable<AnyTable['log']>): Latest<Entry> {
+    let log = this.#logs.get(table);
+    if (log === undefined) {
+      log = new Latest(keptInMemory);
+      this.#logs.set(table, log);
     }
-    latest.keys.add(key);
-    if (latest.keys.size <= (table.log?.keptInMemory ?? 0)) return;
-    const oldest: string = latest.walk.next().value;
-    latest.keys.delete(oldest);
-    this.#entries.delete(oldest);
+    return log;
+  }
+
+  #entriesOf(table: AnyTable): SortedMap<Entry> {
+    return table.log === undefined ? this.#entries : this.#logOf(table, table.log).ordered;
   }
 
   /** Each row that will expire makes room for some that have, so that there are never many more than are alive. */
@@ -104,52 +122,60 @@ export class MemoryRows {
     }
     for (const [place, key] of due) {
       this.#expiring.delete(place);
-      if ((this.#entries.get(key)?.expiresAt ?? now + 1) <= now) this.#entries.delete(key);
+      if (this.#entries.get(key)?.isAlive(this.#clock) === false) this.#entries.delete(key);
     }
   }
 
-  /** Rows that are kept, those included that have expired and were not freed yet. */
+  /** Rows that are kept, but for those of logs; those included that have expired and were not freed yet. */
   get size(): number {
     return this.#entries.size;
   }
 
   preparedRemove(at: At<AnyTable>, row: Columns): Prepared {
     const key = this.keyOf(at, row);
-    return { key, write: () => this.#entries.delete(key) };
+    return { key, write: (revision) => this.#remove(at.table, key, { row, revision }) };
+  }
+
+  #remove(table: AnyTable, key: string, stored: Stored<Columns>): void {
+    if (table.log === undefined) this.#entries.delete(key);
+    else this.#put(table, key, stored, goneAlready);
   }
 
   preparedAdd(at: At<AnyTable>, row: Columns, by: Readonly<Record<string, number>>): Prepared {
     const key = this.keyOf(at, row);
-    const zero = this.find(key)?.row ?? zeroRow(at.table, { ...(at.in as Columns), ...row });
+    const zero = this.find(at.table, key)?.row ?? zeroRow(at.table, { ...(at.in as Columns), ...row });
     const write = (revision: Revision): void => {
       // Read again: an addition before this one, in the same commit, may be to the same row.
-      const sums: Record<string, unknown> = { ...(this.find(key)?.row ?? zero) };
+      const sums: Record<string, unknown> = { ...(this.find(at.table, key)?.row ?? zero) };
       for (const column in by) sums[column] = Number(sums[column]) + (by[column] as number);
-      const expiresAt = Number.POSITIVE_INFINITY;
-      this.#entries.set(key, { row: Object.freeze(sums), revision, expiresAt });
+      this.#put(at.table, key, { row: Object.freeze(sums), revision });
     };
     return { key, write };
   }
 
   /** The next rows of a span, and what is left of it. */
-  read(span: Span, count: number): { readonly rows: Stored<Columns>[]; readonly rest: Span } {
+  read(
+    table: AnyTable,
+    span: Span,
+    count: number,
+  ): { readonly rows: Stored<Columns>[]; readonly rest: Span } {
     const [low, high] = [keyText(span.low), keyText(span.high)];
     const rows: Stored<Columns>[] = [];
     let last: string | undefined;
-    const walk = span.reverse ? this.#entries.backwards(low, high) : this.#entries.between(low, high);
+    const entries = this.#entriesOf(table);
+    const walk = span.reverse ? entries.backwards(low, high) : entries.between(low, high);
     for (const [key, entry] of count > 0 && low < high ? walk : []) {
-      const alive = this.#alive(entry);
-      if (alive === undefined) continue;
-      rows.push(alive);
+      if (!entry.isAlive(this.#clock)) continue;
+      rows.push(entry);
       last = key;
       if (rows.length === count) break;
     }
     return { rows, rest: last === undefined ? span : passed(span, keyBytes(last)) };
   }
 
-  clear(span: Span): void {
-    const doomed = [...this.#entries.between(keyText(span.low), keyText(span.high))];
-    for (const [key] of doomed) this.#entries.delete(key);
+  clear(table: AnyTable, span: Span): void {
+    const doomed = [...this.#entriesOf(table).between(keyText(span.low), keyText(span.high))];
+    for (const [key, entry] of doomed) this.#remove(table, key, entry);
   }
 
   assertSameKey(at: At<AnyTable>, key: Columns, row: Columns): void {
@@ -160,11 +186,6 @@ export class MemoryRows {
 
   keyOf(at: At<AnyTable>, row: Columns): string {
     return keyText(orderOf(at.table).rowKey(at.in as Columns, row));
-  }
-
-  #alive(entry: Entry | undefined): Stored<Columns> | undefined {
-    if (entry === undefined || entry.expiresAt <= this.#clock.now()) return undefined;
-    return { row: entry.row, revision: entry.revision };
   }
 }
 
@@ -185,7 +206,7 @@ export class MemoryCursor<T extends AnyTable> implements Cursor<T> {
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    const { rows, rest } = this.#rows.read(this.#span, Math.min(count, this.#count));
+    const { rows, rest } = this.#rows.read(this.#at.table, this.#span, Math.min(count, this.#count));
     this.#span = rest;
     return rows as unknown as readonly Stored<RowOf<T>>[];
   }

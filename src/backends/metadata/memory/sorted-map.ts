@@ -22,8 +22,9 @@ export class SortedMap<Value> {
   }
 
   set(key: string, value: Value): void {
-    if (!this.#values.has(key)) this.#insert(key);
+    const { size } = this.#values;
     this.#values.set(key, value);
+    if (this.#values.size > size) this.#insert(key);
   }
 
   #insert(key: string): void {

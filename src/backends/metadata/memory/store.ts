@@ -112,7 +112,7 @@ class Memory implements MemoryStore {
     if (at.fence !== undefined && at.fence !== fence) return { applied: false, because: 'fenced', fence };
     for (const { key, expect } of changes) {
       if (expect === 'any') continue;
-      const current = this.#rows.find(key);
+      const current = this.#rows.find(at.table, key);
       if ((current?.revision ?? 'absent') === expect) continue;
       return { applied: false, because: 'conflict', ...(current && { current }) };
     }
@@ -162,7 +162,7 @@ class Memory implements MemoryStore {
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
-    this.#rows.clear(spanOf(orderOf(at.table), at.in as Columns, range));
+    this.#rows.clear(at.table, spanOf(orderOf(at.table), at.in as Columns, range));
   }
 
   async fence<T extends AnyTable>(at: At<T>): Promise<number> {
@@ -174,7 +174,7 @@ class Memory implements MemoryStore {
   }
 
   #fenceOf(at: At<AnyTable>): number {
-    return this.#fences.get(this.#rows.partitionKey(at)) ?? 0;
+    return this.#fences.size === 0 ? 0 : (this.#fences.get(this.#rows.partitionKey(at)) ?? 0);
   }
 
   #nextRevision(): Revision {
