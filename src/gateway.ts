@@ -88,7 +88,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   if (mayBeLogged(trace, code)) reply = await logAccess(ctx, trace, { reply, code, startedAt });
   const durationMs = ctx.clock.elapsed() - startedAt;
   reportAnswer(ctx, { wire, trace, status: reply.status, code, durationMs });
-  const crossOrigin = crossOriginHeaders(ctx, { wire, ...trace });
+  const crossOrigin = crossOriginHeaders(ctx, wire, trace);
   const headers = renderHeaders(
     [
       ['*-request-id', trace.requestId],
@@ -140,6 +140,7 @@ async function run(
   };
   trace.call = arrived;
   if (place.isSite) return visitSite(ctx, arrived, trace);
-  const chosen = await choose(ctx, arrived, { place, scope, incoming, trace });
+  const choosing = choose(ctx, arrived, { place, scope, incoming, trace });
+  const chosen = choosing instanceof Promise ? await choosing : choosing;
   return await serve(ctx, chosen, { hasBody: incoming.body !== undefined, place, scope, trace });
 }

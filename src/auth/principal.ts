@@ -19,7 +19,16 @@ function configured({ owner, displayName, accessKey, root }: NonNullable<Identit
   };
 }
 
-export const callerOf = (identity: NonNullable<Identity>): Caller => identity.caller ?? configured(identity);
+/** A configured identity is the same at every request. */
+const configuredCallers = new WeakMap<NonNullable<Identity>, Caller>();
+
+export function callerOf(identity: NonNullable<Identity>): Caller {
+  const known = identity.caller ?? configuredCallers.get(identity);
+  if (known !== undefined) return known;
+  const caller = configured(identity);
+  configuredCallers.set(identity, caller);
+  return caller;
+}
 
 export const principalOf = (identity: Identity): Principal =>
   identity === undefined ? anonymous : callerOf(identity);

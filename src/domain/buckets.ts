@@ -21,10 +21,18 @@ const attemptsMax = 8;
 /** No bucket has a longer name, so none is looked for: a store need not be able to hold such a text. */
 const nameMax = 63;
 
-export async function lookUpBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow | undefined> {
+export function findNamed(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  name: string,
+): Promise<Stored<BucketRow> | undefined> | undefined {
   const isPossible = name !== '' && name.length <= nameMax && !name.includes('\0');
-  return isPossible ? (await findBucket(ctx.metadata, name))?.row : undefined;
+  return isPossible ? findBucket(metadata, name) : undefined;
 }
+
+export const lookUpBucket = async (
+  ctx: Pick<Ctx, 'metadata'>,
+  name: string,
+): Promise<BucketRow | undefined> => (await findNamed(ctx, name))?.row;
 
 export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
   const row = await lookUpBucket(ctx, name);

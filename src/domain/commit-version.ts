@@ -79,7 +79,10 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     const plan = isReplicated(bucket) ? await replicated(ctx, decided, { bucket, requestId }) : decided;
     if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
     const { op } = change;
-    const then = await sideChanges(ctx, bucket, change, plan);
+    const recording = change.record?.changes({ ...plan, bucket }) ?? [];
+    const recorded = recording instanceof Promise ? await recording : recording;
+    const due = plan.gone.some(hasBytes) ? (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE : 0;
+    const then = sideChanges(bucket, change, plan, { recorded, due });
     const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, op ? { op, then } : { then });
     if (outcome.applied) {
       change.record?.applied();
@@ -123,25 +126,27 @@ async function readState(
   return { bucket, head, oldNull };
 }
 
-/** What must happen if and only if the plan applies: usage moves, and the bytes of what is gone are queued. */
-async function sideChanges(
-  ctx: Ctx,
+const hasBytes = ({ marker }: ObjectRow): boolean => !marker;
+
+/**
+ * What must happen if and only if the plan applies: usage moves, it is recorded, and the bytes of what is gone are queued.
+ * @param due when these may be deleted
+ */
+function sideChanges(
   bucket: BucketRow,
   change: KeyChange,
   plan: Plan,
-): Promise<readonly SideChange[]> {
-  const gone = plan.gone.filter((row) => !row.marker);
+  { recorded, due }: { readonly recorded: readonly SideChange[]; readonly due: number },
+): readonly SideChange[] {
+  const gone = plan.gone.filter(hasBytes);
   const fresh = plan.fresh === undefined || plan.fresh.marker ? [] : [plan.fresh];
   const deltas = [
     ...fresh.map((row) => ({ storageClass: row.storageClass, bytes: row.size, objects: 1 })),
     ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
   ];
   const { id, requestId } = change;
-  const recording = change.record?.changes({ ...plan, bucket }) ?? [];
-  const recorded = recording instanceof Promise ? await recording : recording;
   const asked = [...(change.then ?? []), ...(plan.then ?? [])];
   const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded];
   if (gone.length === 0) return moved;
-  const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
   return [...moved, ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due }))];
 }

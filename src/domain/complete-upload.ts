@@ -56,17 +56,17 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     const whole = await completeHeld(ctx, found.row, checked.held);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
     const { encryption } = session;
-    const { row, won } = await commitObject(ctx, objectOf(completion, session), {
-      op,
+    const content = {
       manifest,
       size: checked.size,
       etag: checked.etag,
       uploadId: name.uploadId,
-      // What tells for good that the object was committed.
-      then: [unindexed(name.uploadId, session)],
       ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
       ...(encryption === undefined ? {} : { encryption }),
-    });
+    };
+    // What tells for good that the object was committed.
+    const then = [unindexed(name.uploadId, session)];
+    const { row, won } = await commitObject(ctx, objectOf(completion, session), { op, content, then });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
     const result = resultOf(completing, row);

@@ -1,7 +1,7 @@
 /** Version ids: time-ordered text, unique, never behind the version that they succeed (design §5). */
 
 import type { Clock } from '../ports/clock.ts';
-import { toHex } from '../ports/hex.ts';
+import { toHex, toUpperHex } from '../ports/hex.ts';
 import { ofLast } from '../ports/of-last.ts';
 import type { Random } from '../ports/random.ts';
 
@@ -57,9 +57,4 @@ export const isUploadId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text)
 export const drawId = (random: Random): string => toHex(random.bytes(16));
 
 /** As the public service writes them: 16 upper-case hex digits. */
-export const drawRequestId = (random: Random): string => {
-  let id = '';
-  for (const byte of random.bytes(8)) id += upperHex[byte];
-  return id;
-};
-const upperHex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0').toUpperCase());
+export const drawRequestId = (random: Random): string => toUpperHex(random.bytes(8));

@@ -69,33 +69,34 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return await storeBytes(ctx, content, write, async (stored, op) => {
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
-    const written = await commitObject(ctx, object, {
-      op,
+    const owned = {
       size: stored.size,
       etag: stored.etag,
       manifest: { extents: stored.size === 0 ? [] : [stored.extent] },
-      ...(wanted === undefined ? {} : { wanted }),
       ...(checksum === undefined ? {} : { checksum }),
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
-    });
+    };
+    const written = await commitObject(ctx, object, { op, content: owned, wanted });
     if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
     return written;
   });
 }
 
 /** Content that is stored already, as a version is about to own it. */
-export interface OwnedContent {
-  readonly op: Op;
+interface OwnedContent {
   readonly size: number;
   readonly etag: string;
   readonly manifest: Manifest;
   readonly checksum?: Checksum;
   readonly encryption?: Encryption;
   readonly uploadId?: string;
-  /** The version id, where it had to be fixed before. */
-  readonly version?: string;
+}
+
+export interface ObjectCommit {
+  readonly op: Op;
+  readonly content: OwnedContent;
   /** The version id that is stored beside the bytes: taken where no other version came first. */
-  readonly wanted?: string;
+  readonly wanted?: string | undefined;
   /** What else happens if and only if the version is committed. */
   readonly then?: readonly SideChange[];
 }
@@ -107,13 +108,12 @@ export interface OwnedContent {
 export async function commitObject(
   ctx: Ctx,
   object: NewObject,
-  content: OwnedContent,
+  { op, content, wanted, then }: ObjectCommit,
 ): Promise<WrittenObject> {
   const { bucket, key, ahead, storageClass, headers, acl, lock, owner, conditions, record, requestId } =
     object;
-  const { op, version, wanted, then, ...described } = content;
   const fresh = {
-    ...described,
+    ...content,
     bucketId: bucket.id,
     key,
     marker: false,
@@ -139,7 +139,7 @@ export async function commitObject(
       const plan = (held?: Lock) =>
         planNewVersion(now, head, oldNull, {
           fresh: held === undefined ? fresh : { ...fresh, lock: held },
-          version: version ?? versionFor(ctx, wanted, { behind: head?.row.version }),
+          version: versionFor(ctx, wanted, { behind: head?.row.version }),
         });
       return now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan();
     },

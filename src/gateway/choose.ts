@@ -21,36 +21,48 @@ export interface Chosen {
   readonly call: Omit<Call, 'body'>;
 }
 
-export async function choose(
-  ctx: Context,
-  arrived: Arrived,
-  {
-    place,
-    scope,
-    incoming,
-    trace,
-  }: { readonly place: Place; readonly scope: Scope; readonly incoming: Incoming; readonly trace: Trace },
-): Promise<Chosen> {
-  const { operation, parameters } = place.isAction
-    ? await askedAction(ctx, { ...arrived, incoming, held: trace }, place.control)
-    : {
-        operation: select(
-          arrived.wire.method,
-          scope,
-          arrived.query,
-          (name) => header(arrived, name) !== undefined,
-        ),
-        parameters: noParameters,
-      };
-  // A form brings its own signature and headers.
-  const form = operation === 'PostObject' ? await acceptForm(ctx, arrived) : undefined;
-  if (form !== undefined) trace.dialect = form.dialect;
+export interface Choosing {
+  readonly place: Place;
+  readonly scope: Scope;
+  readonly incoming: Incoming;
+  readonly trace: Trace;
+}
+
+/** Nothing is waited for but what stands in a body: an action, or a form. */
+export function choose(ctx: Context, arrived: Arrived, choosing: Choosing): Chosen | Promise<Chosen> {
+  const { place, scope } = choosing;
+  if (place.isAction) return chooseAction(ctx, arrived, choosing);
+  const { wire, query } = arrived;
+  const operation = select(wire.method, scope, query, (name) => header(arrived, name) !== undefined);
+  const about = { ...arrived, operation, parameters: noParameters };
+  return operation === 'PostObject' ? chooseForm(ctx, about, choosing) : chosen(ctx, about, choosing);
+}
+
+async function chooseAction(ctx: Context, arrived: Arrived, choosing: Choosing): Promise<Chosen> {
+  const { place, incoming, trace } = choosing;
+  const asked = await askedAction(ctx, { ...arrived, incoming, held: trace }, place.control);
+  return chosen(ctx, { ...arrived, ...asked }, choosing);
+}
+
+/** A form brings its own signature and headers. */
+async function chooseForm(ctx: Context, about: Asked, choosing: Choosing): Promise<Chosen> {
+  const form = await acceptForm(ctx, about);
+  choosing.trace.dialect = form.dialect;
+  return chosen(ctx, { ...about, ...form }, choosing);
+}
+
+type Asked = Arrived & Pick<Call, 'operation' | 'parameters'>;
+
+function chosen(ctx: Context, about: Asked, { place, scope, trace }: Choosing): Chosen {
+  const { requestId, wire, operation, identity, bucketName, key } = about;
   trace.operation = operation;
   const row = describeOperation(operation);
   if (place.isAction) trace.format = serviceOf(row.action);
-  const about = { ...arrived, operation, parameters, ...form };
   trace.call = about;
-  if (row.audited) trace.recording = new Recording(ctx, { ...about, action: operation, events: row.events });
-  if (scope === 'object') assertKey(arrived.key);
+  if (row.audited) {
+    const asked = { requestId, wire, action: operation, identity, bucketName, key, events: row.events };
+    trace.recording = new Recording(ctx, asked);
+  }
+  if (scope === 'object') assertKey(key);
   return { row, call: { ...about, record: trace.recording } };
 }

@@ -11,7 +11,6 @@ import type { Wire } from '../protocol/wire.ts';
 import { bucketNameAt, type Place } from './locate.ts';
 
 export interface Answered {
-  readonly wire: Wire;
   readonly requestId: string;
   /** Undefined where the request was refused before its bucket was opened. */
   readonly bucket: BucketRow | undefined;
@@ -23,18 +22,20 @@ const none: readonly HeaderPair[] = [];
 /** Undefined where there is nothing to add, as nearly always: nothing is awaited then. */
 export function crossOriginHeaders(
   ctx: Context,
+  wire: Wire,
   answered: Answered,
 ): Promise<readonly HeaderPair[]> | undefined {
-  const { wire, bucket } = answered;
+  const { bucket } = answered;
   if (wire.method === 'OPTIONS') return undefined;
   const concerns = bucket === undefined ? wire.headers.has('origin') : bucketCors.name in bucket.documents;
-  return concerns ? headersFor(ctx, answered) : undefined;
+  return concerns ? headersFor(ctx, wire, answered) : undefined;
 }
 
 /** A reply is not lost over headers that could not be told. */
 async function headersFor(
   ctx: Context,
-  { wire, requestId, bucket, place }: Answered,
+  wire: Wire,
+  { requestId, bucket, place }: Answered,
 ): Promise<readonly HeaderPair[]> {
   try {
     const row = bucket ?? (place && (await lookUpBucket(ctx, bucketNameAt(place))));

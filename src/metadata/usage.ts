@@ -18,20 +18,23 @@ export interface UsageDelta {
 export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
   const slot = spread(opId, usageSlots);
   const at = usageOf(bucketId);
-  const sums = new Map<string, { bytes: number; objects: number }>();
+  // A write that replaces nothing has one.
+  const sums: { readonly storageClass: string; bytes: number; objects: number }[] = [];
   for (const { storageClass, bytes, objects } of deltas) {
-    const sum = sums.get(storageClass);
-    if (sum === undefined) sums.set(storageClass, { bytes, objects });
+    const sum = sums.find((each) => each.storageClass === storageClass);
+    if (sum === undefined) sums.push({ storageClass, bytes, objects });
     else {
       sum.bytes += bytes;
       sum.objects += objects;
     }
   }
-  const changes: SideChange[] = [];
-  for (const [storageClass, by] of sums) {
-    if (by.bytes !== 0 || by.objects !== 0) changes.push({ at, add: { storageClass, slot }, by });
-  }
-  return changes;
+  return sums
+    .filter(({ bytes, objects }) => bytes !== 0 || objects !== 0)
+    .map(({ storageClass, bytes, objects }) => ({
+      at,
+      add: { storageClass, slot },
+      by: { bytes, objects },
+    }));
 }
 
 /** The bytes and objects of a bucket now, by storage class. */

@@ -1,12 +1,17 @@
-/** Bytes as hexadecimal digits, in lower case. */
-const hexDigits = Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0));
+/** Bytes as hexadecimal digits. */
+const codesOf = (digits: string): readonly number[] => Array.from(digits, (digit) => digit.charCodeAt(0));
+const lower = codesOf('0123456789abcdef');
+const upper = codesOf('0123456789ABCDEF');
+
+export const toHex = (bytes: Uint8Array): string => written(bytes, lower);
+export const toUpperHex = (bytes: Uint8Array): string => written(bytes, upper);
 
 /** In one piece: what is put together piece by piece stays so in memory, and is put together again by whoever looks. */
-export function toHex(bytes: Uint8Array): string {
+function written(bytes: Uint8Array, digits: readonly number[]): string {
   const codes = new Array<number>(bytes.length * 2);
   for (let i = 0; i < bytes.length; i++) {
-    codes[2 * i] = hexDigits[(bytes[i] as number) >> 4] as number;
-    codes[2 * i + 1] = hexDigits[(bytes[i] as number) & 15] as number;
+    codes[2 * i] = digits[(bytes[i] as number) >> 4] as number;
+    codes[2 * i + 1] = digits[(bytes[i] as number) & 15] as number;
   }
   return String.fromCharCode.apply(null, codes);
 }

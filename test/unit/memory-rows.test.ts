@@ -22,19 +22,30 @@ test('frees rows that have expired as others come that will expire', () => {
   expect(rows.size).toBeLessThan(20);
 });
 
-test('a log is kept as long as it has room, and then its latest rows are', () => {
+test('a log keeps its latest rows, and is not kept whole', () => {
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
   const log = { ...leases, name: 'log', log: { keptInMemory: 100 } };
   const put = (name: string): void => {
     const at = { table: log, in: { name } } as unknown as At<AnyTable>;
-    rows.preparedPut(at, { name, holder: '', generation: 1, expires: 0 }, 1_000_000).write(revision);
+    const holder = 'h'.repeat(2000);
+    rows.preparedPut(at, { name, holder, generation: 1, expires: 0 }, 1_000_000).write(revision);
   };
   const isThere = (name: string): boolean =>
     rows.get({ table: log, in: { name } } as unknown as At<AnyTable>, {}) !== undefined;
   for (let n = 0; n < 100; n++) put(`row ${n}`);
   expect(isThere('row 0')).toBe(true);
   for (let n = 100; n < 1000; n++) put(`row ${n}`);
-  expect([isThere('row 899'), isThere('row 900')]).toEqual([false, true]);
+  expect([isThere('row 700'), isThere('row 900'), isThere('row 999')]).toEqual([false, true, true]);
+});
+
+test('a log takes a row that is larger than others together, and every letter', () => {
+  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const table = { ...leases, name: 'log', log: { keptInMemory: 4 } };
+  const at = { table, in: { name: 'ä' } } as unknown as At<AnyTable>;
+  for (const holder of ['small', '\n"€𝄞\ud800'.repeat(100_000)]) {
+    rows.preparedPut(at, { name: 'ä', holder, generation: 1, expires: 0 }).write(revision);
+    expect(rows.get(at, {})?.row['holder']).toBe(holder);
+  }
 });
 
 test('a row of a log is what was written last', () => {

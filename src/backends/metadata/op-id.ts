@@ -13,9 +13,10 @@ const digitOf = Array.from({ length: 256 }, (_, byte) => (byte & 31).toString(32
 
 /** 45 bits of milliseconds and 40 random bits: `1hq9f3k0a` + `c0v4m2pq`. */
 export function stamp(ports: { readonly clock: Clock; readonly random: Random }): string {
-  let text = timeText(ports.clock.now());
-  for (const byte of ports.random.bytes(randomDigits)) text += digitOf[byte];
-  return text;
+  const bytes = ports.random.bytes(randomDigits);
+  let drawn = '';
+  for (let i = 0; i < randomDigits; i++) drawn += digitOf[bytes[i] as number];
+  return timeText(ports.clock.now()) + drawn;
 }
 
 const timeText = ofLast((ms: number) => Math.floor(ms).toString(32).padStart(timeDigits, '0'));

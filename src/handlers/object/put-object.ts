@@ -28,6 +28,8 @@ export async function writeContent(ctx: Context, call: BucketCall, content: Cont
   const { bucket, key, ahead, record, requestId, signal } = call;
   const drawing = drawObjectKey(ctx, call, wantedEncryption(ctx, call));
   const objectKey = drawing && (await drawing);
+  const asked = accessOf(ctx, call);
+  const { owner, acl } = asked instanceof Promise ? await asked : asked;
   const object = {
     bucket,
     key,
@@ -35,7 +37,8 @@ export async function writeContent(ctx: Context, call: BucketCall, content: Cont
     storageClass: storageClassOf(call),
     headers: objectHeadersOf(call),
     lock: lockOf(ctx, call),
-    ...(await accessOf(ctx, call)),
+    owner,
+    acl,
     conditions: writeConditions(call),
     record,
     objectKey,

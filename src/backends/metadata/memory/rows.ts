@@ -35,7 +35,19 @@ class Entry implements Stored<Columns> {
 }
 
 const never = Number.POSITIVE_INFINITY;
-const goneAlready = Number.NEGATIVE_INFINITY;
+const goneAlready = 0;
+
+/** A row of a log; what stays for ever is `null`, as JSON has it. */
+const lineOf = ({ row, revision }: Stored<Columns>, expiresAt: number): string =>
+  JSON.stringify([row, revision, expiresAt]);
+
+function entryOf(table: AnyTable, line: string): readonly [key: string, entry: Entry] {
+  const [row, revision, expiresAt] = JSON.parse(line) as [Columns, Revision, number | null];
+  return [
+    keyText(orderOf(table).rowKey(row, row)),
+    new Entry({ row: frozenRow(table, row), revision }, expiresAt ?? never),
+  ];
+}
 
 /** A change whose row is known to be sound. */
 export interface Prepared {
@@ -84,16 +96,18 @@ export class MemoryRows {
   }
 
   #put(table: AnyTable, key: string, stored: Stored<Columns>, expiresAt = never): void {
-    const entry = new Entry(stored, expiresAt);
-    if (table.log !== undefined) return this.#logOf(table, table.log).put(key, entry);
-    this.#entries.set(key, entry);
+    if (table.log !== undefined) {
+      this.#logOf(table, table.log).put(lineOf(stored, expiresAt));
+      return;
+    }
+    this.#entries.set(key, new Entry(stored, expiresAt));
     if (expiresAt < never) this.#expireAt(expiresAt, key);
   }
 
   #logOf(table: AnyTable, { keptInMemory }: NonNullable<AnyTable['log']>): Latest<Entry> {
     let log = this.#logs.get(table);
     if (log === undefined) {
-      log = new Latest(keptInMemory);
+      log = new Latest(keptInMemory, (line) => entryOf(table, line));
       this.#logs.set(table, log);
     }
     return log;
@@ -133,7 +147,8 @@ export class MemoryRows {
 
   preparedRemove(at: At<AnyTable>, row: Columns): Prepared {
     const key = this.keyOf(at, row);
-    return { key, write: (revision) => this.#remove(at.table, key, { row, revision }) };
+    const whole = { ...(at.in as Columns), ...row };
+    return { key, write: (revision) => this.#remove(at.table, key, { row: whole, revision }) };
   }
 
   #remove(table: AnyTable, key: string, stored: Stored<Columns>): void {
