@@ -29,7 +29,7 @@ export interface Table<Row extends object, Partition extends string, Sort extend
   readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
   /**
    * Of a plain table: nobody writes a row but the process that made it. A backend that keeps everything in memory keeps
-   * so many rows, the latest; the others keep all.
+   * at least so many rows, the latest; the others keep all.
    */
   readonly log?: { readonly keptInMemory: number };
 }
