@@ -21,7 +21,8 @@ const attemptsMax = 8;
 /** No bucket has a longer name, so none is looked for: a store need not be able to hold such a text. */
 const nameMax = 63;
 
-export function findNamed(
+/** Undefined at once where no bucket can be called so. */
+export function findBucketNamed(
   { metadata }: Pick<Ctx, 'metadata'>,
   name: string,
 ): Promise<Stored<BucketRow> | undefined> | undefined {
@@ -32,7 +33,7 @@ export function findNamed(
 export const lookUpBucket = async (
   ctx: Pick<Ctx, 'metadata'>,
   name: string,
-): Promise<BucketRow | undefined> => (await findNamed(ctx, name))?.row;
+): Promise<BucketRow | undefined> => (await findBucketNamed(ctx, name))?.row;
 
 export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
   const row = await lookUpBucket(ctx, name);

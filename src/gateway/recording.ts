@@ -51,23 +51,25 @@ export class Recording implements Recorder {
     this.#entry = entryOf(request, ctx.clock.now());
   }
 
+  /** Of a request of many commits, those that come after one which has applied leave the row as it is. */
   changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]> {
-    const row = this.#row(this.#entry);
+    const rows = this.#isWritten ? [] : [this.#row(this.#entry)];
     return move !== undefined && bucketNotification.name in move.bucket.documents
-      ? this.#withEvents(move, row)
-      : [row];
+      ? this.#withEvents(move, rows)
+      : rows;
   }
 
-  async #withEvents(move: KeyMove, row: SideChange): Promise<readonly SideChange[]> {
+  async #withEvents(move: KeyMove, rows: readonly SideChange[]): Promise<readonly SideChange[]> {
     const { events = [], requestId, wire, identity } = this.#request;
     const principalId = principalOf(identity).userid;
     return [
-      row,
+      ...rows,
       ...(await eventChanges(this.#ctx, move, { events, requestId, principalId, source: wire.remote })),
     ];
   }
 
   about(arn: string): void {
+    this.#isWritten &&= this.#entry.resource === arn;
     this.#entry = { ...this.#entry, resource: arn };
   }
 

@@ -30,7 +30,7 @@ export const audit = table<AuditRow>()({
   kind: 'plain',
   partition: ['hour', 'slot'],
   sort: ['time', 'id'],
-  log: { keptInMemory: 65_536 },
+  log: { keptInMemory: 16_384 },
   columns: {
     hour: 'int',
     slot: 'int',

@@ -36,9 +36,9 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
         seek: (key, options) => cursor.seek(key, options),
       };
     },
-    // Beginning and ending nearly always ask nobody.
-    begin: (intent) => store.begin(intent),
+    begin: (intent) => timed('metadata.begin', () => store.begin(intent)),
     commit: (at, changes, options) => timed('metadata.commit', () => store.commit(at, changes, options)),
+    // Nobody is asked.
     end: (op) => store.end(op),
     abort: (opId) => timed('metadata.abort', () => store.abort(opId)),
     isOpen: (opId) => timed('metadata.isOpen', () => store.isOpen(opId)),

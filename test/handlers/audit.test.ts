@@ -1,6 +1,7 @@
 /** The audit log (spec "Events" 5, design §7.15): one row for every request that changes or would have changed something. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
+import { audit } from '../../src/metadata/audit-tables.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';
 import { describeOperation, type OperationName, operationNames } from '../../src/protocol/operations.ts';
@@ -124,6 +125,28 @@ describe.each(backends)('on %s', (backend) => {
     await client.delete('/bucket');
     expect(applies()).toBe(1);
     expect(await auditRows(world.context)).toHaveLength(10);
+  });
+
+  test('a request of many commits brings its row along until one has applied', async () => {
+    const rows = { count: 0 };
+    const wrap = (context: Context): Context => {
+      const commit: MetadataStore['commit'] = (at, changes, options) => {
+        rows.count += options?.then?.filter((change) => change.at.table === audit).length ?? 0;
+        return context.metadata.commit(at, changes, options);
+      };
+      return { ...context, metadata: faulty(context.metadata, { commit }) };
+    };
+    await using world = await openGateway({ backend, wrap });
+    await world.client.put('/bucket');
+    const keys = Array.from({ length: 200 }, (_, n) => `key ${n}`);
+    await Promise.all(
+      keys.map((key) => world.client.put(`/bucket/${encodeURIComponent(key)}`, { body: key })),
+    );
+    rows.count = 0;
+    expect((await world.client.post('/bucket?delete', { body: deletion(keys) })).status).toBe(200);
+    // As many as are deleted at once, at most.
+    expect(rows.count).toBeLessThanOrEqual(16);
+    expect((await auditRows(world.context)).map(({ action }) => action).at(-1)).toBe('DeleteObjects');
   });
 
   test('no secret and no signature is in a row', async () => {

@@ -48,6 +48,37 @@ test('a log takes a row that is larger than others together, and every letter', 
   }
 });
 
+test('a log has rows of any size, and memory for so many', () => {
+  const table = { ...leases, name: 'log', log: { keptInMemory: 65_536 } };
+  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const at = (name: string): At<AnyTable> => ({ table, in: { name } }) as unknown as At<AnyTable>;
+  const holder = '\u0001'.repeat(8_000);
+  const before = process.memoryUsage().arrayBuffers;
+  for (let n = 0; n < 4_000; n++)
+    rows.preparedPut(at(`row ${n}`), { name: `row ${n}`, holder, generation: 1, expires: 0 }).write(revision);
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 * 1024 ** 2);
+  expect([rows.get(at('row 0'), {}), rows.get(at('row 3999'), {})?.row['holder']]).toEqual([
+    undefined,
+    holder,
+  ]);
+});
+
+test('what was read of a log stays true as rows come, are written again and make room', () => {
+  const table = { ...leases, name: 'log', log: { keptInMemory: 100 } };
+  const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
+  const at = (name: string): At<AnyTable> => ({ table, in: { name } }) as unknown as At<AnyTable>;
+  const put = (name: string, generation: number): void =>
+    rows.preparedPut(at(name), { name, holder: 'h'.repeat(2000), generation, expires: 0 }).write(revision);
+  const generationOf = (name: string): unknown => rows.get(at(name), {})?.row['generation'];
+  for (let n = 0; n < 1000; n++) {
+    put(`row ${n}`, 1);
+    if (n % 50 === 0) put('again and again', n);
+    if (n % 7 === 0)
+      expect([generationOf(`row ${n}`), generationOf('again and again')]).toEqual([1, n - (n % 50)]);
+  }
+  expect([generationOf('row 0'), generationOf('row 999')]).toEqual([undefined, 1]);
+});
+
 test('a row of a log is what was written last', () => {
   const rows = new MemoryRows({ now: () => 0, elapsed: () => 0, sleep: async () => {} });
   const at = {

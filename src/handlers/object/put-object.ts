@@ -28,15 +28,18 @@ export async function writeContent(ctx: Context, call: BucketCall, content: Cont
   const { bucket, key, ahead, record, requestId, signal } = call;
   const drawing = drawObjectKey(ctx, call, wantedEncryption(ctx, call));
   const objectKey = drawing && (await drawing);
+  const storageClass = storageClassOf(call);
+  const headers = objectHeadersOf(call);
+  const lock = lockOf(ctx, call);
   const asked = accessOf(ctx, call);
   const { owner, acl } = asked instanceof Promise ? await asked : asked;
   const object = {
     bucket,
     key,
     ahead,
-    storageClass: storageClassOf(call),
-    headers: objectHeadersOf(call),
-    lock: lockOf(ctx, call),
+    storageClass,
+    headers,
+    lock,
     owner,
     acl,
     conditions: writeConditions(call),

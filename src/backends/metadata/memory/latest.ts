@@ -1,32 +1,42 @@
 /**
  * The latest rows of a log, as lines of JSON outside of the heap: what is kept there for a while and then dropped costs
- * the collector more than all else that is done to it. Whoever looks reads all of it and puts it into order: a log is
- * written with every request and hardly ever read.
+ * the collector more than all else that is done to it. A log is written with every request and hardly ever read: whoever
+ * looks reads what came since somebody last did, and puts it into order.
  */
 import { SortedMap } from './sorted-map.ts';
 
 const segmentBytes = 256 * 1024;
 
-interface Segment {
+interface Segment<Value> {
   readonly bytes: Uint8Array;
   used: number;
   lines: number;
+  /** What was read of it, up to a byte. */
+  readonly entries: (readonly [key: string, value: Value])[];
+  read: number;
+}
+
+/** Lines are kept at least, unless their segments have more bytes. */
+export interface LatestMax {
+  readonly lines: number;
+  readonly bytes: number;
 }
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 export class Latest<Value> {
-  readonly #linesMax: number;
+  readonly #max: LatestMax;
   readonly #entryOf: (line: string) => readonly [key: string, value: Value];
   /** The oldest first. */
-  readonly #segments: Segment[] = [];
+  readonly #segments: Segment<Value>[] = [];
+  readonly #ordered = new SortedMap<Value>();
   #lines = 0;
-  #ordered: SortedMap<Value> | undefined;
+  #bytes = 0;
 
-  /** @param linesMax are kept at least, and at most a segment more. @param entryOf reads what was put */
-  constructor(linesMax: number, entryOf: (line: string) => readonly [key: string, value: Value]) {
-    this.#linesMax = linesMax;
+  /** @param entryOf reads what was put */
+  constructor(max: LatestMax, entryOf: (line: string) => readonly [key: string, value: Value]) {
+    this.#max = max;
     this.#entryOf = entryOf;
   }
 
@@ -35,39 +45,47 @@ export class Latest<Value> {
     const last = this.#segments.at(-1);
     if (last === undefined || !append(last, line)) append(this.#grown(line.length), line);
     this.#lines += 1;
-    this.#ordered = undefined;
-    const [oldest] = this.#segments;
-    if (oldest !== undefined && this.#lines - oldest.lines >= this.#linesMax) this.#drop(oldest);
+    this.#dropOldest();
   }
 
-  #grown(length: number): Segment {
+  #grown(length: number): Segment<Value> {
     const bytes = new Uint8Array(Math.max(segmentBytes, 3 * length + 1));
-    const segment = { bytes, used: 0, lines: 0 };
+    const segment = { bytes, used: 0, lines: 0, entries: [], read: 0 };
     this.#segments.push(segment);
+    this.#bytes += bytes.length;
     return segment;
   }
 
-  #drop({ lines }: Segment): void {
-    this.#lines -= lines;
+  #dropOldest(): void {
+    const [oldest, next] = this.#segments;
+    if (oldest === undefined || next === undefined) return;
+    if (this.#lines - oldest.lines < this.#max.lines && this.#bytes <= this.#max.bytes) return;
     this.#segments.shift();
+    this.#lines -= oldest.lines;
+    this.#bytes -= oldest.bytes.length;
+    // Unless it was put again since.
+    for (const [key, value] of oldest.entries)
+      if (this.#ordered.get(key) === value) this.#ordered.delete(key);
   }
 
   /** What was put last under each key; good until the next is put. */
   get ordered(): SortedMap<Value> {
-    if (this.#ordered !== undefined) return this.#ordered;
-    const ordered = new SortedMap<Value>();
-    for (const { bytes, used } of this.#segments)
-      for (const line of decoder.decode(bytes.subarray(0, used - 1)).split('\n')) {
-        const [key, value] = this.#entryOf(line);
-        ordered.set(key, value);
-      }
-    this.#ordered = ordered;
-    return ordered;
+    for (const segment of this.#segments) if (segment.read < segment.used) this.#read(segment);
+    return this.#ordered;
+  }
+
+  #read(segment: Segment<Value>): void {
+    const lines = decoder.decode(segment.bytes.subarray(segment.read, segment.used - 1)).split('\n');
+    for (const entry of lines.map(this.#entryOf)) {
+      segment.entries.push(entry);
+      this.#ordered.set(...entry);
+    }
+    segment.read = segment.used;
   }
 }
 
 /** Whether there was room for it. */
-function append(segment: Segment, line: string): boolean {
+function append(segment: Segment<unknown>, line: string): boolean {
   const { read, written } = encoder.encodeInto(`${line}\n`, segment.bytes.subarray(segment.used));
   if (read <= line.length) return false;
   segment.used += written;

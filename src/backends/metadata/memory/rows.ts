@@ -36,6 +36,8 @@ class Entry implements Stored<Columns> {
 
 const never = Number.POSITIVE_INFINITY;
 const goneAlready = 0;
+/** Of a log; rows of what clients have named as long as they may can be large. */
+const logBytesMax = 64 * 1024 * 1024;
 
 /** A row of a log; what stays for ever is `null`, as JSON has it. */
 const lineOf = ({ row, revision }: Stored<Columns>, expiresAt: number): string =>
@@ -45,7 +47,7 @@ function entryOf(table: AnyTable, line: string): readonly [key: string, entry: E
   const [row, revision, expiresAt] = JSON.parse(line) as [Columns, Revision, number | null];
   return [
     keyText(orderOf(table).rowKey(row, row)),
-    new Entry({ row: frozenRow(table, row), revision }, expiresAt ?? never),
+    new Entry({ row: Object.freeze(row), revision }, expiresAt ?? never),
   ];
 }
 
@@ -107,7 +109,8 @@ export class MemoryRows {
   #logOf(table: AnyTable, { keptInMemory }: NonNullable<AnyTable['log']>): Latest<Entry> {
     let log = this.#logs.get(table);
     if (log === undefined) {
-      log = new Latest(keptInMemory, (line) => entryOf(table, line));
+      const max = { lines: keptInMemory, bytes: logBytesMax };
+      log = new Latest(max, (line) => entryOf(table, line));
       this.#logs.set(table, log);
     }
     return log;
