@@ -33,6 +33,12 @@ export interface BufferRing {
   next(length: number): Uint8Array<ArrayBuffer>;
 }
 
+export interface SmallWrite {
+  readonly bytesMax: number;
+  /** @param bytes not empty; looked at only before anything is awaited */
+  write(id: string, bytes: Uint8Array, owner: Owner): Promise<ChunkRef>;
+}
+
 /**
  * Promises, tested by `test/contract/chunk-store.ts`:
  * - a chunk is durable and readable when `write` returns, and `list` does not show it before (where
@@ -63,6 +69,8 @@ export interface ChunkStore {
       readonly signal?: AbortSignal;
     },
   ): Promise<ChunkRef>;
+  /** The shorter way of a chunk that is one small array, with the promises of `write`; absent where there is none. */
+  readonly small?: SmallWrite;
   /**
    * A yielded array is valid until the next but one is asked for.
    * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when it is gone.

@@ -123,6 +123,18 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
       );
     });
 
+    test('keeps a chunk that is one array, on the shorter way where there is one', async () => {
+      for (const size of [1, 4096, 65_536]) {
+        const id = `one-array-${size}.0`;
+        const bytes = contentOf(id, size);
+        const writing = store.small?.write(id, bytes, owner) ?? put(store, id, size, size);
+        // It was looked at before anything was awaited.
+        bytes.fill(0xee);
+        await expectIntact(store, await writing);
+        expect(await listAll(store, id)).toMatchObject([{ id, size, owner }]);
+      }
+    });
+
     test('keeps a yielded array until the next but one is asked for', async () => {
       const chunk = await put(store, 'a.0', 1_300_000);
       const expected = contentOf('a.0', chunk.size);

@@ -14,6 +14,11 @@ export function noopChunks(): ChunkStore {
       return { id, size };
     },
 
+    small: {
+      bytesMax: Number.POSITIVE_INFINITY,
+      write: async (id, { length }) => ({ id, size: length }),
+    },
+
     async *read(_chunk, range, options = {}) {
       for (let left = range.end - range.start + 1; left > 0; left -= zeros.length) {
         options.signal?.throwIfAborted();

@@ -36,12 +36,15 @@ async function writeOnly(
   if (size !== undefined && length !== size) throw new Error(`a source of ${size} bytes gave ${length}`);
   const held = budget?.pass(length);
   try {
-    const { at } = await store.write(`${id}.0`, new OneArray(bytes), {
-      owner,
-      storageClass,
-      size: length,
-      ...(signal && { signal }),
-    });
+    const { small } = store;
+    const { at } = await (small !== undefined && length <= small.bytesMax
+      ? small.write(`${id}.0`, bytes, owner)
+      : store.write(`${id}.0`, new OneArray(bytes), {
+          owner,
+          storageClass,
+          size: length,
+          ...(signal && { signal }),
+        }));
     return at === undefined ? { cluster, id, size: length } : { cluster, id, size: length, at };
   } finally {
     if (held !== undefined) budget?.give(held);

@@ -50,6 +50,8 @@ export function refuseUnbuilt(call: Call): void {
   }
 }
 
+const none: ObjectHeaders = {};
+
 /** What a write stores beside the content. */
 export function objectHeadersOf(call: Call): ObjectHeaders {
   refuseUnbuilt(call);
@@ -62,9 +64,11 @@ export function objectHeadersOf(call: Call): ObjectHeaders {
   if (redirect !== undefined) system['website-redirect-location'] = redirect;
   const user = userMetadataOf(call);
   const tags = tagsOf(header(call, 'tagging'));
+  const hasSystem = Object.keys(system).length > 0;
+  if (!hasSystem && user === undefined && tags.length === 0) return none;
   const headers = defined({
-    system: Object.keys(system).length > 0 ? system : undefined,
-    user: Object.keys(user).length > 0 ? user : undefined,
+    system: hasSystem ? system : undefined,
+    user,
     tags: tags.length > 0 ? tags : undefined,
   });
   if (utf8Length(JSON.stringify(headers)) > storedHeadersMax) throw fail('RequestHeaderSectionTooLarge');
@@ -92,8 +96,10 @@ function contentEncodingOf({ wire }: Call): string | undefined {
     .join(',');
 }
 
-function userMetadataOf(call: Call): Record<string, string> {
-  const user = Object.fromEntries(headersUnder(call, 'meta-'));
+function userMetadataOf(call: Call): Record<string, string> | undefined {
+  const pairs = headersUnder(call, 'meta-');
+  if (pairs.length === 0) return undefined;
+  const user = Object.fromEntries(pairs);
   const size = Object.entries(user).reduce(
     // Header values are bytes, a character each.
     (sum, [name, value]) => sum + name.length + value.length,

@@ -69,6 +69,8 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
         });
       }),
 
+    small: { bytesMax: smallBytesMax, write: (id, bytes, owner) => writer.add(id, owner, bytes) },
+
     read(chunk, range, { signal, buffers } = {}) {
       const { id, size, at } = chunk;
       if (at !== undefined) return reader.read({ id, size, at }, range, { signal, buffers });
