@@ -5,6 +5,7 @@
  */
 import { fail } from '../errors/refusal.ts';
 import type { Credential } from '../ports/credentials.ts';
+import { ofEach } from '../ports/remembered.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import type { Incoming, Query, Wire } from '../protocol/wire.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
@@ -96,19 +97,10 @@ function presignedDialect(query: Query): Dialect | undefined {
   return found;
 }
 
-/** Configured credentials are the same at every request. */
-const identities = new WeakMap<Credential, Identity>();
-
 /** The secret stays behind: what travels with the request may end in a log. */
-export function identityOf(credential: Credential): Identity {
-  let identity = identities.get(credential);
-  if (identity === undefined) {
-    const { secretKey: _, ...rest } = credential;
-    identity = rest;
-    identities.set(credential, identity);
-  }
-  return identity;
-}
+export const identityOf: (credential: Credential) => Identity = ofEach(
+  ({ secretKey: _, ...identity }: Credential) => identity,
+);
 
 function anonymousCaller(ctx: AuthenticationContext, incoming: Incoming): Authenticated {
   const shown = dialects.filter(({ headerPrefix }) => {

@@ -3,7 +3,6 @@
  * it is computed before the signature can be checked (spec "Authentication" 2.3). Such a body is read whole by
  * somebody who has proved nothing yet but the name of a key, so it is bounded closely.
  */
-
 import { gather } from '../domain/gather.ts';
 import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';

@@ -3,14 +3,13 @@
  * before anything is committed (spec "Authentication" 4, "PutObject flow" 1). Content is passed on as it
  * arrives, before its chunk's signature is known: it counts only once the generator has ended.
  */
-
 import { fail, type Refusal } from '../errors/refusal.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import { toHex } from '../ports/hex.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import { BodyCursor, malformedChunk } from './body-cursor.ts';
 import { mismatch } from './mismatch.ts';
-import { isSignature } from './signing-key.ts';
+import { equalsHex } from './signing-key.ts';
 import { readTrailers, type TrailerRules } from './trailers.ts';
 
 /** What the first chunk is chained to: the request's own signature. */
@@ -118,7 +117,7 @@ export class Chain {
   #check(signature: string, algorithm: string, hashes: string): void {
     const { key, timestamp, scope, accessKey } = this.#chain;
     const stringToSign = `${algorithm}${timestamp}\n${scope}\n${this.#previous}\n${hashes}`;
-    if (!isSignature(this.#hasher.hmacSha256(key, stringToSign), signature))
+    if (!equalsHex(this.#hasher.hmacSha256(key, stringToSign), signature))
       throw mismatch({ accessKey, signature, stringToSign });
     this.#previous = signature;
   }

@@ -9,7 +9,7 @@ import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './clai
 import type { AuthenticationContext, AuthenticationOptions } from './context.ts';
 import type { Identity, Signed } from './identity.ts';
 import { mismatch } from './mismatch.ts';
-import { areEqual, isSignature } from './signing-key.ts';
+import { areEqual, equalsHex } from './signing-key.ts';
 import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
 
 type Fields = ReadonlyMap<string, string>;
@@ -74,7 +74,7 @@ async function verifyVersion4(
   checkRegion(ctx.settings, claim, code);
   const secret = secretFor === undefined ? credential.secretKey : await secretFor(credential);
   const key = deriveSigningKey(ctx.hasher, secret, claim);
-  if (!isSignature(ctx.hasher.hmacSha256(key, policy), signature))
+  if (!equalsHex(ctx.hasher.hmacSha256(key, policy), signature))
     throw mismatch({ accessKey, signature, stringToSign: policy });
   ctx.credentials.used?.(credential, claim);
   return {

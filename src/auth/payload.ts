@@ -1,5 +1,4 @@
 /** The body as its sender declared it: hashed, unsigned, or in chunks (spec "Authentication" 2.3 and 4). */
-
 import type { SignedHash } from '../domain/entrust.ts';
 import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
@@ -9,7 +8,7 @@ import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } fro
 import type { Incoming, Wire } from '../protocol/wire.ts';
 import { type ChunkChain, decodeChunks } from './chunk-chain.ts';
 import type { Payload } from './identity.ts';
-import { isSignature } from './signing-key.ts';
+import { equalsHex } from './signing-key.ts';
 
 interface Declaration {
   readonly hasher: Hasher;
@@ -108,7 +107,7 @@ function hashed(
     see: (piece) => hash?.update(piece),
     end() {
       const computed = hash?.digest();
-      if (computed !== undefined && !isSignature(computed, expected))
+      if (computed !== undefined && !equalsHex(computed, expected))
         throw wrongHash(expected, toHex(computed));
     },
   });

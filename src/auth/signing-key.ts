@@ -24,14 +24,14 @@ export class SigningKeys {
 /** The scope ends with the dialect's terminator, so the name tells dialects apart. */
 export const signingKeyName = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
 
-/** Compares in a time that does not depend on where the first difference is. */
-export function isSignature(expected: Uint8Array, providedHex: string): boolean {
-  if (providedHex.length !== expected.length * 2) return false;
+/** Compares with lower-case digits, in a time that does not depend on where the first difference is. */
+export function equalsHex(bytes: Uint8Array, hex: string): boolean {
+  if (hex.length !== bytes.length * 2) return false;
   let difference = 0;
-  for (let i = 0; i < expected.length; i++) {
-    const high = nibble(providedHex.charCodeAt(2 * i));
-    const low = nibble(providedHex.charCodeAt(2 * i + 1));
-    difference |= ((high << 4) | low) ^ (expected[i] as number);
+  for (let i = 0; i < bytes.length; i++) {
+    const high = nibble(hex.charCodeAt(2 * i));
+    const low = nibble(hex.charCodeAt(2 * i + 1));
+    difference |= ((high << 4) | low) ^ (bytes[i] as number);
   }
   return difference === 0;
 }

@@ -2,25 +2,17 @@
 import { fail } from '../errors/refusal.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
+import { ofEach } from '../ports/remembered.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { deriveSigningKey } from '../signing/signing-key.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
 import type { AuthenticationContext } from './context.ts';
 import { mismatch } from './mismatch.ts';
-import { isSignature, SigningKeys, signingKeyName } from './signing-key.ts';
+import { equalsHex, SigningKeys, signingKeyName } from './signing-key.ts';
 
 /** One store of signing keys for each store of secrets, and as long-lived. */
-const signingKeys = new WeakMap<Credentials, SigningKeys>();
-
-function signingKeysOf(credentials: Credentials): SigningKeys {
-  let keys = signingKeys.get(credentials);
-  if (keys === undefined) {
-    keys = new SigningKeys();
-    signingKeys.set(credentials, keys);
-  }
-  return keys;
-}
+const signingKeysOf = ofEach((_: Credentials) => new SigningKeys());
 
 /** Whose signature a claim says it is; refuses what no secret is needed for. */
 export async function findSigner(
@@ -77,7 +69,7 @@ const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =
   `${claim.dialect.algorithm}\n${claim.timestamp}\n${claim.scope}\n${hasher.sha256Hex(canonical)}`;
 
 const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, canonical: string): boolean =>
-  isSignature(hasher.hmacSha256(key, stringToSign(hasher, claim, canonical)), claim.signature);
+  equalsHex(hasher.hmacSha256(key, stringToSign(hasher, claim, canonical)), claim.signature);
 
 /**
  * The token of temporary credentials, where the signature covers it: among the signed headers, or in the signed query.

@@ -18,7 +18,7 @@ import {
 } from '../metadata/access-points.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Stored } from '../ports/metadata-store.ts';
-import { findBucketNamed, lookUpBucket, openBucket } from './buckets.ts';
+import { lookUpBucket, openBucket } from './buckets.ts';
 import { type Recorder, recorded } from './recorder.ts';
 import { drawId } from './version-ids.ts';
 
@@ -222,7 +222,7 @@ export async function reach(
   { isHost }: { readonly isHost: boolean },
 ): Promise<Reached> {
   if (isAlias(name)) return followAlias(ctx, name);
-  const bucket = (await findBucketNamed(ctx, name))?.row;
+  const bucket = await lookUpBucket(ctx, name);
   if (bucket !== undefined) return { bucket };
   const isLabel = isHost && (await findAlias(ctx.metadata, name)) !== undefined;
   if (isLabel) return followAlias(ctx, name);

@@ -21,19 +21,10 @@ const attemptsMax = 8;
 /** No bucket has a longer name, so none is looked for: a store need not be able to hold such a text. */
 const nameMax = 63;
 
-/** Undefined at once where no bucket can be called so. */
-export function findBucketNamed(
-  { metadata }: Pick<Ctx, 'metadata'>,
-  name: string,
-): Promise<Stored<BucketRow> | undefined> | undefined {
+export async function lookUpBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow | undefined> {
   const isPossible = name !== '' && name.length <= nameMax && !name.includes('\0');
-  return isPossible ? findBucket(metadata, name) : undefined;
+  return isPossible ? (await findBucket(ctx.metadata, name))?.row : undefined;
 }
-
-export const lookUpBucket = async (
-  ctx: Pick<Ctx, 'metadata'>,
-  name: string,
-): Promise<BucketRow | undefined> => (await findBucketNamed(ctx, name))?.row;
 
 export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow> {
   const row = await lookUpBucket(ctx, name);

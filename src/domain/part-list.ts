@@ -1,5 +1,4 @@
 /** The part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
-
 import { fail } from '../errors/refusal.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../metadata/tables.ts';
 import { everyPart, type StoredSession } from '../metadata/uploads.ts';

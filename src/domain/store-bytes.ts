@@ -93,9 +93,9 @@ export async function storeBytes<T>(
       ...(size === undefined ? {} : { size }),
     };
     extent = await (into === undefined ? ctx.bytes.write(stored, options) : into(stored, options));
-    const { size: length, md5, checksum } = digests.digested();
-    const etag = objectKey === undefined ? md5 : etagOf(ctx, objectKey, md5);
-    const result = await own({ size: length, checksum, extent, etag }, op);
+    const told = digests.digested();
+    const etag = objectKey === undefined ? told.md5 : etagOf(ctx, objectKey, told.md5);
+    const result = await own({ size: told.size, checksum: told.checksum, extent, etag }, op);
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {

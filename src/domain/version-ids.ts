@@ -1,9 +1,8 @@
 /** Version ids: time-ordered text, unique, never behind the version that they succeed (design §5). */
-
 import type { Clock } from '../ports/clock.ts';
 import { toHex, toUpperHex } from '../ports/hex.ts';
-import { ofLast } from '../ports/of-last.ts';
 import type { Random } from '../ports/random.ts';
+import { ofLast } from '../ports/remembered.ts';
 
 /** 12 hex digits of milliseconds, 4 of sequence, 16 of randomness. */
 const orderedDigits = 16;

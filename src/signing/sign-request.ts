@@ -1,5 +1,4 @@
 /** Signs what this service asks of another one that speaks the public API (signature version 4, in headers). */
-
 import type { Clock } from '../ports/clock.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import { toHex } from '../ports/hex.ts';

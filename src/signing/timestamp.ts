@@ -1,5 +1,5 @@
 /** The times that a signature names (spec "Authentication" 2.1): `20130524T000000Z`, and HTTP dates. */
-import { ofLast } from '../ports/of-last.ts';
+import { ofLast } from '../ports/remembered.ts';
 
 /** Milliseconds since the epoch of a `YYYYMMDDTHHMMSSZ` text, undefined when it is anything else. */
 export const parseTimestamp = ofLast(parse);

@@ -3,8 +3,8 @@
  * the prefix of another; digits are 0–9 and a–v, so that a name can be part of any path or key.
  */
 import type { Clock } from '../../ports/clock.ts';
-import { ofLast } from '../../ports/of-last.ts';
 import type { Random } from '../../ports/random.ts';
+import { ofLast } from '../../ports/remembered.ts';
 
 const timeDigits = 9;
 const randomDigits = 8;

@@ -1,5 +1,4 @@
 /** The keys that come from an object key: one for each extent of the content, and what stands in for the MD5. */
-
 import type { Context } from '../../context.ts';
 import type { CipherKey } from '../../ports/cipher.ts';
 import { toHex } from '../../ports/hex.ts';

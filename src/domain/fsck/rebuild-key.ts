@@ -2,7 +2,6 @@
  * The versions of a key, made again from stored bytes whose back-references name it. What only the lost rows knew stays lost:
  * headers, tags, ACLs, locks, delete markers, empty objects.
  */
-
 import type { Context } from '../../context.ts';
 import { liveHeadOf, manifestRows, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects.ts';
 import {

@@ -1,8 +1,7 @@
 /** Signing keys and the comparison of signatures (spec "Authentication" 2.4). */
-
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { areEqual, isSignature, SigningKeys } from '../../../src/auth/signing-key.ts';
+import { areEqual, equalsHex, SigningKeys } from '../../../src/auth/signing-key.ts';
 import { nodeHasher } from '../../../src/backends/hashing/node.ts';
 import { toHex } from '../../../src/ports/hex.ts';
 import { parseTimestamp, timestampOf } from '../../../src/signing/timestamp.ts';
@@ -12,7 +11,7 @@ const hex = Buffer.from(bytes).toString('hex');
 
 test('a signature is its lower-case hexadecimal digits and nothing else', () => {
   expect(toHex(bytes)).toBe(hex);
-  expect(isSignature(bytes, hex)).toBe(true);
+  expect(equalsHex(bytes, hex)).toBe(true);
   for (const wrong of [
     '',
     hex.slice(2),
@@ -21,7 +20,7 @@ test('a signature is its lower-case hexadecimal digits and nothing else', () => 
     `${hex.slice(0, -1)}g`,
     hex.replace('8', '9'),
   ])
-    expect(isSignature(bytes, wrong), wrong).toBe(false);
+    expect(equalsHex(bytes, wrong), wrong).toBe(false);
 });
 
 test('byte arrays are equal when length and content are', () => {
