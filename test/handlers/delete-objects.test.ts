@@ -57,6 +57,40 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
+test('one key 1,000 times is deleted once, and each entry is answered', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  await client.put('/bucket/key', { body: 'x' });
+  await client.put('/bucket/other', { body: 'x' });
+  const keys = Array.from({ length: 1000 }, (_, i) => (i === 500 ? 'other' : 'key'));
+  const done = await client.post('/bucket?delete', { body: deletion(keys) });
+  expect([done.status, done.all('Key'), done.all('Error')]).toEqual([200, keys, []]);
+  // The handler commits once for each key: every entry of a key names the same marker.
+  expect(new Set(done.all('DeleteMarkerVersionId')).size).toBe(2);
+  const left = await client.get('/bucket?versions');
+  expect([left.all('DeleteMarker').length, left.all('Version').length]).toEqual([2, 2]);
+});
+
+test('entries of one key that differ are worked on one after another', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  const ids: string[] = [];
+  for (let i = 0; i < 40; i++)
+    ids.push((await client.put('/bucket/key', { body: `${i}` })).header('*-version-id') ?? '');
+  const body = deletion([
+    ...ids.map((id) => `<Key>key</Key><VersionId>${id}</VersionId>`),
+    '<Key>key</Key><ETag>"none"</ETag>',
+  ]);
+  const done = await client.post('/bucket?delete', { body });
+  expect([done.status, done.all('VersionId')]).toEqual([200, ids]);
+  expect(done.all('Error')).toHaveLength(1);
+  expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([]);
+});
+
 test('takes 1 to 1000 keys', async () => {
   await using world = await openGateway();
   const { client } = world;

@@ -36,10 +36,14 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, call) => {
   const mfa = call.bucket.mfaDelete === true && (await hasShownMfa(ctx, call));
   if (call.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
   const turn = openTurns(ctx.clock);
-  const outcomes = await inParallel(parallel, objects, async (object, i) => {
-    // A thousand keys may be judged by thousands of patterns each.
-    await turn();
-    return deleteOne(ctx, call, { object, i, mfa });
+  const outcomes: One[] = new Array(objects.length);
+  await inParallel(parallel, entriesByKey(objects), async (entries) => {
+    for (const { object, places } of entries) {
+      // A thousand keys may be judged by thousands of patterns each.
+      await turn();
+      const outcome = await deleteOne(ctx, call, { object, i: places[0] as number, mfa });
+      for (const place of places) outcomes[place] = outcome;
+    }
   });
   return xmlReply(deleteResult, 'DeleteResult', {
     Deleted:
@@ -49,6 +53,30 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, call) => {
 };
 
 type One = { readonly deleted: DeletedObject } | { readonly error: DeleteError };
+
+interface Entry {
+  readonly object: ObjectToDelete;
+  /** Where it stands in the request. */
+  readonly places: number[];
+}
+
+/**
+ * The entries of each key, in order. Those of one key take turns, because each of them replaces the same head: in parallel
+ * they would lose the compare-and-set to each other. Equal entries are one deletion, which answers all of them.
+ */
+function entriesByKey(objects: readonly ObjectToDelete[]): readonly (readonly Entry[])[] {
+  const byKey = new Map<string, Map<string, Entry>>();
+  for (const [place, object] of objects.entries()) {
+    const { Key, VersionId = '', ETag = '', LastModifiedTime = '', Size = '' } = object;
+    const entries = byKey.get(Key) ?? new Map<string, Entry>();
+    byKey.set(Key, entries);
+    const name = JSON.stringify([VersionId, ETag, LastModifiedTime, Size]);
+    const known = entries.get(name);
+    if (known === undefined) entries.set(name, { object, places: [place] });
+    else known.places.push(place);
+  }
+  return [...byKey.values()].map((entries) => [...entries.values()]);
+}
 
 async function deleteOne(
   ctx: Context,

@@ -9,7 +9,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
 import { deadBytes, entryBytes } from './dead.ts';
 import type { Disk } from './disk.ts';
-import { isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from './layout.ts';
+import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from './layout.ts';
 import { packSegment } from './pack-segment.ts';
 import { readSummary, type Summary, summarize, writeSummary } from './summary.ts';
 
@@ -124,7 +124,7 @@ export class Compactor {
     if (this.#isOlder(path, lockMs)) fs.rmSync(path, { force: true });
     const mark = newName(this.#parts);
     try {
-      fs.writeFileSync(path, mark, { flag: 'wx' });
+      fs.writeFileSync(path, mark, { flag: 'wx', mode: fileMode });
     } catch (error) {
       if (isTaken(error)) return undefined;
       throw error;

@@ -6,7 +6,7 @@
  */
 import fs from 'node:fs';
 import type { Disk } from './disk.ts';
-import { isMissing, type Layout, segmentPath } from './layout.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from './layout.ts';
 
 export const entryBytes = 8;
 const checkMask = 0x5ea1dead;
@@ -22,7 +22,7 @@ export async function appendDead(
     entries.writeUInt32LE(offset, at * entryBytes);
     entries.writeUInt32LE((offset ^ checkMask) >>> 0, at * entryBytes + 4);
   }
-  const fd = fs.openSync(segmentPath(layout, segment, 'dead'), 'a');
+  const fd = fs.openSync(segmentPath(layout, segment, 'dead'), 'a', fileMode);
   try {
     const isNew = fs.fstatSync(fd).size === 0;
     // One call: appends of several processes do not mix. What a full disk cuts off is repeated by gc.

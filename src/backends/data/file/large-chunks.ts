@@ -8,7 +8,7 @@ import type { BufferRing, ChunkRef, StoredChunk } from '../../../ports/chunk-sto
 import { type ByteRange, ChunkDamaged, ChunkMissing, type Owner } from '../../../ports/object-bytes.ts';
 import { decodeHeader, type Header, headerBytesMax, seedOf } from '../record.ts';
 import type { Disk } from './disk.ts';
-import { groupMatches, isMissing, type Layout, largeGroup, largePath } from './layout.ts';
+import { directoryMode, groupMatches, isMissing, type Layout, largeGroup, largePath } from './layout.ts';
 import { readBlocks, twoBuffers } from './read-blocks.ts';
 
 const tailBytes = 8;
@@ -46,7 +46,7 @@ export async function publish(parts: LargeParts, id: string, temporary: string):
       break;
     } catch (error) {
       if (!isMissing(error) || tries === renameTriesMax) throw error;
-      await mkdir(path, { recursive: true });
+      await mkdir(path, { recursive: true, mode: directoryMode });
       durableGroups.delete(group);
     }
   }

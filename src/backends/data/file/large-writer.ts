@@ -5,6 +5,7 @@ import type { Owner } from '../../../ports/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
 import { blockBytes, describe, encodeHeader, sealHeader, seedOf } from '../record.ts';
 import { encodeTail, type LargeParts, publish } from './large-chunks.ts';
+import { fileMode } from './layout.ts';
 
 export const pieceBytes = 256 * 1024;
 const spareMax = 16;
@@ -33,7 +34,7 @@ export async function writeLarge(
   write: LargeWrite,
 ): Promise<ChunkRef> {
   const { id, temporary } = write;
-  const file = await open(temporary, 'wx');
+  const file = await open(temporary, 'wx', fileMode);
   try {
     const size = await writeContent(file, parts, source, write);
     await parts.disk.flush(file.fd);

@@ -14,6 +14,10 @@ import { join } from 'node:path';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
 
+/** Only the account of the server reads the bytes of tenants, also where the directory was made with wider modes. */
+export const fileMode = 0o600;
+export const directoryMode = 0o700;
+
 /** Ids sort by time: the first characters keep a directory's files, and a listing's, together. */
 const groupCharacters = 5;
 
@@ -29,8 +33,23 @@ export function makeLayout(directory: string): Layout {
     large: join(directory, 'large'),
     temporary: join(directory, 'temporary'),
   };
-  for (const path of Object.values(layout)) fs.mkdirSync(path, { recursive: true });
+  for (const path of [directory, ...Object.values(layout)]) {
+    fs.mkdirSync(path, { recursive: true, mode: directoryMode });
+    narrow(path);
+  }
   return layout;
+}
+
+/** Takes the rights of group and others from a directory that existed before. */
+function narrow(path: string): void {
+  const { mode } = fs.statSync(path);
+  if ((mode & 0o077) === 0) return;
+  try {
+    fs.chmodSync(path, directoryMode);
+  } catch (error) {
+    // Another account owns the directory; its files are private all the same.
+    if ((error as { code?: string }).code !== 'EPERM') throw error;
+  }
 }
 
 export type SegmentFile = 'seg' | 'open' | 'dead' | 'sum' | 'lock';

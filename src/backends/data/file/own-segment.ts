@@ -8,7 +8,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
 import { sealHeader, seedOf } from '../record.ts';
 import type { Disk } from './disk.ts';
-import { type Layout, newName, segmentPath } from './layout.ts';
+import { fileMode, type Layout, newName, segmentPath } from './layout.ts';
 import { writeSummary } from './summary.ts';
 
 interface Parts {
@@ -41,8 +41,8 @@ export class OwnSegment {
     this.name = name;
     this.#seed = seedOf(name);
     this.appendedAt = parts.clock.now();
-    fs.closeSync(fs.openSync(segmentPath(parts.layout, name, 'open'), 'wx'));
-    this.#fd = fs.openSync(segmentPath(parts.layout, name, 'seg'), 'wx');
+    fs.closeSync(fs.openSync(segmentPath(parts.layout, name, 'open'), 'wx', fileMode));
+    this.#fd = fs.openSync(segmentPath(parts.layout, name, 'seg'), 'wx', fileMode);
   }
 
   static async create(parts: Parts): Promise<OwnSegment> {

@@ -4,7 +4,7 @@ import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { crc32c } from '../../hashing/node.ts';
 import { readDead } from './dead.ts';
 import type { Disk } from './disk.ts';
-import { type Layout, segmentPath } from './layout.ts';
+import { fileMode, type Layout, segmentPath } from './layout.ts';
 import { openSegment } from './open-segment.ts';
 import { encodePackedHead, encodePackedTable, packedHeadBytes } from './packed.ts';
 import { readSegment } from './segment-scan.ts';
@@ -67,7 +67,7 @@ async function removeSegment({ layout, disk, stillOurs }: PackParts, segment: st
 async function copyLive(parts: PackParts, segment: string, live: readonly Live[]): Promise<boolean> {
   const source = openSegment(parts.layout, segment);
   if (!source) return false;
-  const file = await open(parts.temporary, 'wx');
+  const file = await open(parts.temporary, 'wx', fileMode);
   try {
     await writePacked(parts, { from: source.fd, file, live });
     await parts.disk.flush(file.fd);

@@ -1,6 +1,6 @@
 /** What a sealed segment holds, in short, so that lists and compaction need not read it. */
 import fs from 'node:fs';
-import { isMissing, type Layout, segmentPath } from './layout.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from './layout.ts';
 import { readSegment } from './segment-scan.ts';
 
 export interface Summary {
@@ -17,7 +17,7 @@ export interface Summary {
 
 /** Not flushed: a summary that a crash tears does not parse and is made again. */
 export function writeSummary(layout: Layout, segment: string, summary: Summary): void {
-  fs.writeFileSync(segmentPath(layout, segment, 'sum'), JSON.stringify(summary));
+  fs.writeFileSync(segmentPath(layout, segment, 'sum'), JSON.stringify(summary), { mode: fileMode });
 }
 
 export function readSummary(layout: Layout, segment: string): Summary | undefined {

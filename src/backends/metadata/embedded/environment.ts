@@ -5,7 +5,7 @@
  * One unnamed database holds everything: a second one would add its own root path to every commit, and
  * a commit writes 4 KiB pages. The first byte of a key tells what it is; `space` lists them.
  */
-import { closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { open, type RootDatabase } from 'lmdb';
 import { Packr } from 'msgpackr';
@@ -50,7 +50,9 @@ export function readingOnly<T>(some: Wanted | undefined, read: () => T): T {
 }
 
 export function openEnvironment(directory: string, durable: boolean): Database {
-  mkdirSync(directory, { recursive: true });
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  // lmdb makes its files 0600; a directory that existed before may be open to others.
+  if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700);
   const database: Database = open<unknown, Uint8Array>({
     path: directory,
     // A directory whose name has a dot in it would else be taken for a file.
