@@ -125,7 +125,7 @@ export const settings = {
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],
-    doc: 'How long what was read of users, keys and policies is believed, and by GET and HEAD of objects what was read of their bucket, on metadata that other machines share.',
+    doc: 'How long what was read of users, keys and policies is believed, and by GET and HEAD of objects what was read of their bucket, on metadata that other machines share. Other gateways obey a change within this time; every process of the gateway that answered it obeys it at once.',
   }),
   SVC_POOL_CLUSTERS: clusters('default', 'The clusters that chunks are kept on.'),
   SVC_POOL_OP_TIMEOUT: duration({

@@ -12,6 +12,7 @@ import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import type { Random } from './ports/random.ts';
 import type { Sealer } from './ports/sealer.ts';
+import type { Siblings } from './ports/siblings.ts';
 import type { Telemetry } from './ports/telemetry.ts';
 
 export interface Context {
@@ -21,6 +22,8 @@ export interface Context {
   readonly bytes: ObjectBytes;
   readonly clusterStates: ClusterStates;
   readonly bodyMemory: BodyMemory;
+  /** The other processes of this node. */
+  readonly siblings: Siblings;
   readonly clock: Clock;
   readonly random: Random;
   readonly hasher: Hasher;

@@ -25,5 +25,6 @@ export type { MetadataStore } from './ports/metadata-store.ts';
 export type { ObjectBytes } from './ports/object-bytes.ts';
 export { type Random, systemRandom } from './ports/random.ts';
 export type { Sealer } from './ports/sealer.ts';
+export { noSiblings, type Siblings } from './ports/siblings.ts';
 export { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 export { startWorkers } from './workers/registry.ts';

@@ -71,12 +71,13 @@ export class AccountKeys {
     const opened = await openAccessKey(this.#ctx, accessKey);
     if (opened === undefined) return undefined;
     const { account, secretKey } = opened;
+    const look = this.#accounts.revisions.look();
     const { revision, value: user } = await ofOneState({ metadata }, account, async () => {
       const key = await findKey({ metadata }, account, accessKey);
       if (key?.status !== 'Active') return undefined;
       return findById({ metadata }, account, { kind: 'user', id: key.user });
     });
-    this.#accounts.revisions.saw(account, revision);
+    this.#accounts.revisions.saw(account, revision, look);
     if (user === undefined || revision === undefined) return undefined;
     const credential: Credential = {
       accessKey,

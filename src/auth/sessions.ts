@@ -40,10 +40,11 @@ export class Sessions {
     const { metadata } = this.#ctx;
     const now = await this.#accounts.revisions.of(claims.account);
     if (kept.credential !== undefined && now === kept.revision) return kept.credential;
+    const look = this.#accounts.revisions.look();
     const { revision, value: caller } = await ofOneState({ metadata }, claims.account, () =>
       this.#callerOf(claims),
     );
-    this.#accounts.revisions.saw(claims.account, revision);
+    this.#accounts.revisions.saw(claims.account, revision, look);
     if (caller === undefined || revision === undefined) throw fail('InvalidToken');
     const credential = await this.#credentialOf(claims, { caller, revision });
     this.#kept.set(token, { claims, revision, credential });

@@ -2,7 +2,7 @@
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
 import { documentRemovals } from './documents.ts';
 import { prefixRange } from './prefix.ts';
-import { forgetBucket } from './seen-buckets.ts';
+import { announcing } from './shared-changes.ts';
 import { spread } from './spread.ts';
 import { type BucketRow, buckets, bucketsAll, bucketsByOwner, type OwnedBucketRow } from './tables.ts';
 
@@ -25,14 +25,14 @@ const placesOf = ({ name, owner, created, region }: BucketRow): SideChange[] => 
   { at: inSlot(bucketSlotOf(name)), put: { slot: bucketSlotOf(name), name } },
 ];
 
-/** Every change of a bucket's row; whatever becomes of it, the row is read again by whoever comes next. */
+/** Every change of a bucket's row; whatever becomes of it, each process of this node reads the row again. */
 const changeRow = (
   metadata: Metadata,
   name: string,
   change: Change<typeof buckets>,
   then: readonly SideChange[],
 ): Promise<Outcome<typeof buckets>> =>
-  metadata.commit(bucketAt(name), [change], { then }).finally(() => forgetBucket(metadata, name));
+  announcing(metadata, { topic: 'bucket', about: name }, metadata.commit(bucketAt(name), [change], { then }));
 
 export const insertBucket = (
   metadata: Metadata,

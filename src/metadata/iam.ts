@@ -13,6 +13,7 @@ import {
   iam,
 } from './iam-tables.ts';
 import { prefixRange } from './prefix.ts';
+import { announcing } from './shared-changes.ts';
 
 export type IamTag = readonly [name: string, value: string];
 
@@ -172,7 +173,12 @@ export const commitIam = (
     changes,
     then,
   }: { readonly changes: readonly Change<typeof iam>[]; readonly then: readonly SideChange[] },
-): Promise<Outcome<typeof iam>> => metadata.commit(iamAt(account), changes, { then });
+): Promise<Outcome<typeof iam>> =>
+  announcing(
+    metadata,
+    { topic: 'account', about: account },
+    metadata.commit(iamAt(account), changes, { then }),
+  );
 
 const keyAt = (accessKey: string): At<typeof accessKeys> => ({ table: accessKeys, in: { accessKey } });
 const useAt = (accessKey: string): At<typeof accessKeyUses> => ({ table: accessKeyUses, in: { accessKey } });

@@ -1,10 +1,11 @@
 /**
  * Buckets as this process saw them last, where a read of metadata is a round trip. A name mostly leads to the bucket
- * that it led to a moment ago. What this process changes it forgets at once, with whatever it was reading meanwhile;
- * what others change is as old here as the row was seen.
+ * that it led to a moment ago. A change by a process of this node is forgotten here before it is answered, with whatever
+ * was being read meanwhile; a change by another machine is as old here as the row was seen.
  */
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { Bounded } from './bounded.ts';
+import { heedChanges } from './shared-changes.ts';
 import type { BucketRow } from './tables.ts';
 
 const seenMax = 1000;
@@ -13,7 +14,7 @@ const seenMax = 1000;
 export interface Look {
   /** By the clock that never jumps (ms). */
   readonly at: number;
-  /** How many changes this process had made until then. */
+  /** How many changes this process knew of until then. */
   readonly changes: number;
 }
 export interface SeenBucket extends Look {
@@ -33,6 +34,7 @@ function seenOf(metadata: Metadata): SeenBuckets {
   if (seen === undefined) {
     seen = new SeenBuckets();
     seenIn.set(metadata, seen);
+    heedChanges(metadata, 'bucket', (name) => forgetBucket(metadata, name));
   }
   return seen;
 }
@@ -45,14 +47,14 @@ export const lookAt = (metadata: Metadata, elapsed: number): Look => ({
 
 export function rememberBucket(metadata: Metadata, bucket: BucketRow, { at, changes }: Look): void {
   const seen = seenOf(metadata);
-  // Read while this process changed a bucket: it may be the row from before.
+  // Read while a bucket changed: it may be the row from before.
   if (changes === seen.changes) seen.rows.set(bucket.name, { bucket, at, changes });
 }
 
 export const seenBucket = (metadata: Metadata, name: string): SeenBucket | undefined =>
   seenOf(metadata).rows.get(name);
 
-export function forgetBucket(metadata: Metadata, name: string): void {
+function forgetBucket(metadata: Metadata, name: string): void {
   const seen = seenOf(metadata);
   seen.changes += 1;
   seen.rows.delete(name);

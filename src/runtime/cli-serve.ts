@@ -2,6 +2,7 @@
 import cluster from 'node:cluster';
 import { createGateway } from '../gateway.ts';
 import { systemRandom } from '../ports/random.ts';
+import { noSiblings } from '../ports/siblings.ts';
 import { createLog } from '../telemetry/log.ts';
 import { startWorkers } from '../workers/registry.ts';
 import { type Banner, banner } from './cli-banner.ts';
@@ -10,6 +11,7 @@ import type { Configuration } from './configuration.ts';
 import { endAtOnce } from './end-at-once.ts';
 import { leftOutClusters } from './left-out-clusters.ts';
 import { serve } from './node.ts';
+import { joinSiblings } from './node-siblings.ts';
 import { logToStandardError, nodeTelemetry } from './node-telemetry.ts';
 import { reportReady, reportRefused } from './node-worker-messages.ts';
 import { endWithPrimary, processCount, superviseProcesses } from './node-workers.ts';
@@ -105,9 +107,12 @@ async function serveHere(
     telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
     endAtOnce();
   });
-  const { context, close } = await compose(config, { credentials, telemetry }).catch((error: unknown) => {
-    throw asRefusal(error, config);
-  });
+  const siblings = cluster.isWorker ? await joinSiblings() : noSiblings;
+  const { context, close } = await compose(config, { credentials, telemetry, siblings }).catch(
+    (error: unknown) => {
+      throw asRefusal(error, config);
+    },
+  );
   // The boot step of the clusters; a store that does not answer yet is asked again by the first write.
   await Promise.resolve(context.clusterStates.view()).catch((cause: unknown) =>
     telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),

@@ -9,6 +9,7 @@ import { lateWrites } from '../backends/metadata/late-writes.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { openClusterStates } from '../domain/clusters/cluster-states.ts';
+import { shareChanges } from '../metadata/shared-changes.ts';
 import { tables } from '../metadata/tables.ts';
 import { type Cipher, cipherKeyBytes } from '../ports/cipher.ts';
 import { type Clock, systemClock } from '../ports/clock.ts';
@@ -18,6 +19,7 @@ import type { KeyProvider } from '../ports/key-provider.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../ports/random.ts';
 import type { Sealer } from '../ports/sealer.ts';
+import { noSiblings, type Siblings } from '../ports/siblings.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
 import { inDataDir, openBytes, type Parts } from './compose-bytes.ts';
@@ -30,6 +32,8 @@ export interface ComposeOptions {
   readonly cipher?: Cipher;
   readonly clock?: Clock;
   readonly random?: Random;
+  /** The other processes of this node; none when absent. */
+  readonly siblings?: Siblings;
 }
 
 export interface Composed {
@@ -124,7 +128,12 @@ const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number 
   SVC_META_BACKEND === 'memory' || SVC_META_BACKEND === 'embedded' ? 0 : SVC_CONFIG_CACHE_TTL;
 
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
-  const { clock = systemClock, random = systemRandom(), telemetry = silentTelemetry } = options;
+  const {
+    clock = systemClock,
+    random = systemRandom(),
+    telemetry = silentTelemetry,
+    siblings = noSiblings,
+  } = options;
   const parts: Parts = { config, clock, random, telemetry };
   const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../backends/ciphering/node.ts')).nodeCipher();
@@ -137,6 +146,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   });
   const measure = { telemetry, clock };
   const timed = timedMetadata(metadata, measure);
+  if (timed.isDistant) shareChanges(timed, { siblings, believedMs: config.SVC_CONFIG_CACHE_TTL });
   const late = lateWrites({ metadata: timed, clock, telemetry });
   const credentials = openCredentials(
     { metadata: timed, sealer, clock, lateWrites: late, believedMs: believedMs(config) },
@@ -150,6 +160,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     bytes,
     clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
+    siblings,
     clock,
     random,
     hasher,

@@ -6,6 +6,7 @@ import type { Config } from '../config.ts';
 import type { Log } from '../telemetry/log.ts';
 import { endAtOnce } from './end-at-once.ts';
 import { relayMetrics } from './node-metrics.ts';
+import { relayAnnouncements } from './node-siblings.ts';
 import { isReady, isRefused } from './node-worker-messages.ts';
 
 /** One per core, where the backends can be shared; otherwise one. */
@@ -46,6 +47,7 @@ export function endWithPrimary(): void {
 /** Resolves with the exit code of the node, when its last process is gone. */
 export function superviseProcesses(options: ProcessesOptions): Promise<number> {
   relayMetrics();
+  relayAnnouncements();
   return new Promise((resolve) => new Processes(options, resolve).start());
 }
 

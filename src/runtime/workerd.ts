@@ -17,6 +17,7 @@ import { createGateway, type Gateway } from '../gateway.ts';
 import { cipherKeyBytes } from '../ports/cipher.ts';
 import { systemClock } from '../ports/clock.ts';
 import { systemRandom } from '../ports/random.ts';
+import { noSiblings } from '../ports/siblings.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
@@ -46,6 +47,7 @@ function gatewayFrom(env: Environment): Gateway {
     bytes,
     clusterStates: openClusterStates({ metadata, bytes, clock, telemetry }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
+    siblings: noSiblings,
     clock,
     random,
     hasher,

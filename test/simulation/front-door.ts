@@ -26,6 +26,7 @@ import { cipherKeyBytes } from '../../src/ports/cipher.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import type { Extent, ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { noSiblings } from '../../src/ports/siblings.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { type Kill, storedExtents } from '../support/domain-world.ts';
@@ -89,6 +90,7 @@ export function frontDoor(
   const hasher = nodeHasher();
   const cipher = nodeCipher();
   const common = {
+    siblings: noSiblings,
     clock,
     random,
     config: configWith(settings),

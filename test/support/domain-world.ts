@@ -26,6 +26,7 @@ import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/
 import { cipherKeyBytes } from '../../src/ports/cipher.ts';
 import type { Extent, ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { noSiblings } from '../../src/ports/siblings.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { holdingUploads } from './holding-uploads.ts';
@@ -63,7 +64,16 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
   const hasher = nodeHasher();
   const cipher = nodeCipher();
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
-  const common = { clock, random, config, hasher, cipher, sealer, telemetry: silentTelemetry };
+  const common = {
+    siblings: noSiblings,
+    clock,
+    random,
+    config,
+    hasher,
+    cipher,
+    sealer,
+    telemetry: silentTelemetry,
+  };
   const statesOf = (ports: Pick<Context, 'metadata' | 'bytes'>) => openClusterStates({ ...common, ...ports });
   const ctx = { ...common, metadata, bytes, clusterStates: statesOf({ metadata, bytes }) };
   await ctx.clusterStates.view();

@@ -4,15 +4,18 @@ import { Revisions } from '../../../src/auth/revisions.ts';
 import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
 import { createUser } from '../../../src/domain/iam/users.ts';
 import { systemRandom } from '../../../src/ports/random.ts';
+import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
 function open(believedMs: number) {
   const clock = virtualClock();
   const random = systemRandom();
   const metadata = memoryStore({ clock, random });
+  // Through a store of its own, as another gateway changes the records.
+  const elsewhere = faulty(metadata, {});
   const names = ['first', 'second'];
   const change = () =>
-    createUser({ metadata, clock, random }, 'a', {
+    createUser({ metadata: elsewhere, clock, random }, 'a', {
       name: names.shift() ?? 'more',
       path: '/',
       tags: [],
@@ -29,7 +32,7 @@ test('it is read each time where that is cheap', async () => {
   expect(first).toBeDefined();
   await change();
   expect(await revisions.of('a')).not.toBe(first);
-  revisions.saw('a', 'something else');
+  revisions.saw('a', 'something else', revisions.look());
   expect(await revisions.of('a')).not.toBe('something else');
 });
 
@@ -43,8 +46,27 @@ test('it is believed for its time and no longer, unless somebody saw a newer one
   await clock.advance(1);
   const second = await revisions.of('a');
   expect(second).not.toBe(first);
-  revisions.saw('a', 'newer');
+  revisions.saw('a', 'newer', revisions.look());
   expect(await revisions.of('a')).toBe('newer');
   await clock.advance(2_000);
   expect(await revisions.of('a')).toBe(second);
+});
+
+test('a change through this process ends it at once, and what was read during the change is not kept', async () => {
+  const clock = virtualClock();
+  const metadata = memoryStore({ clock, random: systemRandom() });
+  const revisions = new Revisions({ metadata, clock, believedMs: 2_000 });
+  const change = (name: string) =>
+    createUser({ metadata, clock, random: systemRandom() }, 'a', {
+      name,
+      path: '/',
+      tags: [],
+      boundary: undefined,
+    });
+  await change('first');
+  const first = await revisions.of('a');
+  const look = revisions.look();
+  await change('second');
+  revisions.saw('a', first, look);
+  expect(await revisions.of('a')).not.toBe(first);
 });
