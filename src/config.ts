@@ -285,6 +285,11 @@ export const settings = {
     fallback: 'always',
     doc: 'Whether a write is on the disk before it is acknowledged; `never` loses writes when the machine fails.',
   }),
+  SVC_PUT_RACE: choice({
+    of: ['winner', 'retry'],
+    fallback: 'winner',
+    doc: 'What an unconditional PUT, Copy or Complete does in an unversioned bucket when a concurrent unconditional write to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again, so that the answer has the ETag of its own content.',
+  }),
   SVC_MEMORY_MAX: bytes({
     fallback: '512MiB',
     range: ['64MiB', '1TiB'],

@@ -32,7 +32,7 @@ export interface KeyState {
 export interface KeyChange {
   readonly bucket: BucketRow;
   readonly key: string;
-  /** The head as it was asked for beforehand: the first attempt rests on it, and is told nothing by losing. */
+  /** The head as it was asked for beforehand, within the same request: the first attempt rests on it. */
   readonly ahead?: HeadAhead | undefined;
   readonly requestId: string;
   readonly op?: Op;
@@ -91,11 +91,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     if (outcome.because === 'abandoned')
       throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
     if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
-    else if (
-      ahead === undefined &&
-      outcome.current !== undefined &&
-      change.lost?.(outcome.current.row, state)
-    )
+    else if (outcome.current !== undefined && change.lost?.(outcome.current.row, state))
       return { done: 'lost', winner: outcome.current.row };
   }
   throw fail('SlowDown', 'Too many concurrent requests change this key.');

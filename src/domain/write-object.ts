@@ -39,6 +39,8 @@ export interface NewObject {
   readonly lock?: Lock | undefined;
   readonly owner: string;
   readonly conditions: Conditions;
+  /** The content was read from the key itself, so what stood there decides what is written. */
+  readonly copiesItself?: boolean;
   /** Absent: the content is stored as it comes. */
   readonly objectKey?: ObjectKey | undefined;
   readonly record?: Recorder | undefined;
@@ -46,11 +48,17 @@ export interface NewObject {
   readonly signal: AbortSignal;
 }
 
-/** The version that stands for the write: the written one, or the one that won (design §7.1). */
+/** The version that stands for the write: the written one, or the one that replaced it at once (design §7.1). */
 export interface WrittenObject {
   readonly row: ObjectRow;
   readonly won: boolean;
 }
+
+/**
+ * A head that was read ahead of a body that took longer than this is read again before the commit. Otherwise every write
+ * of another client during the upload would replace the uploaded object at once.
+ */
+const aheadMaxMs = 1_000;
 
 export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
   const { bucket, key, ahead, storageClass, conditions, objectKey, requestId, signal } = object;
@@ -66,6 +74,7 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
   // Named beside the bytes too, so that an index that is made again from them names the version as clients know it.
   const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
   const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
+  const begun = ctx.clock.elapsed();
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return await storeBytes(ctx, content, write, async (stored, op) => {
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
@@ -76,7 +85,9 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
       ...(checksum === undefined ? {} : { checksum }),
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
     };
-    const written = await commitObject(ctx, object, { op, content: owned, wanted });
+    const isRecent = ctx.clock.elapsed() - begun < aheadMaxMs;
+    const late = isRecent ? object : { ...object, ahead: undefined };
+    const written = await commitObject(ctx, late, { op, content: owned, wanted });
     if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
     return written;
   });
@@ -102,8 +113,13 @@ export interface ObjectCommit {
 }
 
 /**
- * Commits a version over stored content. Only an unconditional write to an unversioned bucket can lose and
- * still be answered 200 with the winner; in a versioned bucket every write keeps its own version.
+ * Commits a version over stored content. In a versioned bucket every write keeps its own version.
+ *
+ * In an unversioned bucket a concurrent write may come between the read of the head and the commit. If both writes are
+ * unconditional, the loser is answered 200 with the winner: it took effect directly before the winner, which replaced it.
+ * That order exists because the winner committed while the loser's request was open. If the winner is conditional, the
+ * order does not exist: its condition held without the loser's value. Then, and after a DELETE or a change of
+ * versioning, the loser commits again over the new head. `SVC_PUT_RACE=retry` makes every loser commit again.
  */
 export async function commitObject(
   ctx: Ctx,
@@ -123,11 +139,12 @@ export async function commitObject(
     owner,
     ...(acl === undefined ? {} : { acl }),
     requestId,
+    ...(isConditional(conditions) || object.copiesItself ? { conditional: true } : {}),
   };
   const outcome = await changeKey(ctx, {
     bucket,
     key,
-    // By which a condition was judged already: the commit looks again.
+    // A condition was judged by it already, before the body came: the commit reads the head again.
     ahead: isConditional(conditions) ? undefined : ahead,
     requestId,
     op,
@@ -143,9 +160,14 @@ export async function commitObject(
         });
       return now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan();
     },
-    // Another version won, not a change to the one that we meant to replace.
+    // The same version is no new write: a mover or an amendment changed its row.
     lost: (winner, { bucket: now, head }) =>
-      now.versioning === '' && !isConditional(conditions) && winner.version !== head?.row.version,
+      ctx.config.SVC_PUT_RACE === 'winner' &&
+      now.versioning === '' &&
+      !isConditional(conditions) &&
+      winner.isNull &&
+      winner.conditional !== true &&
+      winner.version !== head?.row.version,
   });
   if (outcome.done === 'lost') return { row: outcome.winner, won: false };
   if (outcome.done === 'nothing' || outcome.plan.fresh === undefined)

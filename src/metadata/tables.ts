@@ -210,6 +210,11 @@ export interface ObjectRow {
   readonly requestId: string;
   /** On its way to the bucket's replica; REPLICA came on that way. */
   readonly replication?: 'PENDING' | 'COMPLETED' | 'FAILED' | 'REPLICA';
+  /**
+   * What stood in the key decided this write (a condition, or a copy of the key onto itself), or it is not known
+   * whether it did. No concurrent write can be placed directly before it. Absent: an unconditional write.
+   */
+  readonly conditional?: boolean;
 }
 export const objects = table<ObjectRow>()({
   name: 'objects',
@@ -242,6 +247,7 @@ export const objects = table<ObjectRow>()({
     uploadId: 'text',
     requestId: 'text',
     replication: 'text',
+    conditional: 'bool',
   },
 });
 

@@ -124,6 +124,8 @@ export async function rowsOf(
       owner: bucket.owner,
       ...(each.uploadId === undefined ? {} : { uploadId: each.uploadId }),
       requestId: 'fsck',
+      // An old write: a concurrent write that meets this row is not placed before it.
+      conditional: true,
     });
   }
   return rows;

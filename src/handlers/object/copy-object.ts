@@ -51,6 +51,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
       lock: lockOf(ctx, call),
       ...access,
       conditions: writeConditions(call),
+      copiesItself: source.bucket.id === bucket.id && row.key === key,
       record,
       objectKey: await drawObjectKey(ctx, call, wantedEncryption(ctx, call)),
       requestId,
