@@ -18,6 +18,8 @@ export function processCount(config: Config): number {
 /** A process that lived for less is restarted more slowly each time. */
 const quickDeathMs = 10_000;
 const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
+/** The longest pause while no other process serves: clients wait for all of it. */
+const lonePauseMs = 1_000;
 /** What a process gets beyond its own shutdown timeout. */
 const killAfterMs = 5_000;
 
@@ -35,6 +37,11 @@ interface End {
   readonly code: number | null;
   readonly signal: string | null;
   readonly livedMs: number;
+}
+
+/** One of the places that a process takes. Each counts its own deaths, so that one faulty process does not slow the restart of others. */
+interface Place {
+  quickDeaths: number;
 }
 
 /** For one of several: without a primary nobody would stop it, so it ends before Node has it exit, which may take for ever. */
@@ -60,7 +67,6 @@ class Processes {
   #refused = false;
   #stopping = false;
   #exitCode = 0;
-  #quickDeaths = 0;
 
   constructor(options: ProcessesOptions, end: (code: number) => void) {
     this.#options = options;
@@ -68,11 +74,11 @@ class Processes {
   }
 
   start(): void {
-    for (let index = 0; index < this.#options.count; index += 1) this.#fork();
+    for (let index = 0; index < this.#options.count; index += 1) this.#fork({ quickDeaths: 0 });
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#stop());
   }
 
-  #fork(): void {
+  #fork(place: Place): void {
     const startedAt = performance.now();
     const worker = cluster.fork();
     worker.on('message', (message: unknown) => {
@@ -84,7 +90,7 @@ class Processes {
       if (this.#stopping) this.#endWhenEmpty();
     });
     worker.on('exit', (code, signal) =>
-      this.#ended(worker, { code, signal, livedMs: performance.now() - startedAt }),
+      this.#ended(worker, place, { code, signal, livedMs: performance.now() - startedAt }),
     );
   }
 
@@ -101,12 +107,12 @@ class Processes {
     this.#options.onRefused(why);
   }
 
-  #ended(worker: Worker, end: End): void {
+  #ended(worker: Worker, place: Place, end: End): void {
     const wasReady = this.#ready.delete(worker.id);
     if (this.#stopping) {
       this.#endWhenEmpty();
     } else if (wasReady || this.#announced) {
-      this.#restart(worker, end);
+      this.#restart(worker, place, end);
     } else {
       // One that cannot even start would fail again: the address is taken, or a file is not ours.
       this.#exitCode = end.code || 1;
@@ -114,9 +120,10 @@ class Processes {
     }
   }
 
-  #restart(worker: Worker, end: End): void {
-    this.#quickDeaths = end.livedMs < quickDeathMs ? this.#quickDeaths + 1 : 0;
-    const pauseMs = restartMs[Math.min(this.#quickDeaths, restartMs.length - 1)] ?? 0;
+  #restart(worker: Worker, place: Place, end: End): void {
+    place.quickDeaths = end.livedMs < quickDeathMs ? place.quickDeaths + 1 : 0;
+    const backoffMs = restartMs[Math.min(place.quickDeaths, restartMs.length - 1)] ?? 0;
+    const pauseMs = this.#ready.size === 0 ? Math.min(backoffMs, lonePauseMs) : backoffMs;
     this.#options.log('ERROR', 'a process died and is started again', {
       pid: worker.process.pid,
       code: end.code,
@@ -124,7 +131,7 @@ class Processes {
       pauseMs,
     });
     setTimeout(() => {
-      if (!this.#stopping) this.#fork();
+      if (!this.#stopping) this.#fork(place);
     }, pauseMs);
   }
 

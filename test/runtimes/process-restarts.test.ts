@@ -1,0 +1,51 @@
+/** What clients notice while the processes of a node die again and again. */
+import { expect, test } from 'vitest';
+import { startServer, type TestServer } from '../support/server.ts';
+
+interface LogLine {
+  readonly message: string;
+  readonly pid: number;
+  readonly pause_ms: number;
+}
+
+const linesOf = (server: TestServer, message: string): readonly LogLine[] =>
+  server
+    .log()
+    .split('\n')
+    .filter((line) => line.startsWith('{') && line.includes(message))
+    .map((line) => JSON.parse(line) as LogLine);
+
+const deaths = (server: TestServer) => linesOf(server, 'a process died and is started again');
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+const patience = { timeout: 60_000 };
+
+test('after all processes of a node were killed one is started within a second, and each counts its own deaths', async () => {
+  const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
+  const serving = () =>
+    linesOf(server, 'serving')
+      .map(({ pid }) => pid)
+      .filter(isAlive);
+  try {
+    for (let round = 1; round <= 2; round += 1) {
+      await expect.poll(() => serving().length, patience).toBe(2);
+      for (const pid of serving()) process.kill(pid, 'SIGKILL');
+      await expect.poll(() => deaths(server).length, patience).toBe(2 * round);
+      const [first, second] = deaths(server).slice(-2);
+      // The other one served still; then none did.
+      expect(first?.pause_ms).toBe(round * 1_000);
+      expect(second?.pause_ms).toBe(1_000);
+    }
+    await expect.poll(() => serving().length, patience).toBeGreaterThan(0);
+  } finally {
+    await server.stop();
+  }
+});
