@@ -2,6 +2,7 @@
 import { Refusal } from '../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { Revision } from '../ports/metadata-store.ts';
 import { mfaRequired } from './bucket-versioning.ts';
 import { type Ctx, changeKey } from './commit-version.ts';
 import { drawVersion } from './version-ids.ts';
@@ -13,7 +14,16 @@ export type Removal = 'gone' | 'kept' | 'nothing';
 export async function removeSeenVersion(
   ctx: Ctx,
   bucket: BucketRow,
-  { row, requestId }: { readonly row: ObjectRow; readonly requestId: string },
+  {
+    row,
+    revision,
+    requestId,
+  }: {
+    readonly row: ObjectRow;
+    /** Where it matters that nothing about the version has changed, not even where its bytes are. */
+    readonly revision?: Revision;
+    readonly requestId: string;
+  },
 ): Promise<Removal> {
   const { key, version, isNull } = row;
   try {
@@ -26,6 +36,7 @@ export async function removeSeenVersion(
         if (now.mfaDelete) throw mfaRequired();
         const target = await findVersion(ctx.metadata, now, key, isNull ? 'null' : version);
         if (head === undefined || target?.row.version !== version) return undefined;
+        if (revision !== undefined && target.revision !== revision) return undefined;
         return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, now, key));
       },
     });

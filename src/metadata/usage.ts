@@ -1,5 +1,5 @@
 /** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes (design §5). */
-import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import type { At, MetadataStore, RowOf, SideChange, Stored } from '../ports/metadata-store.ts';
 import { spread } from './spread.ts';
 import { usage } from './tables.ts';
 
@@ -37,18 +37,41 @@ export function usageChanges(bucketId: string, opId: string, deltas: readonly Us
     }));
 }
 
+/** Every counter row of a bucket. */
+async function* usageRows(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): AsyncGenerator<Stored<RowOf<typeof usage>>> {
+  const cursor = metadata.scan(usageOf(bucketId));
+  for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256)) yield* page;
+}
+
 /** The bytes and objects of a bucket now, by storage class. */
 export async function readUsage(
   metadata: Pick<MetadataStore, 'scan'>,
   bucketId: string,
 ): Promise<ReadonlyMap<string, { bytes: number; objects: number }>> {
   const sums = new Map<string, { bytes: number; objects: number }>();
-  const cursor = metadata.scan(usageOf(bucketId));
-  for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256)) {
-    for (const { row } of page) {
-      const sum = sums.get(row.storageClass) ?? { bytes: 0, objects: 0 };
-      sums.set(row.storageClass, { bytes: sum.bytes + row.bytes, objects: sum.objects + row.objects });
-    }
+  for await (const { row } of usageRows(metadata, bucketId)) {
+    const sum = sums.get(row.storageClass) ?? { bytes: 0, objects: 0 };
+    sums.set(row.storageClass, { bytes: sum.bytes + row.bytes, objects: sum.objects + row.objects });
   }
   return sums;
 }
+
+/** Equal texts mean that nothing was added to a bucket's counters in between, not even what sums to nothing. */
+export async function usageRevisions(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): Promise<string> {
+  const revisions: string[] = [];
+  for await (const { row, revision } of usageRows(metadata, bucketId))
+    revisions.push(`${row.storageClass}/${row.slot}/${revision}`);
+  return revisions.join(' ');
+}
+
+/** Whether a commit that has applied, of a killed gateway for one, may still add to a bucket's counters. */
+export const hasPendingUsage = (
+  metadata: Pick<MetadataStore, 'hasPendingAdditions'>,
+  bucketId: string,
+): Promise<boolean> => metadata.hasPendingAdditions(usageOf(bucketId));

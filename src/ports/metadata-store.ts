@@ -54,7 +54,7 @@ export const table =
   ): Table<Row, P, S> =>
     declared;
 
-/** Changes with every write of a row; equal revisions mean an untouched row. Opaque. */
+/** Changes with every write of a row, additions to a counter included; equal revisions mean an untouched row. Opaque. */
 export type Revision = string & { readonly brand: 'Revision' };
 
 export interface Stored<Row> {
@@ -237,6 +237,13 @@ export interface MetadataStore {
    * what its process, should it only have been stopped, has stored meanwhile; settled then, it is forgotten.
    */
   settle(intent: Abandoned): Promise<void>;
+
+  /**
+   * Whether a commit that has applied may still have to add to a partition of a counter table, because its process died, or
+   * has not finished, between the commit and its side changes. `false`: every addition of a commit that had applied when
+   * this was asked is seen by every read from now on. It may say `true` for a while where none is missing.
+   */
+  hasPendingAdditions<T extends AnyTable>(at: At<T>): Promise<boolean>;
 
   /** Applies side changes alone, atomically per partition at least. For plain and counter tables. */
   apply(changes: readonly SideChange[]): Promise<void>;

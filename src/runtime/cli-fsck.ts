@@ -96,13 +96,21 @@ function lineOf({ kind, detail, ...place }: FsckFinding | Rebuilt): string {
 }
 
 function summaryOf(summary: FsckSummary): string {
-  const { buckets, versions, parts, named, stored, leaving, underway, found, fixed, findings } = summary;
+  const { buckets, versions, parts, named, stored, leaving, underway, unjudged, found, fixed, findings } =
+    summary;
   const kinds = Object.entries(findings).filter(([, count]) => count > 0);
   const mended = fixed === 0 ? '' : `; ${fixed} of them mended`;
+  const left =
+    unjudged === 0
+      ? []
+      : [
+          `the counters of ${unjudged} buckets could not be judged: writers, or a gateway that died a minute ago, were changing them; run fsck again`,
+        ];
   const verdict = kinds.map(([kind, count]) => `${count} ${kind}`).join(', ');
   return [
     `${buckets} buckets, ${versions} versions, ${parts} parts in progress`,
     `${named} extents named, ${stored} stored, ${leaving} about to be deleted, ${underway} being written`,
-    found === 0 ? 'all is well' : verdict + mended,
+    ...left,
+    found === 0 ? (unjudged === 0 ? 'all is well' : 'nothing else was found') : verdict + mended,
   ].join('\n');
 }

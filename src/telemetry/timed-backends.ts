@@ -44,6 +44,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     isOpen: (opId) => timed('metadata.isOpen', () => store.isOpen(opId)),
     abandoned: () => timed('metadata.abandoned', () => store.abandoned()),
     settle: (intent) => timed('metadata.settle', () => store.settle(intent)),
+    hasPendingAdditions: (at) => timed('metadata.hasPendingAdditions', () => store.hasPendingAdditions(at)),
     apply: (changes) => timed('metadata.apply', () => store.apply(changes)),
     update: (at, key, change) => timed('metadata.update', () => store.update(at, key, change)),
     clear: (at, range) => timed('metadata.clear', () => store.clear(at, range)),

@@ -1,6 +1,7 @@
 /** Folding the additions of counters on a real Cassandra: the sum stays what it is, whoever dies wherever. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
 import { countersIn } from '../../src/backends/metadata/wide-column/counters.ts';
 import { type FoldPorts, Folds } from '../../src/backends/metadata/wide-column/folds.ts';
 import { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
@@ -195,6 +196,88 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     );
     intents.own.end(id);
     await intents.own.close();
+    await world.close();
+  });
+
+  /** A process that dies once its commit has applied, before its side changes, or instead of its commit. */
+  function dying(at: 'side changes' | 'commit'): { readonly commits: Commits; readonly intents: Intents } {
+    const tables = new Tables(keyspace);
+    const intents = intentsOf();
+    const die = async (): Promise<never> => {
+      throw new Died();
+    };
+    const mortal = new Proxy(session, {
+      get: (target, name) => {
+        if (name === (at === 'commit' ? 'decide' : 'write')) return die;
+        const value = Reflect.get(target, name) as unknown;
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const folds = new Folds({ session, tables, intents });
+    const placed = async (): Promise<never> => {
+      throw new Error('nothing is split');
+    };
+    const ports = { session: mortal, tables, intents, folds, random, now: storeClock, placed };
+    return { commits: new Commits(ports), intents };
+  }
+
+  it('owes the addition of a process that died right after its commit, until a sweep has settled it', async () => {
+    const world = await opened();
+    await world.add(1);
+    const { commits } = dying('side changes');
+    const bucket = fresh();
+    const then = [{ at: world.at, add: { className: 'c' }, by: { bytes: 5, objects: 1 } }];
+    const put = { put: head(bucket, 'k'), expect: 'absent' as const };
+    await expect(commits.commit(headsOf(bucket), [put], { then })).rejects.toThrow(Died);
+    // It has applied, and the counter does not say so: the next looks see the same each time.
+    expect(await world.store.get(headsOf(bucket), { key: 'k', slot: put.put.slot })).toBeDefined();
+    for (let look = 0; look < 3; look += 1) {
+      expect(await world.sum()).toBe(1);
+      expect(await world.store.hasPendingAdditions(world.at)).toBe(true);
+    }
+    // Other counters owe nothing.
+    expect(await world.store.hasPendingAdditions(talliesOf(fresh()))).toBe(false);
+    now += ttlMs + 1;
+    for (const intent of await world.store.abandoned()) await world.store.settle(intent);
+    expect(await world.sum()).toBe(6);
+    expect(await world.store.hasPendingAdditions(world.at)).toBe(false);
+    await world.close();
+  });
+
+  it('owes nothing for a commit that was entered and did not apply', async () => {
+    const world = await opened();
+    const { commits } = dying('commit');
+    const bucket = fresh();
+    const then = [{ at: world.at, add: { className: 'c' }, by: { bytes: 5, objects: 1 } }];
+    const put = { put: head(bucket, 'k'), expect: 'absent' as const };
+    await expect(commits.commit(headsOf(bucket), [put], { then })).rejects.toThrow(Died);
+    expect(await world.store.hasPendingAdditions(world.at)).toBe(false);
+    await world.close();
+  });
+
+  it('counts an op as open that is barred, as long as an attempt under it may still apply', async () => {
+    const world = await opened();
+    const { commits, intents } = dying('commit');
+    const op = await intents.own.begin();
+    const bucket = fresh();
+    const put = { put: head(bucket, 'k'), expect: 'absent' as const };
+    await expect(commits.commit(headsOf(bucket), [put], { op })).rejects.toThrow(Died);
+    expect(await world.store.isOpen(op.id)).toBe(true);
+    // Another process gives it up, and has come as far as the bar.
+    const barring = new Intents({
+      session: new Proxy(session, {
+        get: (target, name) => {
+          const value = Reflect.get(target, name) as unknown;
+          if (name === 'read') return () => Promise.reject(new Died());
+          return typeof value === 'function' ? value.bind(target) : value;
+        },
+      }),
+      ...{ keyspace, clock, now: storeClock, random, ttlMs },
+    });
+    await expect(barring.abort(op.id)).rejects.toThrow(Died);
+    expect(await world.store.isOpen(op.id)).toBe(true);
+    await world.store.abort(op.id);
+    expect(await world.store.isOpen(op.id)).toBe(false);
     await world.close();
   });
 

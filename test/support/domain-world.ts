@@ -24,6 +24,7 @@ import { writeObject } from '../../src/domain/write-object.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/tables.ts';
 import { cipherKeyBytes } from '../../src/ports/cipher.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import type { Extent, ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { noSiblings } from '../../src/ports/siblings.ts';
@@ -114,6 +115,11 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
         ctx: mine,
         hasDied: () => kill !== undefined && calls >= kill.call,
       });
+    },
+    /** A process with metadata of its own. */
+    over: (itsMetadata: MetadataStore) => {
+      const ports = { metadata: itsMetadata, bytes };
+      return actions({ ...common, ...ports, clusterStates: statesOf(ports) });
     },
     bucket: () => openBucket(ctx, 'bucket'),
     setVersioning: (versioning: 'Enabled' | 'Suspended') => setVersioning(ctx, 'bucket', { versioning }),

@@ -1,7 +1,5 @@
 /** What fsck can find, and what a run keeps of what it has seen. */
 import type { Context } from '../../context.ts';
-import { objectsOf } from '../../metadata/objects.ts';
-import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 
 export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
 
@@ -42,12 +40,23 @@ export interface FsckFinding {
   readonly left?: string;
 }
 
-const counters = ['buckets', 'versions', 'parts', 'named', 'stored', 'leaving', 'underway', 'fixed'] as const;
+const counters = [
+  'buckets',
+  'versions',
+  'parts',
+  'named',
+  'stored',
+  'leaving',
+  'underway',
+  'unjudged',
+  'fixed',
+] as const;
 type Counter = (typeof counters)[number];
 
 /**
  * `named` extents are those that rows name, `stored` those that are there; without an owner are of these the ones that
- * are `leaving`, by gc or the sweep, and those `underway`, which an open op may yet commit.
+ * are `leaving`, by gc or the sweep, and those `underway`, which an open op may yet commit. `unjudged` buckets have counters
+ * that differed from the sum over their rows while writers, or commits that are not settled, could still account for it.
  */
 export interface FsckSummary extends Readonly<Record<Counter, number>> {
   readonly findings: Readonly<Record<FindingKind, number>>;
@@ -83,7 +92,8 @@ export function openRun(
   { metadata, bytes, clock, random, config }: FsckContext,
   run: Pick<FsckRun, 'mode' | 'signal'> & { readonly report: FsckReport; readonly seen: FsckSummary },
 ): FsckRun & { summary(): FsckSummary } {
-  const seen = { ...run.seen, findings: { ...run.seen.findings } };
+  // A run that an older gateway saved has fewer counters.
+  const seen = { ...zeros(counters), ...run.seen, findings: { ...run.seen.findings } };
   return {
     ...{ metadata, bytes, clock, random, config },
     mode: run.mode,
@@ -104,14 +114,3 @@ export function openRun(
 
 /** Rows that are looked at in one step. */
 export const pageRows = 200;
-
-/** Every version of a bucket that is not a delete marker. */
-export async function* versionsIn(run: FsckRun, bucket: BucketRow): AsyncGenerator<ObjectRow> {
-  const rows = run.metadata.scan(objectsOf(bucket));
-  for (let page = await rows.next(pageRows); page.length > 0; page = await rows.next(pageRows)) {
-    for (const { row } of page) {
-      run.signal.throwIfAborted();
-      if (!row.marker) yield row;
-    }
-  }
-}

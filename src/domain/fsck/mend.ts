@@ -1,8 +1,21 @@
-/** What fsck does about what it finds, where it may: never on an outcome that is not known, never to what an open op owns. */
+/**
+ * What fsck does about what it finds, where it may, and what proves that it may. Each mend is safe to repeat, and takes
+ * nothing on an outcome that is not known:
+ *
+ * | mend | proof |
+ * |---|---|
+ * | `queueExtent` | the op that the bytes are named after is not open, which holds for good; after that no row owns them (`bytes.ts`) |
+ * | `correctUsage` | see `usage.ts`; the commit states that no other run has corrected counters since |
+ * | `unlistUpload` | upload ids are never used again, and a session's row is there before it is listed and for as long as it is |
+ * | `dropVersion` | the commit takes away the row of the revision that named the missing bytes, no later one |
+ * | `rebuildIndex` | as `queueExtent`; the commit states that the key is absent |
+ */
 import { findBucket } from '../../metadata/buckets.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { findTask, putTask, type TaskKind } from '../../metadata/tasks.ts';
 import { uploadsIn } from '../../metadata/uploads.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/usage.ts';
+import type { Revision, Stored } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import { queueGarbage } from '../garbage.ts';
 import { removeSeenVersion } from '../remove-version.ts';
@@ -18,13 +31,36 @@ export async function queueExtent({ metadata, config }: FsckRun, extent: Extent)
   return { fixed: 'queued for deletion' };
 }
 
-/** Added, not set: what writers add meanwhile stays. A sum over a bucket that was split meanwhile counts for nothing. */
-export async function correctUsage(run: FsckRun, bucket: BucketRow, delta: UsageDelta): Promise<Mended> {
+/** The last correction of counters by any run, of any bucket. */
+const corrections: TaskKind<{ readonly bucketId: string }> = { kind: 'usage-correction' };
+
+export const lastCorrection = async ({ metadata }: FsckRun): Promise<'absent' | Revision> =>
+  (await findTask(metadata, corrections, ''))?.revision ?? 'absent';
+
+/**
+ * Added, not set: what writers add meanwhile stays. A commit, because its outcome is settled as any other's is: an addition
+ * alone that nobody answered for could come after the next run has made it again.
+ */
+export async function correctUsage(
+  run: FsckRun,
+  bucket: BucketRow,
+  {
+    deltas,
+    correction,
+  }: { readonly deltas: readonly UsageDelta[]; readonly correction: 'absent' | Revision },
+): Promise<Mended> {
   const now = (await findBucket(run.metadata, bucket.name))?.row;
   if (now?.id !== bucket.id || now.generation !== bucket.generation || now.shards !== bucket.shards)
     return { left: 'the bucket changed meanwhile' };
-  await run.metadata.apply(usageChanges(bucket.id, drawId(run.random), [delta]));
-  return { fixed: 'counter corrected' };
+  const outcome = await putTask(run.metadata, corrections, {
+    name: '',
+    state: { bucketId: bucket.id },
+    expect: correction,
+    then: usageChanges(bucket.id, drawId(run.random), deltas),
+  });
+  return outcome.applied
+    ? { fixed: 'counter corrected' }
+    : { left: 'another run of fsck corrected counters meanwhile' };
 }
 
 export async function unlistUpload(
@@ -39,18 +75,18 @@ export async function unlistUpload(
 export async function dropVersion(
   run: FsckRun,
   bucket: BucketRow,
-  { row, cluster }: { readonly row: ObjectRow; readonly cluster: string | undefined },
+  { seen, cluster }: { readonly seen: Stored<ObjectRow>; readonly cluster: string | undefined },
 ): Promise<Mended> {
   if (!run.mode.drop) return { left: 'its bytes cannot be made again; --drop-missing takes it away' };
   // A cluster that holds nothing at all is more likely the wrong one than an empty one.
   if (cluster === undefined || !(await run.bytes.holdsAnything(cluster)))
     return { left: `cluster ${cluster} holds nothing at all: is it the right one?` };
-  switch (await removeSeenVersion(run, bucket, { row, requestId })) {
+  switch (await removeSeenVersion(run, bucket, { row: seen.row, revision: seen.revision, requestId })) {
     case 'gone':
       return { fixed: 'version taken away' };
     case 'kept':
       return { left: 'Object Lock or MFA delete holds it' };
     case 'nothing':
-      return { left: 'somebody else took it away' };
+      return { left: 'it was changed or taken away meanwhile' };
   }
 }

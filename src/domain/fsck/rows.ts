@@ -9,7 +9,7 @@ import {
   uploads,
 } from '../../metadata/tables.ts';
 import { everyPart, findSession, uploadsIn } from '../../metadata/uploads.ts';
-import type { SortOf } from '../../ports/metadata-store.ts';
+import type { SortOf, Stored } from '../../ports/metadata-store.ts';
 import { ChunkDamaged, ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../garbage.ts';
 import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
@@ -27,31 +27,51 @@ export async function checkVersions(
   const page = await run.metadata
     .scan(objectsOf(bucket), after === undefined ? {} : { after })
     .next(pageRows);
-  for (const { row } of page) {
+  for (const seen of page) {
     run.signal.throwIfAborted();
-    if (!row.marker) await checkVersion(run, bucket, row);
+    if (!seen.row.marker) await checkVersion(run, bucket, seen);
   }
   const last = page.at(-1)?.row;
   return last && { space: last.space, key: last.key, slot: last.slot };
 }
 
-async function checkVersion(run: FsckRun, bucket: BucketRow, row: ObjectRow): Promise<void> {
+/** How often a version that changes while its bytes are looked at is looked at again. */
+const looksMax = 8;
+
+async function checkVersion(run: FsckRun, bucket: BucketRow, met: Stored<ObjectRow>): Promise<void> {
   run.count('versions');
-  const fault = await faultOf(run, row);
-  // Bytes go once their row is gone: what is read late may rightly be missing.
-  if (fault === undefined || !(await isStillThere(run, bucket, row))) return;
-  const finding = { ...fault, bucket: bucket.name, key: row.key, version: row.version };
+  let seen = met;
+  for (let look = 0; look < looksMax; look += 1) {
+    const fault = await faultOf(run, seen.row);
+    if (fault === undefined) return;
+    // Bytes go once no row names them any more: those that a former state of the row named may rightly be missing.
+    const now = await findAgain(run, bucket, seen.row);
+    if (now === undefined) return;
+    if (now.revision === seen.revision) return findFault(run, bucket, { seen, fault });
+    seen = now;
+  }
+}
+
+async function findFault(
+  run: FsckRun,
+  bucket: BucketRow,
+  { seen, fault }: { readonly seen: Stored<ObjectRow>; readonly fault: Fault },
+): Promise<void> {
+  const finding = { ...fault, bucket: bucket.name, key: seen.row.key, version: seen.row.version };
   if (fault.kind !== 'missing') return run.find(finding, async () => ({ left: unmendable }));
-  await run.find(finding, () => dropVersion(run, bucket, { row, cluster: fault.cluster }));
+  await run.find(finding, () => dropVersion(run, bucket, { seen, cluster: fault.cluster }));
 }
 
 const unmendable = 'its bytes cannot be made again';
 
 /** The same version under the same place; one that moved is met again there, or was met already. */
-async function isStillThere({ metadata }: FsckRun, bucket: BucketRow, row: ObjectRow): Promise<boolean> {
-  const { space, key, slot, version } = row;
+async function findAgain(
+  { metadata }: FsckRun,
+  bucket: BucketRow,
+  { space, key, slot, version }: ObjectRow,
+): Promise<Stored<ObjectRow> | undefined> {
   const found = await metadata.get(objectsOf(bucket), { space, key, slot });
-  return found?.row.version === version;
+  return found?.row.version === version ? found : undefined;
 }
 
 /** The first thing that is wrong with a version's bytes. */

@@ -68,6 +68,32 @@ export function sideChangeLaws({ law }: Laws): void {
     expect(await all(store.scan(talliesOf(bucket, 1)))).toEqual([]);
   });
 
+  law('gives a counter another revision with every addition, also where the sum stays', async ({ store }) => {
+    const bucket = fresh();
+    const revisions: (string | undefined)[] = [];
+    for (const bytes of [5, 0, 3, -3]) {
+      await store.apply([add(bucket, { bytes })]);
+      const { revision } = (await store.get(talliesOf(bucket), { className: 'c' })) ?? {};
+      const [scanned] = await store.scan(talliesOf(bucket)).next(10);
+      expect(scanned?.revision).toBe(revision);
+      revisions.push(revision);
+    }
+    expect(new Set(revisions).size).toBe(4);
+  });
+
+  law('owes no addition once the commit has returned', async ({ store }) => {
+    const bucket = fresh();
+    const op = await store.begin({ cluster: 'c' });
+    const then = [add(bucket, { bytes: 10 })];
+    for (const options of [{ then }, { then, op }]) {
+      const put = { put: head(bucket, fresh()), expect: 'absent' as const };
+      await store.commit(headsOf(bucket), [put], options);
+      expect(await store.hasPendingAdditions(talliesOf(bucket))).toBe(false);
+    }
+    expect((await tally(store, bucket))?.bytes).toBe(20);
+    await store.end(op);
+  });
+
   law('adds twice to a counter that one commit names twice', async ({ store }) => {
     const bucket = fresh();
     await store.apply([add(bucket, { bytes: 1 }), add(bucket, { bytes: 2 })]);

@@ -15,6 +15,7 @@ import { readUsage, usageChanges } from '../../../src/metadata/usage.ts';
 import type { Owner } from '../../../src/ports/object-bytes.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
+import { lateAdditions } from '../../support/late-additions.ts';
 
 const fix = { fix: true, drop: false };
 const drop = { fix: true, drop: true };
@@ -105,6 +106,115 @@ test('a counter is corrected by what it is off, and stays right under writers', 
   expect((await fsck(world, fix)).findings).toMatchObject([{ kind: 'usage', fixed: 'counter corrected' }]);
   expect(await readUsage(world.metadata, id)).toEqual(new Map([['STANDARD', { bytes: 7, objects: 1 }]]));
   expect((await fsck(world)).summary.found).toBe(0);
+});
+
+const usageIn = async (world: DomainWorld) => readUsage(world.metadata, (await world.bucket()).id);
+
+test('the additions of a gateway that was killed right after its commits are not added by fsck too', async () => {
+  const world = await domainWorld();
+  const { metadata, dying, settle } = lateAdditions(world.metadata);
+  const living = { ...world, metadata };
+  for (let i = 0; i < 5; i += 1) await world.process().put(`counted-${i}`, 'content');
+  const killed = world.over(dying);
+  for (let i = 0; i < 5; i += 1) await killed.put(`killed-${i}`, 'content');
+  for (let run = 0; run < 2; run += 1)
+    expect((await fsck(living, fix)).summary).toMatchObject({ found: 0, fixed: 0, unjudged: 1 });
+  await settle();
+  expect(await usageIn(world)).toEqual(new Map([['STANDARD', { bytes: 70, objects: 10 }]]));
+  expect((await fsck(living, fix)).summary).toMatchObject({ found: 0, unjudged: 0 });
+});
+
+test('two looks that differ by the same are no proof while a client writes', async () => {
+  const world = await domainWorld('Enabled');
+  const client = world.process();
+  await client.put('key', 'content');
+  // A write comes before and after every scan of the objects: each look misses one in the same way.
+  const scan: DomainWorld['metadata']['scan'] = (at, range) => {
+    const cursor = world.metadata.scan(at, range);
+    let isFirst = true;
+    return faulty(cursor, {
+      next: async (count: number) => {
+        if (isFirst && at.table.name === 'objects') await client.put('key', 'content');
+        isFirst = false;
+        const page = await cursor.next(count);
+        if (page.length === 0 && at.table.name === 'objects') await client.put('key', 'content');
+        return page;
+      },
+    });
+  };
+  const { summary } = await fsck({ ...world, metadata: faulty(world.metadata, { scan }) }, fix);
+  expect(summary).toMatchObject({ found: 0, fixed: 0, unjudged: 1 });
+  expect((await fsck(world)).summary.found).toBe(0);
+});
+
+test('a write between the last scan and the counters is no proof', async () => {
+  const world = await domainWorld();
+  const client = world.process();
+  await client.put('key', 'content');
+  const { id } = await world.bucket();
+  await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: 3 }]));
+  let writes = 0;
+  const hasPendingAdditions = async (): Promise<boolean> => {
+    writes += 1;
+    await client.put(`late-${writes}`, 'content');
+    return false;
+  };
+  const racing = { ...world, metadata: faulty(world.metadata, { hasPendingAdditions }) };
+  expect((await fsck(racing, fix)).summary).toMatchObject({ found: 0, unjudged: 1 });
+  expect((await fsck(world, fix)).summary).toMatchObject({ found: 1, fixed: 1 });
+  expect(await usageIn(world)).toEqual(
+    new Map([['STANDARD', { bytes: 7 * (1 + writes), objects: 1 + writes }]]),
+  );
+});
+
+test('of two runs that find the same counter off, one corrects it', async () => {
+  const world = await domainWorld();
+  await world.process().put('key', 'content');
+  const { id } = await world.bucket();
+  await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: 3 }]));
+  const { promise: both, resolve } = Promise.withResolvers<void>();
+  let ready = 0;
+  // Each has found the difference before the other corrects it.
+  const commit: DomainWorld['metadata']['commit'] = async (at, changes, options) => {
+    ready += 1;
+    if (ready === 2) resolve();
+    await both;
+    return world.metadata.commit(at, changes, options);
+  };
+  const waiting = { ...world, metadata: faulty(world.metadata, { commit }) };
+  const runs = await Promise.all([fsck(waiting, fix), fsck(waiting, fix)]);
+  const mended = runs.flatMap(({ findings }) => findings.map(({ fixed, left }) => fixed ?? left));
+  expect(mended.toSorted()).toEqual([
+    'another run of fsck corrected counters meanwhile',
+    'counter corrected',
+  ]);
+  expect(await usageIn(world)).toEqual(new Map([['STANDARD', { bytes: 7, objects: 1 }]]));
+});
+
+test('a version whose bytes moved while fsck looked at them stays, though the old ones are gone', async () => {
+  const world = await domainWorld();
+  await world.process().put('moved', 'content');
+  await world.process().put('other', 'content');
+  const bucket = await world.bucket();
+  let isMoved = false;
+  const read: DomainWorld['bytes']['read'] = async function* (extent, range, signal) {
+    const head = await findLiveHead(world.metadata, bucket, 'moved');
+    if (head === undefined || !('extents' in head.row.manifest)) throw new Error('no extents');
+    const [old] = head.row.manifest.extents;
+    if (!isMoved && old?.id === extent.id) {
+      isMoved = true;
+      const given = { cluster: 'default', id: 'moved-to', owner: { bucketId: bucket.id, key: 'moved' } };
+      const to = await world.bytes.write(inPiece(7), { ...given, storageClass: 'STANDARD' });
+      const put = { ...head.row, manifest: { ...head.row.manifest, extents: [to] } };
+      await world.metadata.commit(objectsOf(bucket), [{ put, expect: head.revision }]);
+      await world.bytes.remove([extent]);
+    }
+    yield* world.bytes.read(extent, range, signal);
+  };
+  const { summary } = await fsck({ ...world, bytes: faulty(world.bytes, { read }) }, drop);
+  expect(isMoved).toBe(true);
+  expect(summary).toMatchObject({ found: 0, versions: 2 });
+  expect(await findLiveHead(world.metadata, bucket, 'moved')).toBeDefined();
 });
 
 test('an upload that is listed and not there leaves the list, an open one does not', async () => {

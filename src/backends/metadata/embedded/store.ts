@@ -122,6 +122,11 @@ class Embedded implements EmbeddedStore {
     return this.#intents.isOpen(opId);
   }
 
+  /** Side changes are part of their commit's transaction. */
+  async hasPendingAdditions(): Promise<boolean> {
+    return false;
+  }
+
   abandoned(): Promise<readonly Abandoned[]> {
     return this.#intents.abandoned();
   }

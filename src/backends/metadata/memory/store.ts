@@ -131,6 +131,11 @@ class Memory implements MemoryStore {
     return this.#intents.isOpen(opId);
   }
 
+  /** Side changes are part of their commit. */
+  async hasPendingAdditions(): Promise<boolean> {
+    return false;
+  }
+
   async abandoned(): Promise<readonly Abandoned[]> {
     return this.#intents.abandoned();
   }

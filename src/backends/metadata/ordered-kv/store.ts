@@ -150,6 +150,11 @@ class OrderedKv implements OrderedKvStore {
     return this.#intents.isOpen(opId);
   }
 
+  /** Side changes are part of their commit's transaction. */
+  async hasPendingAdditions(): Promise<boolean> {
+    return false;
+  }
+
   abandoned(): Promise<readonly Abandoned[]> {
     return this.#intents.abandoned();
   }

@@ -2,6 +2,7 @@
  * Counter rows: what is kept is each addition under the attempt that made it, so that repeating one changes nothing, and a
  * base, which is the sum of those that were folded and says which they are (folds.ts). The base lies under the empty name.
  */
+import { createHash } from 'node:crypto';
 import { epochOf } from '../epochs.ts';
 import { type RawRow, type Rows, valueIn } from './rows.ts';
 
@@ -47,8 +48,18 @@ export function countersIn(rows: readonly RawRow[]): Counter[] {
 export const sumsOf = (codec: Rows, rows: readonly RawRow[]): RawRow[] =>
   countersIn(rows).map(({ base, folded, additions }) => {
     const rest = additions.filter((row) => !isFolded(folded, nameOf(row)));
-    return { ...sumOf(codec, base === undefined ? rest : [base, ...rest]), row_rev: 'sum' };
+    return {
+      ...sumOf(codec, base === undefined ? rest : [base, ...rest]),
+      row_rev: revisionOf(base, rest),
+    };
   });
+
+/** Says which additions are in a sum, because the sum alone may be the same with others. */
+function revisionOf(base: RawRow | undefined, additions: readonly RawRow[]): string {
+  const digest = createHash('sha256').update(String(base?.['row_folded'] ?? ''));
+  for (const row of additions) digest.update(`\n${nameOf(row)}`);
+  return digest.digest('base64url');
+}
 
 /** The columns of a row that is the sum of some; there is at least one. */
 export function sumOf(codec: Rows, rows: readonly RawRow[]): RawRow {

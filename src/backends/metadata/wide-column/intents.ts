@@ -196,7 +196,25 @@ export class Intents {
     // While an epoch is being marked, not all of its lanes are barred yet.
     if (state === undefined || state === settled) return false;
     const lane = [epochOf(opId), numberOf(opId) % lanes];
-    return (await this.#attempts(lane, barOf(opId))).length === 0;
+    const attempts = await this.#attempts(lane);
+    if (!attempts.some(({ name }) => name === barOf(opId))) return true;
+    // It is barred first and its attempts are settled afterwards: in between, one that was entered before may still apply.
+    for (const attempt of attempts)
+      if (attempt.name.startsWith(`${opId}/`) && (await this.#outcomeOf(attempt)) === null) return true;
+    return false;
+  }
+
+  /** The attempts of epochs under which side changes may still be made, and that some process has not settled. */
+  async *unsettled(): AsyncGenerator<Unsettled> {
+    for (const { id, state } of await this.#leases()) {
+      if (state !== open && state !== marked) continue;
+      for (let lane = 0; lane < lanes; lane += 1)
+        for (const attempt of await this.#attempts([id, lane]))
+          yield {
+            side: attempt.side === null ? [] : readStatements(attempt.side),
+            hasApplied: async () => (await this.#outcomeOf(attempt)) === 'applied',
+          };
+    }
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {
@@ -230,6 +248,13 @@ export class Intents {
     // Refused means that it is barred already.
     await this.#certainly({ query, params: [marked, epoch, lane] }, async () => false);
     for (const attempt of await this.#attempts([epoch, lane])) await this.#settleAttempt(attempt);
+  }
+
+  /** `aborted`, `applied`, or null where nothing was decided yet. */
+  async #outcomeOf({ place }: Attempt): Promise<unknown> {
+    if (place === 'aborted' || place === null) return 'aborted';
+    const [, ask] = readStatements(place) as [Statement, Statement];
+    return this.#outcome(ask);
   }
 
   async #settleAttempt({ place, side }: Attempt): Promise<void> {
@@ -309,6 +334,12 @@ export class Intents {
 }
 
 const wholeMs = (ms: number): bigint => BigInt(Math.floor(ms));
+
+/** An attempt as those see it who must know whether its side changes were made. */
+export interface Unsettled {
+  readonly side: readonly Statement[];
+  hasApplied(): Promise<boolean>;
+}
 
 interface Attempt {
   readonly name: string;

@@ -36,6 +36,7 @@ import { Folds } from './folds.ts';
 import { clusterHealth } from './health.ts';
 import { Intents } from './intents.ts';
 import { migrate } from './migrate.ts';
+import { hasPendingAdditions } from './pending-additions.ts';
 import { isAlive, type RawRow } from './rows.ts';
 import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session.ts';
 import { type RowInShard, WideColumnShards } from './shards.ts';
@@ -173,6 +174,11 @@ class WideColumn implements WideColumnStore {
 
   isOpen(opId: string): Promise<boolean> {
     return certain(this.#intents.isOpen(opId));
+  }
+
+  hasPendingAdditions<T extends AnyTable>(at: At<T>): Promise<boolean> {
+    const ports = { session: this.#session, tables: this.#tables, intents: this.#intents };
+    return certain(hasPendingAdditions(ports, at));
   }
 
   abandoned(): Promise<readonly Abandoned[]> {

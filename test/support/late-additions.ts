@@ -1,0 +1,39 @@
+/**
+ * A model of a store whose commits do not make their additions to counters in the same transaction, over memory: a gateway
+ * that is killed in between leaves them to be made when its attempt is settled.
+ */
+import type { AnyTable, At, MetadataStore, SideChange } from '../../src/ports/metadata-store.ts';
+import { faulty } from './faulty.ts';
+
+export interface LateAdditions<Store> {
+  /** As the processes that live on have it. */
+  readonly metadata: Store;
+  /** As the process has it that is killed after each commit, before its additions. */
+  readonly dying: Store;
+  /** Makes what is missing, as the sweep does once the lease of the killed process has run out. */
+  settle(): Promise<void>;
+}
+
+export function lateAdditions<Store extends MetadataStore>(inner: Store): LateAdditions<Store> {
+  let pending: SideChange[] = [];
+  const hasPendingAdditions = async <T extends AnyTable>(at: At<T>): Promise<boolean> =>
+    pending.some((change) => JSON.stringify(change.at) === JSON.stringify(at));
+  const commit: MetadataStore['commit'] = (at, changes, options = {}) => {
+    const { then = [] } = options;
+    const others = then.filter((change) => !('add' in change));
+    const isApplied = inner.commit(at, changes, { ...options, then: others });
+    return isApplied.then((outcome) => {
+      if (outcome.applied) pending.push(...then.filter((change) => 'add' in change));
+      return outcome;
+    });
+  };
+  return {
+    metadata: faulty(inner, { hasPendingAdditions } as Partial<Store>),
+    dying: faulty(inner, { hasPendingAdditions, commit } as Partial<Store>),
+    async settle() {
+      const missing = pending;
+      pending = [];
+      await inner.apply(missing);
+    },
+  };
+}
