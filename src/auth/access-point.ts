@@ -1,19 +1,23 @@
 /** What a request that came through an access point is judged by beside the bucket's own rules (design §7.24). */
 import { accessPointArn } from '../domain/access-points.ts';
 import type { AccessPointRow } from '../metadata/access-point-tables.ts';
-import { Bounded } from '../metadata/bounded.ts';
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { AccessPointSide } from './policy/decision.ts';
 import { parsePolicy } from './policy/document.ts';
-import type { Policy } from './policy/evaluate.ts';
+import { type Policy, policyBytes } from './policy/evaluate.ts';
 
 /** Compiled policies by the id of their text, which never means another one. */
-const compiled = new Bounded<Policy>(1_024);
+const compiled = new BoundedCache<Policy>({
+  name: 'access-point-policies',
+  entriesMax: 1_024,
+  bytes: { max: 8 * 1024 * 1024, sizeOf: policyBytes },
+});
 
 const policyOf = ({ policy }: AccessPointRow): Policy | undefined =>
   policy &&
   compiled.find(policy.id, () => ({
     name: 'access point policy',
-    document: parsePolicy(policy.text, { kind: 'access-point' }),
+    document: parsePolicy(policy.text, { kind: 'access-point', isStored: true }),
   }));
 
 /** @param key '' for the access point itself */

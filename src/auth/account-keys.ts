@@ -6,8 +6,8 @@
 import { findKey, openAccessKey } from '../domain/iam/access-keys.ts';
 import { ofOneState } from '../domain/iam/account.ts';
 import { findById } from '../domain/iam/entities.ts';
-import { Bounded } from '../metadata/bounded.ts';
 import { accessKeyUse } from '../metadata/iam.ts';
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, KeyUse } from '../ports/credentials.ts';
 import type { LateWrites } from '../ports/late-writes.ts';
@@ -47,8 +47,8 @@ const useBytes = 256;
 export class AccountKeys {
   readonly #ctx: AccountContext;
   readonly #accounts: Pick<Accounts, 'displayName' | 'revisions'>;
-  readonly #kept = new Bounded<Kept>(keptMax);
-  readonly #usedAt = new Bounded<number>(keptMax);
+  readonly #kept = new BoundedCache<Kept>({ name: 'access-keys', entriesMax: keptMax });
+  readonly #usedAt = new BoundedCache<number>({ name: 'access-key-uses', entriesMax: keptMax });
 
   constructor(ctx: AccountContext, accounts: Pick<Accounts, 'displayName' | 'revisions'>) {
     this.#ctx = ctx;

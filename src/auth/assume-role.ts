@@ -23,7 +23,7 @@ export async function mayAssume(
   { account, arn, trust, named, hasTags }: Assumption,
 ): Promise<boolean> {
   const brought = await policiesOf(ctx, caller.identity);
-  const policy = { name: 'trust policy', document: parsePolicy(trust, { kind: 'trust' }) };
+  const policy = { name: 'trust policy', document: parsePolicy(trust, { kind: 'trust', isStored: true }) };
   const principal = principalOf(caller.identity);
   const context = factsOf(
     caller,

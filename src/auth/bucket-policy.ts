@@ -1,7 +1,7 @@
 /** The policy document of a bucket: stored as it was sent, compiled once for each text. */
 import type { Family } from '../domain/documents.ts';
 import { parsePolicy } from './policy/document.ts';
-import type { Policy } from './policy/evaluate.ts';
+import { type Policy, policyBytes } from './policy/evaluate.ts';
 
 export interface BucketPolicy extends Policy {
   /** As it was put. */
@@ -10,5 +10,10 @@ export interface BucketPolicy extends Policy {
 
 export const bucketPolicy: Family<BucketPolicy> = {
   name: 'policy',
-  parse: (text) => ({ name: 'bucket policy', text, document: parsePolicy(text, { kind: 'bucket' }) }),
+  parse: (text) => ({
+    name: 'bucket policy',
+    text,
+    document: parsePolicy(text, { kind: 'bucket', isStored: true }),
+  }),
+  heldBytes: (policy) => policyBytes(policy) + 2 * policy.text.length,
 };

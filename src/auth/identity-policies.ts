@@ -4,13 +4,14 @@
  */
 import { ofOneState } from '../domain/iam/account.ts';
 import { managed, type PolicyText, policyTextsOf } from '../domain/iam/policies-of.ts';
-import { Bounded } from '../metadata/bounded.ts';
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { IamIdentity, Session } from '../ports/credentials.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
+import { ofEach } from '../ports/remembered.ts';
 import type { Identity } from './identity.ts';
 import type { Access } from './policy/decision.ts';
 import { type PolicyKind, parsePolicy } from './policy/document.ts';
-import type { Policy } from './policy/evaluate.ts';
+import { type Policy, policyBytes } from './policy/evaluate.ts';
 
 export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
 
@@ -33,22 +34,33 @@ interface Kept<T> {
   readonly value: T;
 }
 
+const mebibyte = 1024 * 1024;
+const entriesMax = 4_096;
+const callerBytes = 500;
+
+/** A policy that several callers have is counted for each of them: it is held as long as one of them is. */
+const bytesOf = ({ identity, boundary = [], session = [] }: BroughtPolicies): number =>
+  [...identity, ...boundary, ...session].reduce((sum, policy) => sum + policyBytes(policy), callerBytes);
+
 /** What a process remembers: of callers by id, and of documents, which survive changes of others. */
 class Memory {
-  readonly callers = new Bounded<Kept<BroughtPolicies>>(4_096);
-  readonly sessions = new Bounded<Kept<readonly Policy[]>>(4_096);
-  readonly compiled = new Bounded<Policy>(4_096);
+  readonly callers = new BoundedCache<Kept<BroughtPolicies>>({
+    name: 'caller-policies',
+    entriesMax,
+    bytes: { max: 16 * mebibyte, sizeOf: ({ value }) => bytesOf(value) },
+  });
+  readonly sessions = new BoundedCache<Kept<readonly Policy[]>>({
+    name: 'session-policies',
+    entriesMax,
+    bytes: { max: 8 * mebibyte, sizeOf: ({ value }) => bytesOf({ identity: value }) },
+  });
+  readonly compiled = new BoundedCache<Policy>({
+    name: 'identity-policies',
+    entriesMax,
+    bytes: { max: 16 * mebibyte, sizeOf: policyBytes },
+  });
 }
-const memories = new WeakMap<MetadataStore, Memory>();
-
-function memoryOf(metadata: MetadataStore): Memory {
-  let memory = memories.get(metadata);
-  if (memory === undefined) {
-    memory = new Memory();
-    memories.set(metadata, memory);
-  }
-  return memory;
-}
+const memoryOf = ofEach((_: MetadataStore) => new Memory());
 
 /** Stored documents were checked when they were put; a limit of size that has changed since does not concern them. */
 const anySize = 128 * 1024;
@@ -60,7 +72,7 @@ const compile = (
 ): Policy =>
   compiled.find(`${kind} ${name} ${key}`, () => ({
     name,
-    document: parsePolicy(text, { kind, sizeMax: anySize }),
+    document: parsePolicy(text, { kind, sizeMax: anySize, isStored: true }),
   }));
 
 export async function policiesOf(

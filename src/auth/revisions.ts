@@ -4,9 +4,9 @@
  * change by a process of this node ends that before it is answered.
  */
 
-import { Bounded } from '../metadata/bounded.ts';
 import { iamRevision } from '../metadata/iam.ts';
 import { heedChanges } from '../metadata/shared-changes.ts';
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 
@@ -33,7 +33,7 @@ export interface RevisionsContext {
 
 export class Revisions {
   readonly #ctx: RevisionsContext;
-  readonly #seen = new Bounded<Seen>(accountsMax);
+  readonly #seen = new BoundedCache<Seen>({ name: 'account-revisions', entriesMax: accountsMax });
 
   #changes = 0;
 

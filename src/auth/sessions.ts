@@ -5,7 +5,7 @@
 import { ofOneState } from '../domain/iam/account.ts';
 import { findById } from '../domain/iam/entities.ts';
 import { fail } from '../errors/refusal.ts';
-import { Bounded } from '../metadata/bounded.ts';
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { Caller, Credential, Session } from '../ports/credentials.ts';
 import type { AccountContext, Accounts } from './account-keys.ts';
 import { roleCaller, userCaller } from './holders.ts';
@@ -19,11 +19,20 @@ interface Kept {
 
 /** Tokens are long. */
 const keptMax = 1_024;
+const keptBytesMax = 8 * 1024 * 1024;
+
+/** What a session holds beside its token follows from what the token says. */
+const sizeOfSession = ({ claims: { inline = '', managed = [], tags = [] } }: Kept, token: string): number =>
+  1_024 + 4 * token.length + 2 * inline.length + 200 * (managed.length + tags.length);
 
 export class Sessions {
   readonly #ctx: AccountContext;
   readonly #accounts: Accounts;
-  readonly #kept = new Bounded<Kept>(keptMax);
+  readonly #kept = new BoundedCache<Kept>({
+    name: 'sessions',
+    entriesMax: keptMax,
+    bytes: { max: keptBytesMax, sizeOf: sizeOfSession },
+  });
 
   constructor(ctx: AccountContext, accounts: Accounts) {
     this.#ctx = ctx;

@@ -1,4 +1,5 @@
 /** Remembers the signing keys that proved themselves, and compares signatures in constant time. */
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { Claim } from './claim.ts';
 
 const keysMax = 4096;
@@ -9,14 +10,13 @@ const keysMax = 4096;
  * cannot push out the keys of real clients by naming regions.
  */
 export class SigningKeys {
-  readonly #keys = new Map<string, Uint8Array>();
+  readonly #keys = new BoundedCache<Uint8Array>({ name: 'signing-keys', entriesMax: keysMax });
 
   get(name: string): Uint8Array | undefined {
     return this.#keys.get(name);
   }
 
   remember(name: string, key: Uint8Array): void {
-    if (this.#keys.size >= keysMax) this.#keys.delete(this.#keys.keys().next().value as string);
     this.#keys.set(name, key);
   }
 }

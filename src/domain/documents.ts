@@ -8,7 +8,9 @@ import { fail } from '../errors/refusal.ts';
 import { findBucket, replaceBucket } from '../metadata/buckets.ts';
 import { documentId, documentRemovals, readText, writeDocument } from '../metadata/documents.ts';
 import type { BucketRow } from '../metadata/tables.ts';
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { ofEach } from '../ports/remembered.ts';
 import { assertOpen, openBucket } from './buckets.ts';
 import { type Recorder, recorded } from './recorder.ts';
 import { drawId } from './version-ids.ts';
@@ -17,42 +19,32 @@ import { drawId } from './version-ids.ts';
 export interface Family<T> {
   readonly name: string;
   readonly parse: (text: string) => T;
+  /** How many bytes a parsed document holds in memory, where that does not follow from the length of its text. */
+  heldBytes?(value: T): number;
 }
 
 /** A family whose text is the JSON of its value. */
 export const family = <T>(name: string): Family<T> => ({ name, parse: (text) => JSON.parse(text) as T });
 
-/** Parsed documents that a process keeps, by the length of their texts. */
-const keptMax = 16 * 1024 * 1024;
+/** Parsed documents that a process keeps. */
+const keptMax = { entries: 16_384, bytes: 24 * 1024 * 1024 } as const;
+/** Objects made of a JSON text hold about this much for each of its characters. */
+const bytesPerCharacter = 12;
+const leastBytes = 512;
 
-class Kept {
-  readonly #values = new Map<string, { readonly value: unknown; readonly size: number }>();
-  #size = 0;
-
-  get(id: string): { readonly value: unknown } | undefined {
-    return this.#values.get(id);
-  }
-  set(id: string, value: unknown, size: number): void {
-    if (this.#values.has(id)) return;
-    this.#values.set(id, { value, size });
-    this.#size += size;
-    for (const [oldest, { size: freed }] of this.#values) {
-      if (this.#size <= keptMax) break;
-      this.#values.delete(oldest);
-      this.#size -= freed;
-    }
-  }
+interface Kept {
+  readonly value: unknown;
+  readonly bytes: number;
 }
-const keptBy = new WeakMap<MetadataStore, Kept>();
 
-function keptOf(metadata: MetadataStore): Kept {
-  let kept = keptBy.get(metadata);
-  if (kept === undefined) {
-    kept = new Kept();
-    keptBy.set(metadata, kept);
-  }
-  return kept;
-}
+const keptIn = ofEach(
+  (_: MetadataStore) =>
+    new BoundedCache<Kept>({
+      name: 'documents',
+      entriesMax: keptMax.entries,
+      bytes: { max: keptMax.bytes, sizeOf: ({ bytes }) => bytes },
+    }),
+);
 
 /** How often a document that is replaced under our eyes is looked for again. */
 const looksMax = 8;
@@ -61,9 +53,9 @@ const looksMax = 8;
 export async function readDocument<T>(
   { metadata }: Pick<Context, 'metadata'>,
   bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
-  { name, parse }: Family<T>,
+  { name, parse, heldBytes }: Family<T>,
 ): Promise<T | undefined> {
-  const kept = keptOf(metadata);
+  const kept = keptIn(metadata);
   let { documents } = bucket;
   for (let look = 0; look < looksMax; look += 1) {
     const id = documents[name];
@@ -74,7 +66,8 @@ export async function readDocument<T>(
     const text = await readText(metadata, id);
     if (text !== undefined) {
       const value = parse(text);
-      kept.set(id, value, text.length);
+      const bytes = leastBytes + (heldBytes?.(value) ?? bytesPerCharacter * text.length);
+      kept.set(id, { value, bytes });
       return value;
     }
     // Replaced since the row was read.

@@ -3,8 +3,9 @@
  * that it led to a moment ago. A change by a process of this node is forgotten here before it is answered, with whatever
  * was being read meanwhile; a change by another machine is as old here as the row was seen.
  */
+
+import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import { Bounded } from './bounded.ts';
 import { heedChanges } from './shared-changes.ts';
 import type { BucketRow } from './tables.ts';
 
@@ -22,7 +23,7 @@ export interface SeenBucket extends Look {
 }
 
 class SeenBuckets {
-  readonly rows = new Bounded<SeenBucket>(seenMax);
+  readonly rows = new BoundedCache<SeenBucket>({ name: 'buckets', entriesMax: seenMax });
   changes = 0;
 }
 const seenIn = new WeakMap<object, SeenBuckets>();

@@ -67,6 +67,16 @@ export const measurements = {
     doc: 'Objects and versions of a storage class in one of those buckets.',
     across: 'max',
   },
+  svc_cache_entries: {
+    kind: 'gauge',
+    labels: ['cache'],
+    doc: 'Entries in a cache of this node.',
+  },
+  svc_cache_bytes: {
+    kind: 'gauge',
+    labels: ['cache'],
+    doc: 'Estimated bytes that a cache holds; 0 where the number of its entries alone bounds it.',
+  },
   svc_build_info: {
     kind: 'gauge',
     labels: ['version', 'runtime'],

@@ -8,6 +8,7 @@ import {
   type MetricObject,
   Registry,
 } from 'prom-client';
+import { cacheSizes } from '../ports/bounded-cache.ts';
 import { type Measurement, type Metrics, measurements } from './metrics.ts';
 import { Tally } from './tally.ts';
 
@@ -72,8 +73,21 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
     return found as ReturnType<T['labels']>;
   };
   if (process) collectDefaultMetrics({ register });
-  const own = async (): Promise<ProcessMetrics> =>
-    (await register.getMetricsAsJSON()) as unknown as ProcessMetrics;
+  const sample = (): void => {
+    const sizes = [...cacheSizes()];
+    metrics.replace(
+      'svc_cache_entries',
+      sizes.map(([name, { entries }]) => [[name], entries] as const),
+    );
+    metrics.replace(
+      'svc_cache_bytes',
+      sizes.map(([name, { bytes }]) => [[name], bytes] as const),
+    );
+  };
+  const own = async (): Promise<ProcessMetrics> => {
+    sample();
+    return (await register.getMetricsAsJSON()) as unknown as ProcessMetrics;
+  };
   const metrics: PromMetrics = {
     add: (name, labels) => child<Counter>(name, labels).inc(),
     set: (name, labels, value) => child<Gauge>(name, labels).set(value),
@@ -85,7 +99,10 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
     observe: (name, labels, seconds) => child<Tally>(name, labels).observe(seconds),
     own,
     async text() {
-      if (gather === undefined) return register.metrics();
+      if (gather === undefined) {
+        sample();
+        return register.metrics();
+      }
       // An aggregate of one is what a single process would show, so there is one path.
       return AggregatorRegistry.aggregate([...(await gather(await own()))]).metrics();
     },

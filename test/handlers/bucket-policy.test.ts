@@ -1,7 +1,9 @@
 /** Bucket policies: kept as they came, held by the very next request, and refused where they mean nothing (spec "Policy"). @storage */
 import { describe, expect, test } from 'vitest';
+import { cacheSizes } from '../../src/ports/bounded-cache.ts';
 import { blockXml, policyOf } from '../support/access.ts';
 import { alice, backends, type GatewayWorld, openGateway, person } from '../support/gateway.ts';
+import { heavyPolicies } from '../support/heavy-policies.ts';
 
 const objects = 'arn:aws:s3:::bucket/*';
 const itself = 'arn:aws:s3:::bucket';
@@ -261,4 +263,46 @@ describe('a public access block', () => {
     expect((await bob.get('/bucket/key')).status).toBe(200);
     expect((await anonymous.get('/bucket/key')).status).toBe(403);
   });
+});
+
+test('a policy that would cost too much compiled is refused with the limit, and the one before stands', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await client.put('/bucket?policy', { body: readable });
+  const heavy = heavyPolicies(20 * 1024);
+  const refused = await client.put('/bucket?policy', { body: heavy['globs with ?'] ?? '' });
+  expect([refused.status, refused.code]).toEqual([400, 'MalformedPolicy']);
+  expect(refused.one('Message')).toMatch(/has \d+ patterns with text between two wildcards; at most 256/);
+  const large = await client.put('/bucket?policy', { body: heavy['short values'] ?? '' });
+  expect([large.status, large.code]).toEqual([400, 'MalformedPolicy']);
+  expect(large.one('Message')).toMatch(
+    /takes about \d+ bytes of memory once it is compiled; at most 1048576/,
+  );
+  expect((await client.get('/bucket?policy')).text).toBe(readable);
+});
+
+test('policies of many buckets are held up to a bound of bytes, and each is obeyed', async () => {
+  await using world = await openGateway();
+  const { client, anonymous } = world;
+  const before = cacheSizes().get('documents')?.bytes ?? 0;
+  const values = Array.from({ length: 900 }, (_, index) => `agent ${index}`);
+  const body = (name: string) =>
+    policyOf({
+      Action: 's3:GetObject',
+      Resource: `arn:aws:s3:::${name}/*`,
+      Condition: { StringNotEquals: { 'aws:UserAgent': values } },
+    });
+  const names = Array.from({ length: 60 }, (_, index) => `bucket-${index}`);
+  for (const name of names) {
+    await client.put(`/${name}`);
+    await client.put(`/${name}/key`, { body: name });
+    expect((await client.put(`/${name}?policy`, { body: body(name) })).status).toBe(204);
+  }
+  for (let round = 0; round < 2; round += 1)
+    for (const name of names) expect((await anonymous.get(`/${name}/key`)).text).toBe(name);
+  const { bytes = 0 } = cacheSizes().get('documents') ?? {};
+  // 60 policies of 0.75 MiB each have come; other worlds of this process may still hold some.
+  expect(bytes).toBeGreaterThan(16 * 1024 * 1024);
+  expect(bytes).toBeLessThanOrEqual(before + 24 * 1024 * 1024);
 });

@@ -88,7 +88,7 @@ function levelsOf(lower: string, glob: Glob): ReadonlySet<ActionLevel> {
  * Answers are remembered by action, because actions come from the operation table; the bound is for callers who ask
  * about any name (policy simulation).
  */
-const rememberedMax = 512;
+const rememberedMax = 64;
 
 /** @throws MalformedPolicy */
 export function compileActions(

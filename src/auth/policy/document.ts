@@ -4,6 +4,7 @@
  * Whatever the engine cannot evaluate is refused here and never ignored: an element, operator, key, principal or
  * variable that nobody understands would make a Deny fail open.
  */
+import { type CompiledSize, checkCompiledSize, sizeOfStatements } from './compiled-size.ts';
 import { parseJson } from './json.ts';
 import { malformed, shown } from './malformed.ts';
 import { compileStatement, type Statement, type StatementRules } from './statement.ts';
@@ -15,12 +16,16 @@ export interface PolicyDocument {
   readonly version: '2008-10-17' | '2012-10-17';
   readonly id: string | undefined;
   readonly statements: readonly Statement[];
+  /** What it costs while it is held. */
+  readonly size: CompiledSize;
 }
 
 export interface DocumentOptions {
   readonly kind: PolicyKind;
   /** The largest size where it is not the kind's: `policySizes` has AWS's for each use. */
   readonly sizeMax?: number;
+  /** It was accepted once: limits of what it costs compiled may have come later, and must not make it unreadable. */
+  readonly isStored?: boolean;
   /** What leaves out its Version means the first one; but it may be refused instead. */
   readonly versionRequired?: boolean;
   /** The name of the bucket that the policy is put on: its resources must be able to name something there. */
@@ -114,6 +119,8 @@ export function parsePolicy(text: string, options: DocumentOptions): PolicyDocum
   if (given === undefined) throw malformed('', 'needs Statement');
   const list = Array.isArray(given) ? given : undefined;
   if (list?.length === 0) throw malformed('Statement', 'must not be empty');
+  const size = sizeOfStatements(list ?? [given]);
+  if (options.isStored !== true) checkCompiledSize(size);
   const statementRules = {
     ...rules,
     variables: version === '2012-10-17',
@@ -125,5 +132,5 @@ export function parsePolicy(text: string, options: DocumentOptions): PolicyDocum
     index,
   }));
   checkSids(statements);
-  return { kind: options.kind, version, id, statements };
+  return { kind: options.kind, version, id, statements, size };
 }

@@ -17,6 +17,9 @@ export interface Policy {
   readonly document: PolicyDocument;
 }
 
+/** What a compiled policy holds in memory. */
+export const policyBytes = ({ name, document }: Policy): number => document.size.bytes + 2 * name.length;
+
 export interface StatementReference {
   readonly policy: string;
   /** From 0. */

@@ -9,7 +9,7 @@ import type { Plain, Token } from './variables.ts';
 export interface Meter {
   steps: number;
 }
-/** A run this short is searched for by the engine's own `indexOf`; a longer one 32 characters at a time. */
+/** A run this short is searched for by the engine's own `indexOf`; a longer one by its borders, one with `?` by bits. */
 const wordBits = 32;
 export const stepsPerCharacterMax = 2 * wordBits + 2;
 
@@ -19,8 +19,18 @@ interface Run {
   readonly text: string;
   /** True where any character stands; undefined when there is no such place. */
   readonly holes: readonly boolean[] | undefined;
+  /** For long runs without `?`: for each prefix, the length of its longest border (Knuth, Morris and Pratt). */
+  borders: Uint16Array | undefined;
   /** For runs that are searched for bit by bit: at which places of the run a character may stand. */
-  masks: ReadonlyMap<number, Uint32Array> | undefined;
+  masks: Masks | undefined;
+}
+
+/** One array for all characters, because a small array of its own for each would cost more than its bits. */
+interface Masks {
+  readonly words: number;
+  /** Where the bits of a character begin; of one that the run does not have, those of the holes, at 0. */
+  readonly at: ReadonlyMap<number, number>;
+  readonly bits: Uint32Array;
 }
 
 export interface Glob {
@@ -30,11 +40,12 @@ export interface Glob {
 
 function toRun(tokens: readonly Plain[]): Run {
   const text = tokens.map((token) => (token.is === 'text' ? token.text : '\0')).join('');
-  if (!tokens.some((token) => token.is === 'one')) return { text, holes: undefined, masks: undefined };
+  if (!tokens.some((token) => token.is === 'one'))
+    return { text, holes: undefined, borders: undefined, masks: undefined };
   const holes = tokens.flatMap((token) =>
     token.is === 'text' ? Array<boolean>(token.text.length).fill(false) : [true],
   );
-  return { text, holes, masks: undefined };
+  return { text, holes, borders: undefined, masks: undefined };
 }
 
 export function compileGlob(tokens: readonly Plain[]): Glob {
@@ -56,39 +67,62 @@ function standsAt({ text: run, holes }: Run, text: string, at: number): boolean 
 
 const isHole = (run: Run, index: number): boolean => run.holes?.[index] === true;
 
-/** For each character the places of the run where it may stand, as bits; under -1 the places where any may. */
-function masksOf(run: Run): ReadonlyMap<number, Uint32Array> {
+/** For each character the places of the run where it may stand, as bits; at 0 the places where any may. */
+function masksOf(run: Run): Masks {
   const words = Math.ceil(run.text.length / wordBits);
-  const anywhere = new Uint32Array(words);
-  const masks = new Map([[-1, anywhere]]);
-  const set = (mask: Uint32Array, index: number): void => {
-    const word = Math.floor(index / wordBits);
-    mask[word] = (mask[word] ?? 0) | (1 << (index % wordBits));
-  };
-  for (let index = 0; index < run.text.length; index++) if (isHole(run, index)) set(anywhere, index);
+  const at = new Map<number, number>();
   for (let index = 0; index < run.text.length; index++) {
-    if (isHole(run, index)) continue;
     const code = run.text.charCodeAt(index);
-    const mask = masks.get(code) ?? Uint32Array.from(anywhere);
-    masks.set(code, mask);
-    set(mask, index);
+    if (!isHole(run, index) && !at.has(code)) at.set(code, (at.size + 1) * words);
   }
-  return masks;
+  const bits = new Uint32Array((at.size + 1) * words);
+  const set = (begin: number, index: number): void => {
+    const word = begin + Math.floor(index / wordBits);
+    bits[word] = (bits[word] as number) | (1 << (index % wordBits));
+  };
+  for (let index = 0; index < run.text.length; index++) if (isHole(run, index)) set(0, index);
+  for (const begin of at.values()) bits.copyWithin(begin, 0, words);
+  for (let index = 0; index < run.text.length; index++)
+    if (!isHole(run, index)) set(at.get(run.text.charCodeAt(index)) as number, index);
+  return { words, at, bits };
+}
+
+function bordersOf(text: string): Uint16Array {
+  const borders = new Uint16Array(text.length);
+  for (let index = 1, length = 0; index < text.length; index++) {
+    while (length > 0 && text.charCodeAt(index) !== text.charCodeAt(length))
+      length = borders[length - 1] as number;
+    if (text.charCodeAt(index) === text.charCodeAt(length)) length += 1;
+    borders[index] = length;
+  }
+  return borders;
+}
+
+/** At most two comparisons a character, however the run repeats itself. */
+function searchText(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
+  run.borders ??= bordersOf(run.text);
+  const { text: wanted, borders } = run;
+  for (let index = range.from, length = 0; index < range.to; index++) {
+    const code = text.charCodeAt(index);
+    while (length > 0 && wanted.charCodeAt(length) !== code) length = borders[length - 1] as number;
+    if (wanted.charCodeAt(length) === code) length += 1;
+    if (length === wanted.length) return index + 1 - length;
+  }
+  return -1;
 }
 
 /** Shift-and: bit `i` of the state says that the run's first `i + 1` characters end here. */
 function searchBits(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
   run.masks ??= masksOf(run);
-  const words = Math.ceil(run.text.length / wordBits);
+  const { words, at, bits } = run.masks;
   const state = new Uint32Array(words);
   const lastBit = 1 << ((run.text.length - 1) % wordBits);
-  const anywhere = run.masks.get(-1) as Uint32Array;
   for (let index = range.from; index < range.to; index++) {
-    const mask = run.masks.get(text.charCodeAt(index)) ?? anywhere;
+    const mask = at.get(text.charCodeAt(index)) ?? 0;
     let carry = 1;
     for (let word = 0; word < words; word++) {
       const before = state[word] as number;
-      state[word] = ((before << 1) | carry) & (mask[word] as number);
+      state[word] = ((before << 1) | carry) & (bits[mask + word] as number);
       carry = before >>> (wordBits - 1);
     }
     if (((state[words - 1] as number) & lastBit) !== 0) return index + 1 - run.text.length;
@@ -106,7 +140,9 @@ function search(
   const size = run.text.length;
   if (size > to - from) return -1;
   const short = run.holes === undefined && size <= wordBits;
-  const found = short ? text.indexOf(run.text, from) : searchBits(run, text, range);
+  const found = short
+    ? text.indexOf(run.text, from)
+    : (run.holes === undefined ? searchText : searchBits)(run, text, range);
   const at = found < 0 || found + size > to ? -1 : found;
   if (meter !== undefined)
     meter.steps += ((at < 0 ? to : at + size) - from) * (short ? size : Math.ceil(size / wordBits));

@@ -2,6 +2,8 @@
  * Texts of a policy that may hold variables and wildcards, cut into tokens: `home/${aws:username}/*`. What a
  * variable stands for is put in as plain text, never read as a wildcard or as the colon of an ARN.
  */
+
+import { keptValueMax } from './compiled-size.ts';
 import { type ConditionKey, findKey } from './keys.ts';
 import { malformed, shown } from './malformed.ts';
 import type { PolicyRequest } from './request.ts';
@@ -34,6 +36,13 @@ function readVariable(inside: string, at: string): Token {
   return { is: 'variable', key, fallback };
 }
 
+/** Where the next wildcard or variable may begin: texts are cut in one piece, because joined characters hold a node each. */
+function plainEnd(text: string, from: number): number {
+  let end = from;
+  while (end < text.length && !'*?$'.includes(text[end] as string)) end += 1;
+  return end;
+}
+
 /** @throws MalformedPolicy for a variable that does not exist */
 export function parseTemplate(text: string, { at, variables, wildcards }: TemplateOptions): readonly Token[] {
   const tokens: Token[] = [];
@@ -57,7 +66,12 @@ export function parseTemplate(text: string, { at, variables, wildcards }: Templa
       throw malformed(at, `${shown(text)} has a variable that does not end`);
     else if (wildcards && letter === '*') push({ is: 'any' });
     else if (wildcards && letter === '?') push({ is: 'one' });
-    else push({ is: 'text', text: letter });
+    else {
+      const end = plainEnd(text, index + 1);
+      push({ is: 'text', text: text.slice(index, end) });
+      index = end;
+      continue;
+    }
     index += found === null ? 1 : found[0].length;
   }
   if (literal !== '') tokens.push({ is: 'text', text: literal });
@@ -79,8 +93,8 @@ export const isPlain = (tokens: readonly Token[]): tokens is readonly Plain[] =>
 export type Fill = (tokens: readonly Token[]) => readonly Plain[];
 
 /**
- * What `compile` makes of a text for each request. The last result is kept: a caller's requests come one after the
- * other, and their variables seldom change. Undefined when the request lacks a variable that has no default: such a
+ * What `compile` makes of a text for each request. The last result is kept where its values are short: a caller's
+ * requests come one after the other, and their variables seldom change. Undefined when the request lacks a variable that has no default: such a
  * text matches nothing.
  */
 export function perRequest<T>(
@@ -100,7 +114,9 @@ export function perRequest<T>(
       let next = 0;
       const put = (token: Token): Plain =>
         token.is === 'variable' ? { is: 'text', text: values[next++] ?? '' } : token;
-      last = { values, compiled: compile((given) => given.map(put)) };
+      const compiled = compile((given) => given.map(put));
+      if (values.some((value) => value.length > keptValueMax)) return compiled;
+      last = { values, compiled };
     }
     return last.compiled;
   };

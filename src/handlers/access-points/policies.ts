@@ -67,7 +67,7 @@ export const GetAccessPointPolicyStatus = action('GetAccessPointPolicyStatus', n
   facts: factsOf,
   result: getAccessPointPolicyStatusResult,
   async run(ctx, call, given) {
-    const document = parsePolicy(await policyOf(ctx, call, given), { kind: 'access-point' });
+    const document = parsePolicy(await policyOf(ctx, call, given), { kind: 'access-point', isStored: true });
     return { PolicyStatus: { IsPublic: isPublicPolicy(document) } };
   },
 });

@@ -1,0 +1,101 @@
+/**
+ * The one cache of this service: it holds what can be found out again, and forgets the oldest of what was not used
+ * lately once it holds too many entries or too many bytes. Bytes are what is held in memory: of a compiled policy its compiled size,
+ * not the length of its text.
+ */
+
+export interface CacheLimits<V> {
+  /** The label of its metrics; caches of one name are summed. */
+  readonly name: string;
+  readonly entriesMax: number;
+  /** How many bytes an entry holds, its key included; and how many all of them may hold. */
+  readonly bytes?: { readonly max: number; sizeOf(value: V, key: string): number };
+}
+
+export interface CacheSize {
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+/** Caches live as long as what they belong to; this list does not keep them. */
+const caches = new Set<WeakRef<BoundedCache<unknown>>>();
+
+interface Entry<V> {
+  readonly value: V;
+  readonly size: number;
+  /** Since it came or was last spared: marking an entry costs less than moving it with each read. */
+  isUsed: boolean;
+}
+
+export class BoundedCache<V> {
+  readonly name: string;
+  readonly #limits: CacheLimits<V>;
+  readonly #entries = new Map<string, Entry<V>>();
+  #bytes = 0;
+
+  constructor(limits: CacheLimits<V>) {
+    this.name = limits.name;
+    this.#limits = limits;
+    caches.add(new WeakRef<BoundedCache<unknown>>(this));
+  }
+
+  get size(): CacheSize {
+    return { entries: this.#entries.size, bytes: this.#bytes };
+  }
+
+  get(key: string): V | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    entry.isUsed = true;
+    return entry.value;
+  }
+
+  /** A value that is larger than the whole cache may be is not held. */
+  set(key: string, value: V): void {
+    this.delete(key);
+    const { bytes, entriesMax } = this.#limits;
+    const size = bytes?.sizeOf(value, key) ?? 0;
+    const bytesMax = bytes?.max ?? 0;
+    if (size > bytesMax) return;
+    this.#entries.set(key, { value, size, isUsed: false });
+    this.#bytes += size;
+    for (const [oldest, entry] of this.#entries) {
+      if (this.#entries.size <= entriesMax && this.#bytes <= bytesMax) break;
+      if (entry.isUsed) {
+        // A second chance, behind the others.
+        entry.isUsed = false;
+        this.#entries.delete(oldest);
+        this.#entries.set(oldest, entry);
+      } else this.delete(oldest);
+    }
+  }
+
+  delete(key: string): void {
+    this.#bytes -= this.#entries.get(key)?.size ?? 0;
+    this.#entries.delete(key);
+  }
+
+  /** The value, made by `make` where there is none. */
+  find(key: string, make: () => V): V {
+    const known = this.get(key);
+    if (known !== undefined) return known;
+    const made = make();
+    this.set(key, made);
+    return made;
+  }
+}
+
+/** What the caches of this process hold, by name. */
+export function cacheSizes(): ReadonlyMap<string, CacheSize> {
+  const sizes = new Map<string, CacheSize>();
+  for (const reference of caches) {
+    const cache = reference.deref();
+    if (cache === undefined) {
+      caches.delete(reference);
+      continue;
+    }
+    const { entries, bytes } = sizes.get(cache.name) ?? { entries: 0, bytes: 0 };
+    sizes.set(cache.name, { entries: entries + cache.size.entries, bytes: bytes + cache.size.bytes });
+  }
+  return sizes;
+}
