@@ -234,6 +234,11 @@ export const settings = {
     range: ['1h', '3650d'],
     doc: 'How long the audit rows of state-changing requests are kept.',
   }),
+  SVC_AUDIT_UNKNOWN_CALLERS: integer({
+    fallback: '60',
+    range: ['0', '1000000'],
+    doc: 'How many refusals of anonymous and unknown callers each process audits one by one in a minute. The others are counted: one audit row for each minute, operation and error code.',
+  }),
   SVC_BUCKETSTATS_INTERVAL: duration({
     fallback: '1h',
     range: ['1s', '24h'],

@@ -14,6 +14,7 @@ import type { AuditRow } from '../metadata/audit-tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Wire } from '../protocol/wire.ts';
 import { askedAt, type Place } from './locate.ts';
+import { unknownCallersOf } from './unknown-callers.ts';
 
 export interface RecordedRequest {
   readonly requestId: string;
@@ -34,10 +35,13 @@ export interface Ending {
   readonly code: string | undefined;
 }
 
-/** Names that were refused for their length are not kept whole. */
+/** Names that were refused for their length are not kept whole; what an unknown caller says is kept in short. */
 const nameMax = 1024;
+const unknownNameMax = 128;
+/** The longest address; a trusted proxy may forward something else. */
+const sourceMax = 64;
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
 
 export class Recording implements Recorder {
   readonly #ctx: Ctx;
@@ -85,6 +89,8 @@ export class Recording implements Recorder {
 
   async #write({ status, code }: Ending): Promise<void> {
     const entry = { ...this.#entry, status, ...(code === undefined ? {} : { error: code }) };
+    const isUnknown = code !== undefined && this.#request.identity === undefined && !this.#isWritten;
+    if (isUnknown && !unknownCallersOf(this.#ctx.metadata).admit(this.#ctx, entry)) return;
     try {
       await this.#ctx.metadata.apply([this.#row(entry)]);
     } catch (cause) {
@@ -114,18 +120,19 @@ function entryOf(
   { requestId, wire, action, identity, bucketName, key }: RecordedRequest,
   time: number,
 ): Omit<AuditRow, 'hour' | 'slot'> {
+  const longest = identity === undefined ? unknownNameMax : nameMax;
   return {
     time,
     id: requestId,
     action,
-    resource: bucketName === '' ? '' : `bucket:${bucketName.slice(0, nameMax)}`,
-    ...(key === '' ? {} : { key: key.slice(0, nameMax) }),
+    resource: bucketName === '' ? '' : `bucket:${bucketName.slice(0, longest)}`,
+    ...(key === '' ? {} : { key: key.slice(0, longest) }),
     // What it will be if all goes well; if not, `end` says so.
     status: wire.method === 'DELETE' ? 204 : 200,
     ...(identity === undefined
       ? {}
       : { principal: arnOf(identity), accessKey: identity.accessKey, account: identity.owner }),
-    source: wire.remote,
+    source: wire.remote.slice(0, sourceMax),
   };
 }
 

@@ -24,6 +24,8 @@ export interface AuditRow {
   readonly account?: string;
   /** The address that it came from. */
   readonly source: string;
+  /** How many refusals of unknown callers this row stands for; absent where it is about one request. */
+  readonly count?: number;
 }
 export const audit = table<AuditRow>()({
   name: 'audit',
@@ -45,5 +47,6 @@ export const audit = table<AuditRow>()({
     accessKey: 'text',
     account: 'text',
     source: 'text',
+    count: 'int',
   },
 });

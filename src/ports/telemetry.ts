@@ -22,6 +22,8 @@ export interface Telemetry {
   }): void;
   /** One call to a backend, for example `metadata.commit` or `data.write`. */
   backend(call: string, durationMs: number): void;
+  /** A refusal of an unknown caller that was counted in the audit log instead of having a row of its own. */
+  refusalCounted(error: string): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
   /** How many extents wait to be deleted, by cluster, in place of what was told before. */
@@ -37,6 +39,7 @@ export const silentTelemetry: Telemetry = {
   log: () => {},
   request: () => {},
   backend: () => {},
+  refusalCounted: () => {},
   workerPanicked: () => {},
   workerLeads: () => {},
   gcBacklog: () => {},

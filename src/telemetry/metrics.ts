@@ -38,6 +38,11 @@ export const measurements = {
     doc: 'Calls to the metadata and data backends.',
     buckets: backendSeconds,
   },
+  svc_audit_counted_total: {
+    kind: 'counter',
+    labels: ['error'],
+    doc: 'Refusals of anonymous and unknown callers beyond SVC_AUDIT_UNKNOWN_CALLERS: counted in one audit row a minute for each operation and error code.',
+  },
   svc_worker_panic_total: {
     kind: 'counter',
     labels: ['worker', 'shard'],

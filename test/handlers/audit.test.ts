@@ -3,10 +3,11 @@ import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { audit } from '../../src/metadata/audit-tables.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';
 import { describeOperation, type OperationName, operationNames } from '../../src/protocol/operations.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, backends, bob, openGateway } from '../support/gateway.ts';
+import { alice, backends, bob, openGateway, operator } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { auditRows, inShort, tickingClock } from '../support/recorded.ts';
@@ -215,7 +216,9 @@ describe('of whatever may change something', () => {
   }
 
   test('every operation of the table leaves one row under its name when it is refused', async () => {
-    await using world = await openGateway({ clock: tickingClock() });
+    // More refusals of one anonymous caller than a process audits one by one.
+    const settings = { SVC_AUDIT_UNKNOWN_CALLERS: '1000' };
+    await using world = await openGateway({ clock: tickingClock(), settings });
     await world.client.put('/bucket');
     const audited = operationNames.filter((name) => describeOperation(name).audited);
     for (const name of audited) {
@@ -245,5 +248,63 @@ describe('of whatever may change something', () => {
       const { path } = describeAdminOperation(action.slice(6) as (typeof audited)[number]);
       expect([status, resource]).toEqual([403, path.includes('/buckets/:') ? 'bucket:some-bucket' : '']);
     }
+  });
+});
+
+describe('refusals of unknown callers', () => {
+  const settings = { SVC_AUDIT_UNKNOWN_CALLERS: '10' };
+  const never = { tamper: { signature: () => '0'.repeat(64) } };
+
+  test('beyond the limit of a minute are counted, in one row for each operation and error', async () => {
+    const clock = virtualClock();
+    const counted: string[] = [];
+    const telemetry = { ...silentTelemetry, refusalCounted: (error: string) => void counted.push(error) };
+    await using world = await openGateway({ clock, settings, telemetry });
+    await world.client.put('/bucket');
+    for (let round = 0; round < 100; round += 1) {
+      await world.anonymous.put(`/bucket/${round}`, { body: 'x' });
+      await world.client.delete(`/bucket/${round}`, never);
+    }
+    await clock.advance(5_000);
+    const rows = (await auditRows(world.context)).filter(({ error }) => error !== undefined);
+    const sums = rows.filter(({ count }) => count !== undefined);
+    expect(rows.length - sums.length).toBe(10);
+    expect(sums.map(({ action, error, count }) => [action, error, count]).sort()).toEqual([
+      ['DeleteObject', 'SignatureDoesNotMatch', 95],
+      ['PutObject', 'AccessDenied', 95],
+    ]);
+    expect(counted).toHaveLength(190);
+    // An operator sees how many there were.
+    const shown = await world.as({ credential: operator }).get('/?audit');
+    expect(shown.all('Count').sort()).toEqual(['95', '95']);
+    // The next minute has rows of its own.
+    await clock.advance(60_000);
+    for (let round = 0; round < 12; round += 1) await world.anonymous.delete('/bucket/key');
+    await clock.advance(5_000);
+    const later = (await auditRows(world.context)).slice(rows.length + 1);
+    expect(later.map(({ count }) => count ?? 0).sort()).toEqual([...Array(10).fill(0), 2]);
+  });
+
+  test('of a caller who proved who they are each have a row', async () => {
+    await using world = await openGateway({ settings: { SVC_AUDIT_UNKNOWN_CALLERS: '0' } });
+    await world.client.put('/bucket');
+    for (let round = 0; round < 15; round += 1) await world.bob.put('/bucket/key', { body: 'x' });
+    const rows = await auditRows(world.context);
+    expect(rows.filter(({ error, count }) => error === 'AccessDenied' && count === undefined)).toHaveLength(
+      15,
+    );
+  });
+
+  test('have rows of a bounded size, whatever the caller says', async () => {
+    const proxied = { SVC_TRUSTED_PROXIES: '127.0.0.0/8' };
+    await using world = await openGateway({ settings: proxied });
+    await world.client.put('/bucket');
+    const long = '\u{1F600}'.repeat(250);
+    await world.anonymous.put(`/bucket/${encodeURIComponent(long)}`, {
+      body: 'x',
+      unsignedHeaders: { 'x-forwarded-for': 'a'.repeat(8_000) },
+    });
+    const [row] = (await auditRows(world.context)).filter(({ error }) => error !== undefined);
+    expect(Buffer.byteLength(JSON.stringify(row))).toBeLessThan(1_024);
   });
 });

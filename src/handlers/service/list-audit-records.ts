@@ -48,5 +48,6 @@ const entryOf = (row: AuditRow) => ({
     Principal: row.principal,
     AccessKeyId: row.accessKey,
     Account: row.account,
+    Count: row.count,
   }),
 });

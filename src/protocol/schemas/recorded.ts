@@ -19,6 +19,7 @@ export const auditResult = element({
       AccessKeyId: optional(text),
       Account: optional(text),
       SourceIp: text,
+      Count: optional(int()),
     }),
     { name: 'Entry', max: recordsMax },
   ),

@@ -1,0 +1,79 @@
+/**
+ * The audit rows of refusals whose caller is anonymous or not known. Anyone can cause them without credentials, so a
+ * process writes a bounded number of them a minute one by one; the others it counts, in one row for each minute,
+ * operation and error code. The count is written at most once a second, and on a best effort as access logs are.
+ */
+import type { Context } from '../context.ts';
+import { audited } from '../metadata/audit.ts';
+import type { AuditRow } from '../metadata/audit-tables.ts';
+import { ofEach } from '../ports/remembered.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
+type Entry = Omit<AuditRow, 'hour' | 'slot'>;
+
+const minuteMs = 60_000;
+const restMs = 1_000;
+/** Operations and error codes come from our tables; this holds if they should not. */
+const sumsMax = 2_000;
+const sumBytes = 512;
+
+interface Sum {
+  entry: Entry & { readonly count: number };
+  isWritten: boolean;
+}
+
+export class UnknownCallers {
+  #minute = -1;
+  #rows = 0;
+  #process: string | undefined;
+  readonly #sums = new Map<string, Sum>();
+  #writing: Promise<void> | undefined;
+
+  /** @returns whether the refusal gets a row of its own; else it is counted */
+  admit(ctx: Ctx, entry: Entry): boolean {
+    const minute = Math.floor(entry.time / minuteMs);
+    if (minute !== this.#minute) {
+      this.#minute = minute;
+      this.#rows = 0;
+    }
+    if (this.#rows < ctx.config.SVC_AUDIT_UNKNOWN_CALLERS) {
+      this.#rows += 1;
+      return true;
+    }
+    this.#count(ctx, entry, minute);
+    return false;
+  }
+
+  #count(ctx: Ctx, { time, action, status, error = '' }: Entry, minute: number): void {
+    ctx.telemetry.refusalCounted(error);
+    const place = `${minute} ${action} ${error}`;
+    const known = this.#sums.get(place);
+    if (known === undefined && this.#sums.size >= sumsMax) return;
+    this.#process ??= [...ctx.random.bytes(4)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    const id = `${this.#process}-${minute}-${action}-${error}`;
+    // The row keeps the time and the id of its first refusal: written again it is the same row.
+    const first = known?.entry ?? { time, id, action, resource: '', status, error, source: '', count: 0 };
+    this.#sums.set(place, { entry: { ...first, count: first.count + 1 }, isWritten: false });
+    this.#writing ??= this.#write(ctx);
+  }
+
+  async #write(ctx: Ctx): Promise<void> {
+    const retentionMs = ctx.config.SVC_AUDIT_RETENTION;
+    let left = true;
+    while (left) {
+      await ctx.clock.sleep(restMs);
+      left = false;
+      for (const [place, sum] of this.#sums) {
+        if (sum.isWritten) this.#sums.delete(place);
+        else {
+          sum.isWritten = true;
+          left = true;
+          void ctx.lateWrites.add(audited(sum.entry, { retentionMs }), sumBytes);
+        }
+      }
+    }
+    this.#writing = undefined;
+  }
+}
+
+export const unknownCallersOf = ofEach((_: Context['metadata']) => new UnknownCallers());
