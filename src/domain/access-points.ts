@@ -20,6 +20,7 @@ import type { BucketRow } from '../metadata/tables.ts';
 import type { Stored } from '../ports/metadata-store.ts';
 import { lookUpBucket, openBucket } from './buckets.ts';
 import { type Recorder, recorded } from './recorder.ts';
+import { retryInTurn } from './retry-in-turn.ts';
 import { drawId } from './version-ids.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
@@ -111,49 +112,53 @@ export async function assertNoAccessPoint({ metadata }: Pick<Ctx, 'metadata'>, n
     throw fail('InvalidBucketName', 'The name is that of the host of an access point.');
 }
 
-/** How often a change is tried against concurrent ones. */
-const attemptsMax = 8;
-
 interface Named {
   readonly account: string;
   readonly name: string;
   readonly record?: Recorder | undefined;
 }
 
-/** Puts or removes the policy. From its return on every request obeys it. */
-export async function setAccessPointPolicy(
+const turnOf = ({ account, name }: Named): string => `access point ${account} ${name}`;
+
+/**
+ * Puts or removes the policy. From its return on every request obeys it.
+ * @param assertAllowed asked with the access point as the commit replaces it. Refusals are thrown.
+ */
+export const setAccessPointPolicy = (
   ctx: Ctx,
-  { account, name, record }: Named,
-  text: string | undefined,
-): Promise<void> {
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+  named: Named,
+  {
+    text,
+    assertAllowed = async () => {},
+  }: { readonly text: string | undefined; assertAllowed?(row: AccessPointRow): Promise<void> },
+): Promise<void> =>
+  retryInTurn(ctx, turnOf(named), async () => {
+    const { account, name, record } = named;
     const found = await openAccessPoint(ctx, account, name);
+    await assertAllowed(found.row);
     const { policy: _, ...rest } = found.row;
     const next = text === undefined ? rest : { ...rest, policy: { id: drawId(ctx.random), text } };
     const then = await recorded(record);
     const outcome = await replaceAccessPoint(ctx.metadata, found, { next, then });
-    if (!outcome.applied) continue;
+    if (!outcome.applied) return undefined;
     record?.applied();
-    return;
-  }
-  throw fail('OperationAborted');
-}
+    return { value: undefined };
+  });
 
-export async function deleteAccessPoint(ctx: Ctx, { account, name, record }: Named): Promise<void> {
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+export const deleteAccessPoint = (ctx: Ctx, named: Named): Promise<void> =>
+  retryInTurn(ctx, turnOf(named), async () => {
+    const { account, name, record } = named;
     const found = await openAccessPoint(ctx, account, name);
     // As they are now: one that is claimed again meanwhile, by an access point of the same name, stays.
     const names = [found.row.alias, hostLabelOf(found.row)];
     const aliases = await Promise.all(names.map((alias) => findAlias(ctx.metadata, alias)));
     const outcome = await removeAccessPoint(ctx.metadata, found, await recorded(record));
-    if (!outcome.applied) continue;
+    if (!outcome.applied) return undefined;
     record?.applied();
     // In this order: what an alias that was left behind leads to is not there.
     for (const alias of aliases) if (alias !== undefined) await dropAlias(ctx.metadata, alias);
-    return;
-  }
-  throw fail('OperationAborted');
-}
+    return { value: undefined };
+  });
 
 const scanStep = 200;
 

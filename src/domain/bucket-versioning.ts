@@ -1,15 +1,11 @@
 /** The versioning state of a bucket, and whether it takes MFA to change it and to delete versions for good (spec "Versioning"). */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
-import { findBucket, replaceBucket } from '../metadata/buckets.ts';
 import { objectsOf } from '../metadata/objects.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import { assertOpen } from './buckets.ts';
+import { changeBucket, type JudgedBucket } from './change-bucket.ts';
 import { bucketLifecycle, bucketReplication } from './families.ts';
-import { type Recorder, recorded } from './recorder.ts';
-
-/** How often a change to a bucket row is tried against concurrent ones. */
-const attemptsMax = 8;
+import type { Recorder } from './recorder.ts';
 
 export interface VersioningChange {
   readonly versioning: 'Enabled' | 'Suspended';
@@ -30,28 +26,20 @@ export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must b
 
 /** Sets the versioning state; from its return on every write and delete obeys it. */
 export async function setVersioning(
-  ctx: Pick<Context, 'metadata'>,
-  name: string,
+  ctx: Pick<Context, 'metadata' | 'clock' | 'random'>,
+  bucket: JudgedBucket,
   change: VersioningChange,
 ): Promise<void> {
   const { versioning, mfaDelete, record } = change;
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const found = await findBucket(ctx.metadata, name);
-    if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
-    await assertOpen(ctx, found);
-    assertAllowed(found.row, change);
-    const row = {
-      ...found.row,
-      versioning,
-      ...(mfaDelete === undefined ? {} : { mfaDelete }),
-      generation: found.row.generation + 1,
-    };
-    const outcome = await replaceBucket(ctx.metadata, found, row, await recorded(record));
-    if (!outcome.applied) continue;
-    record?.applied();
-    return ctx.metadata.raiseFence(objectsOf(row), row.generation);
-  }
-  throw fail('OperationAborted');
+  const row = await changeBucket(ctx, bucket, {
+    record,
+    change(row) {
+      assertAllowed(row, change);
+      const generation = row.generation + 1;
+      return { ...row, versioning, ...(mfaDelete === undefined ? {} : { mfaDelete }), generation };
+    },
+  });
+  await ctx.metadata.raiseFence(objectsOf(row), row.generation);
 }
 
 function assertAllowed(bucket: BucketRow, { versioning, mfaDelete, mfa = false }: VersioningChange): void {

@@ -6,6 +6,7 @@ import { objectsOf } from '../metadata/objects.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Stored } from '../ports/metadata-store.ts';
 import { type Recorder, recorded } from './recorder.ts';
+import { retryInTurn } from './retry-in-turn.ts';
 import { abortUploadsOf } from './upload-session.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
@@ -15,8 +16,6 @@ const closedMaxMs = 30_000;
 /** How long a writer waits for a deleter, which mostly finds an object and lets go, and how often it looks. */
 const deleterMsMax = 1_000;
 const deleterLookMs = 25;
-/** How often a change to a bucket row is tried against concurrent ones. */
-const attemptsMax = 8;
 
 /** No bucket has a longer name, so none is looked for: a store need not be able to hold such a text. */
 const nameMax = 63;
@@ -77,12 +76,12 @@ export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<Bucke
  */
 export async function deleteBucket(
   ctx: Ctx,
-  name: string,
+  bucket: BucketRow,
   { record, requestId }: { readonly record?: Recorder | undefined; readonly requestId: string },
 ): Promise<void> {
   // A look before closing: trying to delete a bucket in use does not disturb its writers.
-  await assertEmpty(ctx, await openBucket(ctx, name));
-  const closed = await closeBucket(ctx, name);
+  await assertEmpty(ctx, bucket);
+  const closed = await closeBucket(ctx, bucket);
   const at = objectsOf(closed.row);
   // One further than the row says: a writer who read the closed row is fenced as well.
   await ctx.metadata.raiseFence(at, closed.row.generation + 1);
@@ -105,14 +104,14 @@ async function assertEmpty(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promi
   if (remains !== undefined) throw fail('BucketNotEmpty', { elements: { BucketName: bucket.name } });
 }
 
-async function closeBucket(ctx: Ctx, name: string): Promise<Stored<BucketRow>> {
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+const closeBucket = (ctx: Ctx, { id, name }: Pick<BucketRow, 'id' | 'name'>): Promise<Stored<BucketRow>> =>
+  retryInTurn(ctx, `bucket ${name}`, async () => {
     const found = await findBucket(ctx.metadata, name);
-    if (found === undefined) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+    // Under the name there may be another bucket by now, which the caller was not judged by.
+    if (found === undefined || found.row.id !== id)
+      throw fail('NoSuchBucket', { elements: { BucketName: name } });
     await assertOpen(ctx, found);
     const row = { ...found.row, closedAt: await ctx.metadata.now(), generation: found.row.generation + 1 };
     const outcome = await replaceBucket(ctx.metadata, found, row);
-    if (outcome.applied) return { row, revision: outcome.revision };
-  }
-  throw fail('OperationAborted');
-}
+    return outcome.applied ? { value: { row, revision: outcome.revision } } : undefined;
+  });

@@ -5,14 +5,16 @@
  */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
-import { findBucket, replaceBucket } from '../metadata/buckets.ts';
+import { findBucket } from '../metadata/buckets.ts';
 import { documentId, documentRemovals, readText, writeDocument } from '../metadata/documents.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import { ofEach } from '../ports/remembered.ts';
-import { assertOpen, openBucket } from './buckets.ts';
-import { type Recorder, recorded } from './recorder.ts';
+import { openBucket } from './buckets.ts';
+import { changeRow, type JudgedBucket } from './change-bucket.ts';
+import type { Recorder } from './recorder.ts';
+import { retryInTurn } from './retry-in-turn.ts';
 import { drawId } from './version-ids.ts';
 
 /** A kind of configuration: its name in the bucket's row, and how its text is read. */
@@ -79,7 +81,7 @@ export async function readDocument<T>(
   throw fail('OperationAborted');
 }
 
-type Ctx = Pick<Context, 'metadata' | 'random'>;
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
 
 /** Stores the documents that a bucket is about to be born with. @returns their ids by family */
 export async function writeDocuments(
@@ -99,16 +101,13 @@ export async function writeDocuments(
 export async function dropDocuments(ctx: Ctx, ids: Readonly<Record<string, string>>): Promise<void> {
   for (const id of Object.values(ids)) await ctx.metadata.apply(documentRemovals(id));
 }
-/** How often a change is tried against concurrent ones. */
-const attemptsMax = 8;
-
 export interface DocumentChange {
-  readonly bucket: Pick<BucketRow, 'id' | 'name'>;
+  readonly bucket: JudgedBucket;
   readonly family: Pick<Family<unknown>, 'name'>;
   /** The new text; undefined removes the document. */
   readonly text: string | undefined;
-  /** What else changes in the row, or why the change is refused: asked again with each attempt. */
-  readonly amend?: (row: BucketRow) => BucketRow;
+  /** What else changes in the row, or why the change is refused: asked with the row that the commit replaces. */
+  readonly amend?: (row: BucketRow) => BucketRow | Promise<BucketRow>;
   /** The document that this one was made from: where another one stands by now, nothing changes. */
   readonly made?: { readonly from: string | undefined };
   /** What else happens if and only if the change does. */
@@ -124,28 +123,21 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
   const { bucket, family: kind, text, made, amend = (row) => row, then: more = [], record } = change;
   const id = text === undefined ? undefined : documentId(drawId(ctx.random), text);
   if (id !== undefined && text !== undefined) await writeDocument(ctx.metadata, id, text);
+  let isStale = false;
   try {
-    for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-      const found = await findBucket(ctx.metadata, bucket.name);
-      if (found === undefined || found.row.id !== bucket.id)
-        throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
-      const open = await assertOpen(ctx, found);
-      if (open !== found.row) continue;
-      const { [kind.name]: former, ...others } = open.documents;
-      if (made !== undefined && made.from !== former) {
-        await dropUnnamed(ctx, bucket.name, id);
-        return false;
-      }
-      if (former === undefined && id === undefined) return true;
-      const next = amend({ ...open, documents: id === undefined ? others : { ...others, [kind.name]: id } });
-      const replaced = former === undefined ? [] : documentRemovals(former);
-      const then = [...replaced, ...more, ...(await recorded(record))];
-      const outcome = await replaceBucket(ctx.metadata, found, next, then);
-      if (!outcome.applied) continue;
-      record?.applied();
-      return true;
-    }
-    throw fail('OperationAborted');
+    const changed = await changeRow(ctx, bucket, {
+      record,
+      async plan(row) {
+        const { [kind.name]: former, ...others } = row.documents;
+        isStale = made !== undefined && made.from !== former;
+        if (isStale || (former === undefined && id === undefined)) return undefined;
+        const documents = id === undefined ? others : { ...others, [kind.name]: id };
+        const replaced = former === undefined ? [] : documentRemovals(former);
+        return { row: await amend({ ...row, documents }), then: [...replaced, ...more] };
+      },
+    });
+    if (changed === undefined) await dropUnnamed(ctx, bucket.name, id);
+    return !isStale;
   } catch (cause) {
     await dropUnnamed(ctx, bucket.name, id);
     throw cause;
@@ -160,20 +152,22 @@ export interface Revision<T> {
 }
 
 /** Changes a configuration by what it says now, so that no writer's change is lost. */
-export async function reviseDocument<T>(
+export const reviseDocument = <T>(
   ctx: Ctx,
-  bucket: Pick<BucketRow, 'id' | 'name'>,
+  bucket: JudgedBucket,
   { family: kind, revise, record }: Revision<T>,
-): Promise<void> {
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+): Promise<void> =>
+  // By a key of its own: each change inside takes the turn of the bucket.
+  retryInTurn(ctx, `revision ${kind.name} ${bucket.name}`, async () => {
     const row = await openBucket(ctx, bucket.name);
+    if (row.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
     const value = revise(await readDocument(ctx, row, kind));
     const text = value === undefined ? undefined : JSON.stringify(value);
     const made = { from: row.documents[kind.name] };
-    if (await changeDocument(ctx, { bucket, family: kind, text, made, record })) return;
-  }
-  throw fail('OperationAborted');
-}
+    return (await changeDocument(ctx, { bucket, family: kind, text, made, record }))
+      ? { value: undefined }
+      : undefined;
+  });
 
 /** A document that no row came to name is removed, unless the outcome of the commit is not known. */
 async function dropUnnamed(ctx: Ctx, name: string, id: string | undefined): Promise<void> {

@@ -41,6 +41,7 @@ const roundMs = 2_000;
 const attemptsMax = 4;
 
 type Metadata = Pick<Context, 'metadata'>;
+type Changing = Pick<Context, 'metadata' | 'clock' | 'random'>;
 
 interface Asked {
   readonly to: number;
@@ -48,7 +49,7 @@ interface Asked {
 }
 
 /** Begins to reshard a bucket; where that is going on already to the same count, it goes on. */
-export async function beginResharding(ctx: Metadata, name: string, asked: Asked): Promise<Resharding> {
+export async function beginResharding(ctx: Changing, name: string, asked: Asked): Promise<Resharding> {
   const { to } = asked;
   if (!Number.isInteger(Math.log2(to)) || to > shardsMax)
     throw fail('InvalidArgument', `shards must be a power of two, at most ${shardsMax}, and not ${to}.`);
@@ -81,7 +82,7 @@ function assertMore({ shards }: BucketRow, to: number): void {
 
 /** Where no row depends on the count there is nothing to move. */
 async function reshardAtOnce(
-  ctx: Metadata,
+  ctx: Changing,
   {
     bucket,
     to,
@@ -98,7 +99,7 @@ async function reshardAtOnce(
     assertMore(row, to);
     return { ...row, shards: to };
   };
-  await changeBucket(ctx, bucket.name, { record, change });
+  await changeBucket(ctx, bucket, { record, change });
   const state: Resharding = {
     ...fresh,
     shardsDone: to - fresh.from,

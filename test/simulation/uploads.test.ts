@@ -149,7 +149,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
         const mortal = world.process({ call, when });
         await untilDeath(mortal, mortal.complete('key', uploadId, listed));
         const bucket = await world.bucket();
-        const isDeleted = await deleteBucket(world, 'bucket', { requestId: 'request' }).then(
+        const isDeleted = await deleteBucket(world, await world.bucket(), { requestId: 'request' }).then(
           () => true,
           () => false,
         );
@@ -171,7 +171,8 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
     const { uploadId, listed } = await openUpload(world.process(), 2);
     const client = world.process();
     const commit: typeof world.metadata.commit = async (at, changes, options) => {
-      if (at.table.name === 'objects') await deleteBucket(world, 'bucket', { requestId: 'request' });
+      if (at.table.name === 'objects')
+        await deleteBucket(world, await world.bucket(), { requestId: 'request' });
       return world.metadata.commit(at, changes, options);
     };
     const overtaken = completeUpload(
@@ -197,7 +198,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
     const client = world.process();
     const commit: typeof world.metadata.commit = async (at, changes, options) => {
       if (at.table.name === 'uploads')
-        await deleteBucket(world, 'bucket', { requestId: 'request' }).catch(() => {});
+        await deleteBucket(world, bucket, { requestId: 'request' }).catch(() => {});
       return world.metadata.commit(at, changes, options);
     };
     const late = createUpload(
@@ -318,7 +319,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
     }
     const ids = new Set([op ?? '']);
     expect(await manifestRowsIn(world, ids)).toBeGreaterThan(0);
-    await deleteBucket(world, 'bucket', { requestId: 'request' });
+    await deleteBucket(world, await world.bucket(), { requestId: 'request' });
     await world.cleanUp();
     expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe('aborted');
     expect(await manifestRowsIn(world, ids)).toBe(0);

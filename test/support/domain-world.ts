@@ -87,7 +87,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
     documents: {},
   };
   await createBucket(ctx, { ...named, objectLock: false });
-  if (versioning !== '') await setVersioning(ctx, 'bucket', { versioning });
+  if (versioning !== '') await setVersioning(ctx, await openBucket(ctx, 'bucket'), { versioning });
 
   return {
     ...ctx,
@@ -122,7 +122,8 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
       return actions({ ...common, ...ports, clusterStates: statesOf(ports) });
     },
     bucket: () => openBucket(ctx, 'bucket'),
-    setVersioning: (versioning: 'Enabled' | 'Suspended') => setVersioning(ctx, 'bucket', { versioning }),
+    setVersioning: async (versioning: 'Enabled' | 'Suspended') =>
+      setVersioning(ctx, await openBucket(ctx, 'bucket'), { versioning }),
     /** Lets the intents of the dead lapse, sweeps, and collects until nothing is queued. */
     async cleanUp() {
       await clock.advance(intentTtlMs + 1);

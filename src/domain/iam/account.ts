@@ -20,6 +20,7 @@ import {
 import type { iam } from '../../metadata/iam-tables.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../recorder.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'> & {
   /** Goes into the commits that change an account. */
@@ -35,10 +36,6 @@ export const accountLimits: AccountRecord = {
   policies: 1_500,
   devices: 5_000,
 };
-
-/** How often a change is tried against others, and the longest pause between two tries. */
-const attemptsMax = 16;
-const pauseMsMax = 50;
 
 /** An account's records as a change sees them, and what it writes. */
 export class AccountDraft {
@@ -116,19 +113,17 @@ export class AccountDraft {
 }
 
 /** @param decide says what changes by writing the draft; asked again when another change came first */
-export async function changeAccount<T>(
+export function changeAccount<T>(
   ctx: Ctx,
   account: string,
   decide: (draft: AccountDraft) => Promise<T>,
 ): Promise<T> {
-  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    if (attempt > 0) await ctx.clock.sleep(1 + ((ctx.random.bytes(1)[0] ?? 0) % pauseMsMax));
+  return retryInTurn(ctx, `account ${account}`, async () => {
     const draft = new AccountDraft(ctx.metadata, account);
     await draft.open();
     const decided = await decide(draft);
-    if (await draft.commit(ctx.record)) return decided;
-  }
-  throw fail('OperationAborted');
+    return (await draft.commit(ctx.record)) ? { value: decided } : undefined;
+  });
 }
 
 /** How often records that change under our eyes are read again. */

@@ -34,7 +34,7 @@ export const PutAccessPointPolicy = action(
           'AccessDenied',
           'Public policies are blocked by the public access block of this access point.',
         );
-      await setAccessPointPolicy(ctx, { account, name, record: call.record }, text);
+      await setAccessPointPolicy(ctx, { account, name, record: call.record }, { text });
     },
   },
 );
@@ -58,7 +58,7 @@ export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, 
   status: 204,
   async run(ctx, call, given) {
     const account = accountOf(call, given);
-    await setAccessPointPolicy(ctx, { account, name: given.Name, record: call.record }, undefined);
+    await setAccessPointPolicy(ctx, { account, name: given.Name, record: call.record }, { text: undefined });
   },
 });
 

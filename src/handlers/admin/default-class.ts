@@ -24,11 +24,13 @@ export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: g
   if (defaultClass === undefined)
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
   const change = (bucket: BucketRow): BucketRow => ({ ...bucket, defaultClass });
-  return jsonReply(shown(await changeBucket(ctx, params.get('name') ?? '', { record, change })));
+  return jsonReply(
+    shown(await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change })),
+  );
 };
 
 export const DeleteBucketDefaultClass: AdminHandler = async (ctx, { params, record }) => {
   const change = ({ defaultClass: _, ...bucket }: BucketRow): BucketRow => bucket;
-  await changeBucket(ctx, params.get('name') ?? '', { record, change });
+  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change });
   return { status: 204, headers: [] };
 };

@@ -29,7 +29,7 @@ export const GetBucketPlacement: AdminHandler = async (ctx, { params }) => {
 export const PutBucketPlacement: AdminHandler = async (ctx, { params, body: given, record }) => {
   const { placement, mode = 'weighted' } = readJson(body, given);
   await assertPossible(ctx, placement);
-  const row = await changeBucket(ctx, params.get('name') ?? '', {
+  const row = await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
     change: (bucket) => ({ ...bucket, placement: Object.fromEntries(placement), placementMode: mode }),
   });
@@ -37,7 +37,7 @@ export const PutBucketPlacement: AdminHandler = async (ctx, { params, body: give
 };
 
 export const DeleteBucketPlacement: AdminHandler = async (ctx, { params, record }) => {
-  await changeBucket(ctx, params.get('name') ?? '', {
+  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
     change: ({ placement: _, placementMode: __, ...bucket }) => bucket,
   });

@@ -14,7 +14,7 @@ export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket, access
 
 export const DeleteBucket: HandlerOf<'DeleteBucket'> = async (ctx, { bucket, record, requestId }) => {
   await assertUnattached(ctx, bucket);
-  await deleteBucket(ctx, bucket.name, { record, requestId });
+  await deleteBucket(ctx, bucket, { record, requestId });
   return emptyReply(204);
 };
 

@@ -27,6 +27,6 @@ export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx,
     throw fail('IllegalVersioningConfigurationException', 'Status must be Enabled or Suspended.');
   const mfaDelete = MfaDelete === undefined ? undefined : MfaDelete === 'Enabled';
   const mfa = takesMfa(bucket, mfaDelete) && (await hasShownMfa(ctx, call));
-  await setVersioning(ctx, bucket.name, { versioning: Status, mfaDelete, mfa, record });
+  await setVersioning(ctx, bucket, { versioning: Status, mfaDelete, mfa, record });
   return emptyReply(200);
 };

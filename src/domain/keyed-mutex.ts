@@ -1,0 +1,30 @@
+/** A mutex for each key, in this process. Waiters come in the order of their calls. */
+import { fail } from '../errors/refusal.ts';
+
+/** Of one key; the bound is on memory, no client keeps so many requests open. */
+const waitersMax = 4_096;
+
+interface Queue {
+  last: Promise<unknown>;
+  length: number;
+}
+
+export class KeyedMutex {
+  readonly #queues = new Map<string, Queue>();
+
+  /** @throws SlowDown where too many wait for the key */
+  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const queue = this.#queues.get(key) ?? { last: Promise.resolve(), length: 0 };
+    if (queue.length >= waitersMax) throw fail('SlowDown');
+    this.#queues.set(key, queue);
+    queue.length += 1;
+    const mine = queue.last.then(work);
+    queue.last = mine.catch(() => {});
+    try {
+      return await mine;
+    } finally {
+      queue.length -= 1;
+      if (queue.length === 0) this.#queues.delete(key);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+/**
+ * Conditional writes that many requests want at once: the requests of a process take turns, so that they do not refuse
+ * each other, and a loser against another process tries again after a random pause. The last writer wins.
+ */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+import { KeyedMutex } from './keyed-mutex.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+
+/** Of one request, when it has its turn: at most about 6 s. */
+const attemptsMax = 32;
+const pauseMsMax = 250;
+
+const mutexes = new WeakMap<object, KeyedMutex>();
+
+function mutexOf(metadata: object): KeyedMutex {
+  let mutex = mutexes.get(metadata);
+  if (mutex === undefined) {
+    mutex = new KeyedMutex();
+    mutexes.set(metadata, mutex);
+  }
+  return mutex;
+}
+
+/** Between two tries: random, up to twice as long each time. */
+export function pauseMs({ random }: Pick<Ctx, 'random'>, attempt: number): number {
+  const [low = 0, high = 0] = random.bytes(2);
+  const share = (high * 256 + low + 1) / 65_536;
+  return Math.min(pauseMsMax, 2 ** Math.min(attempt, 16)) * share;
+}
+
+/**
+ * @param key of what is written: `bucket name`, `account id`
+ * @param attempt reads, decides and commits; undefined when another writer came first
+ * @throws OperationAborted where others came first each time
+ */
+export const retryInTurn = <T>(
+  ctx: Ctx,
+  key: string,
+  attempt: () => Promise<{ readonly value: T } | undefined>,
+): Promise<T> =>
+  mutexOf(ctx.metadata).run(key, async () => {
+    for (let tries = 0; tries < attemptsMax; tries += 1) {
+      if (tries > 0) await ctx.clock.sleep(pauseMs(ctx, tries));
+      const outcome = await attempt();
+      if (outcome !== undefined) return outcome.value;
+    }
+    throw fail('OperationAborted');
+  });

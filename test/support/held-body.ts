@@ -1,0 +1,34 @@
+/** Requests whose bodies are held back while the world changes (attacks 16). */
+import type { Answer, Ask, Client } from './gateway-client.ts';
+
+export interface HeldRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly ask: Ask;
+}
+
+/**
+ * Sends a request, runs `meanwhile` once the gateway asks for its body, and then lets the body arrive.
+ * @throws where the request was answered without its body
+ */
+export async function whileHeld(
+  client: Client,
+  { method, path, ask }: HeldRequest,
+  meanwhile: () => Promise<unknown>,
+): Promise<Answer> {
+  const { promise: asked, resolve: begin } = Promise.withResolvers<void>();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const answering = client.send(method, path, {
+    ...ask,
+    async *arriving(body) {
+      begin();
+      await released;
+      yield body;
+    },
+  });
+  const first = await Promise.race([asked.then(() => undefined), answering]);
+  if (first !== undefined) throw new Error(`${method} ${path} was answered without its body: ${first.text}`);
+  await meanwhile();
+  release();
+  return answering;
+}
