@@ -18,6 +18,11 @@ export interface Operation {
   readonly returned: number;
   /** The condition did not hold, so nothing was written. */
   readonly refused?: boolean;
+  /**
+   * The answer named this value, which another unconditional write had: that write comes directly behind this one, or
+   * behind others that it replaced too, and before this one's return.
+   */
+  readonly replacedBy?: Value;
   /** Who did it, for whoever reads a failure. */
   readonly by?: string;
 }
@@ -31,6 +36,24 @@ function after({ action, refused = false }: Operation, held: Value): Value | typ
   const isAllowed = action.if === undefined || action.if.holds === held;
   if (isAllowed === refused) return impossible;
   return refused ? held : action.value;
+}
+
+/** What must come directly behind a replaced write: a write of this value that was called by then. */
+interface Owed {
+  readonly value: Value;
+  readonly by: number;
+}
+
+/** Whether an operation may follow one that was replaced. */
+function pays({ value, by }: Owed, { action, called, refused = false, replacedBy }: Operation): boolean {
+  if (action.do === 'read' || refused) return false;
+  if (replacedBy !== undefined) return replacedBy === value;
+  return action.value === value && action.if === undefined && called <= by;
+}
+
+function owedAfter({ replacedBy, returned }: Operation, before: Owed | undefined): Owed | undefined {
+  if (replacedBy === undefined) return undefined;
+  return { value: replacedBy, by: Math.min(returned, before?.by ?? Number.POSITIVE_INFINITY) };
 }
 
 /** @returns undefined where the history is linearizable, and else what stood in the way of its longest beginning */
@@ -64,10 +87,13 @@ class Search {
     return `with ${JSON.stringify(held)} in the register, none of these can be next:\n${text}`;
   }
 
-  /** Finds a place for everything that is left, the register holding `held`. */
-  #place(held: Value): boolean {
-    if (this.#left === 0) return true;
-    const state = this.#state(held);
+  /**
+   * Finds a place for everything that is left, the register holding `held`.
+   * @param owed undefined where anything may follow
+   */
+  #place(held: Value, owed?: Owed): boolean {
+    if (this.#left === 0 && owed === undefined) return true;
+    const state = `${this.#state(held)}${owed === undefined ? '' : ` <${owed.by} ${owed.value}`}`;
     if (this.#seen.has(state)) return false;
     this.#seen.add(state);
     const next = this.#next();
@@ -75,11 +101,12 @@ class Search {
       this.#deepest = { left: this.#left, held, next: next.map((at) => this.#operations[at] as Operation) };
     for (const at of next) {
       const operation = this.#operations[at] as Operation;
+      if (owed !== undefined && !pays(owed, operation)) continue;
       const held2 = after(operation, held);
       if (held2 === impossible) continue;
       const first = this.#first;
       this.#do(at, operation);
-      if (this.#place(held2)) return true;
+      if (this.#place(held2, owedAfter(operation, owed))) return true;
       this.#undo(at, operation, first);
     }
     return false;
@@ -120,10 +147,11 @@ class Search {
   }
 }
 
-function describe({ action, called, returned, refused, by = '' }: Operation): string {
+function describe({ action, called, returned, refused, replacedBy, by = '' }: Operation): string {
   const what =
     action.do === 'read'
       ? `read ${JSON.stringify(action.saw)}`
       : `write ${JSON.stringify(action.value)}${action.if === undefined ? '' : ` if ${JSON.stringify(action.if.holds)}`}`;
-  return `${by} ${what}${refused === true ? ' (refused)' : ''} from ${called} to ${returned}`;
+  const replaced = replacedBy === undefined ? '' : ` (replaced by ${JSON.stringify(replacedBy)})`;
+  return `${by} ${what}${refused === true ? ' (refused)' : ''}${replaced} from ${called} to ${returned}`;
 }

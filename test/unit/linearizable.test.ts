@@ -22,6 +22,7 @@ const writeIf = (value: Value, holds: Value, [called, returned]: Times): Operati
   returned,
 });
 const refused = (operation: Operation): Operation => ({ ...operation, refused: true });
+const replaced = (operation: Operation, replacedBy: string): Operation => ({ ...operation, replacedBy });
 
 describe('refuses', () => {
   const histories: Readonly<Record<string, readonly Operation[]>> = {
@@ -61,6 +62,28 @@ describe('refuses', () => {
       read('b', [2, 3]),
       write('b', [4, never]),
     ],
+    'a write that was replaced and is read all the same': [
+      replaced(write('a', [0, 5]), 'b'),
+      write('b', [1, 9]),
+      read('a', [2, 3]),
+    ],
+    'a write that a conditional one replaced': [
+      write('a', [0, 1]),
+      replaced(write('b', [2, 5]), 'c'),
+      writeIf('c', 'a', [3, 4]),
+    ],
+    'a write that was replaced by one that had ended before': [
+      write('a', [0, 1]),
+      replaced(write('b', [2, 3]), 'a'),
+    ],
+    'a write that was replaced by one that began behind it': [
+      replaced(write('a', [0, 1]), 'b'),
+      write('b', [2, 3]),
+    ],
+    'a write that was replaced by one that was refused': [
+      replaced(write('a', [0, 5]), 'b'),
+      refused(writeIf('b', 'x', [1, 4])),
+    ],
     'an unanswered write whose condition never held': [
       write('a', [0, 1]),
       writeIf('b', 'x', [2, never]),
@@ -93,6 +116,13 @@ describe('lets through', () => {
       refused(writeIf('b', 'a', [3, 5])),
       read(undefined, [7, 8]),
     ],
+    'writes that one unconditional write replaced, unanswered or not': [
+      write('a', [0, 1]),
+      replaced(write('b', [2, 6]), 'd'),
+      replaced(write('c', [3, 7]), 'd'),
+      write('d', [4, never]),
+      read('d', [8, 9]),
+    ],
     'an unanswered write that never happened': [
       write('a', [0, 1]),
       write('b', [2, never]),
@@ -110,17 +140,30 @@ describe('lets through', () => {
   });
 });
 
+const canReplace = ({ action, called, replacedBy }: Operation, replaced: readonly Operation[]): boolean =>
+  action.do === 'write' &&
+  action.if === undefined &&
+  replacedBy === undefined &&
+  replaced.every((each) => each.replacedBy === action.value && called <= each.returned);
+
 /** Every order of every choice of unanswered operations, the slow and plain way. */
-function canBeOrdered(left: readonly Operation[], held: Value): boolean {
-  if (left.every(({ returned }) => returned === never)) return true;
+function canBeOrdered(left: readonly Operation[], held: Value, replaced: readonly Operation[] = []): boolean {
+  const [first] = replaced;
+  if (first === undefined && left.every(({ returned }) => returned === never)) return true;
   return left.some((each) => {
+    if (first !== undefined && each.replacedBy !== first.replacedBy && !canReplace(each, replaced))
+      return false;
     if (left.some((other) => other !== each && other.returned < each.called)) return false;
     const rest = left.filter((other) => other !== each);
     const { action } = each;
     if (action.do === 'read') return action.saw === held && canBeOrdered(rest, held);
     const holds = action.if === undefined || action.if.holds === held;
     if (holds === (each.refused ?? false)) return false;
-    return canBeOrdered(rest, holds ? action.value : held);
+    return canBeOrdered(
+      rest,
+      holds ? action.value : held,
+      each.replacedBy === undefined ? [] : [...replaced, each],
+    );
   });
 }
 
@@ -135,12 +178,17 @@ const operation: fc.Arbitrary<Operation> = fc
     called: fc.nat(12),
     length: fc.oneof({ weight: 5, arbitrary: fc.nat(6) }, { weight: 1, arbitrary: fc.constant(never) }),
     refused: fc.boolean(),
+    replacedBy: fc.option(fc.constantFrom('a', 'b'), { nil: undefined, freq: 3 }),
   })
-  .map(({ action, called, length, refused: isRefused }) => ({
+  .map(({ action, called, length, refused: isRefused, replacedBy }) => ({
     action,
     called,
     returned: called + length,
     refused: isRefused && 'if' in action && length < never,
+    // Only an unconditional write that was answered can be told of another one.
+    ...(replacedBy !== undefined && action.do === 'write' && !('if' in action) && length < never
+      ? { replacedBy }
+      : {}),
   }));
 
 test('any short history is judged as trying every order judges it', () => {

@@ -1,0 +1,107 @@
+/** What clients ask of a key that they treat as a register: every way to write it, read it and remove it, with conditions or not. */
+import { createHash } from 'node:crypto';
+import type { Action, Value } from '../support/linearizable.ts';
+import {
+  type Answer,
+  completeSpec,
+  createUpload,
+  elements,
+  type LoadClient,
+} from '../support/load-client.ts';
+import { md5Hex } from '../support/load-model.ts';
+import type { RequestSpec } from '../support/sign.ts';
+
+export interface Place {
+  readonly bucket: string;
+  readonly key: string;
+  readonly path: string;
+}
+
+export interface Wanted {
+  readonly random: () => number;
+  readonly place: Place;
+  /** What the client last saw there, which its conditions name. */
+  readonly seen: Value;
+  /** Unique among all that is ever written. */
+  readonly body: string;
+}
+
+/** The one request that takes effect on the register, and what it does there. */
+export interface Prepared {
+  readonly action: Action;
+  readonly spec: RequestSpec;
+}
+
+export const etagOfBytes = (bytes: Uint8Array): string => `"${md5Hex(bytes)}"`;
+/** Of an object that came as one part. */
+export const etagOfPart = (bytes: Uint8Array): string =>
+  `"${md5Hex(createHash('md5').update(bytes).digest())}-1"`;
+
+/** The ETag that an answer names, in its headers or, of a copy or a completion, in its body. */
+export const etagIn = (answer: Answer): Value =>
+  answer.headers.etag === undefined ? elements(answer.text, 'ETag')[0] : String(answer.headers.etag);
+
+type Way = (
+  client: LoadClient,
+  wanted: Wanted,
+) => Promise<{ readonly value: string; readonly spec: RequestSpec }>;
+
+const ways: readonly (readonly [share: number, way: Way])[] = [
+  [
+    0.7,
+    async (_, { place: { path }, body }) => ({
+      value: etagOfBytes(Buffer.from(body)),
+      spec: { method: 'PUT', path, body },
+    }),
+  ],
+  [
+    0.15,
+    async (client, { place: { path }, body }) => {
+      const source = `${path}-from-${encodeURIComponent(body)}`;
+      await client.expect({ method: 'PUT', path: source, body });
+      const headers = { 'x-amz-copy-source': source };
+      return { value: etagOfBytes(Buffer.from(body)), spec: { method: 'PUT', path, headers } };
+    },
+  ],
+  [
+    0.15,
+    async (client, { place: { bucket, key, path }, body }) => {
+      const uploadId = await createUpload(client, bucket, key);
+      const query = { uploadId, partNumber: '1' };
+      const { headers } = await client.expect({ method: 'PUT', path, query, body });
+      const spec = completeSpec({ bucket, key, uploadId }, [String(headers.etag)]);
+      return { value: etagOfPart(Buffer.from(body)), spec };
+    },
+  ],
+];
+
+function wayOf(dice: number): Way {
+  let left = dice;
+  for (const [share, way] of ways) {
+    if (left < share) return way;
+    left -= share;
+  }
+  return (ways[0] as (typeof ways)[number])[1];
+}
+
+const conditionOf = (seen: Value): Record<string, string> =>
+  seen === undefined ? { 'if-none-match': '*' } : { 'if-match': seen };
+
+/** Makes what the request needs, such as an upload with its part, and gives the request. */
+export async function prepareRequest(client: LoadClient, wanted: Wanted): Promise<Prepared> {
+  const { random, place, seen } = wanted;
+  const { path } = place;
+  const dice = random();
+  if (dice < 0.3) return { action: { do: 'read', saw: undefined }, spec: { path } };
+  if (dice < 0.35) return { action: { do: 'read', saw: undefined }, spec: { method: 'HEAD', path } };
+  if (dice < 0.45) {
+    const action: Action = { do: 'write', value: undefined };
+    const spec = { method: 'DELETE', path };
+    if (dice < 0.42 || seen === undefined) return { action, spec };
+    return { action: { ...action, if: { holds: seen } }, spec: { ...spec, headers: conditionOf(seen) } };
+  }
+  const { value, spec } = await wayOf(random())(client, wanted);
+  if (dice < 0.7) return { action: { do: 'write', value }, spec };
+  const headers = { ...(spec.headers as Record<string, string>), ...conditionOf(seen) };
+  return { action: { do: 'write', value, if: { holds: seen } }, spec: { ...spec, headers } };
+}
