@@ -55,6 +55,7 @@ function contextFrom({ credentials, host }: Settings): Context {
       bytes,
       clock: systemClock,
       telemetry: silentTelemetry,
+      siblings: noSiblings,
     }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     siblings: noSiblings,

@@ -18,6 +18,9 @@ export interface ClusterView {
 export interface ClusterStates {
   /** At most 30 s old; a promise only where it has to be read again. */
   view(): ClusterView | Promise<ClusterView>;
-  /** What was read counts no more: the next view is read anew. */
-  forget(): void;
+  /**
+   * A row of a cluster was changed, or may have been. On return no process of this node places by what was read before:
+   * each has forgotten it, or has not acknowledged within the 30 s after which it no longer believes it. Never rejects.
+   */
+  changed(): Promise<void>;
 }

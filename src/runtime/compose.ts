@@ -158,7 +158,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     metadata: timed,
     lateWrites: late,
     bytes,
-    clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry }),
+    clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry, siblings }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     siblings,
     clock,

@@ -45,7 +45,7 @@ function gatewayFrom(env: Environment): Gateway {
     metadata,
     lateWrites: late,
     bytes,
-    clusterStates: openClusterStates({ metadata, bytes, clock, telemetry }),
+    clusterStates: openClusterStates({ metadata, bytes, clock, telemetry, siblings: noSiblings }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     siblings: noSiblings,
     clock,

@@ -147,7 +147,7 @@ test('what another process did to a cluster is known within 30 s', async () => {
   await client.put('/bucket/key', { body: 'x' });
   const other = {
     metadata: world.context.metadata,
-    clusterStates: { ...world.context.clusterStates, forget() {} },
+    clusterStates: { ...world.context.clusterStates, changed: async () => {} },
   };
   await changeCluster(other, 'a', { trigger: 'drain readonly' });
   await clock.advance(29_000);

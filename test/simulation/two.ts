@@ -54,7 +54,7 @@ export async function two(layout: (typeof layouts)[number], env: Record<string, 
 }
 
 /** Connections are dealt out in turn, but for a process that was slow to take its last one: it is asked for until it fits. */
-async function connectedTo(pid: number, { url, credentials }: TestServer): Promise<LoadClient> {
+export async function connectedTo(pid: number, { url, credentials }: TestServer): Promise<LoadClient> {
   for (let tries = 0; tries < connectionsMax; tries += 1) {
     const before = socketsOf(pid);
     const client = loadClient(url, credentials.root, 1);

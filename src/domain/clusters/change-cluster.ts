@@ -2,7 +2,8 @@
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { ClusterRow } from '../../metadata/cluster-tables.ts';
-import { findCluster, putClusters } from '../../metadata/clusters.ts';
+import { type ClusterPut, findCluster, putClusters } from '../../metadata/clusters.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../recorder.ts';
 import { moved, statesFor, type Trigger } from './transitions.ts';
 
@@ -25,7 +26,10 @@ export async function openCluster(ctx: Pick<Ctx, 'metadata'>, id: string): Promi
 const noSuchCluster = (id: string) =>
   fail('NoSuchCluster', { message: `There is no cluster ${id}.`, elements: { Cluster: id } });
 
-/** From its return on this process places by it; the others do within the 30 s that they believe what they read. */
+/**
+ * From its return on every process of this node places by it; those of other gateways do within the 30 s that they believe
+ * what they read. Also where the outcome is unknown: then it may have changed.
+ */
 export async function changeCluster(ctx: Ctx, id: string, change: ClusterChange): Promise<ClusterRow> {
   const { trigger, weight, record } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
@@ -46,11 +50,18 @@ export async function changeCluster(ctx: Ctx, id: string, change: ClusterChange)
       ...(stays ? {} : { since: await ctx.metadata.now() }),
       ...(stays && emptiedAt !== undefined ? { emptiedAt } : {}),
     };
-    const outcome = await putClusters(ctx.metadata, [{ row, found }], await recorded(record));
-    if (!outcome.applied) continue;
-    ctx.clusterStates.forget();
+    const isApplied = await committed(ctx, { row, found }, await recorded(record));
+    if (!isApplied) continue;
     record?.applied();
     return row;
   }
   throw fail('OperationAborted');
+}
+
+async function committed(ctx: Ctx, put: ClusterPut, then: readonly SideChange[]): Promise<boolean> {
+  try {
+    return (await putClusters(ctx.metadata, [put], then)).applied;
+  } finally {
+    await ctx.clusterStates.changed();
+  }
 }

@@ -7,10 +7,11 @@ import { defaultPolicy, isOpen } from '../placement/policy.ts';
 import { reconcileClusters } from './reconcile.ts';
 import { defaultWeight } from './transitions.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'telemetry'>;
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'telemetry' | 'siblings'>;
 
 /** How long it is believed (spec "Limits"). */
 const ttlMs = 30_000;
+const topic = 'clusters';
 
 /** The first view of a process reconciles: the boot step needs a store that answers, and is tried until it has one. */
 export function openClusterStates(ctx: Ctx): ClusterStates {
@@ -46,14 +47,22 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
     return mine;
   }
 
+  const forget = (): void => {
+    held = undefined;
+    reading = undefined;
+  };
+  ctx.siblings.heed(topic, forget);
   return {
     view() {
       if (held !== undefined && ctx.clock.elapsed() - held.readAt < ttlMs) return held.view;
       return reading ?? readAnew();
     },
-    forget() {
-      held = undefined;
-      reading = undefined;
+    async changed() {
+      forget();
+      if (await ctx.siblings.announce({ topic, about: '' }, ttlMs)) return;
+      ctx.telemetry.log('WARN', 'a process of this node did not acknowledge a change of a cluster', {
+        waitedMs: ttlMs,
+      });
     },
   };
 }

@@ -25,7 +25,7 @@ export async function settleDrained(ctx: Ctx, found: Stored<ClusterRow>): Promis
     state === row.state ? { ...row, ...(isEmpty ? { emptiedAt: now } : {}) } : { ...row, state, since: now };
   const outcome = await putClusters(ctx.metadata, [{ row: next, found }]);
   if (outcome.applied) {
-    ctx.clusterStates.forget();
+    await ctx.clusterStates.changed();
     const said = state !== row.state ? 'is deregistered' : isEmpty ? 'is empty' : 'holds chunks again';
     ctx.telemetry.log('INFO', `a cluster that was drained ${said}`, { cluster: row.id, state });
   }
