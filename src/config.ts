@@ -295,6 +295,11 @@ export const settings = {
     fallback: 'winner',
     doc: 'What an unconditional PUT, Copy or Complete does in an unversioned bucket when a concurrent unconditional write to the same key commits first: `winner` answers 200 with the ETag of that write, `retry` commits again, so that the answer has the ETag of its own content.',
   }),
+  SVC_DISK_RESERVE: bytes({
+    fallback: '256MiB',
+    range: ['0', '1TiB'],
+    doc: 'How much of the disk of `embedded` and `file` is kept for deletions: below it, requests that add data are refused with 507. 0 keeps nothing.',
+  }),
   SVC_MEMORY_MAX: bytes({
     fallback: '512MiB',
     range: ['64MiB', '1TiB'],

@@ -13,6 +13,7 @@ import type { ObjectBytes } from './ports/object-bytes.ts';
 import type { Random } from './ports/random.ts';
 import type { Sealer } from './ports/sealer.ts';
 import type { Siblings } from './ports/siblings.ts';
+import type { StorageRoom } from './ports/storage-room.ts';
 import type { Telemetry } from './ports/telemetry.ts';
 
 export interface Context {
@@ -32,5 +33,7 @@ export interface Context {
   readonly sealer: Sealer;
   /** Absent where none is configured. */
   readonly keys?: KeyProvider;
+  /** Absent where no disk is looked at. */
+  readonly room?: StorageRoom;
   readonly telemetry: Telemetry;
 }

@@ -19,6 +19,7 @@ export const errorCodes = [
   'ExpiredToken',
   'IllegalVersioningConfigurationException',
   'IncompleteBody',
+  'InsufficientStorage',
   'InternalError',
   'InvalidAccessKeyId',
   'InvalidAction',

@@ -24,9 +24,12 @@ export interface Ended {
 
 /** Whether there may be a log to write to: false of nearly every request, which then costs nothing. */
 export const mayBeLogged = ({ bucket, place }: Trace, code: string | undefined): boolean =>
-  bucket === undefined
-    ? code !== undefined && code !== 'NoSuchBucket' && place !== undefined && bucketNameAt(place) !== ''
-    : bucketLogging.name in bucket.documents;
+  // A line for each refusal would fill the reserve of the disk.
+  code === 'InsufficientStorage'
+    ? false
+    : bucket === undefined
+      ? code !== undefined && code !== 'NoSuchBucket' && place !== undefined && bucketNameAt(place) !== ''
+      : bucketLogging.name in bucket.documents;
 
 /** Writes the line once the reply is on its way, and the last byte of its body with it. */
 export async function logAccess(ctx: Context, trace: Trace, ended: Ended): Promise<Reply> {

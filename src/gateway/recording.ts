@@ -83,6 +83,8 @@ export class Recording implements Recorder {
 
   /** Sees to it that the row is there and says how the request ended. What was done stands, also where this fails. */
   end(ending: Ending): Promise<void> | undefined {
+    // Nothing was changed, and clients that ask again and again would fill the reserve with rows.
+    if (ending.code === 'InsufficientStorage' && !this.#isWritten) return undefined;
     const isTrue = this.#isWritten && ending.code === undefined && ending.status === this.#entry.status;
     return isTrue ? undefined : this.#write(ending);
   }

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { StoreUnavailable } from '../ports/metadata-store.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
+import { isStorageFull } from '../ports/storage-room.ts';
 import type { Incoming } from '../protocol/wire.ts';
 
 /** What is known of a request when it fails. */
@@ -26,6 +27,10 @@ export function refusalOf(
   if (cause instanceof Refusal) {
     ctx.telemetry.log('DEBUG', 'request refused', { ...fields, code: cause.code });
     return cause;
+  }
+  if (isStorageFull(cause)) {
+    ctx.telemetry.log('WARN', 'the storage is full', { ...fields, cause });
+    return fail('InsufficientStorage', { cause });
   }
   if (cause instanceof StoreUnavailable) {
     ctx.telemetry.log('WARN', 'the metadata store is away', { ...fields, cause });

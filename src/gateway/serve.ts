@@ -8,6 +8,7 @@ import { type BucketCall, type Call, needsBucket } from '../handlers/call.ts';
 import { handlers } from '../handlers/table.ts';
 import { lookAt, rememberBucket } from '../metadata/seen-buckets.ts';
 import type { BucketRow } from '../metadata/tables.ts';
+import { StorageFull } from '../ports/storage-room.ts';
 import type { OperationName, Scope } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { asksInBody } from './asked.ts';
@@ -90,6 +91,7 @@ async function serveIn(
   const early = place.isAction ? noBody : asksInBody(operation) ? await read() : undefined;
   const target = await permit(ctx, facts, { row, bucket, body: early, ahead });
   trace.target = target;
+  if (row.adds) assertRoom(ctx);
   const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
   const isPaid = charging !== false && (await charging);
   const reading = early ?? read();
@@ -97,6 +99,12 @@ async function serveIn(
   const about = bucket === undefined ? {} : { bucket, target, ahead };
   const reply = await dispatch(ctx, operation, { ...facts, body, ...about });
   return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
+}
+
+/** Asked before the body is read, and of whoever may do what they ask: a stranger learns nothing of the disk. */
+function assertRoom({ room }: Pick<Context, 'room'>): void {
+  const complaint = room?.complaint();
+  if (complaint !== undefined) throw new StorageFull(complaint);
 }
 
 /** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */

@@ -1,4 +1,6 @@
 /** What the service says about itself: logs, counters and durations, all through one port. */
+import type { RoomState } from './storage-room.ts';
+
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -30,6 +32,8 @@ export interface Telemetry {
   gcBacklog(extents: ReadonlyMap<string, number>): void;
   /** What the largest buckets hold by class, in place of what was told before. */
   bucketClasses(classes: readonly BucketClass[]): void;
+  /** How much room the disk of a component has. */
+  diskRoom(state: RoomState): void;
   /** The text of `/metrics`, in the Prometheus exposition format. */
   metrics(): Promise<string>;
 }
@@ -44,5 +48,6 @@ export const silentTelemetry: Telemetry = {
   workerLeads: () => {},
   gcBacklog: () => {},
   bucketClasses: () => {},
+  diskRoom: () => {},
   metrics: async () => '',
 };

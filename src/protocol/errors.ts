@@ -47,6 +47,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 400,
     message: 'You did not provide the number of bytes specified by the Content-Length HTTP header.',
   },
+  InsufficientStorage: {
+    status: 507,
+    message:
+      'The storage is full: objects can be read and deleted, and no data can be added until some was deleted.',
+  },
   InternalError: { status: 500, message: 'We encountered an internal error. Please try again.' },
   InvalidAccessKeyId: {
     status: 403,

@@ -44,6 +44,8 @@ export interface Operation {
   readonly bodyMax?: number;
   /** The checksum header speaks of the object that is to be, not of the body that comes with it. */
   readonly checksumOf?: 'object';
+  /** It stores data: refused while a disk is below its reserve. Whatever deletes, revokes or finishes is not. */
+  readonly adds?: true;
   /** Why it is not served: see `left-out-operations.ts`. */
   readonly leftOut?: string;
   /** Sub-resource names that may accompany the request without choosing another row. */
@@ -77,6 +79,7 @@ export const operations = {
   ListNotifyDeadLetters: { on: 'GET service ?notify-dlq', judges: 'each' },
 
   CreateBucket: {
+    adds: true,
     on: 'PUT bucket',
     also: {
       'acl!=private': 's3:PutBucketAcl',
@@ -179,6 +182,7 @@ export const operations = {
   },
 
   PutObject: {
+    adds: true,
     on: 'PUT object',
     about: 'head',
     streams: true,
@@ -186,6 +190,7 @@ export const operations = {
     events: ['ObjectCreated:Put'],
   },
   PostObject: {
+    adds: true,
     on: 'POST bucket',
     action: 's3:PutObject',
     streams: true,
@@ -193,6 +198,7 @@ export const operations = {
     events: ['ObjectCreated:Post'],
   },
   CopyObject: {
+    adds: true,
     on: 'PUT object +copy-source',
     action: 's3:PutObject',
     also: alongWrites,
@@ -226,6 +232,7 @@ export const operations = {
   },
   /** Done at once, so both are told. */
   RestoreObject: {
+    adds: true,
     on: 'POST object ?restore',
     about: 'version',
     events: ['ObjectRestore:Post', 'ObjectRestore:Completed'],
@@ -236,6 +243,7 @@ export const operations = {
     versionAction: 's3:GetObjectVersionTagging',
   },
   PutObjectTagging: {
+    adds: true,
     on: 'PUT object ?tagging',
     about: 'version',
     versionAction: 's3:PutObjectVersionTagging',
@@ -251,24 +259,32 @@ export const operations = {
   PutObjectRetention: { on: 'PUT object ?retention', about: 'version', also: bypass },
   GetObjectLegalHold: { on: 'GET object ?legal-hold', about: 'version' },
   PutObjectLegalHold: { on: 'PUT object ?legal-hold', about: 'version' },
-  UpdateObjectEncryption: { on: 'PUT object ?encryption', about: 'version' },
+  UpdateObjectEncryption: { adds: true, on: 'PUT object ?encryption', about: 'version' },
 
   GetObjectAcl: { on: 'GET object ?acl', about: 'version', versionAction: 's3:GetObjectVersionAcl' },
   PutObjectAcl: {
+    adds: true,
     on: 'PUT object ?acl',
     about: 'version',
     versionAction: 's3:PutObjectVersionAcl',
     events: ['ObjectAcl:Put'],
   },
 
-  CreateMultipartUpload: { on: 'POST object ?uploads', action: 's3:PutObject', also: alongWrites },
+  CreateMultipartUpload: {
+    adds: true,
+    on: 'POST object ?uploads',
+    action: 's3:PutObject',
+    also: alongWrites,
+  },
   UploadPart: {
+    adds: true,
     on: 'PUT object ?uploadId ?partNumber',
     action: 's3:PutObject',
     about: 'parts',
     streams: true,
   },
   UploadPartCopy: {
+    adds: true,
     on: 'PUT object ?uploadId ?partNumber +copy-source',
     action: 's3:PutObject',
     about: 'parts',

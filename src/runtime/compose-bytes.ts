@@ -2,6 +2,7 @@
 import { bodyBudget } from '../backends/data/body-budget.ts';
 import { chunked } from '../backends/data/chunked.ts';
 import { WriteBudget } from '../backends/data/write-budget.ts';
+import type { DiskRooms } from '../backends/disk-room/rooms.ts';
 import type { ClusterSetting } from '../config/clusters.ts';
 import { pathIn } from '../config/network.ts';
 import { resolveUpstreams } from '../config/upstreams.ts';
@@ -18,6 +19,8 @@ export interface Parts {
   readonly clock: Clock;
   readonly random: Random;
   readonly telemetry: Telemetry;
+  /** Absent where no backend keeps files. */
+  readonly rooms?: DiskRooms;
 }
 
 type ChunkBackend = Exclude<Config['SVC_DATA_BACKEND'], 'upstream-store'>;
@@ -25,10 +28,14 @@ type ChunkMaker = (cluster: ClusterSetting, parts: Parts) => Promise<ChunkStore>
 const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
   memory: async () => (await import('../backends/data/memory.ts')).memoryChunks(),
   noop: async () => (await import('../backends/data/noop.ts')).noopChunks(),
-  file: async ({ id, dir }, { config, clock, random }) => {
+  file: async ({ id, dir }, { config, clock, random, rooms }) => {
     const { fileChunks } = await import('../backends/data/file/file-chunks.ts');
     const directory = dir ?? inDataDir(config, 'chunks', id);
-    return fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
+    const chunks = fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
+    const room = rooms?.open(`data:${id}`, directory);
+    if (room === undefined) return chunks;
+    const { chunksInRoom } = await import('../backends/disk-room/chunks-in-room.ts');
+    return chunksInRoom(chunks, room);
   },
   'cluster-pool': async (cluster, parts) => {
     const { openClusterPool } = await import('./open-cluster-pool.ts');

@@ -4,6 +4,7 @@
  */
 import { openCredentials } from '../auth/credentials.ts';
 import { bodyBudget } from '../backends/data/body-budget.ts';
+import type { DiskRooms } from '../backends/disk-room/rooms.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { lateWrites } from '../backends/metadata/late-writes.ts';
 import type { Config } from '../config.ts';
@@ -20,6 +21,7 @@ import type { MetadataStore } from '../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../ports/random.ts';
 import type { Sealer } from '../ports/sealer.ts';
 import { noSiblings, type Siblings } from '../ports/siblings.ts';
+import type { RoomState } from '../ports/storage-room.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
 import { inDataDir, openBytes, type Parts } from './compose-bytes.ts';
@@ -49,10 +51,12 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
       // Without SVC_INTENT_TTL: this process alone can hold an intent, and when it dies the store is gone too.
       return memoryStore({ clock, random });
     },
-    embedded: async ({ config, clock, random }) => {
+    embedded: async ({ config, clock, random, rooms }) => {
       const { embeddedStore } = await import('../backends/metadata/embedded/store.ts');
+      const directory = inDataDir(config, 'metadata');
       return embeddedStore({
-        directory: inDataDir(config, 'metadata'),
+        directory,
+        room: rooms?.open('metadata', directory),
         clock,
         random,
         durable: config.SVC_FSYNC === 'always',
@@ -127,6 +131,18 @@ async function keysOf(
 const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
   SVC_META_BACKEND === 'memory' || SVC_META_BACKEND === 'embedded' ? 0 : SVC_CONFIG_CACHE_TTL;
 
+/** Loaded only where a backend keeps files: other runtimes have no disk. */
+async function openRooms({
+  config,
+  clock,
+  telemetry,
+}: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskRooms | undefined> {
+  if (config.SVC_META_BACKEND !== 'embedded' && config.SVC_DATA_BACKEND !== 'file') return undefined;
+  const { DiskRooms } = await import('../backends/disk-room/rooms.ts');
+  const onLook = (state: RoomState): void => telemetry.diskRoom(state);
+  return new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock, onLook });
+}
+
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
   const {
     clock = systemClock,
@@ -134,14 +150,15 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     telemetry = silentTelemetry,
     siblings = noSiblings,
   } = options;
-  const parts: Parts = { config, clock, random, telemetry };
+  const rooms = await openRooms({ config, clock, telemetry });
+  const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
   const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../backends/ciphering/node.ts')).nodeCipher();
   const sealer = await sealerOf(parts, { hasher, cipher });
   const keys = await keysOf(parts, { hasher, cipher });
   const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
   const stored = await openBytes(parts, hasher).catch(async (error: unknown) => {
-    await metadata.close();
+    await Promise.all([metadata.close(), rooms?.close()]);
     throw error;
   });
   const measure = { telemetry, clock };
@@ -168,11 +185,12 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     credentials,
     sealer,
     ...(keys === undefined ? {} : { keys }),
+    ...(rooms === undefined ? {} : { room: rooms }),
     telemetry,
   };
   const close = async (): Promise<void> => {
     await late.flush();
-    await Promise.all([metadata.close(), stored.close()]);
+    await Promise.all([metadata.close(), stored.close(), rooms?.close()]);
   };
   return { context, close };
 }

@@ -82,6 +82,18 @@ export const measurements = {
     labels: ['cache'],
     doc: 'Estimated bytes that a cache holds; 0 where the number of its entries alone bounds it.',
   },
+  svc_disk_free_bytes: {
+    kind: 'gauge',
+    labels: ['component'],
+    doc: 'Free bytes of the disk under `metadata` (embedded) and `data:<cluster>` (file), looked at every two seconds.',
+    across: 'max',
+  },
+  svc_disk_refuses_writes: {
+    kind: 'gauge',
+    labels: ['component'],
+    doc: '1 while that disk is below SVC_DISK_RESERVE or met its end, and data is refused with 507; else 0.',
+    across: 'max',
+  },
   svc_build_info: {
     kind: 'gauge',
     labels: ['version', 'runtime'],

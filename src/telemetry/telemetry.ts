@@ -32,6 +32,10 @@ export function createTelemetry({
       metrics.replace('svc_storage_class_bytes', of('bytes'));
       metrics.replace('svc_storage_class_objects', of('objects'));
     },
+    diskRoom: ({ component, freeBytes, complaint }) => {
+      metrics.set('svc_disk_free_bytes', [component], freeBytes);
+      metrics.set('svc_disk_refuses_writes', [component], complaint === undefined ? 0 : 1);
+    },
     metrics: () => metrics.text(),
   };
 }

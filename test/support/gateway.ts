@@ -152,6 +152,8 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
     SVC_BUCKET_SHARDS: '4',
     SVC_GC_GRACE: '0s',
     SVC_FSYNC: 'never',
+    // Without files of its own that a world would write for nothing.
+    SVC_DISK_RESERVE: '0',
     ...(await settingsOf(backend, directory)),
     ...options.settings,
   });

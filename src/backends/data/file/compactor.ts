@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import { rmdir } from 'node:fs/promises';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
+import { isStorageFull } from '../../../ports/storage-room.ts';
 import { deadBytes, entryBytes } from './dead.ts';
 import type { Disk } from './disk.ts';
 import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from './layout.ts';
@@ -56,6 +57,9 @@ export class Compactor {
     if (lock) {
       try {
         await this.#work(segment, { signal, stillOurs: lock.stillOurs });
+      } catch (error) {
+        // A copy did not fit. The next segment may hold nothing alive, and give its space back without one.
+        if (!isStorageFull(error)) throw error;
       } finally {
         lock.release();
       }

@@ -5,6 +5,7 @@
  * must not shift those behind it.
  */
 import fs from 'node:fs';
+import { StorageFull } from '../../../ports/storage-room.ts';
 import type { Disk } from './disk.ts';
 import { fileMode, isMissing, type Layout, segmentPath } from './layout.ts';
 
@@ -26,7 +27,8 @@ export async function appendDead(
   try {
     const isNew = fs.fstatSync(fd).size === 0;
     // One call: appends of several processes do not mix. What a full disk cuts off is repeated by gc.
-    if (fs.writeSync(fd, entries) !== entries.length) throw new Error(`no space to remove from ${segment}`);
+    if (fs.writeSync(fd, entries) !== entries.length)
+      throw new StorageFull(`no space to remove from ${segment}`);
     await disk.flush(fd);
     return isNew;
   } finally {

@@ -18,6 +18,7 @@
  * memory: an epoch row is read once, a counter row read and written once, for all of its commits.
  */
 import type { Clock } from '../../../ports/clock.ts';
+import type { DiskRoom } from '../../disk-room/disk-room.ts';
 import type { Database } from './environment.ts';
 
 /** What one transaction knows. Its maps hold rows as they will be when it commits. */
@@ -41,19 +42,26 @@ interface Entry {
 
 /** A transaction runs on the event loop's thread: this bounds how long it holds the loop up. */
 const batchLimit = 512;
+/** Of one transaction: the second one after a full disk gave way. */
+const attemptsMax = 2;
 /** lmdb numbers transactions from 1, so a revision stays a safe integer for 2^37 of them. */
 const revisionsPerTransaction = 2 ** 16;
 
 export class Journal {
   readonly #database: Database;
   readonly #clock: Clock;
+  readonly #room: DiskRoom | undefined;
   readonly #waiting: Entry[] = [];
   #closed = false;
   #running: Promise<void> | undefined;
 
-  constructor(database: Database, clock: Clock) {
+  constructor(
+    database: Database,
+    { clock, room }: { readonly clock: Clock; readonly room: DiskRoom | undefined },
+  ) {
     this.#database = database;
     this.#clock = clock;
+    this.#room = room;
   }
 
   /** Resolves once the transaction that ran `work` is durable. */
@@ -80,22 +88,30 @@ export class Journal {
     this.#running = undefined;
   }
 
+  /** A transaction that met a full disk wrote nothing: it runs again once the room has given its ballast back. */
   async #transact(): Promise<void> {
-    let taken: Entry[] = [];
-    try {
-      await this.#database.transaction(() => {
-        taken = this.#waiting.splice(0, batchLimit);
-        this.#run(taken);
-      });
-      for (const entry of taken) {
-        if (entry.error === undefined) entry.resolve(entry.result as never);
-        else entry.reject(entry.error);
+    const taken: Entry[] = [];
+    for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
+      try {
+        await this.#database.transaction(() => {
+          if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
+          this.#run(taken);
+        });
+        for (const entry of taken) {
+          if (entry.error === undefined) entry.resolve(entry.result as never);
+          else entry.reject(entry.error);
+        }
+        return;
+      } catch (error) {
+        const reason = await reasonOf(error);
+        const way = this.#room?.giveWay(reason) ?? { error: reason, isWorthRetry: false };
+        if (way.isWorthRetry && attempt < attemptsMax) continue;
+        // If it failed before it began, its works are still waiting.
+        if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
+        const failure = new Error('the metadata store could not commit', { cause: way.error });
+        for (const entry of taken) entry.reject(failure);
+        return;
       }
-    } catch (error) {
-      // Nothing of it was written. If it failed before it began, its works are still waiting.
-      if (taken.length === 0) taken = this.#waiting.splice(0, batchLimit);
-      const failure = new Error('the metadata store could not commit', { cause: await reasonOf(error) });
-      for (const entry of taken) entry.reject(failure);
     }
   }
 
@@ -108,6 +124,7 @@ export class Journal {
       nextRevision: () => revision++,
     };
     for (const entry of entries) {
+      entry.error = undefined;
       try {
         entry.result = entry.work(batch);
       } catch (error) {

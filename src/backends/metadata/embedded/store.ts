@@ -24,6 +24,7 @@ import type {
   Stored,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
+import type { DiskRoom } from '../../disk-room/disk-room.ts';
 import type { Columns } from '../order.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { spanOf } from '../span.ts';
@@ -42,6 +43,8 @@ export interface EmbeddedOptions {
   readonly durable: boolean;
   /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
   readonly intentTtlMs?: number;
+  /** Gives way to commits that meet a full disk. */
+  readonly room?: DiskRoom | undefined;
 }
 
 export interface EmbeddedStore extends MetadataStore {
@@ -72,7 +75,7 @@ class Embedded implements EmbeddedStore {
     this.#database = database;
     this.#clock = clock;
     this.#codecs = new Codecs(database);
-    this.#journal = new Journal(database, clock);
+    this.#journal = new Journal(database, { clock, room: options.room });
     this.#intents = new Intents({ database, journal: this.#journal, clock, random, ttlMs });
     this.#transactions = new Transactions(database, this.#codecs);
     // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.

@@ -1,0 +1,152 @@
+/** How much room the disk of one directory has, and the reserve that is kept for deletions (`SVC_DISK_RESERVE`). */
+import fs from 'node:fs';
+import type { Clock } from '../../ports/clock.ts';
+import { isStorageFull, type RoomState, StorageFull } from '../../ports/storage-room.ts';
+import { Ballast } from './ballast.ts';
+
+export interface DiskRoomOptions {
+  /** `metadata`, or `data:<cluster>`. */
+  readonly component: string;
+  readonly directory: string;
+  readonly reserveBytes: number;
+  readonly clock: Pick<Clock, 'elapsed'>;
+  /** Called with each look of the timer. */
+  readonly onLook?: (state: RoomState) => void;
+}
+
+/** A look at the file system is believed for so long; what is admitted meanwhile is subtracted. */
+const lookMs = 50;
+const timerMs = 2_000;
+const ballastBytesMax = 16 * 1024 * 1024;
+/** Files that deletions may still make: a share of all inodes within these bounds. */
+const inodeShare = 0.02;
+const inodesMin = 16;
+const inodesMax = 1024;
+/** Written to find out whether a disk that failed is full. */
+const trialBytes = 64 * 1024;
+
+interface Look {
+  readonly at: number;
+  readonly freeBytes: number;
+  readonly freeInodes: number;
+  readonly reservedInodes: number;
+  readonly isSpent: boolean;
+}
+
+export class DiskRoom {
+  readonly #options: DiskRoomOptions;
+  readonly #ballast: Ballast;
+  readonly #ballastBytes: number;
+  readonly #timer: NodeJS.Timeout;
+  readonly #closing = new AbortController();
+  #last: Look | undefined;
+  #admittedBytes = 0;
+  #refilling: Promise<unknown> | undefined;
+
+  constructor(options: DiskRoomOptions) {
+    this.#options = options;
+    this.#ballastBytes = Math.min(ballastBytesMax, Math.floor(options.reserveBytes / 4));
+    this.#ballast = new Ballast(options.directory, this.#ballastBytes);
+    this.#timer = setInterval(() => this.#tick(), timerMs);
+    this.#timer.unref?.();
+  }
+
+  get component(): string {
+    return this.#options.component;
+  }
+
+  state(): RoomState {
+    const look = this.#look();
+    const complaint = this.#complaintOf(look, 0);
+    const { component } = this.#options;
+    const freeBytes = look?.freeBytes ?? 0;
+    return complaint === undefined ? { component, freeBytes } : { component, freeBytes, complaint };
+  }
+
+  /** Admits a write of so many bytes. @throws StorageFull below the reserve */
+  take(bytes: number): void {
+    const complaint = this.#complaintOf(this.#look(), bytes);
+    if (complaint !== undefined) throw new StorageFull(complaint);
+    this.#admittedBytes += bytes;
+  }
+
+  /**
+   * After a failed write: where the disk is full, gives the ballast back, so that a deletion that is tried again finds room.
+   * @returns the error to report: `StorageFull` where that was the cause
+   */
+  giveWay(cause: unknown): { readonly error: unknown; readonly isWorthRetry: boolean } {
+    if (!isStorageFull(cause) && !this.#isFull()) return { error: cause, isWorthRetry: false };
+    const isWorthRetry = this.#ballast.spend();
+    this.#last = undefined;
+    const { component, directory } = this.#options;
+    return {
+      error: new StorageFull(`${component}: no space is left in ${directory}`, { cause }),
+      isWorthRetry,
+    };
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#closing.abort();
+    await this.#refilling;
+  }
+
+  #complaintOf(look: Look | undefined, bytes: number): string | undefined {
+    // A directory that cannot be asked fails the write itself, with its own reason.
+    if (look === undefined) return undefined;
+    const { component, directory, reserveBytes } = this.#options;
+    const free = look.freeBytes - this.#admittedBytes;
+    if (free - bytes < reserveBytes)
+      return `${component}: ${Math.max(0, free)} bytes are free in ${directory}, and SVC_DISK_RESERVE keeps ${reserveBytes} for deletions`;
+    if (look.freeInodes < look.reservedInodes)
+      return `${component}: ${look.freeInodes} files can still be made in ${directory}, and ${look.reservedInodes} are kept for deletions`;
+    if (look.isSpent) return `${component}: writes in ${directory} met a full disk or quota`;
+    return undefined;
+  }
+
+  #look(): Look | undefined {
+    const { clock, directory } = this.#options;
+    const now = clock.elapsed();
+    if (this.#last !== undefined && now - this.#last.at < lookMs) return this.#last;
+    try {
+      const { bsize, bavail, files, ffree } = fs.statfsSync(directory);
+      this.#last = {
+        at: now,
+        freeBytes: bsize * bavail,
+        freeInodes: ffree,
+        // File systems without a fixed number of inodes report none.
+        reservedInodes:
+          files > 0 ? Math.min(inodesMax, Math.max(inodesMin, Math.floor(files * inodeShare))) : 0,
+        isSpent: this.#ballast.isSpent,
+      };
+    } catch {
+      this.#last = undefined;
+    }
+    this.#admittedBytes = 0;
+    return this.#last;
+  }
+
+  #tick(): void {
+    const look = this.#look();
+    if (look !== undefined) this.#options.onLook?.(this.state());
+    if (look === undefined || this.#refilling !== undefined || this.#ballast.isWhole) return;
+    if (look.freeBytes < this.#options.reserveBytes + this.#ballastBytes) return;
+    this.#refilling = this.#ballast.refill(this.#closing.signal).finally(() => {
+      this.#refilling = undefined;
+      this.#last = undefined;
+    });
+  }
+
+  /** lmdb reports a short write, which is what a full disk makes of it, as an input/output error. */
+  #isFull(): boolean {
+    const path = `${this.#options.directory}/reserve.trial-${process.pid}`;
+    try {
+      fs.writeFileSync(path, Buffer.alloc(trialBytes));
+      return false;
+    } catch (error) {
+      return isStorageFull(error);
+    } finally {
+      fs.rmSync(path, { force: true });
+    }
+  }
+}

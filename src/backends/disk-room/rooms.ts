@@ -1,0 +1,39 @@
+/** The disks of a gateway together: what its stores asked for, by component. */
+import type { RoomState, StorageRoom } from '../../ports/storage-room.ts';
+import { DiskRoom, type DiskRoomOptions } from './disk-room.ts';
+
+type Shared = Pick<DiskRoomOptions, 'reserveBytes' | 'clock' | 'onLook'>;
+
+export class DiskRooms implements StorageRoom {
+  readonly #shared: Shared;
+  readonly #rooms: DiskRoom[] = [];
+
+  constructor(shared: Shared) {
+    this.#shared = shared;
+  }
+
+  /** Undefined where no reserve is kept. */
+  open(component: string, directory: string): DiskRoom | undefined {
+    if (this.#shared.reserveBytes === 0) return undefined;
+    const room = new DiskRoom({ ...this.#shared, component, directory });
+    this.#rooms.push(room);
+    return room;
+  }
+
+  states(): readonly RoomState[] {
+    return this.#rooms.map((room) => room.state());
+  }
+
+  complaint(): string | undefined {
+    const states = this.states();
+    const metadata = states.find(({ component }) => component === 'metadata')?.complaint;
+    if (metadata !== undefined) return metadata;
+    const data = states.filter(({ component }) => component !== 'metadata');
+    // A write goes to one cluster: the others may have room.
+    return data.every(({ complaint }) => complaint !== undefined) ? data[0]?.complaint : undefined;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#rooms.map((room) => room.close()));
+  }
+}

@@ -1,0 +1,35 @@
+/** Whether there is room to store more. A write is refused below a reserve, so that deletions always find space for their rows. */
+
+/** The disk holds no more, or its reserve has been reached: deletions work, and further data is refused. */
+export class StorageFull extends Error {}
+
+/** How much room a component has. */
+export interface RoomState {
+  /** `metadata`, or `data:<cluster>`. */
+  readonly component: string;
+  readonly freeBytes: number;
+  /** Why it takes no more data; absent where it does. */
+  readonly complaint?: string;
+}
+
+export interface StorageRoom {
+  /** Every component whose disk this process sees; none for stores on other machines. */
+  states(): readonly RoomState[];
+  /** Why nothing more can be stored: metadata, or every data cluster, has a complaint. */
+  complaint(): string | undefined;
+}
+
+/** ENOSPC and EDQUOT, as Node calls them and as lmdb numbers them. */
+const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 28, 122]);
+/** Causes are followed this far. */
+const depthMax = 8;
+
+/** Whether an error, or one of its causes, says that a disk is full. */
+export function isStorageFull(error: unknown): boolean {
+  let cause = error;
+  for (let depth = 0; depth < depthMax && cause instanceof Error; depth += 1) {
+    if (cause instanceof StorageFull || fullCodes.has((cause as { code?: unknown }).code)) return true;
+    cause = cause.cause;
+  }
+  return false;
+}

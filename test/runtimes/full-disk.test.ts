@@ -1,0 +1,156 @@
+/** A disk that fills up, on a real small file system, through the front door: it can always be emptied again. */
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { type Answer, type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
+import type { TestServer } from '../support/server.ts';
+import { besideServer, canMount, SmallDisks } from '../support/small-disk.ts';
+
+const bucket = 'bucket';
+const env = {
+  SVC_DISK_RESERVE: '8MiB',
+  SVC_PROCESSES: '2',
+  SVC_GC_GRACE: '0s',
+  SVC_GC_INTERVAL: '100ms',
+  SVC_INTENT_TTL: '1s',
+  SVC_METRICS_TOKEN: 'let-me-read',
+};
+const patience = { timeout: 120_000, interval: 100 };
+const putsMax = 4_000;
+
+const clientOf = (server: TestServer): LoadClient => loadClient(server.url, server.credentials.root, 8);
+
+/** Long headers fill metadata faster. */
+const headers = { 'x-amz-meta-filler': 'x'.repeat(1_800) };
+
+const put = (client: LoadClient, key: string, bytes: number): Promise<Answer> =>
+  client.send({ method: 'PUT', path: pathOf(bucket, key), body: Buffer.alloc(bytes, key), headers });
+
+const lanes = 8;
+
+/** Stores objects until one is refused; `sizes` in turn. @returns the keys that were acknowledged, and a refusal */
+async function fill(client: LoadClient, sizes: readonly number[]) {
+  const keys: string[] = [];
+  let refusal: Answer | undefined;
+  let n = 0;
+  const lane = async (): Promise<void> => {
+    while (refusal === undefined && n < putsMax) {
+      const key = `key-${n++}`;
+      const answer = await put(client, key, sizes[n % sizes.length] as number);
+      if (answer.status === 200) keys.push(key);
+      else refusal = answer;
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  if (refusal === undefined) throw new Error('the disk was never full');
+  return { keys, refusal };
+}
+
+async function removeAll(client: LoadClient, keys: readonly string[]): Promise<void> {
+  const left = keys.values();
+  const lane = async (): Promise<void> => {
+    for (const key of left) {
+      const { status, text } = await client.send({ method: 'DELETE', path: pathOf(bucket, key) });
+      expect([key, status, text]).toEqual([key, 204, '']);
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+}
+
+/** Once gc has given the space back. */
+const expectWritable = (client: LoadClient): Promise<void> =>
+  expect.poll(() => put(client, 'again', 300_000).then(({ status }) => status), patience).toBe(200);
+
+describe.skipIf(!canMount())('a full disk', () => {
+  test('PutObject is refused below the reserve with 507, GetObject and DeleteObject work, and PutObject works again after gc, across a kill', async () => {
+    using disks = new SmallDisks();
+    const { directory: dataDir } = disks.add('data', 48);
+    let server = await disks.start({ dataDir, env });
+    let client = clientOf(server);
+    try {
+      await client.expect({ method: 'PUT', path: pathOf(bucket) });
+      const { keys, refusal } = await fill(client, [300_000, 4_000, 900_000]);
+      expect([refusal.status, refusal.text]).toEqual([
+        507,
+        expect.stringContaining('<Code>InsufficientStorage</Code>'),
+      ]);
+      expect(keys.length).toBeGreaterThan(20);
+      for (const key of keys.slice(0, 5))
+        expect((await client.send({ path: pathOf(bucket, key) })).status).toBe(200);
+      await server.kill9();
+      client.close();
+      server = await disks.start({ dataDir, env });
+      client = clientOf(server);
+      expect((await put(client, 'more', 1_000_000)).status).toBe(507);
+      await removeAll(client, keys);
+      await expectWritable(client);
+      const { text } = await client.expect({ path: '/', query: { audit: '' } });
+      expect(text).toContain('DeleteObject');
+      expect(text).not.toContain('InsufficientStorage');
+    } finally {
+      client.close();
+      await server.stop();
+    }
+  });
+
+  test('DeleteObject works where another program has taken the last byte, and after a restart', async () => {
+    using disks = new SmallDisks();
+    const { directory: dataDir } = disks.add('data', 48);
+    let server = await disks.start({ dataDir, env });
+    let client = clientOf(server);
+    try {
+      await client.expect({ method: 'PUT', path: pathOf(bucket) });
+      const keys = Array.from({ length: 30 }, (_, n) => `key-${n}`);
+      for (const key of keys) expect((await put(client, key, 20_000)).status).toBe(200);
+      // The ballast is made within seconds of the start.
+      const hasBallast = (): boolean => besideServer(server, `test -e ${join(dataDir, 'metadata/reserve')}`);
+      await expect.poll(hasBallast, patience).toBe(true);
+      besideServer(server, `cat /dev/zero > ${join(dataDir, 'another-program')}`);
+      expect((await put(client, 'more', 20_000)).status).toBe(507);
+      const upload = { method: 'POST', path: pathOf(bucket, 'upload'), query: { uploads: '' } };
+      expect((await client.send(upload)).status).toBe(507);
+      const metrics = () =>
+        fetch(`${server.url}/metrics`, { headers: { Authorization: 'Bearer let-me-read' } }).then((r) =>
+          r.text(),
+        );
+      await expect.poll(metrics, patience).toContain('svc_disk_refuses_writes{component="metadata"} 1');
+      await removeAll(client, keys.slice(0, 10));
+      await server.kill9();
+      client.close();
+      server = await disks.start({ dataDir, env });
+      client = clientOf(server);
+      expect((await put(client, 'more', 20_000)).status).toBe(507);
+      await removeAll(client, keys.slice(10));
+      besideServer(server, `rm ${join(dataDir, 'another-program')}`);
+      await expectWritable(client);
+      await expect.poll(hasBallast, patience).toBe(true);
+    } finally {
+      client.close();
+      await server.stop();
+    }
+  });
+
+  test.each([
+    { full: 'metadata', metadata: 14, data: 64, inodes: '4096', sizes: [100] },
+    { full: 'data', metadata: 64, data: 24, inodes: '4096', sizes: [300_000] },
+    { full: 'data, out of inodes,', metadata: 64, data: 64, inodes: '128', sizes: [270_000] },
+  ])('with metadata and data on separate disks, a full disk of $full can be emptied', async (world) => {
+    using disks = new SmallDisks();
+    const metadata = disks.add('metadata', world.metadata);
+    const data = disks.add('chunks', world.data, '-N', world.inodes);
+    const clusters = JSON.stringify([{ id: 'default', dir: data.directory }]);
+    const settings = { ...env, SVC_POOL_CLUSTERS: clusters, SVC_FSYNC: 'never' };
+    const server = await disks.start({ dataDir: disks.own, env: settings });
+    const client = clientOf(server);
+    try {
+      await client.expect({ method: 'PUT', path: pathOf(bucket) });
+      const { keys, refusal } = await fill(client, world.sizes);
+      expect(refusal.status, refusal.text).toBe(507);
+      await removeAll(client, keys);
+      if (world.full !== 'metadata') await expectWritable(client);
+    } finally {
+      client.close();
+      await server.stop();
+    }
+    void metadata;
+  });
+});
