@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import type { AccessPointRow } from '../metadata/access-point-tables.ts';
 import type { BucketRow, Grant } from '../metadata/tables.ts';
-import { type AclOf, type GivenAcl, grantsOf, isPlainAcl, isPublicAcl } from './acl.ts';
+import { type AclOf, type AclOwners, type GivenAcl, grantsOf, isPlainAcl, isPublicAcl } from './acl.ts';
 import { readDocument } from './documents.ts';
 import { type OwnershipControls, ownershipControls, publicAccessBlock } from './families.ts';
 
@@ -19,9 +19,15 @@ export async function ownershipOf(ctx: Ctx, bucket: BucketRow): Promise<Ownershi
   return controls?.Rule[0]?.ObjectOwnership ?? 'ObjectWriter';
 }
 
-/** Under BucketOwnerEnforced an ACL may be named where it says what holds anyway: the bucket's owner has full control. */
-const saysNothing = (given: GivenAcl, bucketOwner: string): boolean =>
-  'canned' in given ? given.canned === 'bucket-owner-full-control' : isPlainAcl(given.grants, bucketOwner);
+/**
+ * Under BucketOwnerEnforced an ACL may be named where it changes nothing: the bucket's owner has full control anyway.
+ * `private` says the same where the owner of the bucket is also the owner of what it is said of.
+ */
+function changesNothing(given: GivenAcl, { owner, bucketOwner }: AclOwners): boolean {
+  if (!('canned' in given)) return isPlainAcl(given.grants, bucketOwner);
+  const { canned } = given;
+  return canned === 'bucket-owner-full-control' || (canned === 'private' && owner === bucketOwner);
+}
 
 /** An object's ACL lies in its row, beside headers of at most 8 KiB and the manifest (design §5 "Row size"). */
 const objectAclMax = 7168;
@@ -46,7 +52,7 @@ async function takeAcl(
   { of, bucket, owner, ownership, accessPoint }: Taking,
 ): Promise<readonly Grant[] | undefined> {
   if (ownership === 'BucketOwnerEnforced') {
-    if (saysNothing(given, bucket.owner)) return undefined;
+    if (changesNothing(given, { owner, bucketOwner: bucket.owner })) return undefined;
     throw fail('AccessControlListNotSupported');
   }
   const grants = grantsOf(given, { owner, bucketOwner: bucket.owner });
@@ -89,6 +95,8 @@ export async function accessOfNew(
     ownership === 'BucketOwnerEnforced' || (ownership === 'BucketOwnerPreferred' && isHandedOver);
   const owner = isBucketOwners ? bucket.owner : writer;
   if (given === undefined) return { owner };
-  const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner, ownership, accessPoint });
+  // By `private` a writer of another account means that the object is its own.
+  const meant = ownership === 'BucketOwnerEnforced' ? writer : owner;
+  const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner: meant, ownership, accessPoint });
   return grants === undefined || isPlainAcl(grants, owner) ? { owner } : { owner, acl: grants };
 }

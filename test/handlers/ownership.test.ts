@@ -1,6 +1,6 @@
 /** Whom objects belong to, and where ACLs are turned off (spec "Ownership controls"; public API "Controlling ownership of objects"). @storage */
 import { describe, expect, test } from 'vitest';
-import { aclXml, everyone, grantsIn, ownershipXml } from '../support/access.ts';
+import { aclXml, everyone, grantsIn, ownershipXml, policyOf } from '../support/access.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 
@@ -122,7 +122,6 @@ describe('BucketOwnerEnforced', () => {
     for (const [method, path] of writes) {
       for (const headers of [
         { '*-acl': 'public-read' },
-        { '*-acl': 'private' },
         { '*-grant-read': 'id="bob-account"' },
         { '*-grant-read': 'id="alice-account"' },
       ]) {
@@ -132,7 +131,11 @@ describe('BucketOwnerEnforced', () => {
           'AccessControlListNotSupported',
         ]);
       }
-      for (const headers of [handedOver, { '*-grant-full-control': 'id="alice-account"' }])
+      for (const headers of [
+        handedOver,
+        { '*-acl': 'private' },
+        { '*-grant-full-control': 'id="alice-account"' },
+      ])
         expect((await client.send(method, path, { headers })).status, `${method} ${path}`).toBe(200);
     }
     for (const path of ['/bucket', '/bucket/old']) {
@@ -142,6 +145,17 @@ describe('BucketOwnerEnforced', () => {
       expect((await put(full, `${everyone} READ`)).code).toBe('AccessControlListNotSupported');
       expect((await put()).code).toBe('AccessControlListNotSupported');
     }
+  });
+
+  test('takes private of the owner only: from another account it would say that the object is that one’s', async () => {
+    await using world = await openGateway();
+    await bucketOf(world, 'BucketOwnerEnforced');
+    const open = policyOf({ Action: 's3:PutObject', Resource: 'arn:aws:s3:::bucket/*' });
+    expect((await world.client.put('/bucket?policy', { body: open })).status).toBe(204);
+    const headers = { '*-acl': 'private' };
+    const refused = await world.bob.put('/bucket/key', { body: 'x', headers });
+    expect([refused.status, refused.code]).toEqual([400, 'AccessControlListNotSupported']);
+    expect((await world.bob.put('/bucket/key', { body: 'x', headers: handedOver })).status).toBe(200);
   });
 
   test('keeps what an ACL was, through a change that changes nothing', async () => {
@@ -199,6 +213,25 @@ describe('a new bucket', () => {
     expect((await client.put('/other', { headers })).status).toBe(200);
   });
 
+  test('that names an ACL gets ObjectWriter where the setting is BucketOwnerEnforced, and the ACL counts', async () => {
+    await using world = await openGateway({ settings: { SVC_DEFAULT_OWNERSHIP: 'BucketOwnerEnforced' } });
+    const { client, anonymous } = world;
+    expect((await client.put('/bucket', { headers: { '*-acl': 'public-read' } })).status).toBe(200);
+    const ownership = async (bucket: string) =>
+      (await client.get(`/${bucket}?ownershipControls`)).one('ObjectOwnership');
+    expect(await ownership('bucket')).toBe('ObjectWriter');
+    expect((await anonymous.get('/bucket')).status).toBe(200);
+    const headers = { '*-acl': 'public-read' };
+    expect((await client.put('/bucket/key', { body: 'x', headers })).status).toBe(200);
+    // What changes nothing turns no ACLs on.
+    for (const acl of ['private', 'bucket-owner-full-control']) {
+      expect((await client.put(`/plain-${acl}`, { headers: { '*-acl': acl } })).status).toBe(200);
+      expect(await ownership(`plain-${acl}`)).toBe('BucketOwnerEnforced');
+    }
+    const asked = { '*-object-ownership': 'BucketOwnerEnforced', '*-acl': 'public-read' };
+    expect((await client.put('/asked', { headers: asked })).code).toBe('InvalidBucketAclWithObjectOwnership');
+  });
+
   test('that is there already keeps its ACL, whoever creates it again with another', async () => {
     await using world = await openGateway();
     const headers = { '*-acl': 'public-read' };
@@ -206,6 +239,6 @@ describe('a new bucket', () => {
     expect((await world.bob.put('/bucket', { headers })).code).toBe('BucketAlreadyExists');
     expect((await world.client.put('/bucket', { headers: { '*-acl': 'private' } })).status).toBe(200);
     // Creating it again changes nothing.
-    expect(grantsIn(await world.client.get('/bucket?acl'))).toEqual([full, `${everyone} READ`]);
+    expect(grantsIn(await world.client.get('/bucket?acl'))).toEqual([`${everyone} READ`, full]);
   });
 });

@@ -62,6 +62,12 @@ export interface ShownAcl {
   readonly headers?: readonly HeaderPair[];
 }
 
+/** The order in which the public service shows them. */
+const groupsFirst = (grants: readonly Grant[]): readonly Grant[] => [
+  ...grants.filter(({ grantee }) => grantee.is === 'group'),
+  ...grants.filter(({ grantee }) => grantee.is === 'user'),
+];
+
 export async function aclReply(
   ctx: Pick<Context, 'credentials'>,
   { bucket, owner, grants, headers = [] }: ShownAcl,
@@ -70,7 +76,7 @@ export async function aclReply(
   const names = await ownerNames(ctx, bucket, [owner, ...ids]);
   const acl: AccessControlPolicy = {
     Owner: namedOwner(names, owner),
-    AccessControlList: grants.map(({ grantee, permission }) => ({
+    AccessControlList: groupsFirst(grants).map(({ grantee, permission }) => ({
       Grantee:
         grantee.is === 'user'
           ? { type: 'CanonicalUser' as const, ...namedOwner(names, grantee.id) }

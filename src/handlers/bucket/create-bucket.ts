@@ -86,21 +86,25 @@ function ownershipOf(call: Call): Ownership | undefined {
   });
 }
 
+const withAcls = (fallback: Ownership): Ownership =>
+  fallback === 'BucketOwnerEnforced' ? 'ObjectWriter' : fallback;
+
 function documentsOf(
   { acl, ownership: asked, tags }: Asked,
   owner: string,
   fallback: Ownership,
 ): Record<string, string> {
-  const ownership = asked ?? fallback;
   const grants = acl === undefined ? [] : grantsOf(acl, { owner, bucketOwner: owner });
   const isPlain = acl === undefined || isPlainAcl(grants, owner);
+  // An ACL that is named asks for ACLs to count, unless the request itself turns them off.
+  const ownership = asked ?? (isPlain ? fallback : withAcls(fallback));
   if (ownership === 'BucketOwnerEnforced' && !isPlain) throw fail('InvalidBucketAclWithObjectOwnership');
   const controls: OwnershipControls = { Rule: [{ ObjectOwnership: ownership }] };
   return {
     ...(tags.TagSet.length === 0 ? {} : { [bucketTagging.name]: JSON.stringify(tags) }),
     ...(isPlain ? {} : { [bucketAcl.name]: JSON.stringify(grants) }),
     // What is not set means ObjectWriter.
-    ...(asked === undefined && ownership === 'ObjectWriter'
+    ...(asked === undefined && ownership === 'ObjectWriter' && fallback === 'ObjectWriter'
       ? {}
       : { [ownershipControls.name]: JSON.stringify(controls) }),
   };
