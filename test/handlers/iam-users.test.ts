@@ -114,7 +114,28 @@ describe('a user', () => {
       await iam('UpdateUser', { UserName: 'dave', NewUserName: 'Carol' }),
     ])
       expect([answer.status, answer.code]).toEqual([409, 'EntityAlreadyExists']);
-    expect((await iam('GetUser', { UserName: 'CAROL' })).code).toBe('NoSuchEntity');
+  });
+
+  test('is found by its name in any case, and is judged and shown by the name that it has', async () => {
+    await using world = await openGateway();
+    const iam = openActions(world);
+    await must(iam('CreateUser', { UserName: 'Carol', Path: '/dev/' }));
+    await must(iam('CreateGroup', { GroupName: 'Staff' }));
+    expect((await must(iam('GetUser', { UserName: 'cAROL' }))).one('UserName')).toBe('Carol');
+    expect((await must(iam('GetGroup', { GroupName: 'STAFF' }))).one('GroupName')).toBe('Staff');
+    await must(iam('AddUserToGroup', { UserName: 'CAROL', GroupName: 'staff' }));
+    expect((await must(iam('GetGroup', { GroupName: 'Staff' }))).all('UserName')).toEqual(['Carol']);
+    const policy = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        { Effect: 'Allow', Action: 'iam:GetUser', Resource: '*' },
+        { Effect: 'Deny', Action: 'iam:*', Resource: arn('/dev/Carol') },
+      ],
+    });
+    const { act: dave } = await openUser(world, 'dave', { policy });
+    expect((await must(dave('GetUser', { UserName: 'Dave' }))).one('UserName')).toBe('dave');
+    for (const UserName of ['Carol', 'carol', 'CAROL'])
+      expect((await dave('GetUser', { UserName })).code).toBe('AccessDenied');
   });
 
   test('is made once by many who make it at the same time, and all of many are made', async () => {

@@ -6,7 +6,7 @@ import { type Page, pageOf } from './pages.ts';
 
 type Reading = Pick<Ctx, 'metadata'>;
 
-/** Names are told apart without regard to case, and are asked for as they were given. */
+/** Names are told apart without regard to case. */
 export const keyOf = (name: string): string => name.toLowerCase();
 
 const noSuch = (kind: string, name: string): Refusal =>
@@ -23,15 +23,29 @@ export interface Named<K extends EntityKind = EntityKind> {
   readonly name: string;
 }
 
+/** By the exact name: an ARN says the name as it was given. */
 export async function findNamed<K extends EntityKind>(
+  ctx: Reading,
+  account: string,
+  named: Named<K>,
+): Promise<IamRecords[K] | undefined> {
+  const entity = await findAnyCase(ctx, account, named);
+  return entity?.name === named.name ? entity : undefined;
+}
+
+/** By a name of any case, as the parameters of actions say it (public API). */
+export async function findAnyCase<K extends EntityKind>(
   { metadata }: Reading,
   account: string,
   { kind, name }: Named<K>,
 ): Promise<IamRecords[K] | undefined> {
   const stored = await findIam(metadata, account, { kind, name: keyOf(name) });
-  const entity = stored === undefined ? undefined : recordOf<K>(stored).value;
-  return entity?.name === name ? entity : undefined;
+  return stored === undefined ? undefined : recordOf<K>(stored).value;
 }
+
+/** Only ARNs name policies. */
+const isCalled = (entity: { readonly name: string } | undefined, { kind, name }: Named): boolean =>
+  entity !== undefined && (kind !== 'policy' || entity.name === name);
 
 /** @throws NoSuchEntity */
 export async function getNamed<K extends EntityKind>(
@@ -39,8 +53,8 @@ export async function getNamed<K extends EntityKind>(
   account: string,
   named: Named<K>,
 ): Promise<IamRecords[K]> {
-  const entity = await findNamed(ctx, account, named);
-  if (entity === undefined) throw noSuch(named.kind, named.name);
+  const entity = await findAnyCase(ctx, account, named);
+  if (entity === undefined || !isCalled(entity, named)) throw noSuch(named.kind, named.name);
   return entity;
 }
 
@@ -61,10 +75,11 @@ export async function findById<K extends EntityKind>(
 /** @throws NoSuchEntity */
 export async function namedIn<K extends EntityKind>(
   draft: AccountDraft,
-  { kind, name }: Named<K>,
+  named: Named<K>,
 ): Promise<IamRecords[K]> {
+  const { kind, name } = named;
   const entity = (await draft.find(kind, keyOf(name)))?.value;
-  if (entity?.name !== name) throw noSuch(kind, name);
+  if (entity === undefined || !isCalled(entity, named)) throw noSuch(kind, name);
   return entity;
 }
 

@@ -1,7 +1,7 @@
 /** What actions are about, as the ARNs that a caller must be allowed them on. */
 import type { Context } from '../../context.ts';
 import { builtInAccount } from '../../domain/iam/built-in-policies.ts';
-import { findNamed, type Named } from '../../domain/iam/entities.ts';
+import { findAnyCase, findNamed, type Named } from '../../domain/iam/entities.ts';
 import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import type { PolicyName } from '../../domain/iam/managed-policies.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -18,8 +18,8 @@ export async function holderResource(
   { identity }: Pick<ActionCall, 'identity'>,
   named: Named<HolderKind>,
 ): Promise<string> {
-  const found = await findNamed(ctx, identity.owner, named);
-  return arnOf[named.kind](identity.owner, { name: named.name, path: found?.path });
+  const found = await findAnyCase(ctx, identity.owner, named);
+  return arnOf[named.kind](identity.owner, { name: found?.name ?? named.name, path: found?.path });
 }
 
 interface Moved {
@@ -33,8 +33,8 @@ export async function movedResource(
   { identity }: Pick<ActionCall, 'identity'>,
   { from, to }: { readonly from: Named<HolderKind>; readonly to: Moved },
 ): Promise<string> {
-  const { name = from.name } = to;
-  const path = to.path ?? (await findNamed(ctx, identity.owner, from))?.path;
+  const found = await findAnyCase(ctx, identity.owner, from);
+  const { name = found?.name ?? from.name, path = found?.path } = to;
   return arnOf[from.kind](identity.owner, { name, path });
 }
 
