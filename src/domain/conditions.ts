@@ -75,14 +75,15 @@ export function checkWrite(
     throw preconditionFailed('If-None-Match');
 }
 
-/** For deletes: what is not there cannot match. */
+/** For deletes: what is not there cannot match; `If-Match: *` asks just for that, and is told 404 (public API). */
 export function checkDelete(
   conditions: Conditions,
   current: Pick<ObjectRow, 'etag' | 'modified' | 'size'> | undefined,
 ): void {
   const { ifMatch, ifNoneMatch, ifModifiedAt, ifSize } = conditions;
   if (current !== undefined) checkUnchanged(conditions, current);
-  else if (ifMatch !== undefined) throw preconditionFailed('If-Match');
+  else if (ifMatch !== undefined)
+    throw ifMatch.trim() === '*' ? fail('NoSuchKey') : preconditionFailed('If-Match');
   if (ifNoneMatch !== undefined && current !== undefined && names(ifNoneMatch, current.etag, 'weak'))
     throw preconditionFailed('If-None-Match');
   if (

@@ -38,6 +38,9 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
       elements: { ArgumentName: 'versionId', ArgumentValue: versionId },
     });
   }
+  // A version never changes, so the public service evaluates conditions for the current version alone.
+  if (versionId !== undefined && Object.keys(deletion.conditions).length > 0)
+    throw fail('NotImplemented', 'A conditional delete of one version is not implemented.');
   const outcome = await changeKey(ctx, {
     bucket,
     key,
@@ -79,7 +82,6 @@ async function decideVersion(
 ): Promise<Plan | undefined> {
   if (bucket.mfaDelete && deletion.mfa !== true) throw mfaRequired();
   const target = await findVersion(ctx.metadata, bucket, deletion.key, deletion.versionId ?? 'null');
-  checkDelete(deletion.conditions, target?.row.marker ? undefined : target?.row);
   if (head === undefined || target === undefined) return undefined;
   return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, bucket, deletion.key));
 }

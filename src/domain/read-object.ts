@@ -177,8 +177,7 @@ export async function findPart(
     if (part.number === number) return { part, partCount, start, end: start + size - 1 };
     start += size;
   }
-  throw fail('InvalidPart', {
-    message: `Part ${number} does not exist: the object has ${partCount} parts.`,
+  throw fail('InvalidPartNumber', {
     elements: { ActualPartCount: partCount, PartNumberRequested: number },
   });
 }

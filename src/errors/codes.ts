@@ -36,6 +36,7 @@ export const errorCodes = [
   'InvalidObjectState',
   'InvalidParameterValue',
   'InvalidPart',
+  'InvalidPartNumber',
   'InvalidPartOrder',
   'InvalidPolicyDocument',
   'InvalidRange',

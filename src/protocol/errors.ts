@@ -95,6 +95,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 400,
     message: 'One or more of the specified parts could not be found, or its ETag did not match.',
   },
+  InvalidPartNumber: { status: 416, message: 'The requested partnumber is not satisfiable' },
   InvalidPartOrder: { status: 400, message: 'The list of parts was not in ascending order.' },
   InvalidPolicyDocument: {
     status: 400,
@@ -165,7 +166,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   MissingSecurityHeader: { status: 400, message: 'Your request was missing a required header' },
   NoSuchAccessPoint: { status: 404, message: 'The specified access point does not exist.' },
   NoSuchAccessPointPolicy: { status: 404, message: 'The specified access point does not have a policy.' },
-  NoSuchBucket: { status: 404, message: 'The specified bucket does not exist.' },
+  NoSuchBucket: { status: 404, message: 'The specified bucket does not exist' },
   NoSuchBucketPlacement: { status: 404, message: 'The bucket has no placement.' },
   NoSuchBucketPolicy: { status: 404, message: 'The bucket policy does not exist' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },

@@ -174,11 +174,11 @@ describe.each(both)('in the dialect %s', (dialect) => {
       { [dialect === 'amz' ? 'x-store-acl' : 'x-amz-acl']: 'public-read' },
       'AccessDenied',
     ],
-    ['a declared hash', { [`${prefix}content-sha256`]: hexSha256('x') }, 'AccessDenied'],
+    ['a declared hash', { [`${prefix}content-sha256`]: hexSha256('x') }, 'SignatureDoesNotMatch'],
     [
       'unsigned chunks',
       { [`${prefix}content-sha256`]: 'STREAMING-UNSIGNED-PAYLOAD-TRAILER' },
-      'AccessDenied',
+      'SignatureDoesNotMatch',
     ],
     ['an Authorization', { authorization: 'AWS4-HMAC-SHA256 Credential=a' }, 'InvalidArgument'],
   ])('an added header of %s is refused', async (_, headers, code) => {

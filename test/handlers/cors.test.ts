@@ -160,6 +160,17 @@ describe('a preflight is refused', () => {
       'BadRequest',
       'Invalid Access-Control-Request-Method: null',
     ],
+    ...['FOO', 'put', 'OPTIONS', 'PATCH'].map(
+      (method) =>
+        [
+          `for the method ${method}, which no rule can allow`,
+          '/bucket',
+          asking(method),
+          400,
+          'BadRequest',
+          `Invalid Access-Control-Request-Method: ${method}`,
+        ] as const,
+    ),
     ['of no bucket', '/absent/key', asking('GET'), 403, 'AccessForbidden', 'CORSResponse: Bucket not found'],
     [
       'of no possible bucket',

@@ -83,8 +83,10 @@ async function take(world: GatewayWorld, model: Model, one: Step): Promise<void>
   const name = keys[one.key] ?? '';
   const path = raw(name);
   const idOf = (header: string | undefined): string => {
+    // Of what a suspended bucket gets only a marker is named.
+    const isMarker = one.do === 'delete';
     if (model.versioning === '') expect(header).toBeUndefined();
-    else if (model.versioning === 'Suspended') expect(header).toBe('null');
+    else if (model.versioning === 'Suspended') expect(header).toBe(isMarker ? 'null' : undefined);
     else expect(header).toMatch(/^[0-9a-f]{32}$/);
     return header ?? 'null';
   };

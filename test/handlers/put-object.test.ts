@@ -95,6 +95,14 @@ describe.each(backends)('PutObject on %s', (backend) => {
       const put = await world.client.put('/bucket/zipped', { body, payload: 'unsigned', headers });
       expect(put.status).toBe(200);
       expect((await world.client.head('/bucket/zipped')).header('content-encoding')).toBe('gzip');
+      for (const [sent, kept] of [
+        ['deflate, gzip', 'deflate, gzip'],
+        ['deflate,gzip', 'deflate,gzip'],
+        ['GZIP', 'GZIP'],
+      ] as const) {
+        await world.client.put('/bucket/spelled', { body: 'x', headers: { 'content-encoding': sent } });
+        expect((await world.client.head('/bucket/spelled')).header('content-encoding')).toBe(kept);
+      }
     },
   );
 

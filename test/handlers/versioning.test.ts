@@ -1,8 +1,9 @@
 /** Versioning: null versions, delete markers, deletions by version, and their listing (spec "Versioning"). @storage */
 import { describe, expect, test } from 'vitest';
-import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
-import { setVersioning } from '../support/gateway-bodies.ts';
+import { alice, backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer } from '../support/gateway-client.ts';
+import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
 
 const put = async (world: GatewayWorld, body: string, key = 'key'): Promise<string> =>
   (await world.client.put(`/bucket/${key}`, { body })).header('*-version-id') ?? '';
@@ -145,25 +146,50 @@ describe.each(backends)('on %s', (backend) => {
     await setVersioning(world.client, 'bucket', 'Enabled');
     const one = await put(world, 'one');
     await setVersioning(world.client, 'bucket', 'Suspended');
-    expect(await put(world, 'suspended')).toBe('null');
+    expect(await put(world, 'suspended')).toBe('');
     expect(await listed(world)).toEqual(['null*', one]);
     expect((await world.client.get('/bucket/key?versionId=null')).text).toBe('suspended');
     const laid = await world.client.delete('/bucket/key');
     expect([laid.header('*-delete-marker'), versionOf(laid)]).toEqual(['true', 'null']);
     expect(await listed(world)).toEqual(['Mnull*', one]);
     expect((await world.client.get('/bucket/key')).status).toBe(404);
-    expect(await put(world, 'again')).toBe('null');
+    expect(await put(world, 'again')).toBe('');
     expect(await listed(world)).toEqual(['null*', one]);
     await setVersioning(world.client, 'bucket', 'Enabled');
     const two = await put(world, 'two');
     expect(await listed(world)).toEqual([`${two}*`, 'null', one]);
     await setVersioning(world.client, 'bucket', 'Suspended');
     // The null version lies deep in the history now: the new one takes its place at the top.
-    expect(await put(world, 'top')).toBe('null');
+    expect(await put(world, 'top')).toBe('');
     expect(await listed(world)).toEqual(['null*', two, one]);
     await world.gc();
     expect(await world.stored()).toHaveLength(3);
     expect(await world.usage('bucket')).toEqual({ bytes: 9, objects: 3 });
+  });
+
+  test('suspended, PUT, POST, Copy and Complete name no version; GET, HEAD and a marker name null', async () => {
+    await using world = await openGateway({ backend });
+    const { client } = world;
+    await client.put('/bucket');
+    await setVersioning(client, 'bucket', 'Enabled');
+    await setVersioning(client, 'bucket', 'Suspended');
+    const uploadId = await createUpload(client, '/bucket/parts');
+    const part = await putPart(client, '/bucket/parts', { uploadId, number: 1, body: 'x' });
+    const signature = signForm(alice, { conditions: [{ bucket: 'bucket' }, { key: 'form' }] });
+    const form = [...fieldsOf({ key: 'form', ...signature }), fileOf('x')];
+    const writes = [
+      await client.put('/bucket/put', { body: 'x' }),
+      await client.put('/bucket/copy', { headers: { '*-copy-source': '/bucket/put' } }),
+      await complete(client, '/bucket/parts', { uploadId, parts: [part] }),
+      await world.anonymous.post('/bucket', { body: encodeForm(form), headers: multipart() }),
+    ];
+    for (const { status, header } of writes)
+      expect([Math.floor(status / 100), header('*-version-id')]).toEqual([2, undefined]);
+    for (const key of ['put', 'copy', 'parts', 'form']) {
+      expect(versionOf(await client.get(`/bucket/${key}`))).toBe('null');
+      expect(versionOf(await client.head(`/bucket/${key}`))).toBe('null');
+      expect(versionOf(await client.delete(`/bucket/${key}`))).toBe('null');
+    }
   });
 
   test('a clock that runs backwards cannot reorder versions', async () => {

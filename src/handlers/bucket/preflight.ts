@@ -12,6 +12,9 @@ import type { Call } from '../call.ts';
 import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../cross-origin.ts';
 import { emptyReply } from '../xml-reply.ts';
 
+/** That a rule can allow. */
+const corsMethods: ReadonlySet<string> = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);
+
 async function preflight(ctx: Context, { wire, bucketName, key }: Call): Promise<Reply> {
   const asked = crossOriginOf(wire);
   if (asked === undefined)
@@ -25,8 +28,9 @@ async function preflight(ctx: Context, { wire, bucketName, key }: Call): Promise
   if (bucket === undefined) throw refuse('Bucket not found', 'BUCKET');
   const cors = await readDocument(ctx, bucket, bucketCors);
   if (cors === undefined) throw refuse('CORS is not enabled for this bucket.', 'BUCKET');
-  if (!wire.headers.has('access-control-request-method'))
-    throw fail('BadRequest', 'Invalid Access-Control-Request-Method: null');
+  const method = wire.headers.get('access-control-request-method');
+  if (method === undefined || !corsMethods.has(method))
+    throw fail('BadRequest', `Invalid Access-Control-Request-Method: ${method ?? 'null'}`);
   const rule = matchCors(cors, asked);
   if (rule === undefined) {
     throw refuse(

@@ -5,8 +5,12 @@ import { tagging } from '../../protocol/schemas/tagging.ts';
 import { document } from '../document.ts';
 import { checkTag } from '../object/tagging-header.ts';
 
-/** @throws InvalidTag naming the key */
+const tagsMax = 50;
+
+/** The tags in the order of their keys. @throws BadRequest for too many, InvalidTag naming the key */
 export function checkBucketTags(value: Tagging): Tagging {
+  if (value.TagSet.length > tagsMax)
+    throw fail('BadRequest', `Bucket tag count cannot be greater than ${tagsMax}`);
   const keys = new Set<string>();
   for (const { Key, Value } of value.TagSet) {
     checkTag([Key, Value]);
@@ -17,7 +21,7 @@ export function checkBucketTags(value: Tagging): Tagging {
       });
     keys.add(Key);
   }
-  return value;
+  return { TagSet: value.TagSet.toSorted((a, b) => (a.Key < b.Key ? -1 : 1)) };
 }
 
 const documentOf = document({

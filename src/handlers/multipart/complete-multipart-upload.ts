@@ -18,7 +18,7 @@ import { checksumFieldsOf } from '../object/checksum-fields.ts';
 import { writeConditions } from '../object/conditions.ts';
 import { encryptionHeaders } from '../object/encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from '../object/expiration.ts';
-import { quoted } from '../object/object-headers.ts';
+import { quoted, writtenVersionHeader } from '../object/object-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { uploadNameOf } from './upload-name.ts';
@@ -34,9 +34,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     requestId,
     signal,
   });
-  const headers: HeaderPair[] = [...encryptionHeaders(result.encryption)];
-  if (bucket.versioning !== '' || !result.isNull)
-    headers.push(['*-version-id', result.isNull ? 'null' : result.version]);
+  const headers: HeaderPair[] = [...encryptionHeaders(result.encryption), ...writtenVersionHeader(result)];
   if (hasLifecycle(bucket)) {
     const versionId = result.isNull ? 'null' : result.version;
     const row = await lookUpVersion(ctx, bucket, { key, versionId });
@@ -61,7 +59,8 @@ const locationOf = ({ wire }: BucketCall): string =>
   `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}${splitTarget(wire.target).path}`;
 
 function partsOf({ body }: BucketCall): ListedPart[] {
-  if (body.length === 0) throw fail('MissingRequestBodyError');
+  if (body.length === 0)
+    throw fail('MalformedXML', 'The body is empty: it must list the parts of the upload.');
   const { Part } = readXml(
     completeMultipartUpload,
     'CompleteMultipartUpload',

@@ -18,7 +18,7 @@ import { assertMayCopyTags, type CopySource, openCopySource } from './copy-sourc
 import { wantedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { lockOf } from './lock-headers.ts';
-import { objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
+import { objectHeadersOf, quoted, writtenVersionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 
 export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
@@ -68,7 +68,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
   );
   const headers: HeaderPair[] = [
     ...writtenEncryptionHeaders(written.row.encryption),
-    ...versionHeader(call, written.row),
+    ...writtenVersionHeader(written.row),
   ];
   if (source.bucket.versioning !== '') headers.push(['*-copy-source-version-id', shownVersion(row)]);
   if (hasLifecycle(bucket)) headers.push(...(await expirationHeaders(ctx, bucket, written.row)));

@@ -2,6 +2,7 @@
 
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
+import { partNumberMax } from '../../domain/part-list.ts';
 import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/read-object.ts';
 import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -87,11 +88,11 @@ function isRangeValid({ wire }: BucketCall, row: ObjectRow): boolean {
     : Math.floor(row.modified / 1000) <= Math.floor(date / 1000);
 }
 
-/** Any number is a part that may or may not exist (design §7.11). */
 function partNumberOf(raw: string): number {
-  if (/^\d{1,15}$/.test(raw)) return Number(raw);
+  const number = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
+  if (number >= 1 && number <= partNumberMax) return number;
   throw fail('InvalidArgument', {
-    message: 'partNumber must be a whole number',
+    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
     elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
   });
 }
@@ -100,7 +101,9 @@ async function choosePart(ctx: Context, call: BucketCall, row: ObjectRow, number
   const found = await findPart(ctx, row, number);
   if (found === undefined) {
     if (number !== 1)
-      throw fail('InvalidPart', `Part ${number} does not exist: the object was not uploaded in parts.`);
+      throw fail('InvalidPartNumber', {
+        elements: { ActualPartCount: 1, PartNumberRequested: number },
+      });
     return {
       slice: row.size === 0 ? undefined : { start: 0, end: row.size - 1 },
       headers: wholeChecksum(call, row),
@@ -110,6 +113,7 @@ async function choosePart(ctx: Context, call: BucketCall, row: ObjectRow, number
   const headers: HeaderPair[] = [['*-mp-parts-count', String(partCount)]];
   if (wantsChecksum(call) && row.checksum !== undefined && part.checksum !== undefined) {
     headers.push([`*-checksum-${row.checksum.algorithm.toLowerCase()}`, part.checksum]);
+    headers.push(['*-checksum-type', row.checksum.type]);
   }
   return { slice: { start, end }, headers };
 }

@@ -85,15 +85,17 @@ function redirectOf(call: Call): string | undefined {
   return redirect;
 }
 
-/** `aws-chunked` is the framing of the request, not an encoding of the object. */
+const framing = 'aws-chunked';
+
+/** `aws-chunked` is the framing of the request, not an encoding of the object. The others keep their spelling. */
 function contentEncodingOf({ wire }: Call): string | undefined {
   const value = wire.headers.get('content-encoding');
-  if (value === undefined) return undefined;
+  if (value === undefined || !value.toLowerCase().includes(framing)) return value;
   return value
     .split(',')
-    .map((each) => each.trim())
-    .filter((each) => each !== '' && each.toLowerCase() !== 'aws-chunked')
-    .join(',');
+    .filter((each) => each.trim().toLowerCase() !== framing)
+    .join(',')
+    .trim();
 }
 
 function userMetadataOf(call: Call): Record<string, string> | undefined {
@@ -165,6 +167,10 @@ export function versionHeader(
   // The bucket may have been flipped since the call began: a version of its own or a marker says so.
   return row.isNull && !row.marker && !versioning ? [] : [['*-version-id', shownVersion(row)]];
 }
+
+/** What a write made, where it has an id of its own: the null version of a suspended bucket is not named (public API). */
+export const writtenVersionHeader = (row: Pick<ObjectRow, 'isNull' | 'version'>): HeaderPair[] =>
+  row.isNull ? [] : [['*-version-id', row.version]];
 
 /** The checksum of the whole content, where it was asked for. */
 export function checksumHeaders(checksum: ObjectRow['checksum']): HeaderPair[] {

@@ -15,7 +15,7 @@ export const PostObject: HandlerOf<'PostObject'> = async (ctx, call) => {
   // Of a form only its end tells how long its file is.
   const content = { source: call.payload.content, length: undefined, claims: claimsOf(call) };
   const row = await writeContent(ctx, call, content);
-  const written = writtenHeaders(call, row);
+  const written = writtenHeaders(row);
   if (hasLifecycle(call.bucket)) written.push(...(await expirationHeaders(ctx, call.bucket, row)));
   return replyTo(call, row, written);
 };

@@ -12,13 +12,13 @@ import { writeConditions } from './conditions.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { lockOf } from './lock-headers.ts';
-import { checksumHeaders, objectHeadersOf, quoted, versionHeader } from './object-headers.ts';
+import { checksumHeaders, objectHeadersOf, quoted, writtenVersionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 import { contentOf } from './write-content.ts';
 
 export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
   const row = await writeContent(ctx, call, contentOf(call));
-  const headers = writtenHeaders(call, row);
+  const headers = writtenHeaders(row);
   if (hasLifecycle(call.bucket)) headers.push(...(await expirationHeaders(ctx, call.bucket, row)));
   return emptyReply(200, headers);
 };
@@ -52,9 +52,9 @@ export async function writeContent(ctx: Context, call: BucketCall, content: Cont
   return row;
 }
 
-export const writtenHeaders = (call: BucketCall, row: ObjectRow): HeaderPair[] => [
+export const writtenHeaders = (row: ObjectRow): HeaderPair[] => [
   ['ETag', quoted(row.etag)],
   ...checksumHeaders(row.checksum),
   ...writtenEncryptionHeaders(row.encryption),
-  ...versionHeader(call, row),
+  ...writtenVersionHeader(row),
 ];

@@ -19,6 +19,7 @@ const allowed = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
 export function tagsOf(raw: string | undefined): Tags {
   if (raw === undefined || raw === '') return [];
   const tags = new Query(raw).pairs;
+  checkCount(tags);
   if (new Set(tags.map(([key]) => key)).size !== tags.length) {
     throw fail('InvalidArgument', {
       message:
@@ -33,6 +34,7 @@ export function tagsOf(raw: string | undefined): Tags {
 export function tagsIn(body: Uint8Array): Tags {
   const { TagSet } = readXml(tagging, 'Tagging', body, { maxBytes: bodyMaxDefault });
   const tags = TagSet.map(({ Key, Value }) => [Key, Value] as const);
+  checkCount(tags);
   for (const [i, [key]] of tags.entries()) {
     if (tags.findIndex(([each]) => each === key) < i)
       throw invalidTag('Cannot provide multiple Tags with the same key', key);
@@ -48,11 +50,14 @@ export async function tagCountHeaders(ctx: Context, call: BucketCall, tags: Tags
   return mayRead ? [['*-tagging-count', String(tags.length)]] : [];
 }
 
-/** Bounds that hold for an object's tags however they arrive. */
-export function checkTags(tags: Tags): Tags {
+function checkCount(tags: Tags): void {
   if (tags.length > tagsMax) throw fail('BadRequest', `Object tags cannot be greater than ${tagsMax}`);
+}
+
+/** The tags in the order of their keys, as the public service shows them. */
+function checkTags(tags: Tags): Tags {
   for (const tag of tags) checkTag(tag);
-  return tags;
+  return tags.toSorted(([a], [b]) => (a < b ? -1 : 1));
 }
 
 /** @throws InvalidTag naming the key */

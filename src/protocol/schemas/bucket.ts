@@ -1,5 +1,5 @@
 /** Bodies of CreateBucket, GetBucketLocation and the versioning operations. */
-import { element, type Infer, many, oneOf, optional, token } from '../codec.ts';
+import { element, type Infer, limitedByHandler, many, oneOf, optional, token } from '../codec.ts';
 import { tag } from './tagging.ts';
 
 /**
@@ -13,7 +13,7 @@ export const createBucketConfiguration = element(
     Bucket: optional(
       element({ DataRedundancy: optional(token), Type: optional(token) }, { unknown: 'ignore' }),
     ),
-    Tags: optional(many(tag, { name: 'Tag', max: 50 })),
+    Tags: optional(many(tag, { name: 'Tag', ...limitedByHandler })),
   },
   { unknown: 'ignore' },
 );
