@@ -4,14 +4,20 @@ export interface TagFilter {
   readonly Value: string;
 }
 
+interface LifecycleTag {
+  readonly Key: string;
+  /** A tag without a value is one with an empty value. */
+  readonly Value?: string;
+}
+
 export interface LifecycleFilter {
   readonly Prefix?: string;
-  readonly Tag?: TagFilter;
+  readonly Tag?: LifecycleTag;
   readonly ObjectSizeGreaterThan?: number;
   readonly ObjectSizeLessThan?: number;
   readonly And?: {
     readonly Prefix?: string;
-    readonly Tag: readonly TagFilter[];
+    readonly Tag: readonly LifecycleTag[];
     readonly ObjectSizeGreaterThan?: number;
     readonly ObjectSizeLessThan?: number;
   };
@@ -63,7 +69,7 @@ export function conditionsOf({ Filter, Prefix }: Pick<LifecycleRule, 'Filter' | 
   const from = And ?? Filter ?? {};
   return {
     prefix: from.Prefix ?? Prefix ?? '',
-    tags: And?.Tag ?? (Tag === undefined ? [] : [Tag]),
+    tags: (And?.Tag ?? (Tag === undefined ? [] : [Tag])).map(({ Key, Value = '' }) => ({ Key, Value })),
     sizeAbove: from.ObjectSizeGreaterThan,
     sizeBelow: from.ObjectSizeLessThan,
   };

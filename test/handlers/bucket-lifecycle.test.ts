@@ -65,11 +65,11 @@ const refused: Readonly<Record<string, readonly [body: string, code: string]>> =
   'no action': [rule(''), 'InvalidRequest'],
   'no filter and no prefix': [rule(days(1), ''), 'MalformedXML'],
   'filter and prefix': [rule(days(1), '<Filter/><Prefix></Prefix>'), 'MalformedXML'],
-  'two conditions side by side': [
-    rule(days(1), `<Filter><Prefix>a</Prefix>${tag('k')}</Filter>`),
+  'And beside a condition': [
+    rule(days(1), `<Filter><Prefix>a</Prefix><And>${tag('k')}</And></Filter>`),
     'MalformedXML',
   ],
-  'And with one condition': [rule(days(1), '<Filter><And><Prefix>a</Prefix></And></Filter>'), 'MalformedXML'],
+  'And with no condition': [rule(days(1), '<Filter><And/></Filter>'), 'MalformedXML'],
   'a tag key twice': [
     rule(days(1), `<Filter><And>${tag('k')}${tag('k', 'w')}</And></Filter>`),
     'InvalidRequest',
@@ -216,3 +216,59 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.delete(path)).status).toBe(204);
   });
 });
+
+const above = '<ObjectSizeGreaterThan>5</ObjectSizeGreaterThan>';
+const below = '<ObjectSizeLessThan>100</ObjectSizeLessThan>';
+const under = '<Prefix>logs/</Prefix>';
+const anywhere = '<Prefix></Prefix>';
+/** Every form of a filter, and which of the objects below it names. */
+const filters: readonly (readonly [filter: string, expiring: readonly string[]])[] = [
+  ['<Filter/>', ['a', 'logs/big', 'logs/small', 'logs/tagged', 'tagged']],
+  ['<Prefix/>', ['a', 'logs/big', 'logs/small', 'logs/tagged', 'tagged']],
+  [under, ['logs/big', 'logs/small', 'logs/tagged']],
+  [`<Filter>${anywhere}</Filter>`, ['a', 'logs/big', 'logs/small', 'logs/tagged', 'tagged']],
+  [`<Filter>${under}</Filter>`, ['logs/big', 'logs/small', 'logs/tagged']],
+  [`<Filter>${tag('k')}</Filter>`, ['logs/tagged', 'tagged']],
+  [`<Filter>${above}</Filter>`, ['a', 'logs/big', 'logs/tagged', 'tagged']],
+  [`<Filter>${below}</Filter>`, ['a', 'logs/small', 'logs/tagged', 'tagged']],
+  ['<Filter><Tag><Key>empty</Key></Tag></Filter>', ['tagged']],
+  [`<Filter>${anywhere}${tag('k')}</Filter>`, ['logs/tagged', 'tagged']],
+  [`<Filter>${under}${tag('k')}</Filter>`, ['logs/tagged']],
+  [`<Filter>${anywhere}${above}</Filter>`, ['a', 'logs/big', 'logs/tagged', 'tagged']],
+  [`<Filter>${under}${below}</Filter>`, ['logs/small', 'logs/tagged']],
+  [`<Filter>${above}${below}</Filter>`, ['a', 'logs/tagged', 'tagged']],
+  [`<Filter>${under}${tag('k')}${above}${below}</Filter>`, ['logs/tagged']],
+  [`<Filter><And>${under}</And></Filter>`, ['logs/big', 'logs/small', 'logs/tagged']],
+  [`<Filter><And>${tag('k')}</And></Filter>`, ['logs/tagged', 'tagged']],
+  [`<Filter><And>${below}</And></Filter>`, ['a', 'logs/small', 'logs/tagged', 'tagged']],
+  [`<Filter><And>${tag('k')}${tag('l')}</And></Filter>`, ['tagged']],
+  [`<Filter><And>${under}${tag('k')}</And></Filter>`, ['logs/tagged']],
+  [`<Filter><And>${above}${below}</And></Filter>`, ['a', 'logs/tagged', 'tagged']],
+  [`<Filter><And>${under}${tag('k')}${above}${below}</And></Filter>`, ['logs/tagged']],
+];
+
+test.each(filters)(
+  'the filter %s names just these objects, and is shown as it came',
+  async (filter, expiring) => {
+    await using world = await open();
+    const { client } = world;
+    expect((await client.put(path, { body: body(rule(days(1), filter)) })).status).toBe(200);
+    const objects = {
+      a: [10, ''],
+      'logs/big': [100, ''],
+      'logs/small': [5, ''],
+      'logs/tagged': [10, 'k=v'],
+      tagged: [10, 'k=v&l=v&empty='],
+    } as const;
+    const named: string[] = [];
+    for (const [key, [size, tags]] of Object.entries(objects)) {
+      const headers = { '*-tagging': tags };
+      const put = await client.put(`/bucket/${key}`, { body: 'x'.repeat(size), headers });
+      if (put.header('*-expiration') !== undefined) named.push(key);
+    }
+    expect(named).toEqual(expiring);
+    const bare = (text: string) =>
+      text.replaceAll(/<(\w+)\/>/g, '<$1></$1>').replaceAll('<Value></Value>', '');
+    expect(bare((await client.get(path)).text)).toContain(bare(filter));
+  },
+);

@@ -61,7 +61,7 @@ function checkFilter(rule: LifecycleRule): void {
   const and = rule.Filter?.And;
   if (and !== undefined) {
     const { Tag, ...others } = and;
-    if (Tag.length + Object.keys(others).length < 2) throw malformed('And must hold at least two conditions');
+    if (Tag.length === 0 && Object.keys(others).length === 0) throw malformed('And must hold a condition');
   }
   checkPrefix(prefix);
   checkFilterTags(tags);

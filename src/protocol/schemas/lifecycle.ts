@@ -3,7 +3,6 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html
  */
 import {
-  atMostOne,
   bool,
   checked,
   date,
@@ -18,7 +17,9 @@ import {
   token,
 } from '../codec.ts';
 import type { XmlLimits } from '../xml-parse.ts';
-import { tag } from './tagging.ts';
+
+/** Without a value it is the tag with an empty one. */
+const tag = element({ Key: text, Value: optional(text) });
 
 const size = optional(int({ min: 0 }));
 
@@ -36,9 +37,11 @@ const filterFields = {
   ObjectSizeLessThan: size,
   And: optional(and),
 };
-const filter = checked(
-  element(filterFields),
-  atMostOne('Prefix', 'Tag', 'ObjectSizeGreaterThan', 'ObjectSizeLessThan', 'And'),
+/** Clients write several conditions side by side as well as inside And: all of them must hold either way. */
+const filter = checked(element(filterFields), ({ And, ...others }) =>
+  And !== undefined && Object.values(others).some((each) => each !== undefined)
+    ? 'must hold its conditions inside And, or none of them'
+    : undefined,
 );
 export type LifecycleFilter = Infer<typeof filter>;
 
