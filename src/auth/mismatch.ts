@@ -1,5 +1,6 @@
 /** `SignatureDoesNotMatch`, with what a client needs to find its mistake (spec "Errors"; issue item 2). */
 import { fail, type Refusal } from '../errors/refusal.ts';
+import { maskLines } from '../text/mask-secrets.ts';
 
 interface Mismatch {
   readonly accessKey: string;
@@ -28,10 +29,7 @@ export function mismatch({ accessKey, signature, stringToSign, canonicalRequest 
 }
 
 /** A customer's encryption key or session token is in the signed text, and error bodies end in other people's logs. */
-const withoutSecrets = (text: string): string =>
-  text
-    .replace(/^([a-z0-9-]*-(?:customer-key|security-token)):.*$/gm, '$1:***')
-    .replace(/(-security-token=)[^&\s]*/gi, '$1***');
+const withoutSecrets = (text: string): string => maskLines(text, '***');
 
 const utf8 = new TextEncoder();
 

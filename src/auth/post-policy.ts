@@ -115,12 +115,17 @@ export function checkPostPolicy(policy: PostPolicy, { fields, exempt, now }: Pol
 const denied = (problem: string): Refusal => fail('AccessDenied', `Invalid according to Policy: ${problem}`);
 
 /** What may be known by its beginning alone; everything else is exact, the bucket above all (public API). */
-const openEnded =
-  /^(acl|cache-control|content-type|content-disposition|content-encoding|expires|key|redirect|success_action_redirect|x-(amz|store)-meta-.*)$/;
+const openEnded: ReadonlySet<string> = new Set(
+  (
+    'acl cache-control content-type content-disposition content-encoding expires key redirect ' +
+    'success_action_redirect'
+  ).split(' '),
+);
+const isOpenEnded = (field: string): boolean => openEnded.has(field) || /^x-(amz|store)-meta-/.test(field);
 
 function holds({ kind, field, value }: Match, given: string): boolean {
   if (kind === 'eq') return given === value;
-  if (!openEnded.test(field)) return false;
+  if (!isOpenEnded(field)) return false;
   // A list of types must be allowed in every member.
   const members = field === 'content-type' ? given.split(',').map((type) => type.trim()) : [given];
   return members.every((member) => member.startsWith(value));

@@ -1,4 +1,5 @@
 /** Settings that name places on a network: addresses to listen on, ranges of addresses, domains. */
+import { trimEnd } from '../text/trim.ts';
 import { list, text } from './kinds.ts';
 import { fault, type Read, type Setting, value } from './setting.ts';
 
@@ -95,7 +96,7 @@ export const domains = (doc: string): Setting<readonly string[]> =>
   });
 
 export const pathIn = (directory: string, ...names: readonly string[]): string =>
-  [directory.replace(/\/+$/, ''), ...names].join('/');
+  [trimEnd(directory, '/'), ...names].join('/');
 
 export const filePath = (doc: string): Setting<string> => text({ kind: 'path', doc });
 

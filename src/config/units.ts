@@ -17,7 +17,7 @@ export function parseDuration(text: string): number | undefined {
   if (text === '0') return 0;
   if (text.length > 40 || !duration.test(text)) return undefined;
   let sum = 0;
-  for (const [, count = '', unit = ''] of text.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)/g)) {
+  for (const [, count = '', unit = ''] of text.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)/gy)) {
     sum += Number(count) * (unitMs[unit] ?? 0);
   }
   return sum;

@@ -18,6 +18,7 @@ import {
 } from '../metadata/access-points.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Stored } from '../ports/metadata-store.ts';
+import { trimEnd } from '../text/trim.ts';
 import { lookUpBucket, openBucket } from './buckets.ts';
 import { type Recorder, recorded } from './recorder.ts';
 import { retryInTurn } from './retry-in-turn.ts';
@@ -36,7 +37,7 @@ const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
 function drawAlias({ random }: Pick<Ctx, 'random'>, name: string): string {
   const drawn = Array.from(random.bytes(randomLength), (byte) => letters[byte % letters.length]).join('');
   const room = aliasMax - aliasSuffix.length - randomLength - 1;
-  return `${name.slice(0, room).replace(/-+$/, '')}-${drawn}${aliasSuffix}`;
+  return `${trimEnd(name.slice(0, room), '-')}-${drawn}${aliasSuffix}`;
 }
 
 export const accessPointArn = ({

@@ -53,6 +53,8 @@ export async function permit(
       ? ((await readAheadIn(ahead, bucket))?.live?.row ??
         (await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })))
       : undefined;
+  if (body !== undefined && identity === undefined && call.accessPoint === undefined)
+    if (bucket === undefined || !letsAnybodyIn(bucket)) throw fail('AccessDenied');
   const { caller, requestTags, named, along: alongBody = [] } = askedBy(call, row, body);
   const about = { bucket, bucketName, key, target, requestTags, named };
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
@@ -111,7 +113,7 @@ interface Mark {
 
 function marksOf({ also = {} }: Operation): readonly Mark[] {
   return Object.entries(also).map(([mark, actions]) => {
-    const [, name = '', relation, wanted] = /^([\w-]+)(!?=)?(.+)?$/.exec(mark) ?? [];
+    const [, name = '', relation, wanted] = /^([\w-]+)(?:(!?=)(.+))?$/.exec(mark) ?? [];
     return { name, relation, wanted, actions: typeof actions === 'string' ? [actions] : actions };
   });
 }
@@ -131,6 +133,6 @@ function alongOf(call: Pick<Call, 'own' | 'operation'>): readonly string[] {
   return asked;
 }
 
-/** Nobody without a name gets into a bucket that has neither policy nor ACL: its body need not be read to know. */
+/** An anonymous caller is refused by a bucket that has neither policy nor ACL, so its body need not be parsed. */
 const letsAnybodyIn = ({ documents }: BucketRow): boolean =>
   bucketPolicy.name in documents || bucketAcl.name in documents;

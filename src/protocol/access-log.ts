@@ -2,6 +2,7 @@
  * The lines of access logs, as the public service writes them:
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html
  */
+import { maskParameters } from '../text/mask-secrets.ts';
 import { describeOperation, type OperationName, type Scope } from './operations.ts';
 
 /** What is not known, and what there is none of, stands as `-`. */
@@ -36,8 +37,6 @@ export interface AccessLogEntry {
 
 /** Texts of clients are cut to this many characters. */
 const textMax = 2048;
-/** What a presigned URL proves itself with; whoever reads the log is not to use it. */
-const secretParameter = /([?&](?:x-(?:amz|store)-(?:signature|security-token)|signature)=)[^&]*/gi;
 
 /** Nothing that a client sends ends its field or its line. */
 const contained = (raw: string): string =>
@@ -59,7 +58,7 @@ const encodedKey = (key: string): string =>
   key === '' ? '-' : encodeURIComponent(key).replaceAll('%2F', '/');
 
 export function accessLogLine(entry: AccessLogEntry): string {
-  const target = entry.target.replace(secretParameter, '$1-');
+  const target = maskParameters(entry.target, '-');
   return [
     bare(entry.bucketOwner),
     bare(entry.bucket),
@@ -76,7 +75,7 @@ export function accessLogLine(entry: AccessLogEntry): string {
     figure(entry.objectSize),
     Math.round(entry.totalMs),
     figure(entry.turnAroundMs),
-    quoted(entry.referer),
+    quoted(entry.referer && maskParameters(entry.referer, '-')),
     quoted(entry.userAgent),
     bare(entry.versionId),
     entry.requestId,

@@ -4,6 +4,7 @@
  * Names are bound once, when a schema is declared: `reader` and `writer` give plain functions, so that a page of a
  * thousand keys costs string concatenation and nothing else.
  */
+import { trim as trimSet } from '../text/trim.ts';
 import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
 import { type Node, parseXml, pathOf, type XmlLimits } from './xml-parse.ts';
 
@@ -39,7 +40,7 @@ type ElementOf<F extends Fields> = Flat<
 const placeOf = (parent: Node | undefined, name: string): string =>
   parent === undefined ? name : `${pathOf(parent)}/${name}`;
 const blank = /^[ \t\r\n]*$/;
-const trim = (text: string): string => text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '');
+const trim = (text: string): string => trimSet(text, ' \t\r\n');
 const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
 function only(found: readonly Node[], parent: Node | undefined, name: string): Node {

@@ -108,7 +108,7 @@ async function readHead(cursor: FormCursor): Promise<PartHead | undefined> {
   return parseDisposition(disposition);
 }
 
-const parameter = /;[ \t]*([a-z*]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))[ \t]*/giy;
+const parameter = /;[ \t]*([a-z*]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"[ \t]*|([^\s;"]+)[ \t]*|)/giy;
 
 function parseDisposition(value: string | undefined): PartHead {
   const start = /^[ \t]*form-data[ \t]*/i.exec(value ?? '')?.[0].length;

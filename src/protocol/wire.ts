@@ -90,7 +90,7 @@ export class Query {
             .map((part) => {
               const at = part.indexOf('=');
               const [name, value] = at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)];
-              return [decodePlus(name), decodePlus(value)] as const;
+              return [decodePlus(name), decodeValue(value)] as const;
             });
   }
   get(name: string): string | undefined {
@@ -104,6 +104,15 @@ export class Query {
 
 const decodePlus = (text: string): string =>
   percentDecode(text.includes('+') ? text.replaceAll('+', ' ') : text);
+
+/** The value stays out of the refusal: it may be a key or a token. */
+function decodeValue(value: string): string {
+  try {
+    return decodePlus(value);
+  } catch {
+    throw fail('InvalidURI', 'A value of the query is not valid percent-encoded UTF-8');
+  }
+}
 
 /** Splits a request target into its raw path and raw query; absolute-form targets lose their origin. */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {

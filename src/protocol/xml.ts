@@ -60,18 +60,44 @@ const predefined: ReadonlyMap<string, string> = new Map([
   ['apos', "'"],
 ]);
 
-function resolveReference(whole: string, body: string, { controls, refuse }: References): string {
-  const named = whole.endsWith(';') ? predefined.get(body) : undefined;
+/** What the reference from `at` up to the semicolon at `end` stands for. */
+function resolveReference(
+  text: string,
+  { at, end }: { readonly at: number; readonly end: number },
+  { controls, refuse }: References,
+): string {
+  const isNumeric = end > 0 && text.charCodeAt(at + 1) === hash;
+  const named = isNumeric || end < 0 ? undefined : predefined.get(text.slice(at + 1, end));
   if (named !== undefined) return named;
-  const digits = /^#(?:x([0-9a-fA-F]{1,8})|([0-9]{1,10}))$/.exec(body);
-  if (digits === null || !whole.endsWith(';')) {
-    throw refuse(`"${whole}" is not one of the references &amp; &lt; &gt; &quot; &apos; &#…;`);
-  }
-  const code = digits[1] === undefined ? Number(digits[2]) : Number.parseInt(digits[1], 16);
+  const code = isNumeric ? numberedCode(text, at + 2, end) : -1;
+  const whole = (): string => text.slice(at, end < 0 ? at + 41 : Math.min(end + 1, at + 42));
+  if (code < 0) throw refuse(`"${whole()}" is not one of the references &amp; &lt; &gt; &quot; &apos; &#…;`);
   const isCharacter =
     code === 9 || code === 10 || code === 13 || (code < 32 ? controls && code > 0 : isPlainCodePoint(code));
-  if (!isCharacter) throw refuse(`${whole} does not name a character that XML can carry`);
+  if (!isCharacter) throw refuse(`${whole()} does not name a character that XML can carry`);
   return String.fromCodePoint(code);
+}
+
+const [hash, smallX] = [0x23, 0x78];
+
+/** The number of `65` or `x41`; -1 for anything else. Without a pattern, because a body may hold a million of them. */
+function numberedCode(text: string, from: number, end: number): number {
+  const isHex = text.charCodeAt(from) === smallX;
+  const first = isHex ? from + 1 : from;
+  if (end <= first || end - first > (isHex ? 8 : 10)) return -1;
+  let code = 0;
+  for (let here = first; here < end; here += 1) {
+    const digit = digitOf(text.charCodeAt(here));
+    if (digit < 0 || (digit > 9 && !isHex)) return -1;
+    code = code * (isHex ? 16 : 10) + digit;
+  }
+  return code;
+}
+
+function digitOf(char: number): number {
+  if (char >= 0x30 && char <= 0x39) return char - 0x30;
+  const letter = char | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
 const isPlainCodePoint = (code: number): boolean =>
@@ -95,7 +121,25 @@ export function resolveReferences(text: string, rules: References): string {
       .replaceAll('&apos;', "'")
       .replaceAll('&amp;', '&');
   }
-  return text.replace(/&([^;&]{0,40});?/g, (whole, body: string) => resolveReference(whole, body, rules));
+  let out = '';
+  let from = 0;
+  for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', from)) {
+    const end = semicolonAfter(text, at);
+    out += text.slice(from, at) + resolveReference(text, { at, end }, rules);
+    from = end + 1;
+  }
+  return out + text.slice(from);
+}
+
+/** The semicolon that ends a reference, none of which is longer than 40 characters; -1 where there is none. */
+function semicolonAfter(text: string, at: number): number {
+  const last = Math.min(text.length - 1, at + 41);
+  for (let here = at + 1; here <= last; here += 1) {
+    const char = text.charCodeAt(here);
+    if (char === 0x3b) return here;
+    if (char === 0x26) return -1;
+  }
+  return -1;
 }
 
 const nameStart =

@@ -1,13 +1,11 @@
 /** Makes fields fit for a log: secrets gone, sizes bounded, every value writable as JSON. */
 import type { Fields } from '../ports/telemetry.ts';
+import { maskParameters } from '../text/mask-secrets.ts';
 
 const secretName =
   /secret|password|passwd|authorization|signature|cookie|private.?key|master.?key|customer.?key|(?:^|[-_.])(?:token|dek)$|security-token|[a-z](?:Token)$/i;
 /** Names that look secret and are not: pages of a listing are no credential. */
 const openName = /^(?:next_?)?(?:continuation|marker|page)_?token$/i;
-/** What a presigned URL carries in its query. */
-const secretParameter =
-  /((?:[?&]|^)(?:x-(?:amz|store)-(?:signature|security-token|(?:copy-source-)?server-side-encryption-customer-key)|signature)=)[^&\s"]*/gi;
 
 export const redacted = '[redacted]';
 const limits = { depth: 5, items: 100, text: 8192 } as const;
@@ -29,7 +27,7 @@ function cleanField(name: string, value: unknown, depth: number): unknown {
 
 function cleanText(text: string): string {
   const cut = text.length > limits.text ? `${text.slice(0, limits.text)}… (${text.length} characters)` : text;
-  return cut.replace(secretParameter, `$1${redacted}`);
+  return maskParameters(cut, redacted);
 }
 
 function cleanValue(value: unknown, depth: number): unknown {

@@ -52,7 +52,7 @@ export function parseAddress(text: string): Address | undefined {
 }
 
 /** The address of a peer, which may name the interface it came by (`fe80::1%eth0`). */
-export const parsePeer = (text: string): Address | undefined => parseAddress(text.replace(/%.*$/, ''));
+export const parsePeer = (text: string): Address | undefined => parseAddress(text.split('%', 1)[0] ?? '');
 
 export interface Range {
   readonly base: Address;

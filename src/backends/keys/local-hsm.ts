@@ -18,13 +18,21 @@ interface FoundKey {
   readonly key: NamedKey;
 }
 
+/** The id or alias that a key's ARN ends in, or the name as it stands. */
+function bareKeyId(name: string): string {
+  const [arn, , service, , , ...rest] = name.split(':');
+  const resource = rest.join(':');
+  if (arn !== 'arn' || service !== 'kms') return name;
+  if (resource.startsWith('key/') && resource.length > 4) return resource.slice(4);
+  return resource.startsWith('alias/') && resource.length > 6 ? resource : name;
+}
+
 export function localHsm({ keys, aliases, ...parts }: LocalHsmOptions): KeyProvider {
   const named = new Map([...keys].map(([id, bytes]) => [id, nameKey(parts, bytes)]));
 
   const find = (name: string): FoundKey => {
     // SDKs and policies name keys by ARN too; what comes first in one is not ours to judge.
-    const bare = /^arn:[^:]*:kms:[^:]*:[^:]*:(?:key\/(.+)|(alias\/.+))$/.exec(name);
-    const id = bare?.[1] ?? bare?.[2] ?? name;
+    const id = bareKeyId(name);
     const keyId = aliases.get(id) ?? id;
     const key = named.get(keyId);
     if (key === undefined) throw new KeyFailure('unknown-key', `there is no key ${name}`);

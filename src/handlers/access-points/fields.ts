@@ -7,7 +7,7 @@ const account = text({ max: 128 });
 export const accessPointName = text({
   min: 3,
   max: 50,
-  pattern: /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])(?<!-s3alias|--ol-s3|--xa-s3)$/,
+  pattern: /^[a-z0-9][a-z0-9-]{1,48}[a-z0-9](?<!-s3alias|--ol-s3|--xa-s3)$/,
   must: 'lower-case letters, digits and hyphens, none of these at either end, and no ending that aliases have',
 });
 export const bucketName = text({ max: 255 });

@@ -33,7 +33,18 @@ interface NamedSource {
   readonly versionId?: string;
 }
 
-const accessPointSource = /^arn:aws[\w-]*:s3:[^:/]*:([^:/]+):accesspoint[/:]([^/]+)\/object\/(.+)$/s;
+/** What an ARN of an object behind an access point names; undefined for any other text. */
+function accessPointSource(path: string): { account: string; name: string; key: string } | undefined {
+  const [arn, partition = '', service, region = '', account = '', ...rest] = path.split(':');
+  if (arn !== 'arn' || !/^aws[\w-]*$/.test(partition) || service !== 's3') return undefined;
+  if (account === '' || `${region}${account}`.includes('/')) return undefined;
+  const [, name = '', object, ...key] = rest
+    .join(':')
+    .replace(/^accesspoint:/, 'accesspoint/')
+    .split('/');
+  if (!/^accesspoint[/:]/.test(rest.join(':')) || name === '' || object !== 'object') return undefined;
+  return key.join('/') === '' ? undefined : { account, name, key: key.join('/') };
+}
 
 /**
  * `/bucket/key?versionId=id`, percent-encoded; the leading slash may be missing. Or
@@ -45,10 +56,11 @@ export function parseCopySource(raw: string): NamedSource {
   const encoded = (at < 0 ? raw : raw.slice(0, at)).replaceAll('+', ' ');
   const path = percentDecode(encoded).replace(/^\//, '');
   const version = at < 0 ? {} : { versionId: percentDecode(raw.slice(at + '?versionId='.length)) };
-  const [, account = '', name = '', keyBehind] = accessPointSource.exec(path) ?? [];
-  if (keyBehind !== undefined) {
-    assertKey(keyBehind);
-    return { bucket: '', through: { account, name }, key: keyBehind, ...version };
+  const through = accessPointSource(path);
+  if (through !== undefined) {
+    const { account, name, key } = through;
+    assertKey(key);
+    return { bucket: '', through: { account, name }, key, ...version };
   }
   const slash = path.indexOf('/');
   if (slash <= 0 || slash === path.length - 1) {

@@ -1,0 +1,267 @@
+/** Long runs of one short text, and every place of a request that takes a text (attacks 15). */
+import { alice } from '../support/gateway.ts';
+import type { Ask, Client } from '../support/gateway-client.ts';
+import { xmlBodies } from '../support/xml-bodies.ts';
+import { headerNames, queryNames } from './random-words.ts';
+
+/** What a run repeats. Each has made some parser slow: blanks, digits, escapes, separators, brackets, globs. */
+const fillers: readonly string[] = [
+  ' ', '\t', '0', 'a', '%41', '%', '&#65;', '&amp;', '&', '*', '*a', '?', '/', '/../', ',', ', ', ';', ':', '=', 'a=b&', '-', '+', '.', '"',
+  '\\', "'", '[', '{', '(', '<a>', '</', '<!--', '$', '${', '@', '~', '_', 'é', 'A1-',
+]; // biome-ignore format: a list of texts
+
+/** The run alone, and between two letters: a pattern backtracks when the text behind the run does not match. */
+const wrappings: readonly ((run: string) => string)[] = [(run) => run, (run) => `x${run}x`];
+
+/** Each filler in one of the wrappings, in turn. */
+export function* runs(bytes: number): Generator<readonly [name: string, text: string]> {
+  for (const [at, filler] of fillers.entries()) {
+    const run = filler.repeat(Math.ceil(bytes / Buffer.byteLength(filler)));
+    yield [JSON.stringify(filler), (wrappings[at % wrappings.length] ?? String)(run)];
+  }
+}
+
+/** A place that takes a text, and the request that has it there. */
+export interface Place {
+  readonly name: string;
+  readonly send: (client: Client, text: string) => Promise<unknown>;
+}
+
+/** Headers with the beginning that their parser asks for. */
+const begun: readonly (readonly [header: string, beginning: string])[] = [
+  ['range', 'bytes='],
+  ['range', 'bytes=0-'],
+  ['range', 'bytes=0'],
+  ['*-copy-source', '/bucket/key?versionId='],
+  ['*-copy-source', 'arn:aws:s3:us-east-1:alice-account:accesspoint/'],
+  ['*-copy-source-range', 'bytes=0-'],
+  ['*-tagging', 'key='],
+  ['*-grant-read', 'id="alice-account'],
+  ['*-grant-read', 'uri='],
+  ['*-object-lock-retain-until-date', '2030-01-01T00:00:00.'],
+  ['if-modified-since', 'Wed, 21 Oct 2026 07:28:00 '],
+  ['if-match', '"etag", '],
+  ['content-type', 'multipart/form-data; boundary='],
+  ['*-website-redirect-location', 'https://'],
+  ['x-forwarded-for', '10.0.0.1, '],
+  ['*-server-side-encryption-context', 'eyJhIjoi'],
+];
+
+const isHeaderText = (text: string): boolean => /^[\t\x20-\x7e\xa0-\xff]*$/.test(text);
+
+/** Signed requests whose header or query parameter holds the text. */
+const inHeader = (name: string, method: string, path: string): Place => ({
+  name: `${method} ${path} with ${name}`,
+  send: async (client, text) => {
+    const body = method === 'PUT' ? { body: 'content' } : {};
+    if (isHeaderText(text)) await client.send(method, path, { headers: { [name]: text }, ...body });
+  },
+});
+const inQuery = (name: string, path: string): Place => ({
+  name: `GET ${path} with the parameter ${name}`,
+  send: (client, text) => client.get(path, { query: [[name, text]] }),
+});
+
+/** Names and texts as they stand in the request line, which no client has encoded. */
+const inTarget = (name: string, target: (text: string) => string): Place => ({
+  name,
+  send: async (client, text) => {
+    const line = /[^\x21-\x7e]/.test(text) ? encodeURI(text) : text;
+    await client.sendRaw({
+      method: 'GET',
+      target: target(line),
+      headers: [['host', 'localhost']],
+      body: undefined,
+    });
+  },
+});
+
+/** Headers that are read before the caller is known. */
+const unsigned = (name: string): Place => ({
+  name: `${name} of an unsigned request`,
+  send: async (client, text) => {
+    const headers: [string, string][] = [
+      ['host', 'localhost'],
+      ['x-amz-date', '20260101T000000Z'],
+    ];
+    if (!isHeaderText(text)) return;
+    const others = headers.filter(([known]) => known !== name);
+    await client.sendRaw({
+      method: 'GET',
+      target: '/bucket/key',
+      headers: [...others, [name, text]],
+      body: undefined,
+    });
+  },
+});
+
+const credential = `${alice.accessKey}/20260101/us-east-1/s3/aws4_request`;
+const authorization = (part: (text: string) => string, name: string): Place => ({
+  name: `Authorization with a long ${name}`,
+  send: (client, text) => unsigned('authorization').send(client, `AWS4-HMAC-SHA256 ${part(text)}`),
+});
+
+export const headerPlaces: readonly Place[] = [
+  ...begun.flatMap(([name, beginning]) =>
+    ['GET', 'PUT'].map((method) => {
+      const place = inHeader(name, method, '/bucket/key');
+      return {
+        name: `${place.name}: ${beginning}`,
+        send: (client: Client, text: string) => place.send(client, beginning + text),
+      };
+    }),
+  ),
+  ...headerNames.flatMap((name) => [
+    inHeader(name, 'GET', '/bucket/key'),
+    inHeader(name, 'PUT', '/bucket/other'),
+  ]),
+  ...[
+    'authorization',
+    'host',
+    'x-amz-date',
+    'x-amz-content-sha256',
+    'x-forwarded-proto',
+    'date',
+    'expect',
+  ].map(unsigned),
+  authorization((text) => text, 'value'),
+  authorization((text) => `Credential=${text}, SignedHeaders=host, Signature=aa`, 'credential'),
+  authorization((text) => `Credential=${credential}, SignedHeaders=${text}, Signature=aa`, 'header list'),
+  authorization((text) => `Credential=${credential}, SignedHeaders=host, Signature=${text}`, 'signature'),
+];
+
+const signing = ['Algorithm', 'Credential', 'Date', 'Expires', 'SignedHeaders', 'Signature'];
+
+export const targetPlaces: readonly Place[] = [
+  ...queryNames.map((name) => inQuery(name, '/bucket')),
+  ...['versionId', 'partNumber', 'uploadId', 'response-content-type'].map((name) =>
+    inQuery(name, '/bucket/key'),
+  ),
+  ...signing.map((name) => inTarget(`X-Amz-${name}`, (text) => `/bucket/key?X-Amz-${name}=${text}`)),
+  ...['AWSAccessKeyId', 'Signature', 'Expires'].map((name) =>
+    inTarget(name, (text) => `/bucket/key?${name}=${text}`),
+  ),
+  inTarget('a path', (text) => `/${text}`),
+  inTarget('a key', (text) => `/bucket/${text}`),
+  inTarget('an admin path', (text) => `/admin/v1/${text}`),
+  inTarget('an area', (text) => `/console/${text}`),
+  inTarget('a query', (text) => `/bucket?${text}`),
+  inTarget('a name of a query', (text) => `/bucket?${text}=a&b=c`),
+];
+
+const form = (body: string, more: Ask['headers'] = {}): Ask => ({
+  body,
+  payload: 'missing',
+  headers: { 'content-type': 'application/x-www-form-urlencoded', ...more },
+});
+const boundary = 'mark';
+const multipartForm = (client: Client, body: string): Promise<unknown> =>
+  client.post('/bucket', {
+    body,
+    payload: 'missing',
+    headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+  });
+const part = (disposition: string, value: string): string =>
+  `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${value}\r\n`;
+const policyWith = (statement: object): string =>
+  JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [
+      {
+        Effect: 'Allow',
+        Principal: '*',
+        Action: 's3:GetObject',
+        Resource: 'arn:aws:s3:::bucket/*',
+        ...statement,
+      },
+    ],
+  });
+const policyPlace = (name: string, document: (text: string) => string): Place => ({
+  name: `a bucket policy with ${name}`,
+  send: (client, text) => client.put('/bucket?policy', { body: document(text) }),
+});
+
+/** Every XML body with the text in place of the text of its first leaf, in front of its root, and between two elements. */
+const xmlPlaces: readonly Place[] = xmlBodies.flatMap(({ root, on, document }) => {
+  const [method = '', path = ''] = on.split(' ');
+  const place = (name: string, body: (text: string) => string): Place => ({
+    name: `${root} with ${name}`,
+    send: (client, text) => client.send(method, path, { body: body(text) }),
+  });
+  return [
+    place('a long leaf', (text) => document.replace(/>[^<>]+<\//, () => `>${text}</`)),
+    place('a long text between elements', (text) => document.replace(/>\s*<(?!\/)/, () => `>${text}<`)),
+    place('a long beginning', (text) => text + document),
+    place('a long attribute', (text) => document.replace(/^(<[\w:]+)/, (tag) => `${tag} a="${text}"`)),
+  ];
+});
+
+export const bodyPlaces: readonly Place[] = [
+  ...xmlPlaces,
+  policyPlace('a long document', (text) => text),
+  policyPlace('a long string', (text) => policyWith({ Sid: text })),
+  policyPlace('a long resource', (text) => policyWith({ Resource: `arn:aws:s3:::bucket/${text}` })),
+  policyPlace('a long action', (text) => policyWith({ Action: text })),
+  policyPlace('a long principal', (text) => policyWith({ Principal: { AWS: text } })),
+  policyPlace('a long condition', (text) =>
+    policyWith({
+      Condition: { StringLike: { 'aws:UserAgent': text }, NumericEquals: { 's3:max-keys': text } },
+    }),
+  ),
+  policyPlace('a long date', (text) =>
+    policyWith({ Condition: { DateLessThan: { 'aws:CurrentTime': text } } }),
+  ),
+  policyPlace('a long range', (text) => policyWith({ Condition: { IpAddress: { 'aws:SourceIp': text } } })),
+  policyPlace('a long number', (text) => `{"Version": ${text}}`),
+  policyPlace('long blanks', (text) => `{ ${text} }`),
+  { name: 'a form', send: (client, text) => client.post('/', form(text)) },
+  { name: 'a form with a long action', send: (client, text) => client.post('/', form(`Action=${text}`)) },
+  {
+    name: 'a form with a long parameter',
+    send: (client, text) => client.post('/', form(`Action=CreateUser&Version=2010-05-08&UserName=${text}`)),
+  },
+  {
+    name: 'a form with a long name',
+    send: (client, text) => client.post('/', form(`Action=CreateUser&Version=2010-05-08&${text}=a`)),
+  },
+  { name: 'a multipart form', send: (client, text) => multipartForm(client, text) },
+  {
+    name: 'a multipart form with a long header',
+    send: (client, text) => multipartForm(client, part(text, 'value')),
+  },
+  {
+    name: 'a multipart form with a long parameter',
+    send: (client, text) => multipartForm(client, part(`name=${text}`, 'value')),
+  },
+  {
+    name: 'a multipart form with a long field',
+    send: (client, text) => multipartForm(client, part('name="policy"', text)),
+  },
+  {
+    name: 'a chunk header',
+    send: (client, text) =>
+      client.put('/bucket/chunks', {
+        body: 'content',
+        payload: 'streaming',
+        tamper: { body: () => Buffer.from(`${text}\r\ncontent\r\n0\r\n\r\n`) },
+      }),
+  },
+  {
+    name: 'a chunk extension',
+    send: (client, text) =>
+      client.put('/bucket/chunks', {
+        body: 'content',
+        payload: 'streaming',
+        tamper: { body: () => Buffer.from(`7;chunk-signature=${text}\r\ncontent\r\n0\r\n\r\n`) },
+      }),
+  },
+  {
+    name: 'a trailer',
+    send: (client, text) =>
+      client.put('/bucket/chunks', {
+        body: 'content',
+        payload: 'unsigned-trailer',
+        trailers: { 'x-amz-checksum-crc32': text.replace(/[^\x20-\x7e]/g, '') },
+      }),
+  },
+];
