@@ -10,8 +10,7 @@ const secretEnds: readonly string[] = [
   // Of the request, and of the source of a copy.
   'server-side-encryption-customer-key',
   // The code of a one-time password stands in it.
-  'x-amz-mfa',
-  'x-store-mfa',
+  '-mfa',
   'tokencode',
   'webidentitytoken',
   'samlassertion',
