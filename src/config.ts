@@ -239,6 +239,16 @@ export const settings = {
     range: ['0', '1000000'],
     doc: 'How many refusals of anonymous and unknown callers each process audits one by one in a minute. The others are counted: one audit row for each minute, operation and error code.',
   }),
+  SVC_QUEUE_RETENTION: duration({
+    fallback: '7d',
+    range: ['1h', '365d'],
+    doc: 'How long events, replication tasks and access log lines wait to be worked off; older ones are dropped by the hour, counted in svc_queue_dropped_total and logged.',
+  }),
+  SVC_QUEUE_ROWS_MAX: integer({
+    fallback: '10000000',
+    range: ['1000', '10000000000'],
+    doc: 'How many tasks one of these queues holds; beyond that its oldest hours are dropped, counted and logged. The last two hours always stay.',
+  }),
   SVC_BUCKETSTATS_INTERVAL: duration({
     fallback: '1h',
     range: ['1s', '24h'],

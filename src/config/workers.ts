@@ -1,11 +1,30 @@
 /** `SVC_WORKERS`: which background workers this process runs (spec item 11). */
 import { fault, type Read, type Setting, value } from './setting.ts';
 
-/** The workers that this build contains; a name that is not built yet is unknown (design §7.25). */
-export const workerNames = ['gc', 'bucket-stats', 'force-empty', 'fsck', 'rebalance', 'reshard'] as const;
+/** The workers that this build contains. */
+export const workerNames = [
+  'gc',
+  'bucket-stats',
+  'force-empty',
+  'fsck',
+  'queue-retention',
+  'rebalance',
+  'reshard',
+] as const;
 export type WorkerName = (typeof workerNames)[number];
 
-const accepted = [...workerNames, 'all', 'gateway'];
+/** Names of the specification (item 11) that this build has no worker for: they start nothing, with a warning. */
+export const workersNotBuilt = [
+  'lifecycle',
+  'replicator',
+  'inventory',
+  'notify',
+  'access-log',
+  'quota-reconcile',
+  'usage-rollup',
+] as const;
+
+const accepted: readonly string[] = [...workerNames, 'all', 'gateway', ...workersNotBuilt];
 
 function readWorkers(given: string): Read<readonly WorkerName[]> {
   const named = given
@@ -16,7 +35,13 @@ function readWorkers(given: string): Read<readonly WorkerName[]> {
   if (unknown.length > 0) {
     return fault(...unknown.map((name) => `: unknown worker "${name}", known are ${accepted.join(', ')}`));
   }
-  return value(workerNames.filter((name) => named.includes('all') || named.includes(name)));
+  const missing = workersNotBuilt.filter((name) => named.includes(name));
+  return {
+    ...value(workerNames.filter((name) => named.includes('all') || named.includes(name))),
+    ...(missing.length === 0
+      ? {}
+      : { warning: `: not built yet, and starts nothing: ${missing.join(', ')}` }),
+  };
 }
 
 export const workers = (fallback: string, doc: string): Setting<readonly WorkerName[]> => ({

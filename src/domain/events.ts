@@ -4,8 +4,8 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
  */
 import type { Context } from '../context.ts';
+import { queuedByHour } from '../metadata/hourly-queues.ts';
 import type { NotifyTask } from '../metadata/queue-tables.ts';
-import { queued } from '../metadata/queues.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import { readDocument } from './documents.ts';
@@ -54,16 +54,18 @@ export async function eventChanges(
   if (matches.length === 0) return [];
   const due = await ctx.metadata.now();
   const sequencer = sequencerOf(ctx, subject, fresh !== undefined);
-  return matches.map(({ name, rule }, n) => {
+  const rows = matches.map(({ name, rule }, n) => {
     const record = recordOf({ name, bucket, subject, cause, sequencer, rule, at: ctx.clock.now() });
     const task: NotifyTask = { sink: sinkOf(rule) ?? rule.arn, message: { Records: [record] } };
     const { requestId } = cause;
-    return queued('notify', subject.key, task, {
-      id: `${requestId}/${subject.version}/${n}`,
-      due,
-      requestId,
-    });
+    const id = `${requestId}/${subject.version}/${n}`;
+    return queuedByHour(
+      ctx.metadata,
+      { queue: 'notify', slotKey: subject.key },
+      { task, id, due, requestId },
+    );
   });
+  return Promise.all(rows);
 }
 
 function nameOf(event: string, { fresh }: KeyMove): string {
@@ -165,8 +167,14 @@ export async function testEvents(
     RequestId: requestId,
     HostId: requestId,
   };
-  return [...sinks].map((sink) => {
+  const rows = [...sinks].map((sink) => {
     const task: NotifyTask = { sink, message };
-    return queued('notify', bucket.name, task, { id: `${requestId}/test/${sink}`, due, requestId });
+    const id = `${requestId}/test/${sink}`;
+    return queuedByHour(
+      ctx.metadata,
+      { queue: 'notify', slotKey: bucket.name },
+      { task, id, due, requestId },
+    );
   });
+  return Promise.all(rows);
 }

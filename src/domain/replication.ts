@@ -3,8 +3,8 @@
  * that makes it so queues it for the replicator.
  */
 import type { Context } from '../context.ts';
+import { queuedByHour } from '../metadata/hourly-queues.ts';
 import type { ReplicationTask } from '../metadata/queue-tables.ts';
-import { queued } from '../metadata/queues.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { readDocument } from './documents.ts';
 import { bucketReplication, type ReplicationRule } from './families.ts';
@@ -27,13 +27,20 @@ export async function replicated(
   const about = { bucketId: bucket.id, bucket: bucket.name, key, version, isNull, marker };
   const task: ReplicationTask = { ...about, rule: rule.ID ?? '', destination: rule.Destination };
   const due = await ctx.metadata.now();
+  const queue = { queue: 'replication', slotKey: key } as const;
+  const row = await queuedByHour(ctx.metadata, queue, {
+    task,
+    id: `${requestId}/${version}`,
+    due,
+    requestId,
+  });
   return {
     ...plan,
     changes: plan.changes.map((change) =>
       'put' in change && change.put === subject ? { ...change, put: pending } : change,
     ),
     ...(plan.fresh === undefined ? { amended: pending } : { fresh: pending }),
-    then: [queued('replication', key, task, { id: `${requestId}/${version}`, due, requestId })],
+    then: [...(plan.then ?? []), row],
   };
 }
 

@@ -5,9 +5,10 @@ import type { Context } from '../context.ts';
 import { lookUpBucket } from '../domain/buckets.ts';
 import { readDocument } from '../domain/documents.ts';
 import { bucketLogging, type Logging } from '../domain/families.ts';
+import { queuedByHour } from '../metadata/hourly-queues.ts';
 import type { AccessLogTask } from '../metadata/queue-tables.ts';
-import { queued } from '../metadata/queues.ts';
 import type { BucketRow } from '../metadata/tables.ts';
+import type { SideChange } from '../ports/metadata-store.ts';
 import { type AccessLogEntry, accessLogLine, loggedOperation } from '../protocol/access-log.ts';
 import { isOperation } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
@@ -37,7 +38,7 @@ export async function logAccess(ctx: Context, trace: Trace, ended: Ended): Promi
   const found = await logOf(ctx, trace);
   if (found === undefined) return reply;
   const turnAroundMs = ctx.clock.elapsed() - startedAt;
-  const write = (bytesSent: number): Promise<void> | undefined => {
+  const write = async (bytesSent: number): Promise<void> => {
     const totalMs = ctx.clock.elapsed() - startedAt;
     const line = accessLogLine({
       ...entryOf(trace, found.bucket, ended),
@@ -46,7 +47,11 @@ export async function logAccess(ctx: Context, trace: Trace, ended: Ended): Promi
       totalMs,
       turnAroundMs,
     });
-    return ctx.lateWrites.add(rowOf(ctx, trace, { ...found, line }), line.length);
+    try {
+      await ctx.lateWrites.add(await rowOf(ctx, trace, { ...found, line }), line.length);
+    } catch (cause) {
+      ctx.telemetry.log('WARN', 'a request is not in the access log', { request_id: trace.requestId, cause });
+    }
   };
   const { body } = reply;
   if (typeof body === 'object' && Symbol.asyncIterator in body)
@@ -72,7 +77,11 @@ async function logOf(ctx: Context, { bucket, place, requestId }: Trace): Promise
   }
 }
 
-function rowOf(ctx: Context, { requestId }: Trace, { bucket, to, line }: Log & { readonly line: string }) {
+function rowOf(
+  ctx: Context,
+  { requestId }: Trace,
+  { bucket, to, line }: Log & { readonly line: string },
+): Promise<SideChange> {
   const { TargetBucket, TargetPrefix, TargetObjectKeyFormat } = to;
   const by = TargetObjectKeyFormat?.PartitionedPrefix?.PartitionDateSource;
   const task: AccessLogTask = {
@@ -85,7 +94,11 @@ function rowOf(ctx: Context, { requestId }: Trace, { bucket, to, line }: Log & {
     },
     line,
   };
-  return queued('access-log', bucket.id, task, { id: requestId, due: ctx.clock.now(), requestId });
+  return queuedByHour(
+    ctx.metadata,
+    { queue: 'access-log', slotKey: bucket.id },
+    { task, id: requestId, due: ctx.clock.now(), requestId },
+  );
 }
 
 const signatureNames: Readonly<Record<Signed['type'], string | undefined>> = {

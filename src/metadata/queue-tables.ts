@@ -29,6 +29,44 @@ export const queues = table<QueueRow>()({
   },
 });
 
+/** A row of a queue that is cut into hours: an hour that is over goes as a whole (design §5 "Queues"). */
+export interface HourlyRow extends QueueRow {
+  /** Hours since the epoch, of `due`. */
+  readonly hour: number;
+}
+export const hourlyQueues = table<HourlyRow>()({
+  name: 'hourly_queues',
+  kind: 'plain',
+  partition: ['queue', 'slot', 'hour'],
+  sort: ['due', 'id'],
+  columns: {
+    queue: 'text',
+    slot: 'int',
+    hour: 'int',
+    due: 'int',
+    id: 'text',
+    task: 'json',
+    attempts: 'int',
+    requestId: 'text',
+  },
+});
+
+/** The hours that a queue may have rows in; written before the first row of an hour. */
+export interface QueueHour {
+  readonly queue: string;
+  readonly hour: number;
+  readonly slot: number;
+  /** How many rows there were once the hour was over; absent before it was counted. */
+  readonly rows?: number;
+}
+export const queueHours = table<QueueHour>()({
+  name: 'queue_hours',
+  kind: 'plain',
+  partition: ['queue'],
+  sort: ['hour', 'slot'],
+  columns: { queue: 'text', hour: 'int', slot: 'int', rows: 'int' },
+});
+
 /** What lies in the `gc` queue. */
 export interface GarbageTask {
   /** Bytes to delete. */

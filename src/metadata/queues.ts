@@ -4,10 +4,10 @@ import { type QueueRow, queues } from './queue-tables.ts';
 import { spread } from './spread.ts';
 
 /**
- * The queues of this build (spec item 13): `gc` deletes bytes, `notify` delivers events, `replication` copies, `access-log`
- * writes logs; what `notify` gave up lies in `notify-dlq`.
+ * The queues that are one partition for each slot: `gc` deletes bytes; what `notify` gave up lies in `notify-dlq`. The
+ * others are in `hourly-queues.ts`.
  */
-export type QueueName = 'gc' | 'notify' | 'replication' | 'access-log' | 'notify-dlq';
+export type QueueName = 'gc' | 'notify-dlq';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;

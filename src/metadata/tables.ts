@@ -7,7 +7,7 @@ import { clusterState } from './cluster-tables.ts';
 import type { Encryption } from './encryption.ts';
 import { iamTables } from './iam-tables.ts';
 import { leases } from './lease-table.ts';
-import { queues } from './queue-tables.ts';
+import { hourlyQueues, queueHours, queues } from './queue-tables.ts';
 import { rebalance } from './rebalance-tables.ts';
 import { tasks } from './task-tables.ts';
 
@@ -384,6 +384,8 @@ export const tables = {
   uploads,
   uploadIndex,
   queues,
+  hourlyQueues,
+  queueHours,
   usage,
   leases,
   tasks,

@@ -12,6 +12,14 @@ export interface BucketClass {
   readonly objects: number;
 }
 
+/** What waits in a queue that is worked off in the background. */
+export interface QueueBacklog {
+  readonly queue: string;
+  readonly rows: number;
+  /** For how long the oldest one has waited. */
+  readonly oldestSeconds: number;
+}
+
 export interface Telemetry {
   log(level: LogLevel, message: string, fields?: Fields): void;
   /** One answered request. */
@@ -30,6 +38,10 @@ export interface Telemetry {
   workerLeads(worker: string, leads: boolean): void;
   /** How many extents wait to be deleted, by cluster, in place of what was told before. */
   gcBacklog(extents: ReadonlyMap<string, number>): void;
+  /** What waits in the queues, in place of what was told before. */
+  queueBacklogs(backlogs: readonly QueueBacklog[]): void;
+  /** Rows of a queue that were deleted unread: too old (`age`), or too many (`rows`). */
+  queueDropped(queue: string, why: 'age' | 'rows', rows: number): void;
   /** What the largest buckets hold by class, in place of what was told before. */
   bucketClasses(classes: readonly BucketClass[]): void;
   /** How much room the disk of a component has. */
@@ -47,6 +59,8 @@ export const silentTelemetry: Telemetry = {
   workerPanicked: () => {},
   workerLeads: () => {},
   gcBacklog: () => {},
+  queueBacklogs: () => {},
+  queueDropped: () => {},
   bucketClasses: () => {},
   diskRoom: () => {},
   metrics: async () => '',

@@ -60,6 +60,23 @@ export const measurements = {
     doc: 'Extents that wait to be deleted, counted in the first 10,000 rows of the queue.',
     across: 'max',
   },
+  svc_queue_rows: {
+    kind: 'gauge',
+    labels: ['queue'],
+    doc: 'Tasks that wait in the queues of events, replication and access logs, where queue-retention leads; of each slot of the last two hours at most 10,000 are counted.',
+    across: 'max',
+  },
+  svc_queue_oldest_seconds: {
+    kind: 'gauge',
+    labels: ['queue'],
+    doc: 'How long the oldest task of a queue has waited, to the hour where that is over.',
+    across: 'max',
+  },
+  svc_queue_dropped_total: {
+    kind: 'counter',
+    labels: ['queue', 'why'],
+    doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`).',
+  },
   svc_storage_class_bytes: {
     kind: 'gauge',
     labels: ['bucket', 'class'],
@@ -109,7 +126,8 @@ export type NameOf<K extends Measurement['kind']> = {
 
 /** Label values in the order of the table. */
 export interface Metrics {
-  add(name: NameOf<'counter'>, labels: readonly string[]): void;
+  /** @param amount 1 unless given */
+  add(name: NameOf<'counter'>, labels: readonly string[], amount?: number): void;
   set(name: NameOf<'gauge'>, labels: readonly string[], value: number): void;
   /** Sets a gauge for these labels and no others. */
   replace(name: NameOf<'gauge'>, values: readonly (readonly [readonly string[], number])[]): void;

@@ -89,7 +89,7 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
     return (await register.getMetricsAsJSON()) as unknown as ProcessMetrics;
   };
   const metrics: PromMetrics = {
-    add: (name, labels) => child<Counter>(name, labels).inc(),
+    add: (name, labels, amount = 1) => child<Counter>(name, labels).inc(amount),
     set: (name, labels, value) => child<Gauge>(name, labels).set(value),
     replace: (name, values) => {
       (made.get(name) as Gauge).reset();

@@ -26,6 +26,13 @@ export function createTelemetry({
         'svc_gc_backlog',
         [...extents].map(([cluster, count]) => [[cluster], count] as const),
       ),
+    queueBacklogs: (backlogs) => {
+      const of = (value: 'rows' | 'oldestSeconds') =>
+        backlogs.map((each) => [[each.queue], each[value]] as const);
+      metrics.replace('svc_queue_rows', of('rows'));
+      metrics.replace('svc_queue_oldest_seconds', of('oldestSeconds'));
+    },
+    queueDropped: (queue, why, rows) => metrics.add('svc_queue_dropped_total', [queue, why], rows),
     bucketClasses: (classes) => {
       const of = (value: 'bytes' | 'objects') =>
         classes.map((each) => [[each.bucket, each.storageClass], each[value]] as const);

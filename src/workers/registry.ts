@@ -6,6 +6,7 @@ import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
 import { compareAll } from './fsck.ts';
 import { collectGarbage } from './gc.ts';
+import { boundAllQueues } from './queue-retention.ts';
 import { rebalance } from './rebalance.ts';
 import { reshardBuckets } from './reshard.ts';
 import { supervise } from './supervisor.ts';
@@ -24,6 +25,8 @@ const forceEmptyMs = 2_000;
 
 /** How soon an operator's wish for more shards is met. */
 const reshardMs = 2_000;
+
+const queueRetentionMs = 60_000;
 
 /** After each page of a pass: no more than so many rows a second are looked at beside what clients ask. */
 const fsckRestMs = 1_000;
@@ -48,6 +51,11 @@ export const workers = {
     leased: true,
     interval: () => fsckRestMs,
     make: compareAll,
+  },
+  'queue-retention': {
+    leased: true,
+    interval: () => queueRetentionMs,
+    make: boundAllQueues,
   },
   rebalance: {
     leased: false,

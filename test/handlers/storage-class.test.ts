@@ -66,3 +66,13 @@ describe.each(backends)('on %s', (backend) => {
     expect(await world.stored()).toHaveLength(1);
   });
 });
+
+test('a request names a class and no cluster: `class@cluster` is refused', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  for (const name of ['STANDARD@default', 'standard-ia@default', '@default']) {
+    const refused = await client.put('/bucket/key', { body: 'x', headers: { '*-storage-class': name } });
+    expect([refused.status, refused.code], name).toEqual([400, 'InvalidStorageClass']);
+  }
+});

@@ -2,8 +2,8 @@
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
 import type { AuditRow } from '../../src/metadata/audit-tables.ts';
+import { type HourlyQueue, hoursOf, rowsOfHour } from '../../src/metadata/hourly-queues.ts';
 import type { NotifyTask, QueueRow } from '../../src/metadata/queue-tables.ts';
-import { allRows, type QueueName, queueSlots } from '../../src/metadata/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 
 type World = Pick<Context, 'metadata' | 'clock'>;
@@ -28,10 +28,10 @@ export const inShort = ({ action, resource, key, status, error }: AuditRow): str
   `${action} ${resource}${key === undefined ? '' : `/${key}`} ${status}${error === undefined ? '' : ` ${error}`}`;
 
 /** The tasks of a queue, the oldest first. */
-export async function tasksOf<Task>({ metadata }: World, queue: QueueName): Promise<readonly Task[]> {
+export async function tasksOf<Task>({ metadata }: World, queue: HourlyQueue): Promise<readonly Task[]> {
   const rows: QueueRow[] = [];
-  for (let slot = 0; slot < queueSlots; slot += 1)
-    rows.push(...(await allRows(metadata, queue, slot).next(10_000)).map(({ row }) => row));
+  for await (const hour of hoursOf(metadata, queue))
+    rows.push(...(await rowsOfHour(metadata, hour).next(10_000)).map(({ row }) => row));
   return rows.toSorted((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1)).map(({ task }) => task as Task);
 }
 

@@ -5,7 +5,7 @@ import { integer } from '../../src/config/kinds.ts';
 import { parseCidr } from '../../src/config/network.ts';
 import { readSettings } from '../../src/config/read.ts';
 import { parseBytes, parseDuration } from '../../src/config/units.ts';
-import { workerNames } from '../../src/config/workers.ts';
+import { workerNames, workersNotBuilt } from '../../src/config/workers.ts';
 import { configWith, parseConfig, readConfig, settingNames } from '../../src/config.ts';
 
 const faultsOf = (env: Record<string, string>): readonly string[] => {
@@ -54,7 +54,7 @@ describe('a configuration', () => {
     ).toEqual([
       'SVC_LISTEN=nowhere is not an address such as 127.0.0.1:9000, [::1]:9000 or :9000',
       'SVC_BUCKET_SHARDS=63 is not a power of two',
-      `SVC_WORKERS=gc,sweeper: unknown worker "sweeper", known are ${[...workerNames, 'all', 'gateway'].join(', ')}`,
+      `SVC_WORKERS=gc,sweeper: unknown worker "sweeper", known are ${[...workerNames, 'all', 'gateway', ...workersNotBuilt].join(', ')}`,
       'SVC_GC_INTERVAL=1ms is outside [10ms, 24h]',
       'SVC_LOG_LEVEL=LOUD is not one of DEBUG, INFO, WARN, ERROR',
       'SVC_TLS_CERT_FILE and SVC_TLS_KEY_FILE go together: the second is not set',
@@ -125,6 +125,16 @@ describe('a configuration', () => {
     expect(configWith({ SVC_WORKERS: 'gateway' }).SVC_WORKERS).toEqual([]);
     expect(configWith({ SVC_WORKERS: 'all' }).SVC_WORKERS).toEqual(workerNames);
     expect(configWith({ SVC_WORKERS: ' gc, gateway' }).SVC_WORKERS).toEqual(['gc']);
+  });
+
+  it('accepts the workers that the specification names, and warns of those that are not built', () => {
+    const names = 'gateway,gc,lifecycle,replicator,inventory,notify,access-log,quota-reconcile,usage-rollup';
+    expect(configWith({ SVC_WORKERS: names }).SVC_WORKERS).toEqual(['gc']);
+    const { warnings, faults } = readConfig({ SVC_WORKERS: 'gc,notify,lifecycle' });
+    expect([warnings, faults]).toEqual([
+      ['SVC_WORKERS=gc,notify,lifecycle: not built yet, and starts nothing: lifecycle, notify'],
+      [],
+    ]);
   });
 
   it('warns of an unknown setting and names the nearest one', () => {

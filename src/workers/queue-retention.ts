@@ -1,0 +1,17 @@
+/** `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time. */
+import type { Context } from '../context.ts';
+import { boundQueues } from '../domain/queue-retention.ts';
+import type { Unit } from './worker.ts';
+
+export const boundAllQueues = (context: Pick<Context, 'metadata' | 'config' | 'telemetry'>): Unit => {
+  let isWatched = false;
+  return async (signal) => {
+    // A process that leads no longer shows nothing: the new leader's gauges are about the same queues.
+    if (!isWatched)
+      signal.addEventListener('abort', () => context.telemetry.queueBacklogs([]), { once: true });
+    isWatched = true;
+    const backlogs = await boundQueues(context, signal);
+    if (!signal.aborted) context.telemetry.queueBacklogs(backlogs);
+    return 'idle';
+  };
+};

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { openBucket } from '../../src/domain/buckets.ts';
+import { replicated } from '../../src/domain/replication.ts';
+import type { Plan } from '../../src/domain/versions.ts';
+import { findLiveHead } from '../../src/metadata/objects.ts';
+import { queued } from '../../src/metadata/queues.ts';
+import { openGateway } from '../support/gateway.ts';
+import { setVersioning } from '../support/gateway-bodies.ts';
+
+test('what a plan already brings into its commit stays beside the replication task', async () => {
+  await using world = await openGateway();
+  const { client, context } = world;
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  const rule =
+    '<Rule><ID>r</ID><Prefix></Prefix><Status>Enabled</Status><Destination><Bucket>arn:aws:s3:::replica</Bucket></Destination></Rule>';
+  const body = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role>${rule}</ReplicationConfiguration>`;
+  expect((await client.put('/bucket?replication', { body })).status).toBe(200);
+  await client.put('/bucket/key', { body: 'x' });
+  const bucket = await openBucket(context, 'bucket');
+  const fresh = (await findLiveHead(context.metadata, bucket, 'key'))?.row;
+  if (fresh === undefined) throw new Error('the key has no head');
+  const brought = queued('gc', 'key', { extents: [] }, { id: 'id', due: 0, requestId: 'request' });
+  const plan: Plan = { changes: [], gone: [], fresh, then: [brought] };
+  const { then = [] } = await replicated(context, plan, { bucket, requestId: 'request' });
+  expect(then).toHaveLength(2);
+  expect(then[0]).toBe(brought);
+});
