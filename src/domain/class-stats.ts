@@ -4,7 +4,7 @@
  */
 import type { Context } from '../context.ts';
 import { findBucket } from '../metadata/buckets.ts';
-import { findTask, putTask, type TaskKind } from '../metadata/tasks.ts';
+import { assertLeads, beginTerm, findTask, putTask, type TaskKind, type Term } from '../metadata/tasks.ts';
 import { readUsage } from '../metadata/usage.ts';
 import type { BucketClass } from '../ports/telemetry.ts';
 
@@ -27,11 +27,17 @@ const snapshots: TaskKind<ClassSnapshot> = { kind: 'bucket-stats' };
 export const classSnapshot = async ({ metadata }: Ctx): Promise<ClassSnapshot | undefined> =>
   (await findTask(metadata, snapshots, ''))?.state;
 
-/** Replaces the snapshot. Of two samplers that meet, which a change of leaders can bring, either may be the last. */
-export async function publishSnapshot({ metadata }: Ctx, sample: ClassSample): Promise<void> {
+/** From then on no earlier leader replaces the snapshot. @throws LeaseLost */
+export const beginSampling = ({ metadata }: Ctx, generation: number): Promise<Term> =>
+  beginTerm(metadata, snapshots, generation);
+
+/** Replaces the snapshot. @throws LeaseLost where a later leader samples: what this one has counted is old */
+export async function publishSnapshot({ metadata }: Ctx, sample: ClassSample, term: Term): Promise<void> {
   const state = { ...sample.totals(), sampledAt: await metadata.now() };
   const found = await findTask(metadata, snapshots, '');
-  await putTask(metadata, snapshots, { name: '', state, expect: found?.revision ?? 'absent' });
+  const expect = found?.revision ?? 'absent';
+  const outcome = await putTask(metadata, snapshots, { name: '', state, expect, term });
+  if (!outcome.applied) await assertLeads(metadata, snapshots, term);
 }
 
 interface SampledBucket {

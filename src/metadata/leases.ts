@@ -1,8 +1,15 @@
 /**
  * Who may work on what (spec item 12): leases that expire by the store's clock, each hand-over a new generation.
  *
- * A lease saves work; it guards nothing. A holder that was stopped and goes on beside its successor does no
- * harm, and must not: whatever a worker does is safe to do twice, and every commit states what it expects.
+ * A holder that was paused may go on beside its successor, because no clock can stop it. What it does then is harmless:
+ *
+ * | Worker | Effect | What guards it |
+ * |---|---|---|
+ * | all | changes of versions, uploads, buckets, clusters | the commit states the revisions that the decision rests on |
+ * | `gc` | removes extents, puts queue rows back | idempotent: ids are never used again |
+ * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
+ * | `bucket-stats`, `fsck` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
+ * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */
 import type { At, MetadataStore, Revision } from '../ports/metadata-store.ts';
 import { type LeaseRow, leases } from './lease-table.ts';
@@ -13,11 +20,18 @@ type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now'>;
 export interface Lease {
   readonly name: string;
   readonly holder: string;
-  /** Greater than that of every earlier holder: logs tell by it who was whose successor. No commit checks it. */
+  /** Greater than that of every earlier holder: the fencing token. */
   readonly generation: number;
   /** Store time. */
   readonly expires: number;
   readonly revision: Revision;
+}
+
+/** A write of a holder was refused, because a later holder of the lease has begun its work. */
+export class LeaseLost extends Error {
+  constructor(what: string, generation: number) {
+    super(`${what} belongs to a later holder of the lease than generation ${generation}`);
+  }
 }
 
 export const leaderLease = (worker: string): string => `${worker}-leader`;

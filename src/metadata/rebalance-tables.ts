@@ -39,13 +39,15 @@ export interface RebalanceRow {
   /** Always 0: one scan reads all slots. */
   readonly group: number;
   readonly slot: number;
+  /** Of the lease of the slot's last holder, which fences the holders before it. */
+  readonly generation: number;
   readonly open?: OpenPass;
   readonly ended?: EndedPass;
 }
 export const rebalance = table<RebalanceRow>()({
-  name: 'rebalance',
-  kind: 'plain',
+  name: 'rebalance_slots',
+  kind: 'conditional',
   partition: ['group'],
   sort: ['slot'],
-  columns: { group: 'int', slot: 'int', open: 'json', ended: 'json' },
+  columns: { group: 'int', slot: 'int', generation: 'int', open: 'json', ended: 'json' },
 });

@@ -1,5 +1,6 @@
 /** The states of the background's long work, by kind and name. */
 import type { At, MetadataStore, Outcome, Revision, SideChange } from '../ports/metadata-store.ts';
+import { LeaseLost } from './leases.ts';
 import { type TaskRow, tasks } from './task-tables.ts';
 
 const tasksOf = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
@@ -33,6 +34,44 @@ export async function findTask<State>(
   return found && taskOf(found.row, found.revision);
 }
 
+/** The right of a leader to write the tasks of a kind, until a later leader begins its own term. */
+export interface Term {
+  readonly generation: number;
+  readonly revision: Revision;
+}
+
+/** Names the row beside the tasks of a kind that says who leads; no task has this name. */
+const leaderName = 'leader';
+/** Leaders that begin at the same moment. */
+const beginningsMax = 8;
+
+/** Ends the terms of all earlier leaders. @throws LeaseLost where a later one has begun its own */
+export async function beginTerm<State>(
+  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  { kind }: TaskKind<State>,
+  generation: number,
+): Promise<Term> {
+  for (let attempt = 0; attempt < beginningsMax; attempt += 1) {
+    const found = await metadata.get(tasksOf(kind), { name: leaderName });
+    const leader = found?.row.state as { readonly generation: number } | undefined;
+    if (leader !== undefined && leader.generation > generation) break;
+    const put = { kind, name: leaderName, state: { generation } };
+    const outcome = await metadata.commit(tasksOf(kind), [{ put, expect: found?.revision ?? 'absent' }]);
+    if (outcome.applied) return { generation, revision: outcome.revision };
+  }
+  throw new LeaseLost(kind, generation);
+}
+
+/** @throws LeaseLost where a later leader has begun its term; then nothing that this one says is kept */
+export async function assertLeads<State>(
+  metadata: Pick<MetadataStore, 'get'>,
+  { kind }: TaskKind<State>,
+  { generation, revision }: Term,
+): Promise<void> {
+  const found = await metadata.get(tasksOf(kind), { name: leaderName });
+  if (found?.revision !== revision) throw new LeaseLost(kind, generation);
+}
+
 /** All of a kind, in pages. */
 export async function* everyTask<State>(
   metadata: Pick<MetadataStore, 'scan'>,
@@ -40,7 +79,7 @@ export async function* everyTask<State>(
 ): AsyncGenerator<Task<State>> {
   const cursor = metadata.scan(tasksOf(kind));
   for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
-    for (const { row, revision } of page) yield taskOf(row, revision);
+    for (const { row, revision } of page) if (row.name !== leaderName) yield taskOf(row, revision);
 }
 
 /** Writes the state of one; refused when anybody changed it since `expect` was read. */
@@ -52,6 +91,7 @@ export const putTask = <State>(
     state,
     expect,
     expiresAt,
+    term,
     then = [],
   }: {
     readonly name: string;
@@ -59,11 +99,16 @@ export const putTask = <State>(
     readonly expect: 'absent' | Revision;
     /** Store time from which nobody needs to know any more. */
     readonly expiresAt?: number;
+    /** Refused, too, once a later leader has begun its term. */
+    readonly term?: Term | undefined;
     readonly then?: readonly SideChange[];
   },
 ): Promise<Outcome<typeof tasks>> =>
   metadata.commit(
     tasksOf(kind),
-    [{ put: { kind, name, state }, expect, ...(expiresAt === undefined ? {} : { expiresAt }) }],
+    [
+      { put: { kind, name, state }, expect, ...(expiresAt === undefined ? {} : { expiresAt }) },
+      ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
+    ],
     { then },
   );

@@ -1,21 +1,25 @@
 /** `bucket-stats` (spec "Per-storage-class breakdown"): sums what the buckets hold, a page of them at a time. */
 import type { Context } from '../context.ts';
-import { ClassSample, publishSnapshot } from '../domain/class-stats.ts';
+import { beginSampling, ClassSample, publishSnapshot } from '../domain/class-stats.ts';
 import { everyBucket } from '../metadata/buckets.ts';
+import type { Term } from '../metadata/tasks.ts';
 import type { Unit } from './worker.ts';
 
 export type BucketStatsContext = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 
 const unitBuckets = 100;
 
-export const sampleBuckets = (context: BucketStatsContext): Unit => {
+/** @param generation of the leader's lease */
+export const sampleBuckets = (context: BucketStatsContext, generation = 0): Unit => {
   const { metadata, config, telemetry } = context;
   let pass: { readonly sample: ClassSample; readonly names: AsyncGenerator<string> } | undefined;
   let isWatched = false;
+  let term: Term | undefined;
   return async (signal) => {
     // Who leads no longer shows nothing: another process's gauges tell of the same buckets.
     if (!isWatched) signal.addEventListener('abort', () => telemetry.bucketClasses([]), { once: true });
     isWatched = true;
+    term ??= await beginSampling(context, generation);
     pass ??= { sample: new ClassSample(config.SVC_BUCKETSTATS_TOPN), names: everyBucket(metadata) };
     const { sample, names } = pass;
     for (let count = 0; count < unitBuckets; count += 1) {
@@ -24,7 +28,7 @@ export const sampleBuckets = (context: BucketStatsContext): Unit => {
       if (done !== true) await sample.add(context, value);
       else {
         pass = undefined;
-        await publishSnapshot(context, sample);
+        await publishSnapshot(context, sample, term);
         if (!signal.aborted) telemetry.bucketClasses(sample.largest());
         return 'idle';
       }

@@ -1,7 +1,8 @@
 /** `fsck`: compares metadata and data in the background, a page at a time with a rest after each, pass after pass. */
 import type { Context } from '../context.ts';
 import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../domain/fsck/fsck.ts';
-import { type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
+import { beginComparing, type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
+import type { Term } from '../metadata/tasks.ts';
 import type { Unit } from './worker.ts';
 
 export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
@@ -9,17 +10,20 @@ export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
 /** Findings that a pass logs one by one; all are counted. */
 const loggedMax = 100;
 
-export const compareAll = (context: FsckWorkerContext): Unit => {
+/** @param generation of the leader's lease */
+export const compareAll = (context: FsckWorkerContext, generation = 0): Unit => {
   const { telemetry } = context;
   let working: { readonly fsck: Fsck; readonly run: SavedRun } | undefined;
   let logged = 0;
+  let term: Term | undefined;
   const report = (finding: FsckFinding): void => {
     logged += 1;
     if (logged <= loggedMax) telemetry.log('WARN', 'metadata and data do not match', { ...finding });
   };
   return async (signal) => {
+    term ??= await beginComparing(context, generation);
     if (working === undefined) {
-      const run = await dueRun(context);
+      const run = await dueRun(context, term);
       if (run === undefined) return 'idle';
       logged = run.state.seen.found;
       working = { fsck: new Fsck(context, { report, state: run.state }), run };
@@ -27,11 +31,16 @@ export const compareAll = (context: FsckWorkerContext): Unit => {
     const { fsck, run } = working;
     await fsck.step(signal);
     if (!fsck.isDone) {
-      await saveRun(context, 'worker', { ...run, state: fsck.state });
+      await saveRun(context, 'worker', { ...run, state: fsck.state, term });
       return 'idle';
     }
     working = undefined;
-    await saveRun(context, 'worker', { ...run, state: fsck.state, finishedAt: await context.metadata.now() });
+    await saveRun(context, 'worker', {
+      ...run,
+      state: fsck.state,
+      finishedAt: await context.metadata.now(),
+      term,
+    });
     const { found, fixed, versions, stored } = fsck.state.seen;
     const level = found === fixed ? 'INFO' : 'ERROR';
     telemetry.log(level, 'metadata and data were compared', { found, fixed, versions, stored });
@@ -40,7 +49,7 @@ export const compareAll = (context: FsckWorkerContext): Unit => {
 };
 
 /** The pass that is under way, or a new one when its time has come. The first one comes an interval after the first start. */
-async function dueRun(context: FsckWorkerContext): Promise<SavedRun | undefined> {
+async function dueRun(context: FsckWorkerContext, term: Term): Promise<SavedRun | undefined> {
   const { metadata, config } = context;
   const now = await metadata.now();
   const last = await savedRun(context, 'worker');
@@ -51,6 +60,7 @@ async function dueRun(context: FsckWorkerContext): Promise<SavedRun | undefined>
       state: { ...state, position: { at: 'done' } },
       startedAt: now,
       finishedAt: now,
+      term,
     });
     return undefined;
   }

@@ -7,12 +7,12 @@ import { viewOf } from '../domain/clusters/cluster-states.ts';
 import { openPace, type Pace } from '../domain/rebalance/pace.ts';
 import { isLeaving, settleDrained } from '../domain/rebalance/settle-drained.ts';
 import type { Ctx as TendCtx } from '../domain/rebalance/tend-version.ts';
-import { type SlotRow, walkSlot } from '../domain/rebalance/walk-slot.ts';
+import { walkSlot } from '../domain/rebalance/walk-slot.ts';
 import { drawId } from '../domain/version-ids.ts';
 import type { ClusterRow } from '../metadata/cluster-tables.ts';
 import { everyCluster } from '../metadata/clusters.ts';
-import { acquireLease, slotLease } from '../metadata/leases.ts';
-import { findRebalance, rebalanceRows } from '../metadata/rebalance.ts';
+import { acquireLease, LeaseLost, slotLease } from '../metadata/leases.ts';
+import { claimSlot, findRebalance, rebalanceRows, type SlotRow } from '../metadata/rebalance.ts';
 import type { ClusterView } from '../ports/cluster-states.ts';
 import type { Stored } from '../ports/metadata-store.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
@@ -129,15 +129,20 @@ async function workSlot(
   if (lease === undefined) return false;
   return withLease(context, { lease, signal }, async (held) => {
     const clusters = new Set(leaving.map(({ id }) => id));
-    // As it stands now that it is ours.
-    const row = await findRebalance(metadata, slot);
-    if (!isDue(context, round, row)) return false;
-    await walkSlot(
-      context,
-      { view, clusters, byWeight, away: new Set(), pace, signal: held },
-      isUseful(round, row) ? row : restarted(row),
-    );
-    return true;
+    if (!isDue(context, round, await findRebalance(metadata, slot))) return false;
+    const tending = { view, clusters, byWeight, away: new Set<string>(), pace, signal: held };
+    try {
+      const claimed = await claimSlot(metadata, slot, lease.generation);
+      const { row } = claimed;
+      if (!isDue(context, round, row)) return false;
+      await walkSlot(context, tending, { claimed, from: isUseful(round, row) ? row : restarted(row) });
+      return true;
+    } catch (cause) {
+      if (!(cause instanceof LeaseLost)) throw cause;
+      // This process was paused meanwhile. What it moved is moved; the successor counts for itself.
+      context.telemetry.log('WARN', 'a lease was lost', { lease: lease.name, cause });
+      return false;
+    }
   });
 }
 

@@ -17,7 +17,7 @@ export type WorkerContext = Omit<Context, 'credentials' | 'bodyMemory' | 'lateWr
 interface Registered {
   readonly leased: boolean;
   interval(context: WorkerContext): number;
-  make(context: WorkerContext): Unit;
+  make(context: WorkerContext, generation: number): Unit;
 }
 
 /** How soon an operator's wish to empty a bucket is met. */
@@ -92,7 +92,7 @@ export function startWorkers(
   const ends = AbortSignal.any([signal, stopping.signal]);
   const named = names.map((name): Worker => {
     const { leased, interval, make } = workers[name];
-    return { name, leased, everyMs: interval(context), start: () => make(context) };
+    return { name, leased, everyMs: interval(context), start: (generation) => make(context, generation) };
   });
   const running = [...named, sweepOf(context)].map((worker) => supervise(context, worker, ends));
   return {

@@ -1,7 +1,7 @@
 /** Keeps a worker running (spec item 12): leadership, panics, backoff. Nothing here reaches a sibling or the gateway. */
 import type { Context } from '../context.ts';
 import { drawId } from '../domain/version-ids.ts';
-import { acquireLease, leaderLease } from '../metadata/leases.ts';
+import { acquireLease, LeaseLost, leaderLease } from '../metadata/leases.ts';
 import { leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Worker } from './worker.ts';
 
@@ -41,24 +41,30 @@ export async function supervise(
 
 /** One attempt to lead and run. A store that cannot be asked for the lease is a failure, but no panic. */
 async function attempt(context: SupervisorContext, worker: Worker, signal: AbortSignal): Promise<Ended> {
-  if (!worker.leased) return run(context, worker, signal);
+  if (!worker.leased) return run(context, worker, { signal, generation: 0 });
   try {
     // A holder name of its own for every attempt: never mistaken for one of an earlier life.
     const wanted = { name: leaderLease(worker.name), holder: drawId(context.random), ttlMs: leaseTtlMs };
     const lease = await acquireLease(context.metadata, wanted);
     if (lease === undefined) return 'standby';
-    return await withLease(context, { lease, signal }, (held) => run(context, worker, held));
+    return await withLease(context, { lease, signal }, (held) =>
+      run(context, worker, { signal: held, generation: lease.generation }),
+    );
   } catch (cause) {
     context.telemetry.log('ERROR', 'a worker cannot reach its lease', { worker: worker.name, cause });
     return 'failed';
   }
 }
 
-async function run(context: SupervisorContext, worker: Worker, signal: AbortSignal): Promise<Ended> {
+async function run(
+  context: SupervisorContext,
+  worker: Worker,
+  { signal, generation }: { readonly signal: AbortSignal; readonly generation: number },
+): Promise<Ended> {
   const { clock, telemetry } = context;
   telemetry.workerLeads(worker.name, true);
   try {
-    const unit = worker.start();
+    const unit = worker.start(generation);
     while (!signal.aborted) {
       const said = await unit(signal);
       // A busy worker rests for a moment too: the requests of this process come first.
@@ -70,6 +76,11 @@ async function run(context: SupervisorContext, worker: Worker, signal: AbortSign
     if (signal.aborted) {
       telemetry.log('DEBUG', 'a worker was interrupted', { worker: worker.name, cause });
       return 'stopped';
+    }
+    // The holder was paused: a later one leads, and has fenced what this one was about to write.
+    if (cause instanceof LeaseLost) {
+      telemetry.log('WARN', 'a lease was lost', { worker: worker.name, generation, cause });
+      return 'standby';
     }
     telemetry.workerPanicked(worker.name, cause instanceof ShardPanic ? cause.shard : '');
     telemetry.log('ERROR', 'a worker panicked', { worker: worker.name, cause });

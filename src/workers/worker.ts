@@ -9,8 +9,11 @@ export interface Worker {
   readonly leased: boolean;
   /** How long it rests after an idle unit. */
   readonly everyMs: number;
-  /** Called for every run, so that what panicked leaves nothing behind in memory. */
-  start(): Unit;
+  /**
+   * Called for every run, so that what panicked leaves nothing behind in memory.
+   * @param generation of the lease that it runs under, the fencing token of what it writes; 0 without a lease
+   */
+  start(generation: number): Unit;
 }
 
 /** Thrown by a unit that works on several shards, so that the panic is counted for the right one. */

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { changeCluster } from '../../src/domain/clusters/change-cluster.ts';
 import { bucketSlotOf, bucketSlots } from '../../src/metadata/buckets.ts';
-import { putRebalance } from '../../src/metadata/rebalance.ts';
+import { claimSlot } from '../../src/metadata/rebalance.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';
 import { elements, pathOf } from '../support/load-client.ts';
 import { md5Hex } from '../support/load-model.ts';
@@ -53,7 +53,7 @@ async function worldOf(): Promise<World> {
   const now = await world.metadata.now();
   for (let slot = 0; slot < bucketSlots; slot += 1) {
     if (slot === bucketSlotOf('bucket')) continue;
-    await putRebalance(world.metadata, {
+    await (await claimSlot(world.metadata, slot, 0)).put({
       slot,
       ended: { startedAt: now, endedAt: now, clusters: ['a'], found: {} },
     });

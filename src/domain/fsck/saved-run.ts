@@ -1,6 +1,6 @@
 /** Where a run of fsck stands, kept so that it goes on after a kill and can be asked about. */
 import type { Context } from '../../context.ts';
-import { findTask, putTask, type TaskKind } from '../../metadata/tasks.ts';
+import { assertLeads, beginTerm, findTask, putTask, type TaskKind, type Term } from '../../metadata/tasks.ts';
 import type { FsckState } from './fsck.ts';
 
 export interface SavedRun {
@@ -19,12 +19,21 @@ export const savedRun = async (
   name: RunName,
 ): Promise<SavedRun | undefined> => (await findTask(metadata, runs, name))?.state;
 
-/** Of two that save at once one is not kept: it would only say where to begin again. */
+/** From then on no earlier leader of the worker saves its run. @throws LeaseLost */
+export const beginComparing = ({ metadata }: Pick<Context, 'metadata'>, generation: number): Promise<Term> =>
+  beginTerm(metadata, runs, generation);
+
+/**
+ * Of two that save at once one is not kept: it would only say where to begin again.
+ * @throws LeaseLost where a later leader of the worker has begun: this one's run is behind its successor's
+ */
 export async function saveRun(
   { metadata }: Pick<Context, 'metadata'>,
   name: RunName,
-  state: SavedRun,
+  { term, ...state }: SavedRun & { readonly term?: Term | undefined },
 ): Promise<void> {
   const found = await findTask(metadata, runs, name);
-  await putTask(metadata, runs, { name, state, expect: found?.revision ?? 'absent' });
+  const expect = found?.revision ?? 'absent';
+  const outcome = await putTask(metadata, runs, { name, state, expect, term });
+  if (!outcome.applied && term !== undefined) await assertLeads(metadata, runs, term);
 }

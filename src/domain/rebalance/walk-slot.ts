@@ -1,8 +1,8 @@
 /** A pass over the buckets of a slot, which goes on where it was left, by whatever process (spec item 13). */
 import { bucketsInSlot, findBucket } from '../../metadata/buckets.ts';
 import { objectsOf } from '../../metadata/objects.ts';
-import { putRebalance } from '../../metadata/rebalance.ts';
-import type { EndedPass, OpenPass, RebalanceRow } from '../../metadata/rebalance-tables.ts';
+import type { ClaimedSlot, SlotRow } from '../../metadata/rebalance.ts';
+import type { EndedPass, OpenPass } from '../../metadata/rebalance-tables.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { findSession, uploadsIn } from '../../metadata/uploads.ts';
 import { inParallel } from '../in-parallel.ts';
@@ -16,17 +16,23 @@ const movesMax = 4;
 /** Then the slot is given back, so that a successor or another process gets its turn. */
 const turnMs = 5_000;
 
-export type SlotRow = Omit<RebalanceRow, 'group'>;
-
-/** @returns whether the pass came to its end */
-export async function walkSlot(ctx: Ctx, tending: Tending, row: SlotRow): Promise<boolean> {
+/**
+ * @param from where the pass goes on
+ * @returns whether the pass came to its end
+ * @throws LeaseLost once a later holder of the slot's lease has claimed the slot
+ */
+export async function walkSlot(
+  ctx: Ctx,
+  tending: Tending,
+  { claimed, from: row }: { readonly claimed: ClaimedSlot; readonly from: SlotRow },
+): Promise<boolean> {
   const { metadata, clock } = ctx;
   const { slot, ended } = row;
   const until = clock.elapsed() + turnMs;
   let pass = row.open ?? (await openPass(ctx, tending));
   const note = async (next: OpenPass): Promise<void> => {
     pass = next;
-    await putRebalance(metadata, { slot, open: pass, ...(ended === undefined ? {} : { ended }) });
+    await claimed.put({ slot, open: pass, ...(ended === undefined ? {} : { ended }) });
   };
   const isOver = (): boolean => tending.signal.aborted || clock.elapsed() >= until;
   for await (const name of bucketsInSlot(metadata, slot, placeIn(pass))) {
@@ -45,7 +51,7 @@ export async function walkSlot(ctx: Ctx, tending: Tending, row: SlotRow): Promis
     if (isOver()) return false;
   }
   const over: EndedPass = { ...pass, endedAt: await metadata.now() };
-  await putRebalance(metadata, { slot, ended: withoutPlace(over) });
+  await claimed.put({ slot, ended: withoutPlace(over) });
   return true;
 }
 
