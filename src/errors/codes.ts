@@ -63,6 +63,7 @@ export const errorCodes = [
   'MalformedXML',
   'MaxMessageLengthExceeded',
   'MaxPostPreDataLengthExceededError',
+  'MetadataDamaged',
   'MetadataTooLarge',
   'MethodNotAllowed',
   'MissingAction',

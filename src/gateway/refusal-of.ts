@@ -1,7 +1,7 @@
 /** The one place where what went wrong becomes what a client is told (style 22). */
 import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
-import { StoreUnavailable } from '../ports/metadata-store.ts';
+import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
 import { isStorageFull } from '../ports/storage-room.ts';
 import type { Incoming } from '../protocol/wire.ts';
@@ -35,6 +35,11 @@ export function refusalOf(
   if (cause instanceof StoreUnavailable) {
     ctx.telemetry.log('WARN', 'the metadata store is away', { ...fields, cause });
     return fail('ServiceUnavailable', { cause });
+  }
+  if (cause instanceof MetadataDamaged) {
+    const { table, row } = cause;
+    ctx.telemetry.log('ERROR', 'metadata is damaged: see docs/recovery.md', { ...fields, table, row, cause });
+    return fail('MetadataDamaged', { cause });
   }
   if (cause instanceof DataUnavailable) {
     ctx.telemetry.log('WARN', 'a data cluster is away', { ...fields, cause });

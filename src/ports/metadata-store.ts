@@ -196,6 +196,27 @@ export class StoreUnavailable extends Error {}
 /** The backend is there and cannot be used by this process, now or later: its schema is newer, or it lets nobody in. */
 export class StoreRefused extends Error {}
 
+/** Which row of which table was met, as text; `key` is the backend's own form of it. */
+export interface DamagedRow {
+  readonly table: string;
+  readonly row: string;
+  readonly key: Uint8Array;
+}
+
+/** What the backend keeps is not what was written. Nothing of it was returned, and trying again does not help. */
+export class MetadataDamaged extends Error {
+  readonly table: string;
+  readonly row: string;
+  readonly key: Uint8Array;
+
+  constructor(message: string, { table, row, key, cause }: DamagedRow & { readonly cause?: unknown }) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.table = table;
+    this.row = row;
+    this.key = key;
+  }
+}
+
 /** Everything that the service asks of a metadata backend. A read sees every write acknowledged before it began, in every process. */
 export interface MetadataStore {
   /** Whether a read is a round trip to somewhere else: what will be wanted is better asked for beforehand. */

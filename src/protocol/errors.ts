@@ -154,6 +154,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 400,
     message: 'Your POST request fields preceding the upload file were too large.',
   },
+  MetadataDamaged: {
+    status: 500,
+    message:
+      'The record of what you asked for is damaged on the disk of this service. Trying again does not help; its operator has to repair it.',
+  },
   MetadataTooLarge: {
     status: 400,
     message: 'Your metadata headers exceed the maximum allowed metadata size of 2 KiB.',

@@ -8,7 +8,7 @@ import { readSome } from '../../src/backends/metadata/packed-row.ts';
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 const pack = (row: unknown): Uint8Array => new Uint8Array(packr.pack(row));
 const read = (row: readonly unknown[], wanted: readonly boolean[]): unknown[] =>
-  readSome(pack(row), wanted, decodeText);
+  readSome(pack(row), { wanted, decode: decodeText });
 
 const { value } = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
@@ -62,6 +62,6 @@ test('reads arrays and maps of every length', () => {
 });
 
 test('refuses what is not a row, and values that rows do not hold', () => {
-  expect(() => readSome(pack({ a: 1 }), [true], decodeText)).toThrow('a row is an array');
-  expect(() => readSome(Uint8Array.of(0x91, 0xc1), [true], decodeText)).toThrow('0xc1');
+  expect(() => readSome(pack({ a: 1 }), { wanted: [true], decode: decodeText })).toThrow('a row is an array');
+  expect(() => readSome(Uint8Array.of(0x91, 0xc1), { wanted: [true], decode: decodeText })).toThrow('0xc1');
 });

@@ -58,10 +58,17 @@ let kind: Kind = is.nil;
 /** Of a small number itself, of other numbers, text and bytes how many bytes, of arrays and maps how many values. */
 let size = 0;
 
+export interface ReadSome {
+  readonly wanted: Wanted;
+  readonly decode: DecodeText;
+  /** Where the row begins in the bytes. Default 0. */
+  readonly from?: number;
+}
+
 /** The values at the wanted places; the others are holes. */
-export function readSome(packed: Uint8Array, wanted: Wanted, decode: DecodeText): unknown[] {
+export function readSome(packed: Uint8Array, { wanted, decode, from = 0 }: ReadSome): unknown[] {
   row = packed as Uint8Array<ArrayBuffer>;
-  at = 0;
+  at = from;
   decodeText = decode;
   readTag();
   if (kind !== is.array) throw new Error('a row is an array');

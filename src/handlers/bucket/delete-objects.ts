@@ -7,7 +7,9 @@ import { deleteObject } from '../../domain/delete-object.ts';
 import { inParallel } from '../../domain/in-parallel.ts';
 import { shownVersion } from '../../domain/read-object.ts';
 import { openTurns } from '../../domain/turns.ts';
+import type { ErrorCode } from '../../errors/codes.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import {
@@ -119,11 +121,16 @@ async function deleteOne(
         cause,
       });
     }
-    const Code = cause instanceof Refusal ? cause.code : 'InternalError';
+    const Code = codeOf(cause);
     const Message =
       cause instanceof Refusal && cause.details.message !== undefined
         ? cause.details.message
         : errorCatalogue[Code].message;
     return { error: { Key: Key.slice(0, keyBytesMax), ...defined({ VersionId }), Code, Message } };
   }
+}
+
+function codeOf(cause: unknown): ErrorCode {
+  if (cause instanceof Refusal) return cause.code;
+  return cause instanceof MetadataDamaged ? 'MetadataDamaged' : 'InternalError';
 }

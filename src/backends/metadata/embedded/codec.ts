@@ -1,7 +1,8 @@
 /** The codecs of the embedded backend, which notes with the data how its rows are laid out. */
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { assertSameLayout, RowCodec } from '../row-codec.ts';
-import { type Database, keyBytesMax, textKeyIn } from './environment.ts';
+import { type Database, keyBytesMax } from './environment.ts';
+import { textKeyIn } from './space.ts';
 
 export { isAlive, revisionOf, type StoredRow } from '../row-codec.ts';
 
@@ -12,7 +13,7 @@ export class Codec extends RowCodec {
   constructor(table: AnyTable, database: Database) {
     super(table, keyBytesMax);
     const key = textKeyIn('catalog', table.name);
-    const noted = (database.get(key) ?? []) as readonly string[];
+    const noted = (database.find(key) ?? []) as readonly string[];
     assertSameLayout(table.name, noted, this.layout);
     if (noted.length < this.layout.length) this.unnoted = { key, value: this.layout };
   }
@@ -30,7 +31,7 @@ export class Codecs {
   of(table: AnyTable): Codec {
     let codec = this.#known.get(table);
     if (codec === undefined) {
-      this.#database.resetReadTxn();
+      this.#database.refresh();
       codec = new Codec(table, this.#database);
       this.#known.set(table, codec);
     }

@@ -6,7 +6,7 @@ import type { Columns } from '../order.ts';
 import type { Projection } from '../row-codec.ts';
 import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
 import { type Codec, isAlive, type StoredRow } from './codec.ts';
-import { type Database, readingOnly } from './environment.ts';
+import type { Database } from './environment.ts';
 
 interface Scanned<T> {
   readonly database: Database;
@@ -33,32 +33,25 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    return readingOnly(this.#projection.wanted, () => this.#read(count));
-  }
-
-  #read(count: number): readonly Stored<RowOf<T>>[] {
     const { database, clock, codec, at } = this.#scanned;
     const partition = at.in as Columns;
-    const { columns } = this.#projection;
-    const { low, high, reverse } = this.#span;
+    const { columns, wanted } = this.#projection;
     const rows: Stored<RowOf<T>>[] = [];
-    if (this.#isEmpty || count <= 0 || compareBytes(low, high) >= 0) return rows;
+    if (this.#isEmpty || count <= 0 || compareBytes(this.#span.low, this.#span.high) >= 0) return rows;
     const now = clock.now();
-    database.resetReadTxn();
-    const range = reverse
-      ? { start: high, exclusiveStart: true, end: low, inclusiveEnd: true, reverse }
-      : { start: low, end: high };
-    for (const { key, value } of database.getRange(range)) {
+    database.refresh();
+    const visit = (key: Uint8Array, value: unknown): boolean => {
       const stored = value as StoredRow;
-      if (!isAlive(stored, now)) continue;
+      if (!isAlive(stored, now)) return true;
       const row = codec.order.sortOf(key, this.#partitionBytes, decodeText);
       rows.push(codec.complete(row, { stored, partition, columns }));
-      if (rows.length < count) continue;
+      if (rows.length < count) return true;
       this.#span = passed(this.#span, key);
-      return rows;
-    }
+      return false;
+    };
+    const isEnd = database.read(this.#span, visit, wanted);
     // The range was read to its end: nothing is left of it.
-    this.#span = { ...this.#span, low: high };
+    if (isEnd) this.#span = { ...this.#span, low: this.#span.high };
     return rows;
   }
 

@@ -8,8 +8,9 @@ import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
 import { secondLookMs } from '../second-look.ts';
-import { type Database, space, textKeyIn } from './environment.ts';
+import type { Database } from './environment.ts';
 import type { Batch, Journal } from './journal.ts';
+import { space, textKeyIn } from './space.ts';
 
 /** `[until, state, ...numbers of the ops that were aborted]` */
 type EpochRow = readonly number[];
@@ -54,7 +55,7 @@ export class Intents {
     const { database, journal, clock, ttlMs } = this.#ports;
     const put = (batch: Batch, epoch: string, row: EpochRow): void => {
       batch.epochs.set(epoch, row);
-      void database.put(keyOf(epoch), row);
+      database.put(keyOf(epoch), row);
     };
     return {
       open: async (epoch) => {
@@ -77,7 +78,7 @@ export class Intents {
 
   #forget(batch: Batch, epoch: string): void {
     batch.epochs.set(epoch, undefined);
-    void this.#ports.database.remove(keyOf(epoch));
+    this.#ports.database.remove(keyOf(epoch));
   }
 
   async abort(opId: string): Promise<void> {
@@ -89,21 +90,21 @@ export class Intents {
       if (row === undefined || isBarred(database, batch, opId)) return;
       const barring = [...row, numberOf(opId)];
       batch.epochs.set(epoch, barring);
-      void database.put(keyOf(epoch), barring);
+      database.put(keyOf(epoch), barring);
     });
   }
 
   isOpen(opId: string): boolean {
     const { database } = this.#ports;
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
-    database.resetReadTxn();
+    database.refresh();
     const row = database.get(keyOf(epochOf(opId))) as EpochRow | undefined;
     return row !== undefined && row[1] === open && row.indexOf(numberOf(opId), 2) < 0;
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {
     const { database, journal, clock } = this.#ports;
-    database.resetReadTxn();
+    database.refresh();
     // Most sweeps find nothing: they need not disturb the writers.
     if (this.#lapsed(clock.now()).length === 0) return [];
     const found = await journal.submit((batch) =>
@@ -117,19 +118,20 @@ export class Intents {
     if (row[1] === marked || row[1] === markedAgain) return epoch;
     const barring = [row[0] as number, row[1] === settled ? markedAgain : marked];
     batch.epochs.set(epoch, barring);
-    void this.#ports.database.put(keyOf(epoch), barring);
+    this.#ports.database.put(keyOf(epoch), barring);
     return epoch;
   }
 
   /** The epochs of any process that are marked, or whose lease has run out, or that are due for the second look. */
   #lapsed(now: number): (readonly [string, EpochRow])[] {
     const found: (readonly [string, EpochRow])[] = [];
-    for (const { key, value } of this.#ports.database.getRange({ start: firstKey, end: endKey })) {
+    this.#ports.database.read({ low: firstKey, high: endKey, reverse: false }, (key, value) => {
       const row = value as EpochRow;
       if (row[1] === marked || row[1] === markedAgain || (row[0] as number) <= now) {
         found.push([new TextDecoder().decode(key.subarray(1)), row]);
       }
-    }
+      return true;
+    });
     return found;
   }
 
@@ -142,7 +144,7 @@ export class Intents {
       if (state !== marked) return;
       const waiting = [batch.now + secondLookMs, settled];
       batch.epochs.set(epoch, waiting);
-      void database.put(keyOf(epoch), waiting);
+      database.put(keyOf(epoch), waiting);
     });
   }
 }

@@ -116,7 +116,7 @@ export class Journal {
   }
 
   #run(entries: readonly Entry[]): void {
-    let revision = this.#database.getWriteTxnId() * revisionsPerTransaction;
+    let revision = this.#database.transactionId * revisionsPerTransaction;
     const batch: Batch = {
       now: this.#clock.now(),
       epochs: new Map(),
@@ -131,7 +131,7 @@ export class Journal {
         entry.error = error ?? new Error('a work failed');
       }
     }
-    for (const { key, stored } of batch.counters.values()) void this.#database.put(key, stored);
+    for (const { key, stored } of batch.counters.values()) this.#database.put(key, stored);
   }
 }
 

@@ -87,8 +87,8 @@ class Embedded implements EmbeddedStore {
   async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
     const codec = this.#codecs.of(at.table);
     this.#assertOpen();
-    this.#database.resetReadTxn();
-    const stored = this.#database.get(codec.key(at.in, key)) as StoredRow | undefined;
+    this.#database.refresh();
+    const stored = this.#database.find(codec.key(at.in, key)) as StoredRow | undefined;
     if (!isAlive(stored, this.#clock.now())) return undefined;
     return codec.decode(stored, at.in as Columns, key as Columns);
   }
@@ -169,8 +169,8 @@ class Embedded implements EmbeddedStore {
     // In steps, so that a long range does not hold the writers up.
     for (let removed = limit; removed === limit; ) {
       removed = await this.#journal.submit(() => {
-        const keys = [...this.#database.getKeys({ start: low, end: high, limit })];
-        for (const key of keys) void this.#database.remove(key);
+        const keys = this.#database.keys({ start: low, end: high, limit });
+        for (const key of keys) this.#database.remove(key);
         return keys.length;
       });
     }
@@ -178,7 +178,7 @@ class Embedded implements EmbeddedStore {
 
   async fence<T extends AnyTable>(at: At<T>): Promise<number> {
     this.#assertOpen();
-    this.#database.resetReadTxn();
+    this.#database.refresh();
     return this.#transactions.fence(at);
   }
 
@@ -212,7 +212,7 @@ class Embedded implements EmbeddedStore {
 
   async #sweepExpired(): Promise<void> {
     const limit = removalsPerTransaction;
-    this.#database.resetReadTxn();
+    this.#database.refresh();
     if (!this.#transactions.hasExpired(this.#clock.now())) return;
     for (let swept = limit; swept === limit; ) {
       swept = await this.#journal.submit((batch) => this.#transactions.sweep(batch.now, limit));

@@ -3,9 +3,10 @@ import type { AnyTable, At, Change, Outcome, Revision, SideChange } from '../../
 import type { Columns } from '../order.ts';
 import { keyOf } from '../rules.ts';
 import { type Codec, type Codecs, isAlive, revisionOf, type StoredRow } from './codec.ts';
-import { type Database, keyIn, space } from './environment.ts';
+import type { Database } from './environment.ts';
 import { isBarred } from './intents.ts';
 import type { Batch } from './journal.ts';
+import { keyIn, space } from './space.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export type Write = (batch: Batch, revision: number) => void;
@@ -71,15 +72,15 @@ export class Transactions {
     return (_batch, revision) => {
       this.#note(codec);
       stored[0] = revision;
-      void this.#database.put(key, stored);
-      if (expiresAt !== undefined) void this.#database.put(expiryKey(expiresAt, key), null);
+      this.#database.put(key, stored);
+      if (expiresAt !== undefined) this.#database.put(expiryKey(expiresAt, key), null);
     };
   }
 
   #remove(key: Uint8Array): Write {
     return (batch) => {
       batch.counters.delete(textOf(key));
-      void this.#database.remove(key);
+      this.#database.remove(key);
     };
   }
 
@@ -89,7 +90,7 @@ export class Transactions {
       let counter = batch.counters.get(name);
       if (counter === undefined) {
         this.#note(codec);
-        const stored = (this.#database.get(key) as StoredRow | undefined) ?? codec.encode({});
+        const stored = (this.#database.find(key) as StoredRow | undefined) ?? codec.encode({});
         counter = { key, stored };
         batch.counters.set(name, counter);
       }
@@ -100,7 +101,7 @@ export class Transactions {
 
   #note(codec: Codec): void {
     if (codec.unnoted === undefined) return;
-    void this.#database.put(codec.unnoted.key, codec.unnoted.value);
+    this.#database.put(codec.unnoted.key, codec.unnoted.value);
     codec.unnoted = undefined;
   }
 
@@ -144,7 +145,8 @@ export class Transactions {
     const { at, key } = wanted;
     const codec = this.#codecs.of(at.table);
     const encoded = codec.key(at.in, key);
-    const stored = this.#alive(encoded, batch.now);
+    const found = this.#database.find(encoded) as StoredRow | undefined;
+    const stored = isAlive(found, batch.now) ? found : undefined;
     const row = change(stored && codec.decode<Row>(stored, at.in as Columns, key).row);
     const written = codec.key(at.in, row as object);
     if (textOf(written) !== textOf(encoded)) {
@@ -159,7 +161,7 @@ export class Transactions {
   }
 
   raiseFence(at: At<AnyTable>, generation: number): void {
-    if (generation > this.fence(at)) void this.#database.put(this.#fenceKey(at), generation);
+    if (generation > this.fence(at)) this.#database.put(this.#fenceKey(at), generation);
   }
 
   #fenceKey(at: At<AnyTable>): Uint8Array {
@@ -172,7 +174,7 @@ export class Transactions {
 
   #expired(now: number, limit: number): readonly Uint8Array[] {
     const range = { start: Uint8Array.of(space.expiry), end: expiryKey(now + 1, noKey), limit };
-    return [...this.#database.getKeys(range)];
+    return this.#database.keys(range);
   }
 
   /** Removes up to `limit` rows whose time has come; returns how many entries it looked at. */
@@ -182,8 +184,8 @@ export class Transactions {
       const key = new Uint8Array(entry.subarray(1 + expiryDigits));
       const stored = this.#database.get(key) as StoredRow | undefined;
       // A row written again since then has an entry of its own, or lives on.
-      if (stored !== undefined && !isAlive(stored, now)) void this.#database.remove(key);
-      void this.#database.remove(entry);
+      if (stored !== undefined && !isAlive(stored, now)) this.#database.remove(key);
+      this.#database.remove(entry);
     }
     return entries.length;
   }

@@ -16,7 +16,7 @@ export const unpackRow = (bytes: Uint8Array | undefined): StoredRow | undefined 
   bytes === undefined ? undefined : (packr.unpack(bytes) as StoredRow);
 /** As much of a row as is wanted. */
 export const unpackSome = (bytes: Uint8Array, wanted: Wanted | undefined): StoredRow =>
-  wanted === undefined ? (packr.unpack(bytes) as StoredRow) : readSome(bytes, wanted, decodeText);
+  wanted === undefined ? (packr.unpack(bytes) as StoredRow) : readSome(bytes, { wanted, decode: decodeText });
 
 /** No row key of ours comes near; TiKV takes more. */
 const keyBytesMax = 4096;

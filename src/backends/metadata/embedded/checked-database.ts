@@ -1,0 +1,227 @@
+/**
+ * lmdb with every value verified: rows by the checksum of key and value, the place of a row by its neighbours. lmdb itself
+ * has no checksums, so a flipped bit in a page could hide rows from a look-up, or lead it to another row. A look-up
+ * that finds nothing and the ends of a scan are therefore compared with the rows on either side, which must be
+ * verified themselves and in order. What this cannot see is found by fsck (docs/recovery.md).
+ */
+import type { RootDatabase } from 'lmdb';
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
+import type { Wanted } from '../packed-row.ts';
+import { compareBytes, type Span } from '../span.ts';
+import { showKey } from './show-key.ts';
+import { ChecksumMismatch, type Values } from './values.ts';
+
+export type RawDatabase = RootDatabase<unknown, Uint8Array>;
+
+/** What lmdb answers when a page is not what it must be: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID. */
+const damageCodes: readonly unknown[] = [-30797, -30796, -30795, -30793];
+/** It says MDB_BAD_TXN of a row with flags that only other kinds of databases have. */
+const isDamage = ({ code, message }: { readonly code?: unknown; readonly message: string }): boolean =>
+  damageCodes.includes(code) || message.includes('Invalid dupdata flag');
+
+interface Closable {
+  close(): void;
+}
+
+/** The row under a key, and whether the scan goes on. */
+export type Visit = (key: Uint8Array, value: unknown) => boolean;
+
+export class CheckedDatabase {
+  readonly #raw: RawDatabase;
+  readonly #values: Values;
+  #discard = false;
+  #first: (() => void) | undefined;
+
+  constructor(raw: RawDatabase, values: Values) {
+    this.#raw = raw;
+    this.#values = values;
+  }
+
+  /**
+   * The value under a key. Undefined says that none was found, which `find` alone proves.
+   * @throws MetadataDamaged
+   */
+  get(key: Uint8Array): unknown {
+    this.#values.key = key;
+    try {
+      return this.#raw.get(key);
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
+  }
+
+  /** The value under a key; undefined where the rows on either side prove that there is none. @throws MetadataDamaged */
+  find(key: Uint8Array): unknown {
+    const value = this.get(key);
+    if (value === undefined) {
+      this.#assertBefore(key);
+      this.#assertFrom(key, { exclusive: true });
+    }
+    return value;
+  }
+
+  put(key: Uint8Array, value: unknown): void {
+    this.#values.key = key;
+    void this.#raw.put(key, value);
+  }
+
+  remove(key: Uint8Array): void {
+    void this.#raw.remove(key);
+  }
+
+  /** Verified keys are those of rows that are read; these are not. */
+  keys(range: {
+    readonly start: Uint8Array;
+    readonly end: Uint8Array;
+    readonly limit: number;
+  }): Uint8Array[] {
+    return [...this.#raw.getKeys({ ...range })];
+  }
+
+  /**
+   * Visits the rows of a span, each in its place, until a visit says false.
+   * @returns whether the span was read to its end
+   * @throws MetadataDamaged
+   */
+  read({ low, high, reverse }: Span, visit: Visit, wanted?: Wanted): boolean {
+    // lmdb is given no end, so that the row at which the scan ends is verified too: its key may be a flipped one.
+    const range = reverse
+      ? { start: high, exclusiveStart: true, end: undefined, reverse }
+      : { start: low, end: undefined };
+    if (reverse) this.#assertFrom(high);
+    let previous = reverse ? high : low;
+    let isFirst = true;
+    let isEnd = true;
+    this.#values.wanted = wanted;
+    this.#each(range, previous, (key, value) => {
+      const order = compareBytes(key, previous);
+      if (reverse ? order >= 0 : order < 0 || (order === 0 && !isFirst)) throw misplaced(key);
+      // Where a forward scan does not begin at `low` itself, no row there must be hidden from it.
+      if (isFirst && !reverse && order > 0) this.#assertBefore(low);
+      isFirst = false;
+      if (reverse ? compareBytes(key, low) < 0 : compareBytes(key, high) >= 0) return false;
+      previous = key;
+      this.#values.wanted = undefined;
+      isEnd = visit(key, value);
+      this.#values.wanted = wanted;
+      return isEnd;
+    });
+    if (isEnd && isFirst && !reverse) this.#assertBefore(low);
+    return isEnd;
+  }
+
+  /** No row lies at `key`, and the last row ahead of it is verified. */
+  #assertBefore(key: Uint8Array): void {
+    const found = this.#neighbour(key, { start: key, reverse: true, limit: 1 });
+    if (found !== undefined && compareBytes(found, key) >= 0) throw misplaced(found);
+  }
+
+  /** The first row from `key` on is verified, and does not lie ahead of it. */
+  #assertFrom(key: Uint8Array, { exclusive = false } = {}): void {
+    const found = this.#neighbour(key, { start: key, limit: 1 });
+    if (found === undefined) return;
+    const order = compareBytes(found, key);
+    if (order < 0 || (exclusive && order === 0)) throw misplaced(found);
+  }
+
+  #neighbour(key: Uint8Array, range: object): Uint8Array | undefined {
+    let neighbour: Uint8Array | undefined;
+    this.#values.verifiesOnly = true;
+    try {
+      this.#each(range, key, (found) => {
+        neighbour = found;
+        return false;
+      });
+    } finally {
+      this.#values.verifiesOnly = false;
+    }
+    return neighbour;
+  }
+
+  /** Ends the cursor in any case: one that is left open keeps its snapshot, and its pages from being used again. */
+  #each(range: object, key: Uint8Array, visit: Visit): void {
+    this.#values.key = key;
+    const rows = this.#raw.getRange(range)[Symbol.iterator]();
+    try {
+      for (let next = rows.next(); next.done !== true; next = rows.next())
+        if (!visit(next.value.key, next.value.value)) return;
+    } catch (cause) {
+      throw this.#damage(cause, this.#values.key);
+    } finally {
+      this.#values.wanted = undefined;
+      rows.return?.();
+    }
+  }
+
+  #damage(cause: unknown, key: Uint8Array): unknown {
+    const damage = damageFrom(cause, key);
+    // lmdb refuses everything else in a transaction that has met a damaged page.
+    if (damage !== cause) this.#discard = true;
+    return damage;
+  }
+
+  /** The next read sees the latest commit of any process. */
+  refresh(): void {
+    if (this.#discard) this.#dropSnapshot();
+    this.#raw.resetReadTxn();
+  }
+
+  /** One that is in use is not renewed by `resetReadTxn` but left to its user, who ends it here. */
+  #dropSnapshot(): void {
+    this.#discard = false;
+    const cursors = (this.#raw as unknown as { readonly db: { availableCursor: Closable | null } }).db;
+    const transaction = this.#raw.useReadTransaction();
+    this.#raw.resetReadTxn();
+    cursors.availableCursor?.close();
+    cursors.availableCursor = null;
+    transaction.done();
+  }
+
+  isEmpty(): boolean {
+    return [...this.#raw.getKeys({ limit: 1, start: Uint8Array.of(0) })].length === 0;
+  }
+
+  /** Every transaction begins with `work` until one has committed. */
+  beginWith(work: () => void): void {
+    this.#first = work;
+  }
+
+  async transaction(work: () => void): Promise<void> {
+    const first = this.#first;
+    if (first === undefined) return this.#raw.transaction(work);
+    await this.#raw.transaction(() => {
+      first();
+      work();
+    });
+    this.#first = undefined;
+  }
+
+  /** Of the transaction that runs. */
+  get transactionId(): number {
+    return this.#raw.getWriteTxnId();
+  }
+
+  readerCheck(): void {
+    this.#raw.readerCheck();
+  }
+
+  close(): Promise<void> {
+    return this.#raw.close();
+  }
+}
+
+function misplaced(key: Uint8Array): MetadataDamaged {
+  const { table, row } = showKey(key);
+  return new MetadataDamaged('the rows of the metadata file are out of order', { table, row, key });
+}
+
+/** Any other error stays as it is. */
+function damageFrom(cause: unknown, key: Uint8Array): unknown {
+  if (cause instanceof MetadataDamaged) return cause;
+  const { table, row } = showKey(key);
+  if (cause instanceof ChecksumMismatch)
+    return new MetadataDamaged(`row ${row} of ${table} is damaged: ${cause.message}`, { table, row, key });
+  if (!(cause instanceof Error && isDamage(cause))) return cause;
+  const message = `a page of the metadata file is damaged, met at row ${row} of ${table}: ${(cause as Error).message}`;
+  return new MetadataDamaged(message, { table, row, key, cause });
+}

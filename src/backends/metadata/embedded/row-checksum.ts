@@ -1,0 +1,119 @@
+/**
+ * The checksum that stands before every value in lmdb: XXH32 of the value, seeded with XXH32 of its key, so that a row
+ * which is found under the key of another row fails as well. XXH32 in JavaScript takes a third of the time of CRC32C
+ * for rows of some hundred bytes, because a table look-up per byte is slower than a multiplication per word, and a call
+ * into native code takes longer than the row. A change inside one aligned word of 32 bits is always detected.
+ */
+
+export const checksumBytes = 4;
+
+const prime1 = 0x9e3779b1 | 0;
+const prime2 = 0x85ebca77 | 0;
+const prime3 = 0xc2b2ae3d | 0;
+const prime4 = 0x27d4eb2f | 0;
+const prime5 = 0x165667b1 | 0;
+
+const rotate = (value: number, by: number): number => (value << by) | (value >>> (32 - by));
+const round = (lane: number, word: number): number =>
+  Math.imul(rotate((lane + Math.imul(word, prime2)) | 0, 13), prime1);
+
+function finish(start: number): number {
+  let hash = start;
+  hash = Math.imul(hash ^ (hash >>> 15), prime2);
+  hash = Math.imul(hash ^ (hash >>> 13), prime3);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+// Values lie in a few long-lived buffers of lmdb and msgpackr: the view of the last one is nearly always the next one's.
+let words: Int32Array = new Int32Array(0);
+
+function wordsOf(bytes: Uint8Array): Int32Array {
+  if (words.buffer !== bytes.buffer) words = new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >>> 2);
+  return words;
+}
+
+const wordAt = (bytes: Uint8Array, at: number): number =>
+  (bytes[at] as number) |
+  ((bytes[at + 1] as number) << 8) |
+  ((bytes[at + 2] as number) << 16) |
+  ((bytes[at + 3] as number) << 24);
+
+/** XXH32 of the bytes from `from` up to `to`. */
+export function xxh32(bytes: Uint8Array, range: { from: number; to: number }, seed: number): number {
+  const { from, to } = range;
+  return ((bytes.byteOffset + from) & 3) === 0 && littleEndian
+    ? hashAligned(bytes, from, to, seed)
+    : hashAny(bytes, from, to, seed);
+}
+
+const littleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
+
+function hashAligned(bytes: Uint8Array, from: number, to: number, seed: number): number {
+  const view = wordsOf(bytes);
+  let at = (bytes.byteOffset + from) >>> 2;
+  const length = to - from;
+  let hash = (seed + prime5) | 0;
+  if (length >= 16) {
+    let a = (seed + prime1 + prime2) | 0;
+    let b = (seed + prime2) | 0;
+    let c = seed | 0;
+    let d = (seed - prime1) | 0;
+    for (const end = at + ((length >>> 4) << 2); at < end; at += 4) {
+      a = round(a, view[at] as number);
+      b = round(b, view[at + 1] as number);
+      c = round(c, view[at + 2] as number);
+      d = round(d, view[at + 3] as number);
+    }
+    hash = (rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18)) | 0;
+  }
+  hash = (hash + length) | 0;
+  for (let left = (length & 15) >>> 2; left > 0; left--)
+    hash = Math.imul(rotate((hash + Math.imul(view[at++] as number, prime3)) | 0, 17), prime4);
+  return finish(hashRest(hash, bytes, to - (length & 3), to));
+}
+
+function hashAny(bytes: Uint8Array, from: number, to: number, seed: number): number {
+  const length = to - from;
+  let at = from;
+  let hash = (seed + prime5) | 0;
+  if (length >= 16) {
+    let a = (seed + prime1 + prime2) | 0;
+    let b = (seed + prime2) | 0;
+    let c = seed | 0;
+    let d = (seed - prime1) | 0;
+    for (const end = from + (length & ~15); at < end; at += 16) {
+      a = round(a, wordAt(bytes, at));
+      b = round(b, wordAt(bytes, at + 4));
+      c = round(c, wordAt(bytes, at + 8));
+      d = round(d, wordAt(bytes, at + 12));
+    }
+    hash = (rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18)) | 0;
+  }
+  hash = (hash + length) | 0;
+  for (; at + 4 <= to; at += 4)
+    hash = Math.imul(rotate((hash + Math.imul(wordAt(bytes, at), prime3)) | 0, 17), prime4);
+  return finish(hashRest(hash, bytes, at, to));
+}
+
+function hashRest(start: number, bytes: Uint8Array, from: number, to: number): number {
+  let hash = start;
+  for (let at = from; at < to; at++)
+    hash = Math.imul(rotate((hash + Math.imul(bytes[at] as number, prime5)) | 0, 11), prime1);
+  return hash;
+}
+
+/** Of the value that lies between `from` and `to` and is kept under `key`. */
+export const rowChecksum = (
+  key: Uint8Array,
+  bytes: Uint8Array,
+  range: { from: number; to: number },
+): number => xxh32(bytes, range, hashAny(key, 0, key.length, 0));
+
+export const readChecksum = (bytes: Uint8Array, at: number): number => wordAt(bytes, at) >>> 0;
+
+export function writeChecksum(bytes: Uint8Array, at: number, checksum: number): void {
+  bytes[at] = checksum;
+  bytes[at + 1] = checksum >>> 8;
+  bytes[at + 2] = checksum >>> 16;
+  bytes[at + 3] = checksum >>> 24;
+}
