@@ -334,6 +334,16 @@ export const settings = {
     range: ['1s', '1h'],
     doc: 'How long a connection may stay silent, between requests and inside one.',
   }),
+  SVC_BODY_TIMEOUT: duration({
+    fallback: '30s',
+    range: ['1s', '1h'],
+    doc: 'How long the body of a request that is not streamed to storage (configurations, lists, IAM actions, the fields of a form) may take from its first byte to its last; then 400 RequestTimeout.',
+  }),
+  SVC_BODY_RATE_MIN: bytes({
+    fallback: '1KiB',
+    range: ['0', '1GiB'],
+    doc: 'How many bytes a second a body that is streamed to storage brings at least, over any 30 s that the gateway waits for it; then 400 RequestTimeout. 0: as slowly as SVC_IDLE_TIMEOUT lets it.',
+  }),
   SVC_HEADER_TIMEOUT: duration({
     fallback: '20s',
     range: ['1s', '10m'],

@@ -11,6 +11,7 @@ import type { Context } from './context.ts';
 import { drawRequestId } from './domain/version-ids.ts';
 import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { areaCall } from './gateway/area-call.ts';
+import { PacedBody } from './gateway/body-pace.ts';
 import { choose } from './gateway/choose.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
@@ -55,11 +56,16 @@ export function createGateway(ctx: Context, options: GatewayOptions = {}): Gatew
     basePath: options.basePath ?? '',
   };
   const pipeline = { ctx, rules, areas: openAreas(ctx) };
-  const handle = (incoming: Incoming): Promise<Reply> => answer(pipeline, incoming);
+  const handle = (incoming: Incoming): Promise<Reply> => answer(pipeline, paced(ctx, incoming));
   return {
     handle,
     fetch: async (request) => toResponse(await handle(fromRequest(request)), request.method),
   };
+}
+
+function paced(ctx: Context, incoming: Incoming): Incoming {
+  const { body } = incoming;
+  return body === undefined ? incoming : { ...incoming, body: new PacedBody(ctx, body) };
 }
 
 /** Runs the steps and renders whatever comes of them; the one place where a request's errors are caught. */
@@ -116,10 +122,10 @@ async function run(
   const { wire, query, local, virtual, area } = place;
   const who = await identify(ctx, incoming, { ...place, path: trace.path });
   trace.dialect = who.dialect === undefined ? undefined : who.dialect === 'amz' ? amz : store;
-  const { identity, signed, payload } = who;
+  const { identity, signed, renew, payload } = who;
   if (area !== undefined) {
     trace.operation = `area:${area}`;
-    return areas(local, areaCall(ctx, { wire, query, identity, payload, trace, incoming }));
+    return areas(local, areaCall(ctx, { wire, query, identity, renew, payload, trace, incoming }));
   }
   const { requestId, dialect } = trace;
   const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
@@ -133,6 +139,7 @@ async function run(
     own,
     identity,
     signed,
+    renew,
     payload,
     bucketName,
     key,
@@ -142,5 +149,7 @@ async function run(
   if (place.isSite) return visitSite(ctx, arrived, trace);
   const choosing = choose(ctx, arrived, { place, scope, incoming, trace });
   const chosen = choosing instanceof Promise ? await choosing : choosing;
-  return await serve(ctx, chosen, { hasBody: incoming.body !== undefined, place, scope, trace });
+  const { body } = incoming;
+  const pace = body instanceof PacedBody ? body : undefined;
+  return await serve(ctx, chosen, { hasBody: body !== undefined, pace, place, scope, trace });
 }

@@ -4,8 +4,6 @@
  * as they were sent.
  */
 import { fail } from '../errors/refusal.ts';
-import type { Credential } from '../ports/credentials.ts';
-import { ofEach } from '../ports/remembered.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import type { Incoming, Query, Wire } from '../protocol/wire.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
@@ -13,7 +11,8 @@ import { headerClaim } from './authorization-header.ts';
 import { withBodyHash } from './body-hash.ts';
 import { type OpenClaim, servicesOf } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
-import type { Authenticated, Identity } from './identity.ts';
+import type { Authenticated } from './identity.ts';
+import { identityOf } from './known-key.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';
 import { presignedClaim } from './presigned.ts';
 import { isSigV2, verifySigV2 } from './sigv2-presigned.ts';
@@ -34,10 +33,10 @@ export async function authenticate(
   if (Number(authorization !== undefined) + Number(presigned !== undefined) + Number(sigV2) > 1)
     throw twoMechanisms();
   if (sigV2) {
-    const { credential, dialect } = await verifySigV2(ctx, wire, parsed, options);
+    const { credential, renew, dialect } = await verifySigV2(ctx, wire, parsed, options);
     const payload = signedPayload({ hasher: ctx.hasher, incoming, dialect, declared: undefined });
     const signed = { type: 'REST-QUERY-STRING', version: 'AWS' } as const;
-    return { identity: identityOf(credential), signed, dialect: dialect.name, payload };
+    return { identity: identityOf(credential), renew, signed, dialect: dialect.name, payload };
   }
   const services = servicesOf({ isActionQuery: options.isActionQuery === true });
   let open: OpenClaim;
@@ -45,9 +44,10 @@ export async function authenticate(
   else if (presigned !== undefined)
     open = presignedClaim(wire, parsed.query, { dialect: presigned, clock: ctx.clock, services });
   else return anonymousCaller(ctx, incoming);
-  const credential = await findSigner(ctx, wire, { query: parsed.query, claim: open });
+  const signer = await findSigner(ctx, wire, { query: parsed.query, claim: open });
   const hashing = withBodyHash(ctx, incoming, open);
   const { claim, incoming: rest } = hashing instanceof Promise ? await hashing : hashing;
+  const { credential, renew } = signer;
   const secret = options.secretFor === undefined ? credential.secretKey : await options.secretFor(credential);
   const key = verifySignature(ctx, { wire, path: parsed.path, claim, secret });
   ctx.credentials.used?.(credential, claim);
@@ -61,7 +61,7 @@ export async function authenticate(
   });
   const type = authorization === undefined ? 'REST-QUERY-STRING' : 'REST-HEADER';
   const signed = { type, version: 'AWS4-HMAC-SHA256', at: parseTimestamp(claim.timestamp) } as const;
-  return { identity: identityOf(credential), signed, dialect: claim.dialect.name, payload };
+  return { identity: identityOf(credential), renew, signed, dialect: claim.dialect.name, payload };
 }
 
 function soleAuthorization(wire: Wire): string | undefined {
@@ -96,11 +96,6 @@ function presignedDialect(query: Query): Dialect | undefined {
   }
   return found;
 }
-
-/** The secret stays behind: what travels with the request may end in a log. */
-export const identityOf: (credential: Credential) => Identity = ofEach(
-  ({ secretKey: _, ...identity }: Credential) => identity,
-);
 
 function anonymousCaller(ctx: AuthenticationContext, incoming: Incoming): Authenticated {
   const shown = dialects.filter(({ headerPrefix }) => {

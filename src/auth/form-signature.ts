@@ -1,13 +1,13 @@
 /** Who signed a form (public API "Browser-based uploads using POST"): the signature covers its policy, as it was sent. */
 import { fail } from '../errors/refusal.ts';
-import type { Credential } from '../ports/credentials.ts';
 import { amz, type Dialect, dialects } from '../protocol/dialect.ts';
 import { deriveSigningKey } from '../signing/signing-key.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
-import { identityOf, twoMechanisms } from './authenticate.ts';
+import { twoMechanisms } from './authenticate.ts';
 import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions } from './context.ts';
 import type { Identity, Signed } from './identity.ts';
+import { findKnownKey, identityOf, type KnownKey, type Renew } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 import { areEqual, equalsHex } from './signing-key.ts';
 import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
@@ -16,6 +16,7 @@ type Fields = ReadonlyMap<string, string>;
 
 export interface SignedForm {
   readonly identity: Identity;
+  readonly renew: Renew;
   readonly signed: Signed;
   readonly dialect: Dialect;
   /** The policy as it was sent. */
@@ -70,7 +71,7 @@ async function verifyVersion4(
     throw fail(code, `${name('date')} must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`);
   checkScopeDate(claim.date, timestamp, code);
   const { accessKey } = claim;
-  const credential = await findCredential(ctx, fields, { accessKey, dialect });
+  const { credential, renew } = await findCredential(ctx, fields, { accessKey, dialect });
   checkRegion(ctx.settings, claim, code);
   const secret = secretFor === undefined ? credential.secretKey : await secretFor(credential);
   const key = deriveSigningKey(ctx.hasher, secret, claim);
@@ -79,6 +80,7 @@ async function verifyVersion4(
   ctx.credentials.used?.(credential, claim);
   return {
     identity: identityOf(credential),
+    renew,
     signed: { type: 'POST', version: 'AWS4-HMAC-SHA256', at },
     dialect,
     policy,
@@ -97,7 +99,7 @@ async function verifyVersion2(
   const accessKey = required(fields, version2.accessKey);
   const policy = required(fields, 'policy');
   const signature = required(fields, version2.signature);
-  const credential = await findCredential(ctx, fields, { accessKey, dialect: amz });
+  const { credential, renew } = await findCredential(ctx, fields, { accessKey, dialect: amz });
   if (secretFor !== undefined && (await secretFor(credential)) !== credential.secretKey)
     throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
   const expected = ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), policy);
@@ -106,6 +108,7 @@ async function verifyVersion2(
   ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
   return {
     identity: identityOf(credential),
+    renew,
     signed: { type: 'POST', version: 'AWS' },
     dialect: amz,
     policy,
@@ -113,16 +116,14 @@ async function verifyVersion2(
   };
 }
 
-async function findCredential(
+function findCredential(
   ctx: AuthenticationContext,
   fields: Fields,
   { accessKey, dialect }: { readonly accessKey: string; readonly dialect: Dialect },
-): Promise<Credential> {
+): Promise<KnownKey> {
   // Forms carry the token of temporary credentials in a field, which their policy must allow like any other.
   const token = fields.get(`${dialect.headerPrefix}security-token`);
-  const credential = await ctx.credentials.find(accessKey, token);
-  if (credential === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
-  return credential;
+  return findKnownKey(ctx.credentials, accessKey, token);
 }
 
 /** @throws InvalidArgument, as the public API words it */

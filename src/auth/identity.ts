@@ -1,6 +1,7 @@
 /** Who calls. Stamped once by the authentication layer and never derived again (spec "Authentication" 1). */
 import type { SignedHash } from '../domain/entrust.ts';
 import type { Credential } from '../ports/credentials.ts';
+import type { Renew } from './known-key.ts';
 
 export type { Credential, Credentials } from '../ports/credentials.ts';
 
@@ -33,6 +34,8 @@ export interface Signed {
 export interface Authenticated {
   readonly identity: Identity;
   /** Undefined for anonymous requests. */
+  /** Absent for anonymous requests. */
+  readonly renew?: Renew;
   readonly signed?: Signed;
   /** The dialect of the signature; for anonymous requests the one their headers show, if any. */
   readonly dialect: 'amz' | 'store' | undefined;

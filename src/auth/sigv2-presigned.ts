@@ -3,12 +3,12 @@
  * only a few query names, so a query that it leaves unsigned and that could change the operation is refused.
  */
 import { fail } from '../errors/refusal.ts';
-import type { Credential } from '../ports/credentials.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { isoSeconds } from '../signing/timestamp.ts';
 import { encodePath, headerValue } from './canonical-request.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
+import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 import { areEqual } from './signing-key.ts';
 
@@ -40,15 +40,15 @@ export async function verifySigV2(
   wire: Wire,
   parsed: ParsedTarget,
   options: AuthenticationOptions,
-): Promise<{ credential: Credential; dialect: Dialect }> {
+): Promise<KnownKey & { readonly dialect: Dialect }> {
   assertSigV2(ctx.settings);
   const accessKey = only(parsed.query, 'AWSAccessKeyId');
   const signature = only(parsed.query, 'Signature');
   const expires = only(parsed.query, 'Expires');
   checkExpires(expires, ctx.clock.now());
   refuseUnsigned(wire, parsed.query);
-  const credential = await ctx.credentials.find(accessKey, sessionToken(wire, parsed.query));
-  if (credential === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+  const known = await findKnownKey(ctx.credentials, accessKey, sessionToken(wire, parsed.query));
+  const { credential } = known;
   if (options.secretFor !== undefined && (await options.secretFor(credential)) !== credential.secretKey)
     throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
   const bucket = options.virtualBucket === undefined ? '' : `/${options.virtualBucket}`;
@@ -66,7 +66,7 @@ export async function verifySigV2(
       stringToSign: stringToSign(wire, parsed.query, { expires, path: bucket + parsed.path }),
     });
   ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
-  return { credential, dialect: amz };
+  return { ...known, dialect: amz };
 }
 
 /** The token of temporary credentials, which is signed like the vendor's headers wherever it stands. */

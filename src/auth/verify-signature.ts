@@ -1,6 +1,6 @@
 /** Recomputes a version-4 signature and compares (spec "Authentication" 2.2 to 2.4). */
 import { fail } from '../errors/refusal.ts';
-import type { Credential, Credentials } from '../ports/credentials.ts';
+import type { Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import { ofEach } from '../ports/remembered.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
@@ -8,6 +8,7 @@ import { deriveSigningKey } from '../signing/signing-key.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
 import type { AuthenticationContext } from './context.ts';
+import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 import { equalsHex, SigningKeys, signingKeyName } from './signing-key.ts';
 
@@ -19,16 +20,14 @@ export async function findSigner(
   ctx: AuthenticationContext,
   wire: Wire,
   { query, claim }: { readonly query: Query; readonly claim: OpenClaim },
-): Promise<Credential> {
+): Promise<KnownKey> {
   const code =
     claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
   refuseUnsignedHeaders(wire, claim);
   // A blank access key takes the way of an unknown one, so nothing tells them apart.
-  const credential = await ctx.credentials.find(claim.accessKey, sessionToken(wire, query, claim));
-  if (credential === undefined)
-    throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: claim.accessKey } });
+  const known = await findKnownKey(ctx.credentials, claim.accessKey, sessionToken(wire, query, claim));
   checkRegion(ctx.settings, claim, code);
-  return credential;
+  return known;
 }
 
 export interface Signed {

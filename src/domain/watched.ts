@@ -6,8 +6,8 @@
 /** Whatever an onlooker throws ends the stream with that error. */
 export interface Onlooker {
   see(piece: Uint8Array): void;
-  /** The source has ended. */
-  end?(): void;
+  /** The source has ended; the stream ends when what is returned has. */
+  end?(): void | Promise<void>;
 }
 
 /** Single use, as streams are. */
@@ -41,12 +41,16 @@ class Watched implements AsyncIterableIterator<Uint8Array> {
     return this.#iterator.next().then(this.#pass, this.#broken);
   }
 
-  readonly #pass = (step: Step): Step | Promise<never> => {
+  readonly #pass = (step: Step): Step | Promise<Step> => {
     try {
       if (step.done === true) {
         this.#isOver = true;
-        for (const onlooker of this.onlookers) onlooker.end?.();
-        return over;
+        let ending: Promise<void> | undefined;
+        for (const onlooker of this.onlookers) {
+          const settled = onlooker.end?.();
+          if (settled instanceof Promise) ending = ending?.then(() => settled) ?? settled;
+        }
+        return ending === undefined ? over : ending.then(() => over);
       }
       for (const onlooker of this.onlookers) onlooker.see(step.value);
       return step;

@@ -21,7 +21,7 @@ import { authenticationContext } from './identify.ts';
 type Arrived = Pick<Call, 'wire' | 'identity' | 'payload' | 'bucketName'>;
 type Accepted = Pick<
   Call,
-  'wire' | 'dialect' | 'own' | 'parameters' | 'identity' | 'signed' | 'key' | 'payload'
+  'wire' | 'dialect' | 'own' | 'parameters' | 'identity' | 'renew' | 'signed' | 'key' | 'payload'
 >;
 
 const noQuery = new Query('');
@@ -56,6 +56,7 @@ export async function acceptForm(ctx: Context, arrived: Arrived): Promise<Accept
     own: ownHeaders(described, noQuery, dialect),
     parameters: fields,
     identity: author?.identity,
+    renew: author?.renew,
     signed: author?.signed,
     key,
     payload: { ...payload, length: undefined, content: bounded(form.file.content, lengths) },

@@ -1,5 +1,6 @@
 /** What the areas beside the storage protocol get of a request. */
 import type { Authenticated } from '../auth/identity.ts';
+import type { Renew } from '../auth/known-key.ts';
 import type { Context } from '../context.ts';
 import type { AreaCall } from '../handlers/areas.ts';
 import { readBody } from '../handlers/body.ts';
@@ -9,24 +10,29 @@ import { Recording } from './recording.ts';
 import type { Trace } from './trace.ts';
 
 interface AreaFacts extends Pick<Authenticated, 'identity' | 'payload'>, Pick<Place, 'wire' | 'query'> {
+  readonly renew: Renew | undefined;
   readonly trace: Trace;
   readonly incoming: Incoming;
 }
 
 export const areaCall = (
   ctx: Context,
-  { wire, query, identity, payload, trace, incoming }: AreaFacts,
+  { wire, query, identity, renew, payload, trace, incoming }: AreaFacts,
 ): AreaCall => ({
   requestId: trace.requestId,
   wire,
   query,
   identity,
-  readBody: async () =>
-    readBody(
+  async readBody() {
+    const body = await readBody(
       ctx,
       { wire, own: new Map(), payload },
       { hasBody: incoming.body !== undefined, row: {}, held: trace },
-    ),
+    );
+    // Its key may have been made inactive while the body came.
+    await renew?.();
+    return body;
+  },
   asked: (action, { audited, bucketName }) => {
     trace.operation = action;
     if (!audited) return undefined;

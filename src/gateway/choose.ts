@@ -41,7 +41,9 @@ export function choose(ctx: Context, arrived: Arrived, choosing: Choosing): Chos
 async function chooseAction(ctx: Context, arrived: Arrived, choosing: Choosing): Promise<Chosen> {
   const { place, incoming, trace } = choosing;
   const asked = await askedAction(ctx, { ...arrived, incoming, held: trace }, place.control);
-  return chosen(ctx, { ...arrived, ...asked }, choosing);
+  // Its key may have been made inactive, or its user changed, while the body came.
+  const identity = (await arrived.renew?.()) ?? arrived.identity;
+  return chosen(ctx, { ...arrived, ...asked, identity }, choosing);
 }
 
 /** A form brings its own signature and headers. */

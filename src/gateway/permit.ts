@@ -69,6 +69,14 @@ export async function permit(
   return target;
 }
 
+/**
+ * Before a body is read that the decision needs.
+ * @throws AccessDenied to a caller whom no body could let in: an anonymous one, where no policy and no ACL is set
+ */
+export function assertMayAsk({ identity }: Pick<Asking, 'identity'>, bucket: BucketRow | undefined): void {
+  if (identity === undefined && (bucket === undefined || !letsAnybodyIn(bucket))) throw fail('AccessDenied');
+}
+
 /** Whoever began an upload may look at it and end it, though the bucket be another's (public API). */
 async function initiatorOf(
   ctx: Context,

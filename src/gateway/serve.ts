@@ -2,19 +2,21 @@
 import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';
 import { type Reached, reach } from '../domain/access-points.ts';
-import { Refusal } from '../errors/refusal.ts';
+import { watched } from '../domain/watched.ts';
+import { fail, Refusal } from '../errors/refusal.ts';
 import { noBody, readBody } from '../handlers/body.ts';
 import { type BucketCall, type Call, needsBucket } from '../handlers/call.ts';
 import { handlers } from '../handlers/table.ts';
 import { lookAt, rememberBucket } from '../metadata/seen-buckets.ts';
-import type { BucketRow } from '../metadata/tables.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { StorageFull } from '../ports/storage-room.ts';
 import type { OperationName, Scope } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { asksInBody } from './asked.ts';
+import type { PacedBody } from './body-pace.ts';
 import type { Chosen } from './choose.ts';
 import type { Place } from './locate.ts';
-import { permit } from './permit.ts';
+import { assertMayAsk, permit } from './permit.ts';
 import { type Ahead, believedIn, readAhead } from './read-ahead.ts';
 import { asksForIndex, showIndex } from './site.ts';
 import { assertServed } from './through-access-point.ts';
@@ -22,6 +24,7 @@ import type { Trace } from './trace.ts';
 
 export interface Serving {
   readonly hasBody: boolean;
+  readonly pace: PacedBody | undefined;
   readonly place: Place;
   readonly scope: Scope;
   readonly trace: Trace;
@@ -64,13 +67,24 @@ async function reachAfar(ctx: Context, name: string, by: Parameters<typeof reach
   return reached;
 }
 
+type Facts = Omit<Call, 'body'>;
+
+/** Whom and what the caller is judged by. */
+interface Judged {
+  readonly facts: Facts;
+  readonly bucket: BucketRow | undefined;
+  readonly target: ObjectRow | undefined;
+  readonly ahead: Ahead | undefined;
+  readonly isPaid: boolean;
+}
+
 async function serveIn(
   ctx: Context,
   { row, call }: Chosen,
   serving: Serving,
   { ahead, believed }: { readonly ahead: Ahead | undefined; readonly believed?: BucketRow },
 ): Promise<Reply> {
-  const { hasBody, place, scope, trace } = serving;
+  const { hasBody, pace, place, scope, trace } = serving;
   const { operation } = call;
   const reached =
     believed !== undefined
@@ -86,18 +100,25 @@ async function serveIn(
     if (index !== undefined) return index;
   }
   const facts = { ...call, bucketName: bucket?.name ?? call.bucketName, accessPoint };
-  const read = () => readBody(ctx, facts, { hasBody, row, held: trace });
+  const judging: Judging = { row, name: call.bucketName, serving };
+  // A decision that needs the body waits for it, unless the caller is refused whatever it says.
+  const needsBody = !place.isAction && asksInBody(operation);
+  if (needsBody) assertMayAsk(facts, bucket);
+  let judged = needsBody ? undefined : await judge(ctx, { facts, bucket, ahead }, judging);
+  if (judged !== undefined && row.adds) assertRoom(ctx);
+  if (row.streams) pace?.stream();
   // The body of an action has been read: it is a part of what is asked.
-  const early = place.isAction ? noBody : asksInBody(operation) ? await read() : undefined;
-  const target = await permit(ctx, facts, { row, bucket, body: early, ahead });
-  trace.target = target;
-  if (row.adds) assertRoom(ctx);
-  const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
-  const isPaid = charging !== false && (await charging);
-  const reading = early ?? read();
+  const reading = place.isAction ? noBody : readBody(ctx, facts, { hasBody, row, held: trace });
   const body = reading instanceof Promise ? await reading : reading;
-  const about = bucket === undefined ? {} : { bucket, target, ahead };
-  const reply = await dispatch(ctx, operation, { ...facts, body, ...about });
+  // The world may have changed while the body came: it is the caller and the bucket of now that count.
+  if (judged === undefined || reading instanceof Promise)
+    judged = await judge(ctx, await asOfNow(ctx, { facts, bucket }, judging), { ...judging, body });
+  if (needsBody && row.adds) assertRoom(ctx);
+  const { target, isPaid } = judged;
+  trace.target = target;
+  const about = judged.bucket === undefined ? {} : { bucket: judged.bucket, target, ahead: judged.ahead };
+  const payload = row.streams && hasBody ? judgedAgain(ctx, judged, judging) : facts.payload;
+  const reply = await dispatch(ctx, operation, { ...judged.facts, payload, body, ...about });
   return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
 }
 
@@ -105,6 +126,62 @@ async function serveIn(
 function assertRoom({ room }: Pick<Context, 'room'>): void {
   const complaint = room?.complaint();
   if (complaint !== undefined) throw new StorageFull(complaint);
+}
+
+interface Judging {
+  readonly row: Chosen['row'];
+  /** That the request asked for: of a bucket or an access point. */
+  readonly name: string;
+  readonly serving: Serving;
+  readonly body?: Uint8Array | undefined;
+}
+
+/** @throws AccessDenied, and what else the caller is refused with */
+async function judge(
+  ctx: Context,
+  { facts, bucket, ahead }: Pick<Judged, 'facts' | 'bucket' | 'ahead'>,
+  { row, body }: Judging,
+): Promise<Judged> {
+  const target = await permit(ctx, facts, { row, bucket, body, ahead });
+  const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, facts, bucket);
+  return { facts, bucket, target, ahead, isPaid: charging !== false && (await charging) };
+}
+
+/**
+ * The caller and the bucket, read again after the body has come.
+ * @throws InvalidAccessKeyId for a key that was made inactive, NoSuchBucket for a bucket that is gone or another one
+ */
+async function asOfNow(
+  ctx: Context,
+  { facts, bucket }: Pick<Judged, 'facts' | 'bucket'>,
+  { name, serving }: Judging,
+): Promise<Pick<Judged, 'facts' | 'bucket' | 'ahead'>> {
+  const identity = (await facts.renew?.()) ?? facts.identity;
+  if (bucket === undefined) return { facts: { ...facts, identity }, bucket, ahead: undefined };
+  const now = await reachNow(ctx, name, serving);
+  if (now.bucket.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+  serving.trace.bucket = now.bucket;
+  return {
+    facts: { ...facts, identity, accessPoint: now.accessPoint },
+    bucket: now.bucket,
+    ahead: undefined,
+  };
+}
+
+/** A body that is streamed for less than this is stored under the judgement of its first byte. */
+const judgedMs = 1_000;
+
+/** At its end a body that came for longer is judged again, by the caller and the bucket of now: else nothing is committed. */
+function judgedAgain(ctx: Context, { facts, bucket }: Judged, judging: Judging): Facts['payload'] {
+  const judgedAt = ctx.clock.elapsed();
+  const content = watched(facts.payload.content, {
+    see() {},
+    async end() {
+      if (ctx.clock.elapsed() - judgedAt < judgedMs) return;
+      await judge(ctx, await asOfNow(ctx, { facts, bucket }, judging), judging);
+    },
+  });
+  return { ...facts.payload, content };
 }
 
 /** The types of the handler table say which calls carry a bucket; `needsBucket` is the same rule at run time. */

@@ -1,5 +1,6 @@
 /** The facts about one request, each assigned once by the pipeline; what every handler gets beside the ports. */
 import type { Identity, Payload, Signed } from '../auth/identity.ts';
+import type { Renew } from '../auth/known-key.ts';
 import type { Context } from '../context.ts';
 import { assertObject } from '../domain/read-object.ts';
 import type { Recorder } from '../domain/recorder.ts';
@@ -26,6 +27,8 @@ export interface Call {
   readonly own: ReadonlyMap<string, string>;
   readonly identity: Identity;
   readonly signed: Signed | undefined;
+  /** Looks the caller up again, after a body that came slowly; absent for anonymous requests. */
+  readonly renew?: Renew | undefined;
   /** The bucket's name; '' at service scope. */
   readonly bucketName: string;
   /** The access point that the request came through. */

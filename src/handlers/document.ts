@@ -25,7 +25,7 @@ export interface DocumentRules<T> {
   /** Further rules than the schema's, and what is stored where it is not what was sent. Refusals are thrown. */
   readonly validate?: (ctx: Context, call: BucketCall, value: T) => Promise<T> | T;
   /** Refuses a change that the row's other facts do not allow; asked with the row as it is when it changes. */
-  readonly amend?: (row: BucketRow, value: T | undefined) => BucketRow;
+  readonly amend?: (row: BucketRow, value: T | undefined, ctx: Context) => BucketRow | Promise<BucketRow>;
   /** The document that means "not set" (an empty one), which removes instead of storing. */
   readonly isEmpty?: (value: T) => boolean;
   /** What else happens with a Put. */
@@ -52,7 +52,7 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
       record: call.record,
       family,
       text: value === undefined ? undefined : JSON.stringify(value),
-      ...(amend === undefined ? {} : { amend: (row) => amend(row, value) }),
+      ...(amend === undefined ? {} : { amend: (row) => amend(row, value, ctx) }),
       ...(value === undefined || rules.then === undefined
         ? {}
         : { then: await rules.then(ctx, call, value) }),

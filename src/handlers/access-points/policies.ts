@@ -3,7 +3,11 @@ import { parsePolicy } from '../../auth/policy/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import type { Context } from '../../context.ts';
 import { accessPointArn, openAccessPoint, setAccessPointPolicy } from '../../domain/access-points.ts';
+import { lookUpBucket } from '../../domain/buckets.ts';
+import { readDocument } from '../../domain/documents.ts';
+import { publicAccessBlock } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
 import {
   getAccessPointPolicyResult,
   getAccessPointPolicyStatusResult,
@@ -29,15 +33,37 @@ export const PutAccessPointPolicy = action(
       const { row } = await openAccessPoint(ctx, account, name);
       const accessPoint = accessPointArn(row);
       const document = parsePolicy(text, { kind: 'access-point', accessPoint, versionRequired: true });
-      if (row.block.BlockPublicPolicy && isPublicPolicy(document))
-        throw fail(
-          'AccessDenied',
-          'Public policies are blocked by the public access block of this access point.',
-        );
-      await setAccessPointPolicy(ctx, { account, name, record: call.record }, { text });
+      const isPublic = isPublicPolicy(document);
+      await setAccessPointPolicy(
+        ctx,
+        { account, name, record: call.record },
+        { text, assertAllowed: (now) => assertMayBe(ctx, now, { isPublic, judged: row }) },
+      );
     },
   },
 );
+
+/** Asked in the commit, of the access point as it is then. The block of a bucket holds for the access points of its own account. */
+async function assertMayBe(
+  ctx: Context,
+  now: AccessPointRow,
+  { isPublic, judged }: { readonly isPublic: boolean; readonly judged: AccessPointRow },
+): Promise<void> {
+  // Deleted and made again meanwhile, perhaps for another bucket.
+  if (now.alias !== judged.alias)
+    throw fail('NoSuchAccessPoint', { elements: { AccessPointName: judged.name } });
+  if (!isPublic) return;
+  if (now.block.BlockPublicPolicy)
+    throw fail(
+      'AccessDenied',
+      'Public policies are blocked by the public access block of this access point.',
+    );
+  const bucket = await lookUpBucket(ctx, now.bucket);
+  if (bucket === undefined || bucket.owner !== now.account) return;
+  const block = await readDocument(ctx, bucket, publicAccessBlock);
+  if (block?.BlockPublicPolicy === true)
+    throw fail('AccessDenied', 'Public policies are blocked by the public access block of the bucket.');
+}
 
 async function policyOf(ctx: Context, call: ActionCall, given: Named): Promise<string> {
   const { row } = await openAccessPoint(ctx, accountOf(call, given), given.Name);

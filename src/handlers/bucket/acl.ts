@@ -3,6 +3,7 @@ import { isPlainAcl, toUser } from '../../domain/acl.ts';
 import { changeDocument, readDocument } from '../../domain/documents.ts';
 import { bucketAcl } from '../../domain/families.ts';
 import { acceptAcl, ownershipOf } from '../../domain/object-ownership.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
 import { aclReply } from '../acl/acl-body.ts';
 import { readPutAcl } from '../acl/put-acl.ts';
 import type { HandlerOf } from '../call.ts';
@@ -22,6 +23,11 @@ export const PutBucketAcl: HandlerOf<'PutBucketAcl'> = async (ctx, call) => {
   const grants = await acceptAcl(ctx, given, { of: 'bucket', bucket, owner });
   if (grants === undefined) return emptyReply(200);
   const text = isPlainAcl(grants, owner) ? undefined : JSON.stringify(grants);
-  await changeDocument(ctx, { bucket, family: bucketAcl, text, record });
+  // Asked again in the commit: a block or an ownership that came after the request is obeyed as well.
+  const amend = async (row: BucketRow): Promise<BucketRow> => {
+    await acceptAcl(ctx, given, { of: 'bucket', bucket: row, owner });
+    return row;
+  };
+  await changeDocument(ctx, { bucket, family: bucketAcl, text, amend, record });
   return emptyReply(200);
 };

@@ -10,13 +10,12 @@ const documentOf = document({
   root: 'OwnershipControls',
   schema: ownershipControls,
   unset: 'OwnershipControlsNotFoundError',
-  // An ACL that is set at the same moment does no harm: under this setting the engine looks at none.
-  validate: async (ctx, { bucket }, value) => {
-    if (value.Rule[0]?.ObjectOwnership !== 'BucketOwnerEnforced') return value;
-    const grants = (await readDocument(ctx, bucket, bucketAcl)) ?? [];
-    const isOwners = grants.every(({ grantee }) => grantee.is === 'user' && grantee.id === bucket.owner);
+  amend: async (row, value, ctx) => {
+    if (value?.Rule[0]?.ObjectOwnership !== 'BucketOwnerEnforced') return row;
+    const grants = (await readDocument(ctx, row, bucketAcl)) ?? [];
+    const isOwners = grants.every(({ grantee }) => grantee.is === 'user' && grantee.id === row.owner);
     if (!isOwners) throw fail('InvalidBucketAclWithObjectOwnership');
-    return value;
+    return row;
   },
 });
 

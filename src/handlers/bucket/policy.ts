@@ -8,6 +8,7 @@ import { isPublicAcl } from '../../domain/acl.ts';
 import { changeDocument, readDocument } from '../../domain/documents.ts';
 import { bucketAcl, publicAccessBlock } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
 import { policyStatus } from '../../protocol/schemas/policy-status.ts';
 import { type BucketCall, type HandlerOf, header } from '../call.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
@@ -23,12 +24,18 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, call) =
   if (body.length === 0) throw fail('MissingRequestBodyError');
   const text = textOf(body);
   const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name, versionRequired: true });
-  const block = await readDocument(ctx, bucket, publicAccessBlock);
-  if (block?.BlockPublicPolicy === true && isPublicPolicy(document))
-    throw fail('AccessDenied', 'Public policies are blocked by the public access block of this bucket.');
+  const isPublic = isPublicPolicy(document);
+  // Asked in the commit: a block that came after the request is obeyed as well.
+  const amend = async (row: BucketRow): Promise<BucketRow> => {
+    const block = isPublic ? await readDocument(ctx, row, publicAccessBlock) : undefined;
+    if (block?.BlockPublicPolicy === true)
+      throw fail('AccessDenied', 'Public policies are blocked by the public access block of this bucket.');
+    return row;
+  };
+  await amend(bucket);
   if (header(call, 'confirm-remove-self-bucket-access')?.toLowerCase() !== 'true')
     await assertMayReturn(ctx, call, document);
-  await changeDocument(ctx, { bucket, family: bucketPolicy, text, record });
+  await changeDocument(ctx, { bucket, family: bucketPolicy, text, amend, record });
   return emptyReply(204);
 };
 

@@ -1,0 +1,100 @@
+/**
+ * How slowly a body may come (attacks 15, 16). One that is read whole has a deadline; one that is streamed to storage has
+ * a minimum rate, of the time that the gateway waits for the client alone.
+ */
+import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
+
+type Ctx = Pick<Context, 'clock' | 'config'>;
+type Step = IteratorResult<Uint8Array>;
+
+/** The rate is taken over so much waiting: a pause of a mobile client is no attack. */
+const windowMs = 30_000;
+
+/** Single use, as the body is. It has a deadline until `stream` is called. */
+export class PacedBody implements AsyncIterableIterator<Uint8Array> {
+  readonly #ctx: Ctx;
+  readonly #source: AsyncIterable<Uint8Array>;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+  #isStreamed = false;
+  /** Ends the wait for the deadline. */
+  #deadline: AbortController | undefined;
+  #isLate = false;
+  #miss: ((error: Error) => void) | undefined;
+  #waitedMs = 0;
+  #receivedBytes = 0;
+
+  constructor(ctx: Ctx, source: AsyncIterable<Uint8Array>) {
+    this.#ctx = ctx;
+    this.#source = source;
+  }
+
+  /** From now on the minimum rate holds in place of the deadline. */
+  stream(): void {
+    this.#isStreamed = true;
+    this.#deadline?.abort();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<Step> {
+    this.#iterator ??= this.#source[Symbol.asyncIterator]();
+    return this.#isStreamed ? this.#nextInRate(this.#iterator) : this.#nextInTime(this.#iterator);
+  }
+
+  return(): Promise<Step> {
+    this.#deadline?.abort();
+    return this.#iterator?.return?.() ?? Promise.resolve({ done: true, value: undefined });
+  }
+
+  #nextInRate(iterator: AsyncIterator<Uint8Array>): Promise<Step> {
+    const { clock, config } = this.#ctx;
+    const askedAt = clock.elapsed();
+    return iterator.next().then((step) => {
+      this.#waitedMs += clock.elapsed() - askedAt;
+      if (step.done === true) return step;
+      this.#receivedBytes += step.value.length;
+      if (this.#waitedMs < windowMs) return step;
+      const isTooSlow = this.#receivedBytes < (config.SVC_BODY_RATE_MIN * this.#waitedMs) / 1000;
+      this.#waitedMs = 0;
+      this.#receivedBytes = 0;
+      if (isTooSlow)
+        throw fail('RequestTimeout', 'The body arrives more slowly than this gateway waits for it.');
+      return step;
+    });
+  }
+
+  async #nextInTime(iterator: AsyncIterator<Uint8Array>): Promise<Step> {
+    this.#startDeadline();
+    if (this.#isLate) throw tooLate();
+    const missed = new Promise<never>((_, reject) => {
+      this.#miss = reject;
+    });
+    try {
+      const step = await Promise.race([iterator.next(), missed]);
+      if (step.done === true) this.#deadline?.abort();
+      return step;
+    } catch (cause) {
+      this.#deadline?.abort();
+      throw cause;
+    } finally {
+      this.#miss = undefined;
+    }
+  }
+
+  #startDeadline(): void {
+    if (this.#deadline !== undefined) return;
+    const { clock, config } = this.#ctx;
+    const deadline = new AbortController();
+    this.#deadline = deadline;
+    void clock.sleep(config.SVC_BODY_TIMEOUT, deadline.signal).then(() => {
+      if (deadline.signal.aborted) return;
+      this.#isLate = true;
+      this.#miss?.(tooLate());
+    });
+  }
+}
+
+const tooLate = () => fail('RequestTimeout', 'The body was not complete within the time that it has.');

@@ -1,0 +1,240 @@
+/** A judgement that goes stale while the body of its request is held back (attacks 16). */
+import { describe, expect, test } from 'vitest';
+import { documents } from '../../src/metadata/tables.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { blockXml, policyOf } from '../support/access.ts';
+import { openActions } from '../support/actions.ts';
+import { faulty } from '../support/faulty.ts';
+import { bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { setVersioning } from '../support/gateway-bodies.ts';
+import { type HeldRequest, whileHeld } from '../support/held-body.ts';
+import { allow, openUser, putPolicy } from '../support/iam-users.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+const tagging = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
+const open = policyOf({ Action: 's3:*', Resource: ['arn:aws:s3:::bucket', 'arn:aws:s3:::bucket/*'] });
+/** Longer than a streamed body is stored under the judgement of its first byte. */
+const heldMs = 2_000;
+
+const put = (path: string, body: string): HeldRequest => ({ method: 'PUT', path, ask: { body } });
+const requests: readonly (readonly [string, HeldRequest])[] = [
+  ['PutBucketTagging', put('/bucket?tagging', tagging)],
+  ['PutObjectTagging', put('/bucket/key?tagging', tagging)],
+  [
+    'DeleteObjects',
+    {
+      method: 'POST',
+      path: '/bucket?delete',
+      ask: { body: '<Delete><Object><Key>key</Key></Object></Delete>' },
+    },
+  ],
+  ['PutObject', put('/bucket/key', 'new content')],
+];
+
+async function openWorld() {
+  const clock = virtualClock();
+  const world = await openGateway({ clock });
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'content' });
+  return { world, clock };
+}
+
+/** What a request to change could have changed. */
+const stateOf = async ({ client }: GatewayWorld) => ({
+  key: (await client.get('/bucket/key')).text,
+  tags: (await client.get('/bucket?tagging')).all('Key'),
+  objectTags: (await client.get('/bucket/key?tagging')).all('Key'),
+});
+
+describe.each(requests)('a held %s', (_, request) => {
+  test('is refused when its key was made inactive meanwhile', async () => {
+    const { world, clock } = await openWorld();
+    await using _world = world;
+    const user = await openUser(world, 'user', { policy: allow('s3:*') });
+    const before = await stateOf(world);
+    const answer = await whileHeld(world.as({ credential: user.credential }), request, async () => {
+      const { accessKey: AccessKeyId } = user.credential;
+      const iam = openActions(world);
+      expect(
+        (await iam('UpdateAccessKey', { UserName: 'user', AccessKeyId, Status: 'Inactive' })).status,
+      ).toBe(200);
+      await clock.advance(heldMs);
+    });
+    expect([answer.status, answer.code]).toEqual([403, 'InvalidAccessKeyId']);
+    expect(await stateOf(world)).toEqual(before);
+  });
+
+  test("is refused when its user's policy was changed meanwhile", async () => {
+    const { world, clock } = await openWorld();
+    await using _world = world;
+    const user = await openUser(world, 'user', { policy: allow('s3:*') });
+    const before = await stateOf(world);
+    const answer = await whileHeld(world.as({ credential: user.credential }), request, async () => {
+      expect((await putPolicy(openActions(world), 'user', allow('s3:ListBucket'))).status).toBe(200);
+      await clock.advance(heldMs);
+    });
+    expect(answer.text).toContain('AccessDenied');
+    expect(await stateOf(world)).toEqual(before);
+  });
+
+  test('is refused when the bucket policy that lets it was removed, or a block was put on, meanwhile', async () => {
+    for (const change of ['policy', 'publicAccessBlock']) {
+      const { world, clock } = await openWorld();
+      await using _world = world;
+      const { client } = world;
+      await client.put('/bucket?policy', { body: open });
+      const before = await stateOf(world);
+      const answer = await whileHeld(world.bob, request, async () => {
+        if (change === 'policy') await client.delete('/bucket?policy');
+        else await client.put('/bucket?publicAccessBlock', { body: blockXml('RestrictPublicBuckets') });
+        await clock.advance(heldMs);
+      });
+      expect(answer.text, change).toContain('AccessDenied');
+      expect(await stateOf(world)).toEqual(before);
+    }
+  });
+
+  test('succeeds when nothing has changed meanwhile', async () => {
+    const { world, clock } = await openWorld();
+    await using _world = world;
+    const user = await openUser(world, 'user', { policy: allow('s3:*') });
+    const client = world.as({ credential: user.credential });
+    const answer = await whileHeld(client, request, () => clock.advance(heldMs));
+    expect(answer.status).toBeLessThan(300);
+  });
+});
+
+test('a held IAM action is refused when its key was made inactive meanwhile', async () => {
+  const { world } = await openWorld();
+  await using _world = world;
+  const user = await openUser(world, 'user', { policy: allow('iam:*') });
+  const client = world.as({ credential: user.credential, service: 'iam' });
+  const ask = {
+    headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+    body: 'Action=CreateUser&UserName=late&Version=2010-05-08',
+  };
+  const iam = openActions(world);
+  const answer = await whileHeld(client, { method: 'POST', path: '/', ask }, () =>
+    iam('UpdateAccessKey', { UserName: 'user', AccessKeyId: user.credential.accessKey, Status: 'Inactive' }),
+  );
+  expect(answer.status).toBe(403);
+  expect((await iam('GetUser', { UserName: 'late' })).code).toBe('NoSuchEntity');
+});
+
+test('a public policy is refused by a public access block that came while its body was held back', async () => {
+  const { world } = await openWorld();
+  await using _world = world;
+  const { client } = world;
+  const answer = await whileHeld(client, put('/bucket?policy', open), () =>
+    client.put('/bucket?publicAccessBlock', { body: blockXml('BlockPublicPolicy') }),
+  );
+  expect([answer.status, answer.code]).toEqual([403, 'AccessDenied']);
+  expect((await client.get('/bucket?policy')).status).toBe(404);
+});
+
+test.each([
+  ['policy', open, 'BlockPublicPolicy'],
+  ['acl', undefined, 'BlockPublicAcls'],
+] as const)(
+  'a public %s is refused by a block that came between its judgement and its commit',
+  async (family, body, name) => {
+    let between = async (): Promise<unknown> => undefined;
+    await using world = await openGateway({
+      wrap: (context) => {
+        const { metadata } = context;
+        const apply: MetadataStore['apply'] = async (changes) => {
+          await metadata.apply(changes);
+          // The text of the configuration is written; the commit that names it follows.
+          if (changes.some(({ at }) => at.table === documents)) await between();
+        };
+        return { ...context, metadata: faulty(metadata, { apply }) };
+      },
+    });
+    const { client } = world;
+    await client.put('/bucket', { headers: { '*-object-ownership': 'ObjectWriter' } });
+    between = async () => {
+      between = async () => undefined;
+      expect((await client.put('/bucket?publicAccessBlock', { body: blockXml(name) })).status).toBe(200);
+    };
+    const answer = await client.put(
+      `/bucket?${family}`,
+      body === undefined ? { headers: { '*-acl': 'public-read' } } : { body },
+    );
+    expect([answer.status, answer.code]).toEqual([403, 'AccessDenied']);
+    expect((await world.anonymous.get('/bucket')).status).toBe(403);
+  },
+);
+
+test('an object whose body was held back while versioning was enabled is a version of its own', async () => {
+  const { world, clock } = await openWorld();
+  await using _world = world;
+  const answer = await whileHeld(world.client, put('/bucket/key', 'new content'), async () => {
+    await setVersioning(world.client, 'bucket', 'Enabled');
+    await clock.advance(heldMs);
+  });
+  expect(answer.status).toBe(200);
+  expect((await world.client.get('/bucket?versions')).all('VersionId')).toHaveLength(2);
+});
+
+describe('the time that a body may take', () => {
+  test('a configuration whose body does not come within SVC_BODY_TIMEOUT is refused, and holds no memory', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock, settings: { SVC_BODY_TIMEOUT: '10s' } });
+    await world.client.put('/bucket');
+    const { promise: never } = Promise.withResolvers<void>();
+    const answering = world.client.put('/bucket?tagging', {
+      body: tagging,
+      async *arriving(body) {
+        yield body.subarray(0, 10);
+        await never;
+      },
+    });
+    await clock.settle();
+    await clock.advance(10_000);
+    const answer = await answering;
+    expect([answer.status, answer.code]).toEqual([400, 'RequestTimeout']);
+  });
+
+  test('an object that trickles below SVC_BODY_RATE_MIN is refused, and one that comes at it is stored', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock, settings: { SVC_BODY_RATE_MIN: '1KiB' } });
+    await world.client.put('/bucket');
+    for (const [piece, status] of [
+      [512, 400],
+      [1024, 200],
+    ] as const) {
+      const answering = world.client.put('/bucket/key', {
+        body: Buffer.alloc(piece * 100),
+        async *arriving(body) {
+          for (let at = 0; at < body.length; at += piece) {
+            await clock.sleep(1_000);
+            yield body.subarray(at, at + piece);
+          }
+        },
+      });
+      for (let second = 0; second < 110; second += 1) await clock.advance(1_000);
+      const answer = await answering;
+      expect([answer.status, answer.code]).toEqual([status, status === 200 ? '' : 'RequestTimeout']);
+    }
+  });
+
+  test('the body of a caller who is refused whatever it says is not read', async () => {
+    const { world } = await openWorld();
+    await using _world = world;
+    let isRead = false;
+    const arriving = async function* (body: Uint8Array) {
+      isRead = true;
+      yield body;
+    };
+    for (const { method, path, ask } of [
+      put('/new', '<CreateBucketConfiguration/>'),
+      ...requests.map(([, request]) => request),
+    ]) {
+      const answer = await world.anonymous.send(method, path, { ...ask, arriving });
+      expect([answer.status, isRead], path).toEqual([403, false]);
+    }
+    const stranger = world.as({ credential: bob });
+    expect((await stranger.put('/bucket?policy', { body: open, arriving })).status).toBe(403);
+    expect(isRead).toBe(false);
+  });
+});
