@@ -2,9 +2,9 @@
 import { type IRequestStrict, IttyRouter } from 'itty-router';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
+import { openReadiness, type Readiness } from '../domain/readiness.ts';
 import type { Recorder } from '../domain/recorder.ts';
 import { fail } from '../errors/refusal.ts';
-import { unreachable } from '../ports/object-bytes.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { registerAdmin } from './admin/router.ts';
@@ -40,10 +40,11 @@ const plain = (status: number, body: string): Reply => ({
 });
 
 export function openAreas(ctx: Context): Areas {
+  const readiness = openReadiness(ctx);
   const router = IttyRouter<IRequestStrict, [AreaCall]>();
   router
     .get('/healthz', () => plain(200, 'ok\n'))
-    .get('/readyz', () => ready(ctx))
+    .get('/readyz', (_request, call) => ready(ctx, readiness, call))
     .get('/metrics', (_request, call) => metrics(ctx, call));
   registerAdmin(router, ctx);
   return async (path, call) => {
@@ -56,39 +57,47 @@ export function openAreas(ctx: Context): Areas {
 }
 
 /**
- * Ready when metadata answers and a data cluster can be asked: one of several that is away is no reason to serve nobody.
- * One that the settings leave out while objects may be on it is a mistake that an operator is to hear of at once.
+ * 200 while a recent write and read of each backend succeeded, else 503; `?need=reads` asks for reads and deletions alone, which
+ * a full disk still serves. Operators and scrapers see each component and its reason, strangers one word.
  */
-async function ready({ metadata, bytes, clusterStates, config, telemetry }: Context): Promise<Reply> {
-  try {
-    await metadata.now();
-    const clusters = await bytes.health();
-    if (clusters.every(({ status }) => status === unreachable))
-      throw new Error(`no data cluster can be asked: ${clusters[0]?.complaints.join(', ')}`);
-    const { leftOut } = await clusterStates.view();
-    if (leftOut.length === 0) return plain(200, 'ready\n');
-    const list = config.SVC_DATA_BACKEND === 'upstream-store' ? 'SVC_UPSTREAMS' : 'SVC_POOL_CLUSTERS';
-    const why = `${list} leaves out ${leftOut.join(', ')}, where chunks may be`;
-    telemetry.log('WARN', 'not ready', { cause: why });
-    return plain(503, `not ready: ${why}\n`);
-  } catch (cause) {
-    telemetry.log('WARN', 'not ready', { cause });
-    return plain(503, 'not ready\n');
+async function ready(ctx: Context, readiness: Readiness, call: AreaCall): Promise<Reply> {
+  const { status, components } = await readiness();
+  const isReady = status === 'ok' || (status === 'full' && call.query.get('need') === 'reads');
+  if (status !== 'ok') {
+    const reasons = components.filter((each) => each.status !== 'ok');
+    ctx.telemetry.log('WARN', 'not ready', { status, components: reasons });
   }
+  const code = isReady ? 200 : 503;
+  if (!mayScrape(ctx, call)) return plain(code, isReady ? 'ready\n' : 'not ready\n');
+  const shown = components.map(({ checkedAt, ...each }) => ({
+    ...each,
+    checkedAt: new Date(checkedAt).toISOString(),
+  }));
+  return {
+    status: code,
+    headers: [
+      ['Content-Type', 'application/json'],
+      ['Cache-Control', 'no-store'],
+    ],
+    body: `${JSON.stringify({ ready: isReady, status, components: shown })}\n`,
+  };
 }
 
-/** For operators, or whoever holds the token. */
-async function metrics({ telemetry, config, hasher }: Context, { wire, identity }: AreaCall): Promise<Reply> {
+/** Operators, and whoever holds the token. */
+function mayScrape({ config, hasher }: Context, { wire, identity }: AreaCall): boolean {
+  if (identity?.operator) return true;
   const token = config.SVC_METRICS_TOKEN;
   const bearer = /^Bearer (.+)$/i.exec(wire.headers.get('authorization') ?? '')?.[1];
   // Compared by digest, so that neither length nor content shows in the time it takes.
-  const isTokenRight =
-    token !== undefined && bearer !== undefined && hasher.sha256Hex(bearer) === hasher.sha256Hex(token);
-  if (!isTokenRight && !identity?.operator)
+  return token !== undefined && bearer !== undefined && hasher.sha256Hex(bearer) === hasher.sha256Hex(token);
+}
+
+async function metrics(ctx: Context, call: AreaCall): Promise<Reply> {
+  if (!mayScrape(ctx, call))
     throw fail('AccessDenied', 'Metrics are for operators, or with SVC_METRICS_TOKEN as a bearer token.');
   return {
     status: 200,
     headers: [['Content-Type', 'text/plain; version=0.0.4; charset=utf-8']],
-    body: await telemetry.metrics(),
+    body: await ctx.telemetry.metrics(),
   };
 }

@@ -129,6 +129,47 @@ describe.skipIf(!canMount())('a full disk', () => {
     }
   });
 
+  test('/readyz is 503 while a disk is full or read-only, and says why to operators alone', async () => {
+    using disks = new SmallDisks();
+    const { directory: dataDir } = disks.add('data', 48);
+    const server = await disks.start({ dataDir, env: { ...env, SVC_PROCESSES: '1' } });
+    const client = clientOf(server);
+    const ready = (query: Readonly<Record<string, string>> = {}) => client.send({ path: '/readyz', query });
+    const states = async (): Promise<unknown> =>
+      JSON.parse((await ready()).text).components.map(
+        (each: { component: string; status: string }) => `${each.component} ${each.status}`,
+      );
+    try {
+      await client.expect({ method: 'PUT', path: pathOf(bucket) });
+      expect((await put(client, 'key', 100)).status).toBe(200);
+      expect((await ready()).status).toBe(200);
+      besideServer(server, `head -c 60000000 /dev/zero > ${join(dataDir, 'another-program')}`);
+      await expect.poll(() => ready().then(({ status }) => status), patience).toBe(503);
+      expect(await states()).toEqual(['metadata full', 'data:default full', 'settings ok']);
+      expect((await ready({ need: 'reads' })).status).toBe(200);
+      const stranger = await fetch(`${server.url}/readyz`);
+      expect([stranger.status, await stranger.text()]).toEqual([503, 'not ready\n']);
+      besideServer(server, `rm ${join(dataDir, 'another-program')}`);
+      await expect.poll(() => ready().then(({ status }) => status), patience).toBe(200);
+      // As the kernel does after an error of the disk.
+      const fault = `echo x > /sys/fs/ext4/$(basename $(findmnt -n -o SOURCE ${dataDir}))/trigger_fs_error`;
+      expect(besideServer(server, fault)).toBe(true);
+      // A failed commit may corrupt the heap inside lmdb, and the process then dies: it is not ready either way.
+      const isGone = (): boolean => server.process.exitCode !== null || server.process.signalCode !== null;
+      const answer = () =>
+        ready({ need: 'reads' }).then(
+          ({ status }) => status,
+          () => (isGone() ? 503 : 0),
+        );
+      await expect.poll(answer, patience).toBe(503);
+      const last = await states().catch(() => (isGone() ? 'gone' : 'silent'));
+      expect(['gone', ['metadata failed', 'data:default failed', 'settings ok']]).toContainEqual(last);
+    } finally {
+      client.close();
+      await server.stop();
+    }
+  });
+
   test.each([
     { full: 'metadata', metadata: 14, data: 64, inodes: '4096', sizes: [100] },
     { full: 'data', metadata: 64, data: 24, inodes: '4096', sizes: [300_000] },

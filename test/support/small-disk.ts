@@ -35,7 +35,9 @@ export class SmallDisks implements Disposable {
   }
 
   start(options: StartOptions): Promise<TestServer> {
-    const mounts = this.#disks.map(({ image, directory }) => `mount -o loop ${image} ${directory}`);
+    const mounts = this.#disks.map(
+      ({ image, directory }) => `mount -o loop,errors=remount-ro ${image} ${directory}`,
+    );
     const script = [...mounts, `exec ${process.execPath} "$0" "$@"`].join(' && ');
     return startServer({ ...options, runtime: ['unshare', '-m', 'sh', '-c', script] });
   }
