@@ -332,7 +332,7 @@ export const settings = {
   SVC_IDLE_TIMEOUT: duration({
     fallback: '75s',
     range: ['1s', '1h'],
-    doc: 'How long a connection may stay silent, between requests and inside one.',
+    doc: 'How long a connection may stay silent, between requests and inside one. A client that reads a reply slowly is not silent; one that acknowledges nothing is cut after two such times.',
   }),
   SVC_BODY_TIMEOUT: duration({
     fallback: '30s',

@@ -34,6 +34,8 @@ export interface Telemetry {
   backend(call: string, durationMs: number): void;
   /** A refusal of an unknown caller that was counted in the audit log instead of having a row of its own. */
   refusalCounted(error: string): void;
+  /** A key provider was asked to unwrap the key of an object. */
+  keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered'): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
   /** How many extents wait to be deleted, by cluster, in place of what was told before. */
@@ -56,6 +58,7 @@ export const silentTelemetry: Telemetry = {
   request: () => {},
   backend: () => {},
   refusalCounted: () => {},
+  keyUnwrapped: () => {},
   workerPanicked: () => {},
   workerLeads: () => {},
   gcBacklog: () => {},

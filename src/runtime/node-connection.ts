@@ -10,12 +10,16 @@ import type { Reply } from '../protocol/reply.ts';
 import { faultOf, NodeIncoming, type Peer } from './node-incoming.ts';
 import { refusal, refuseSocket } from './node-refusal.ts';
 import { writeReply } from './node-reply.ts';
+import { unacknowledgedBytes } from './unacknowledged-bytes.ts';
 
 /** An unread body up to this size is read and dropped, so that the connection lives on; a longer one ends it. */
 const drainedBytesMax = 256 * 1024;
 /** What is still dropped, and for how long, before a connection with an unread body is cut. */
 const lingerBytesMax = 16 * 1024 * 1024;
 const lingerMs = 2000;
+/** A client that is seen so often at the same place does not read; more often where its kernel's answers are not shown. */
+const looksMax = 2;
+const blindLooksMax = 5;
 /** Pipelined requests that wait for their turn before the socket is paused. */
 const waitingMax = 16;
 
@@ -48,6 +52,8 @@ export class Connection implements Peer {
   readonly #options: ConnectionOptions;
   #current: { readonly exchange: Exchange; readonly incoming: NodeIncoming } | undefined;
   readonly #waiting: Exchange[] = [];
+  /** Where a client that does not keep up was when it was looked at, and how often it was seen there. */
+  #progress = { position: '', looks: 0 };
   /** Set when what comes after the current request cannot be trusted or will not be read. */
   #isLast = false;
 
@@ -175,8 +181,15 @@ export class Connection implements Peer {
   /** Nothing came and nothing went for the idle time. */
   timeOut(): void {
     const current = this.#current;
-    if (current === undefined || current.incoming.isBehind) {
-      this.#cut();
+    // Of a reply that is done, bytes may still be here and in the kernel.
+    if (current?.incoming.isBehind || this.#socket.writableLength > 0) {
+      this.#socket.setTimeout(this.#options.idleTimeoutMs);
+      void this.#cutUnlessRead();
+      return;
+    }
+    if (current === undefined) {
+      // Not a reset: what the kernel holds still reaches a client that reads slowly.
+      this.#socket.destroy();
       return;
     }
     // Unless it is the client that is waited for, the gateway itself takes its time.
@@ -185,6 +198,16 @@ export class Connection implements Peer {
       current.incoming.body.fail(fail('RequestTimeout'));
     }
     this.#socket.setTimeout(this.#options.idleTimeoutMs);
+  }
+
+  /** Cuts a client that has taken nothing since it was looked at last, an idle time ago. */
+  async #cutUnlessRead(): Promise<void> {
+    const socket = this.#socket;
+    const unacknowledged = await unacknowledgedBytes(socket);
+    const position = `${socket.bytesWritten} ${socket.writableLength} ${unacknowledged}`;
+    const { looks } = position === this.#progress.position ? this.#progress : { looks: 0 };
+    this.#progress = { position, looks: looks + 1 };
+    if (looks + 1 >= (unacknowledged === undefined ? blindLooksMax : looksMax)) this.#cut();
   }
 
   /** What arrived is not HTTP, or ended in the middle of a request. */

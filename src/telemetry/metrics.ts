@@ -43,6 +43,11 @@ export const measurements = {
     labels: ['error'],
     doc: 'Refusals of anonymous and unknown callers beyond SVC_AUDIT_UNKNOWN_CALLERS: counted in one audit row a minute for each operation and error code.',
   },
+  svc_kms_decrypt_total: {
+    kind: 'counter',
+    labels: ['outcome'],
+    doc: 'Keys of objects that the key provider was asked to unwrap: `ok`, `unavailable`, `denied` or `tampered`.',
+  },
   svc_worker_panic_total: {
     kind: 'counter',
     labels: ['worker', 'shard'],

@@ -19,6 +19,7 @@ export function createTelemetry({
     },
     backend: (call, durationMs) => metrics.observe('svc_backend_duration_seconds', [call], durationMs / 1000),
     refusalCounted: (error) => metrics.add('svc_audit_counted_total', [error]),
+    keyUnwrapped: (outcome) => metrics.add('svc_kms_decrypt_total', [outcome]),
     workerPanicked: (worker, shard) => metrics.add('svc_worker_panic_total', [worker, shard]),
     workerLeads: (worker, leads) => metrics.set('svc_worker_leader', [worker], leads ? 1 : 0),
     gcBacklog: (extents) =>

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
@@ -279,4 +280,28 @@ describe('UpdateObjectEncryption', () => {
     expect(outcome(await update(world.client, '/locked/key', 'second'))).toEqual([403, 'AccessDenied']);
     expect((await about(world.client, '/locked/key')).sse).toBe('AES256');
   });
+});
+
+test('each unwrap is counted by its outcome, wraps are not', async () => {
+  const outcomes: string[] = [];
+  const telemetry = { ...silentTelemetry, keyUnwrapped: (outcome: string) => void outcomes.push(outcome) };
+  let reason: KeyFailureReason | undefined;
+  const wrap = (context: Context): Context => {
+    const keys = context.keys as KeyProvider;
+    const unwrap: KeyProvider['unwrap'] = async (...asked) => {
+      if (reason !== undefined) throw new KeyFailure(reason, 'refused');
+      return keys.unwrap(...asked);
+    };
+    return { ...context, keys: { ...keys, unwrap } };
+  };
+  await using world = await open({ telemetry, wrap });
+  const { client } = world;
+  await client.put('/bucket/key', { body: 'text', headers: provider('second') });
+  expect(outcomes).toEqual([]);
+  expect((await client.get('/bucket/key')).text).toBe('text');
+  for (const failure of ['denied', 'tampered', 'unavailable', 'unknown-key'] as const) {
+    reason = failure;
+    expect((await client.get('/bucket/key')).status).toBeGreaterThanOrEqual(400);
+  }
+  expect(outcomes).toEqual(['ok', 'denied', 'tampered', 'unavailable', 'denied']);
 });

@@ -1,7 +1,7 @@
 /** Replies on the Node listener: framing, back-pressure, buffers that are used again, streams that break. */
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { Reply } from '../../src/protocol/reply.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
@@ -124,6 +124,50 @@ test('a client that does not read for the idle time is cut, and the stream is gi
   const talk = new Talk(port).say(ask());
   talk.socket.pause();
   await returned.promise;
+});
+
+/** Takes one array of 64 KiB each time, and gives up the rest to the buffers of both kernels. */
+function readSlowly(talk: Talk, everyMs: number): () => void {
+  const { socket } = talk;
+  const pause = (): void => void socket.pause();
+  socket.on('data', pause);
+  const timer = setInterval(() => socket.resume(), everyMs);
+  return () => {
+    clearInterval(timer);
+    socket.off('data', pause);
+    socket.resume();
+  };
+}
+
+test('a client that reads steadily but slowly gets the whole reply, over many idle times', async () => {
+  const size = 24 * 1024 * 1024;
+  async function* long() {
+    for (let left = size; left > 0; left -= 256 * 1024) yield new Uint8Array(256 * 1024).fill(97);
+  }
+  // The kernel takes more of us only when a third of its buffer is free, which takes this client about two seconds.
+  const { port } = await serveStub(async () => streamed(long(), size), { SVC_IDLE_TIMEOUT: 1_000 });
+  const talk = new Talk(port).say(ask());
+  const hurry = readSlowly(talk, 150);
+  await sleep(6_000);
+  hurry();
+  await vi.waitFor(() => expect(talk.seen.length).toBeGreaterThan(size), { timeout: 20_000 });
+});
+
+test('a client that reads slowly what the kernel holds of a finished reply is not reset', async () => {
+  const size = 3 * 1024 * 1024;
+  const { port } = await serveStub(
+    async () => ({ status: 200, headers: [], body: new Uint8Array(size).fill(97) }),
+    {
+      SVC_IDLE_TIMEOUT: 300,
+    },
+  );
+  const talk = new Talk(port).say(ask());
+  const hurry = readSlowly(talk, 100);
+  await sleep(2_000);
+  hurry();
+  await talk.ends();
+  expect(talk.seen.length).toBeGreaterThan(size);
+  expect(talk.state).toBe('ended');
 });
 
 test('a client that goes away stops the stream', async () => {

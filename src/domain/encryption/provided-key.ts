@@ -12,7 +12,7 @@ import { fromBase64, toBase64 } from '../digests.ts';
 import type { KeyPlace, ObjectKey } from './object-key.ts';
 import type { ByProvider } from './wanted.ts';
 
-type Ctx = Pick<Context, 'keys' | 'config'>;
+type Ctx = Pick<Context, 'keys' | 'config' | 'telemetry'>;
 type Provided = Extract<Encryption, { by: 'provider' }>;
 
 /** What the provider binds the key to, and logs; a client cannot give it (public API "Encryption context"). */
@@ -60,10 +60,28 @@ export async function wrapKey(
   return keptAs(how, await ask(ctx, (keys) => keys.wrap(keyId, bytes, contextOf(place, how))));
 }
 
-export const unwrapKey = (ctx: Ctx, place: KeyPlace, kept: Provided): Promise<Uint8Array> =>
-  ask(ctx, (keys) =>
-    keys.unwrap({ keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) }, contextOf(place, kept)),
-  );
+export function unwrapKey(ctx: Ctx, place: KeyPlace, kept: Provided): Promise<Uint8Array> {
+  const { telemetry } = ctx;
+  return ask(ctx, async (keys) => {
+    try {
+      const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
+      const key = await keys.unwrap(wrapped, contextOf(place, kept));
+      telemetry.keyUnwrapped('ok');
+      return key;
+    } catch (cause) {
+      if (cause instanceof KeyFailure) telemetry.keyUnwrapped(outcomes[cause.reason]);
+      throw cause;
+    }
+  });
+}
+
+/** As the specification labels `svc_kms_decrypt_total`; a key that is not there lets nobody decrypt. */
+const outcomes = {
+  'unknown-key': 'denied',
+  denied: 'denied',
+  tampered: 'tampered',
+  unavailable: 'unavailable',
+} as const satisfies Readonly<Record<KeyFailureReason, string>>;
 
 const codes = {
   'unknown-key': 'KMS.NotFoundException',
