@@ -2,6 +2,7 @@
 import cluster from 'node:cluster';
 import type { Config } from '../config.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
+import { foldRepeats } from '../telemetry/fold-repeats.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
 import { type PromMetrics, promMetrics } from '../telemetry/prom-metrics.ts';
 import { createTelemetry } from '../telemetry/telemetry.ts';
@@ -25,5 +26,6 @@ export function nodeTelemetry(config: Pick<Config, 'SVC_LOG_LEVEL'>): Telemetry 
     runtime: runtime(),
     ...(cluster.isWorker ? { gather: gatherFromPeers(() => metrics.own()) } : {}),
   });
-  return createTelemetry({ log: createLog(), metrics });
+  const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
+  return createTelemetry({ log: foldRepeats(createLog(), later), metrics });
 }

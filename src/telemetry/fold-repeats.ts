@@ -1,0 +1,68 @@
+/**
+ * Failures that repeat, as those of workers and backends do while an engine is away: the first is logged at once, further
+ * ones within a minute are counted and told in one line at its end. What belongs to a request (`request_id`) is never folded.
+ */
+import type { Fields } from '../ports/telemetry.ts';
+import type { Log } from './log.ts';
+
+const windowMs = 60_000;
+/** Different failures that are remembered at once; beyond that they are logged as they come. */
+const kindsMax = 1_000;
+const causesMax = 5;
+
+/** Fields in which repeats of one failure differ. */
+const different = new Set(['worker', 'lease', 'cause', 'error']);
+
+interface Repeats {
+  count: number;
+  last: Fields;
+}
+
+/** @param later calls back after so many ms; it need not keep the process alive */
+export function foldRepeats(log: Log, later: (ms: number, act: () => void) => void): Log {
+  const repeats = new Map<string, Repeats>();
+  return (level, message, fields = {}) => {
+    if ((level !== 'WARN' && level !== 'ERROR') || 'request_id' in fields) return log(level, message, fields);
+    const kind = kindOf(level, message, fields);
+    const known = repeats.get(kind);
+    if (known !== undefined) {
+      known.count += 1;
+      known.last = fields;
+      return;
+    }
+    log(level, message, fields);
+    if (repeats.size >= kindsMax) return;
+    const started: Repeats = { count: 0, last: fields };
+    repeats.set(kind, started);
+    later(windowMs, () => {
+      repeats.delete(kind);
+      if (started.count === 0) return;
+      log(level, message, { ...withoutStacks(started.last), repeated: started.count, withinMs: windowMs });
+    });
+  };
+}
+
+function kindOf(level: string, message: string, fields: Fields): string {
+  const texts = Object.entries(fields).filter(
+    ([name, value]) => typeof value === 'string' && !different.has(name),
+  );
+  return JSON.stringify([level, message, texts, causeText(fields['cause'] ?? fields['error'])]);
+}
+
+/** The messages of an error and its causes. Numbers differ from one failure to the next: ports, times, ids. */
+const causeText = (cause: unknown): string => messagesOf(cause).replace(/\d+/g, '#');
+
+function messagesOf(cause: unknown): string {
+  const messages: string[] = [];
+  for (let each = cause, i = 0; each !== undefined && i < causesMax; i += 1) {
+    messages.push(each instanceof Error ? each.message : String(each));
+    each = each instanceof Error ? each.cause : undefined;
+  }
+  return messages.join(': ');
+}
+
+/** The first line showed where the failure came from. */
+const withoutStacks = (fields: Fields): Fields =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? messagesOf(value) : value]),
+  );
