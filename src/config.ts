@@ -82,7 +82,7 @@ export const settings = {
     choice({
       of: ['memory', 'embedded', 'wide-column', 'ordered-kv'],
       fallback: 'memory',
-      doc: 'Where metadata lives: in this process until it ends, in the data directory, in Cassandra or Scylla, or in TiKV.',
+      doc: 'Where metadata lives: in this process until it ends, in the data directory, in Cassandra, or in TiKV.',
     }),
     'embedded',
   ),

@@ -1,12 +1,12 @@
 /** The settings of `SVC_META_BACKEND=wide-column`. */
-import { integer, text, toggle } from './kinds.ts';
+import { choice, integer, text, toggle } from './kinds.ts';
 import { filePath, hosts } from './network.ts';
 import { optional, secret } from './setting.ts';
 
 export const wideColumnSettings = {
   SVC_WIDECOL_HOSTS: optional(
     hosts(
-      'Some nodes of Cassandra or Scylla, for SVC_META_BACKEND=wide-column; the others are found by them, at the port of the first.',
+      'Some nodes of Cassandra, for SVC_META_BACKEND=wide-column; the others are found by them, at the port of the first.',
     ),
   ),
   SVC_WIDECOL_KEYSPACE: text({
@@ -21,14 +21,19 @@ export const wideColumnSettings = {
     fallback: 'dc1',
     pattern: /^[\w.-]{1,64}$/,
     otherwise: 'is not the name of a data center',
-    doc: 'The data center whose replicas a quorum is taken of.',
+    doc: 'The data center whose nodes this gateway asks; where SVC_WIDECOL_SERIAL is local, quorums are taken of its replicas alone.',
+  }),
+  SVC_WIDECOL_SERIAL: choice({
+    of: ['auto', 'local', 'global'],
+    fallback: 'auto',
+    doc: 'Among which replicas commits are decided: a quorum of SVC_WIDECOL_LOCAL_DC (then every gateway must name the same one), or of all data centers. `auto` is what the first gateway of the keyspace recorded; for a new one, local where it is replicated in one data center and global where it is in several.',
   }),
   SVC_WIDECOL_REPLICATION: text({
     kind: 'replication as CQL has it',
     fallback: "{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}",
     pattern: /^\{[\w\s':,.-]{1,256}\}$/,
     otherwise: "is not a map such as {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
-    doc: 'How the keyspace is replicated where the gateway makes it.',
+    doc: 'How the keyspace is replicated where the gateway makes it. A single node needs replication_factor 1.',
   }),
   SVC_WIDECOL_USERNAME: optional(text({ kind: 'name', doc: 'Who logs in to the cluster.' })),
   SVC_WIDECOL_PASSWORD: secret(

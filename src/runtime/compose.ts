@@ -71,6 +71,7 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
         localDc: config.SVC_WIDECOL_LOCAL_DC,
         keyspace: config.SVC_WIDECOL_KEYSPACE,
         replication: config.SVC_WIDECOL_REPLICATION,
+        serial: config.SVC_WIDECOL_SERIAL,
         tables: Object.values(tables),
         username: config.SVC_WIDECOL_USERNAME,
         password: config.SVC_WIDECOL_PASSWORD,

@@ -91,6 +91,33 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
     }
   };
 
+  const startedIn = (env: Record<string, string>) =>
+    spawnSync(process.execPath, [join(root, 'src/runtime/cli.ts'), 'serve'], {
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        ...env,
+        SVC_LISTEN: '127.0.0.1:0',
+        SVC_CREDENTIALS_FILE: join(directory, 'credentials.json'),
+      },
+      encoding: 'utf8',
+      timeout: 100_000,
+    });
+
+  it('is not made where the default replication cannot reach a quorum, as on one node: the start says what to set', async () => {
+    const { hosts } = engine;
+    if (hosts.length > 1) return;
+    const keyspace = keyspaceOfOurs();
+    const { SVC_WIDECOL_REPLICATION: _, ...env } = settings(keyspace);
+    const { status, stderr } = startedIn(env);
+    expect(stderr).toContain(
+      "has too few nodes for a quorum: replicas 3 in dc1, which has 1 nodes; 2 are needed for every write. Add nodes, or use SVC_WIDECOL_REPLICATION = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
+    );
+    expect(stderr.length).toBeLessThan(2_000);
+    expect(status).toBe(2);
+    const made = `SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = '${keyspace}'`;
+    expect((await cql.execute(made)).rows).toEqual([]);
+  });
+
   it('is made once by two gateways that start at once, and serves them both', async () => {
     const env = settings(keyspaceOfOurs());
     const servers = await Promise.all(
@@ -139,16 +166,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
     expect(await versionOf(keyspace)).toBe(99);
     const tables = `SELECT table_name FROM system_schema.tables WHERE keyspace_name = '${keyspace}'`;
     expect((await cql.execute(tables)).rows.map((row) => row['table_name'])).not.toContain(tallies.name);
-    const { status, stderr } = spawnSync(process.execPath, [join(root, 'src/runtime/cli.ts'), 'serve'], {
-      env: {
-        PATH: process.env['PATH'] ?? '',
-        ...settings(keyspace),
-        SVC_LISTEN: '127.0.0.1:0',
-        SVC_PROCESSES: '1',
-        SVC_CREDENTIALS_FILE: join(directory, 'credentials.json'),
-      },
-      encoding: 'utf8',
-    });
+    const { status, stderr } = startedIn(settings(keyspace));
     expect(stderr).toContain(`schema version 99, and this sluice knows ${schemaVersion}`);
     expect(status).toBe(2);
   });

@@ -79,15 +79,17 @@ export async function startRing(): Promise<Engine> {
   return startOwnRing();
 }
 
-export async function startOwnRing(): Promise<Ring> {
-  const [native, storage, ...jmx] = (await freePorts(2 + ringNodes)) as [number, number, ...number[]];
-  const addresses = Array.from({ length: ringNodes }, (_, i) => `127.0.0.${i + 1}`);
+export async function startOwnRing(centers = ['dc1', 'dc1', 'dc1']): Promise<Ring> {
+  const count = centers.length;
+  const [native, storage, ...jmx] = (await freePorts(2 + count)) as [number, number, ...number[]];
+  const addresses = centers.map((_, i) => `127.0.0.${i + 1}`);
   const seeds = addresses.map((address) => `${address}:${storage}`).join(',');
   const starting = addresses.map((address, i) => {
-    const token = -(2n ** 63n) + (2n ** 64n / BigInt(ringNodes)) * BigInt(i);
+    const token = -(2n ** 63n) + (2n ** 64n / BigInt(count)) * BigInt(i);
     const ports = ['--native', native, '--storage', storage, '--jmx', jmx[i]].map(String);
-    const place = ['--address', address, '--seeds', seeds, '--rack', `rack${i + 1}`, '--token', `${token}`];
-    return nodeAt(address, { native, args: [...ports, ...place, '--heap', '768m'] });
+    const place = ['--dc', centers[i] ?? '', '--rack', `rack${i + 1}`, '--token', `${token}`];
+    const args = [...ports, '--seeds', seeds, ...place, '--heap', '768m'];
+    return nodeAt(address, { native, args });
   });
   const settled = await Promise.allSettled(starting);
   const nodes = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));

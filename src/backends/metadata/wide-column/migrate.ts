@@ -6,6 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { changesTo, definitionOf, ownShapes, schemaState, schemaVersion, shapeOf } from './schema.ts';
+import {
+  assertReachable,
+  readReplication,
+  replicasIn,
+  type SerialSetting,
+  settleScope,
+  TooFewNodes,
+} from './serial-scope.ts';
 import { Disagreement, type Session, UnknownOutcome } from './session.ts';
 
 /** A lease that is not renewed runs out by itself: its holder is dead, or stands still. */
@@ -16,12 +24,15 @@ const pollMs = 300;
 const waitMs = 5 * 60_000;
 /** A cluster that fails for so long is away, or does not let us. */
 const failingMs = 20_000;
+/** Nodes that start together know of each other after so long. */
+const joiningMs = 10_000;
 
 export interface Migrated {
   readonly keyspace: string;
   /** How the keyspace is replicated where it is made, as CQL has it. */
   readonly replication: string;
   readonly tables: readonly AnyTable[];
+  readonly serial: SerialSetting;
   /** Names this process among those that start at once. */
   readonly owner: string;
 }
@@ -36,6 +47,7 @@ export async function migrate(session: Session, options: Migrated): Promise<void
     } catch (cause) {
       // A cluster that answers, and takes its time to agree, is not away.
       if (cause instanceof Disagreement) wellAt = performance.now();
+      else if (cause instanceof TooFewNodes && performance.now() - wellAt < joiningMs) continue;
       // Where definitions change, a node may not answer for a moment, or not know of them yet.
       else if (cause instanceof StoreRefused || performance.now() - wellAt > failingMs) throw cause;
     }
@@ -47,6 +59,7 @@ class Schema {
   readonly #session: Session;
   readonly #options: Migrated;
   readonly #state: string;
+  #isScopeSettled = false;
 
   constructor(session: Session, options: Migrated) {
     this.#session = session;
@@ -58,6 +71,7 @@ class Schema {
   async step(): Promise<boolean> {
     await this.#makeKeyspace();
     if (!(await this.#session.isAgreed())) return false;
+    await this.#settleScope();
     if (await this.#isDone()) return true;
     if (!(await this.#lease(null))) return false;
     try {
@@ -70,14 +84,31 @@ class Schema {
 
   /** A user who may not create keyspaces finds it made by somebody else. */
   async #makeKeyspace(): Promise<void> {
-    const { keyspace, replication } = this.#options;
+    const { keyspace, replication, serial } = this.#options;
     const columns = await this.#columns();
     if (columns.has(schemaState.name)) return;
-    if (!(await this.#hasKeyspace()))
+    if (!(await this.#hasKeyspace())) {
+      const replicas = replicasIn(readReplication(replication), this.#session.nodes());
+      // Said before the keyspace is made: afterwards the setting counts no more.
+      assertReachable(replicas, {
+        session: this.#session,
+        keyspace,
+        scope: serial === 'local' && replicas.has(this.#session.localDc) ? 'local' : 'global',
+        remedy: 'SVC_WIDECOL_REPLICATION =',
+      });
       await this.#session.define(
         `CREATE KEYSPACE IF NOT EXISTS ${keyspace} WITH replication = ${replication}`,
       );
+    }
     await this.#session.define(definitionOf(keyspace, schemaState));
+  }
+
+  /** Before anything is decided. */
+  async #settleScope(): Promise<void> {
+    if (this.#isScopeSettled) return;
+    const { keyspace, serial } = this.#options;
+    this.#session.scope = await settleScope(this.#session, { keyspace, serial, table: this.#state });
+    this.#isScopeSettled = true;
   }
 
   async #hasKeyspace(): Promise<boolean> {

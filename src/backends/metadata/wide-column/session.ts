@@ -34,6 +34,9 @@ export interface SessionOptions {
   readonly onSlow?: (query: string, ms: number) => void;
 }
 
+/** Whose quorum reads, writes and decides: that of the local data center, or that of all replicas (serial-scope.ts). */
+export type SerialScope = 'local' | 'global';
+
 export interface Statement {
   readonly query: string;
   readonly params: unknown[];
@@ -60,6 +63,12 @@ const speculateMs = 500;
 const crowdedMax = 6;
 const crowdedMs = 50;
 
+const { localQuorum, localSerial, quorum, serial: globalSerial } = types.consistencies;
+const levels = {
+  local: { consistency: localQuorum, serialConsistency: localSerial },
+  global: { consistency: quorum, serialConsistency: globalSerial },
+} as const satisfies Record<SerialScope, object>;
+
 const defaultPort = 9042;
 
 /** The port of the first host, or the usual one. */
@@ -70,6 +79,8 @@ const portOf = ([first = '']: readonly string[]): number => {
 
 export class Session {
   readonly localDc: string;
+  /** Whose quorum reads, writes and decides; among all replicas until it is known which scope the gateways go by. */
+  scope: SerialScope = 'global';
   readonly #client: cassandra.Client;
   readonly clock = new ClusterClock(async () => {
     const [row] = await this.run('SELECT toUnixTimestamp(now()) AS ms FROM system.local');
@@ -89,11 +100,7 @@ export class Session {
       protocolOptions: { port: portOf(hosts) },
       ...(username === undefined ? {} : { credentials: { username, password: password ?? '' } }),
       ...(tls === undefined ? {} : { sslOptions: sslOf(tls) }),
-      queryOptions: {
-        consistency: types.consistencies.localQuorum,
-        serialConsistency: types.consistencies.localSerial,
-        prepare: true,
-      },
+      queryOptions: { prepare: true },
       encoding: { useBigIntAsLong: true },
       socketOptions: { readTimeout: answerMs, defunctReadTimeoutThreshold: defunctAfter },
       pooling: { heartBeatInterval: heartBeatMs },
@@ -123,6 +130,14 @@ export class Session {
     return (await reach(this.#client.execute(query, [], { prepare: false }))).rows as unknown as RawRow[];
   }
 
+  /** How many nodes each data center has, those that are down included. */
+  nodes(): ReadonlyMap<string, number> {
+    const nodes = new Map<string, number>();
+    for (const { datacenter } of this.#client.hosts.values())
+      nodes.set(datacenter, (nodes.get(datacenter) ?? 0) + 1);
+    return nodes;
+  }
+
   /** A definition; on return every node that is up knows of it. */
   async define(query: string): Promise<void> {
     const options = { prepare: false, readTimeout: defineMs };
@@ -139,12 +154,16 @@ export class Session {
     return metadata.checkSchemaAgreement();
   }
 
-  async read(query: string, params: unknown[], { serial = false } = {}): Promise<readonly RawRow[]> {
-    if (!serial) return this.#read(query, params, types.consistencies.localQuorum);
+  async read(
+    query: string,
+    params: unknown[],
+    { serial = false, scope = this.scope }: { readonly serial?: boolean; readonly scope?: SerialScope } = {},
+  ): Promise<readonly RawRow[]> {
+    if (!serial) return this.#read(query, params, levels[scope].consistency);
     // Among many who decide in the same partition a node gives up early: that is a matter of patience.
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#read(query, params, types.consistencies.localSerial);
+        return await this.#read(query, params, levels[scope].serialConsistency);
       } catch (cause) {
         if (tries >= crowdedMax || !isCrowded((cause as Error).cause)) throw cause;
         await sleep(crowdedMs * tries);
@@ -169,7 +188,11 @@ export class Session {
   async readAll(query: string, params: unknown[]): Promise<readonly RawRow[]> {
     const rows: RawRow[] = [];
     for (let pageState: string | undefined; ; ) {
-      const options = { prepare: true, isIdempotent: true, fetchSize: 5000, ...(pageState && { pageState }) };
+      const options = {
+        ...levels[this.scope],
+        ...{ prepare: true, isIdempotent: true, fetchSize: 5000 },
+        ...(pageState && { pageState }),
+      };
       const found = await this.#timed(query, this.#client.execute(query, params, options));
       rows.push(...(found.rows as unknown as RawRow[]));
       pageState = found.pageState ?? undefined;
@@ -182,11 +205,12 @@ export class Session {
     const [only] = statements;
     if (only === undefined) return;
     if (statements.length === 1) {
-      const written = this.#client.execute(only.query, only.params, { prepare: true, isIdempotent: true });
+      const options = { ...levels[this.scope], prepare: true, isIdempotent: true };
+      const written = this.#client.execute(only.query, only.params, options);
       await this.#timed(only.query, written);
       return;
     }
-    const options = { prepare: true, logged: true, isIdempotent: true };
+    const options = { ...levels[this.scope], prepare: true, logged: true, isIdempotent: true };
     await this.#timed(only.query, this.#client.batch([...statements], options));
   }
 
@@ -195,9 +219,13 @@ export class Session {
    * @returns whether it was applied
    * @throws UnknownOutcome
    */
-  async decide(statements: readonly Statement[]): Promise<boolean> {
+  async decide(
+    statements: readonly Statement[],
+    { scope = this.scope }: { readonly scope?: SerialScope } = {},
+  ): Promise<boolean> {
     try {
-      const outcome = this.#client.batch([...statements], { prepare: true, logged: false });
+      const options = { ...levels[scope], prepare: true, logged: false };
+      const outcome = this.#client.batch([...statements], options);
       return (await this.#told(statements[0]?.query ?? '', outcome)).wasApplied();
     } catch (cause) {
       if (isRefusedUndone(cause)) throw new StoreUnavailable(messageOf(cause), { cause });

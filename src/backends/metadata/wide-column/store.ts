@@ -38,6 +38,7 @@ import { Intents } from './intents.ts';
 import { migrate } from './migrate.ts';
 import { hasPendingAdditions } from './pending-additions.ts';
 import { isAlive, type RawRow } from './rows.ts';
+import type { SerialSetting } from './serial-scope.ts';
 import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session.ts';
 import { type RowInShard, WideColumnShards } from './shards.ts';
 import { Tables } from './tables.ts';
@@ -45,6 +46,8 @@ import { Tables } from './tables.ts';
 export interface WideColumnOptions extends SessionOptions {
   /** How the keyspace is replicated where it is made, as CQL has it. */
   readonly replication: string;
+  /** Among which replicas commits are decided. Default `auto`. */
+  readonly serial?: SerialSetting;
   /** Every table that will be asked for. */
   readonly tables: readonly AnyTable[];
   readonly clock: Clock;
@@ -308,7 +311,7 @@ export async function wideColumnStore(options: WideColumnOptions): Promise<WideC
   const session = new Session(options);
   try {
     await session.connect();
-    await certain(migrate(session, { ...options, owner: stamp(options) }));
+    await certain(migrate(session, { serial: 'auto', ...options, owner: stamp(options) }));
   } catch (cause) {
     await session.close();
     throw cause;
