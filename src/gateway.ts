@@ -119,8 +119,11 @@ async function run(
   const place = locate(ctx.config, rules, { incoming, path: trace.path, rawQuery });
   trace.place = place;
   trace.format = place.format;
-  const { wire, query, local, virtual, area } = place;
+  const { query, local, virtual, area } = place;
   const who = await identify(ctx, incoming, { ...place, path: trace.path });
+  const { hoisted = [] } = who;
+  const wire =
+    hoisted.length === 0 ? place.wire : { ...place.wire, headers: place.wire.headers.with(hoisted) };
   trace.dialect = who.dialect === undefined ? undefined : who.dialect === 'amz' ? amz : store;
   const { identity, signed, renew, payload } = who;
   if (area !== undefined) {

@@ -33,10 +33,10 @@ export async function authenticate(
   if (Number(authorization !== undefined) + Number(presigned !== undefined) + Number(sigV2) > 1)
     throw twoMechanisms();
   if (sigV2) {
-    const { credential, renew, dialect } = await verifySigV2(ctx, wire, parsed, options);
+    const { credential, renew, dialect, hoisted } = await verifySigV2(ctx, wire, parsed, options);
     const payload = signedPayload({ hasher: ctx.hasher, incoming, dialect, declared: undefined });
     const signed = { type: 'REST-QUERY-STRING', version: 'AWS' } as const;
-    return { identity: identityOf(credential), renew, signed, dialect: dialect.name, payload };
+    return { identity: identityOf(credential), renew, signed, dialect: dialect.name, payload, hoisted };
   }
   const services = servicesOf({ isActionQuery: options.isActionQuery === true });
   let open: OpenClaim;

@@ -40,4 +40,6 @@ export interface Authenticated {
   /** The dialect of the signature; for anonymous requests the one their headers show, if any. */
   readonly dialect: 'amz' | 'store' | undefined;
   readonly payload: Payload;
+  /** Headers that stood in a version-2 query: the request is to be read as if they had been sent as headers. */
+  readonly hoisted?: readonly (readonly [name: string, value: string])[];
 }

@@ -1,37 +1,17 @@
 /**
- * Version-2 presigned queries (design §7.19), still what boto3 and s3cmd make by default. Version 2 signs
- * only a few query names, so a query that it leaves unsigned and that could change the operation is refused.
+ * Version-2 presigned queries (design §7.19), still what boto3 and s3cmd make by default. What they cover is read by
+ * `sigv2-reading.ts`.
  */
 import { fail } from '../errors/refusal.ts';
-import { amz, type Dialect, store } from '../protocol/dialect.ts';
+import { amz, type Dialect } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { isoSeconds } from '../signing/timestamp.ts';
-import { encodePath, headerValue } from './canonical-request.ts';
+import { encodePath } from './canonical-request.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 import { areEqual } from './signing-key.ts';
-
-/** The public API's sub-resources and overrides, as botocore and s3cmd sign them, and the younger ones. */
-const signedNames: ReadonlySet<string> = new Set(
-  (
-    'accelerate acl analytics attributes cors defaultObjectAcl delete encryption intelligent-tiering inventory ' +
-    'legal-hold lifecycle location logging metrics notification object-lock ownershipControls partNumber policy ' +
-    'policyStatus publicAccessBlock replication requestPayment restore retention select select-type ' +
-    'storageClass tagging torrent uploadId uploads versionId versioning versions website ' +
-    'response-cache-control response-content-disposition response-content-encoding ' +
-    'response-content-language response-content-type response-expires'
-  ).split(' '),
-);
-
-/** Names that version 2 never signs and that only narrow a listing, or mean nothing. */
-const harmlessNames: ReadonlySet<string> = new Set(
-  (
-    'AWSAccessKeyId Signature Expires prefix delimiter marker max-keys encoding-type list-type start-after ' +
-    'continuation-token fetch-owner key-marker version-id-marker upload-id-marker max-uploads max-parts ' +
-    'part-number-marker x-id'
-  ).split(' '),
-);
+import { readSigV2, type SigV2Reading } from './sigv2-reading.ts';
 
 export const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');
 
@@ -40,33 +20,52 @@ export async function verifySigV2(
   wire: Wire,
   parsed: ParsedTarget,
   options: AuthenticationOptions,
-): Promise<KnownKey & { readonly dialect: Dialect }> {
+): Promise<KnownKey & Pick<SigV2Reading, 'hoisted'> & { readonly dialect: Dialect }> {
   assertSigV2(ctx.settings);
   const accessKey = only(parsed.query, 'AWSAccessKeyId');
   const signature = only(parsed.query, 'Signature');
   const expires = only(parsed.query, 'Expires');
   checkExpires(expires, ctx.clock.now());
-  refuseUnsigned(wire, parsed.query);
+  if (options.isActionQuery === true)
+    throw fail('AccessDenied', 'A version 2 signature does not cover the action that a form asks for');
+  const reading = readSigV2(wire, parsed.query);
   const known = await findKnownKey(ctx.credentials, accessKey, sessionToken(wire, parsed.query));
   const { credential } = known;
   if (options.secretFor !== undefined && (await options.secretFor(credential)) !== credential.secretKey)
     throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
-  const bucket = options.virtualBucket === undefined ? '' : `/${options.virtualBucket}`;
   const provided = fromBase64(signature);
   const verifies = (path: string): boolean => {
-    const text = stringToSign(wire, parsed.query, { expires, path: bucket + path });
+    const text = reading.stringToSign(expires, path);
     return areEqual(ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), text), provided);
   };
-  // Clients of this version leave the path that an endpoint is mounted under out of what they sign, or do not.
-  const paths = [parsed.path, encodePath(parsed.path), options.mountedPath];
-  if (!paths.some((path) => path !== undefined && verifies(path)))
+  const paths = signedPaths(parsed.path, options);
+  if (!paths.some(verifies))
     throw mismatch({
       accessKey,
       signature,
-      stringToSign: stringToSign(wire, parsed.query, { expires, path: bucket + parsed.path }),
+      stringToSign: new TextDecoder().decode(reading.stringToSign(expires, paths[0] ?? parsed.path)),
     });
   ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
-  return { ...known, dialect: amz };
+  return { ...known, dialect: amz, hoisted: reading.hoisted };
+}
+
+/**
+ * The paths that a client may have signed. Clients sign the path that an endpoint is mounted under, or leave it out. Left
+ * out, a path that begins like the mount again could be read as two addresses, so that is not accepted; and in front of
+ * the bucket of a virtual host the mount is always left out.
+ */
+function signedPaths(path: string, { virtualBucket, mountedPath }: AuthenticationOptions): readonly string[] {
+  const mount = mountedPath === undefined ? '' : path.slice(0, path.length - mountedPath.length);
+  const bucket = virtualBucket === undefined ? '' : `/${virtualBucket}`;
+  const whole = mount === '' ? bucket + path : path;
+  const encoded = encodePath(path);
+  const paths =
+    mount === '' || bucket === ''
+      ? [whole, ...(encoded === undefined ? [] : [mount === '' ? bucket + encoded : encoded])]
+      : [];
+  if (mount === '' || mountedPath === undefined) return paths;
+  const short = bucket + mountedPath;
+  return short === mount || short.startsWith(`${mount}/`) ? paths : [...paths, short];
 }
 
 /** The token of temporary credentials, which is signed like the vendor's headers wherever it stands. */
@@ -107,51 +106,6 @@ function checkExpires(expires: string, now: number): void {
     message: 'Request has expired',
     elements: { Expires: isoSeconds(until), ServerTime: isoSeconds(now) },
   });
-}
-
-const isOwnName = (name: string): boolean => name.toLowerCase().startsWith(amz.headerPrefix);
-const isStandardName = (name: string): boolean => name === 'content-type' || name === 'content-md5';
-
-function refuseUnsigned(wire: Wire, query: Query): void {
-  const seen = new Set<string>();
-  for (const [name] of query.pairs) {
-    const known = signedNames.has(name) || harmlessNames.has(name) || isOwnName(name) || isStandardName(name);
-    if (known && !seen.has(name)) seen.add(name);
-    else
-      throw fail(
-        'AccessDenied',
-        `The query parameter "${name}" is repeated, or not covered by a version 2 signature`,
-      );
-  }
-  for (const name of wire.headers.names())
-    if (name.startsWith(store.headerPrefix))
-      throw fail('AccessDenied', {
-        message: 'There were headers present in the request which were not signed',
-        elements: { HeadersNotSigned: name },
-      });
-}
-
-function stringToSign(wire: Wire, query: Query, own: { expires: string; path: string }): string {
-  const standard = (name: string): string => wire.headers.get(name)?.trim() ?? query.get(name) ?? '';
-  return `${wire.method}\n${standard('content-md5')}\n${standard('content-type')}\n${own.expires}\n${ownHeaders(wire, query)}${own.path}${subResources(query)}`;
-}
-
-/** The vendor's headers, sorted. boto3 moves them into the query; a header of the same name wins. */
-function ownHeaders(wire: Wire, query: Query): string {
-  const values = new Map<string, string>();
-  for (const [name, value] of query.pairs) if (isOwnName(name)) values.set(name.toLowerCase(), value.trim());
-  for (const name of wire.headers.names())
-    if (isOwnName(name)) values.set(name, headerValue(wire.headers.all(name)));
-  let text = '';
-  for (const name of [...values.keys()].toSorted()) text += `${name}:${values.get(name)}\n`;
-  return text;
-}
-
-function subResources(query: Query): string {
-  const pairs = query.pairs.filter(([name]) => signedNames.has(name));
-  if (pairs.length === 0) return '';
-  const sorted = pairs.toSorted((a, b) => (a[0] < b[0] ? -1 : 1));
-  return `?${sorted.map(([name, value]) => (value === '' ? name : `${name}=${value}`)).join('&')}`;
 }
 
 /** A `+` that was not encoded arrives as a space. Text that is not base64 matches no signature. */

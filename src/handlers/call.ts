@@ -10,6 +10,7 @@ import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Parameters } from '../protocol/action-query.ts';
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { headerText } from '../protocol/header-text.ts';
+import { isHoisted } from '../protocol/hoisted.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
@@ -88,10 +89,6 @@ export function headersUnder({ own }: Named, prefix: string): [string, string][]
   return found;
 }
 
-/** Of the signature itself, about a body that nobody knew when the URL was signed, or a secret that no log of URLs may hold. */
-const notHoisted =
-  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-(crc32|crc32c|crc64nvme|sha1|sha256)|(copy-source-)?server-side-encryption-customer-key)$/;
-
 /**
  * The request's dialect headers by bare name. A request that shows no dialect may use either's, and the public one's
  * come first. Presigners move headers into the query, where the signature covers them: they count too (public API).
@@ -114,7 +111,7 @@ export function ownHeaders(
     const lower = name.toLowerCase();
     if (!lower.startsWith(dialect.headerPrefix)) continue;
     const bareName = lower.slice(dialect.headerPrefix.length);
-    if (notHoisted.test(bareName)) continue;
+    if (!isHoisted(bareName)) continue;
     const text = headerText(lower, value);
     if (!own.has(bareName)) own.set(bareName, text);
   }

@@ -59,6 +59,11 @@ export class WireHeaders {
   has(name: string): boolean {
     return this.#values.has(name);
   }
+  /** These headers and more. */
+  with(more: readonly (readonly [name: string, value: string])[]): WireHeaders {
+    const known = [...this.names()].flatMap((name) => this.all(name).flatMap((value) => [name, value]));
+    return new WireHeaders([...known, ...more.flat()]);
+  }
   /** Lower-case names, each once, in order of first arrival. */
   names(): IterableIterator<string> {
     return this.#values.keys();
