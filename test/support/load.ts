@@ -14,6 +14,10 @@ export interface MemoryLoad {
   /** Uploads as fast as they go, all at once, and the size of each. */
   readonly uploads: number;
   readonly uploadBytes: number;
+  /** Headers of every upload, such as those that ask for encryption. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Uploads in signed chunks of this size; their bodies are then as long as `slowBodyBytes`. */
+  readonly signedChunkBytes?: number;
 }
 
 export interface MemoryTaken {
@@ -28,6 +32,8 @@ const bucket = 'memory';
 const bigBytes = 64 * 1024 * 1024;
 /** What a slow upload announces; it never gets there. */
 const slowBytes = 64 * 1024 * 1024;
+/** Signed chunks are made beforehand, so a slow body of them is shorter. */
+const signedSlowBytes = 8 * 1024 * 1024;
 /** A slow upload sends this at once, to fill whatever fills, and then a little every tick. */
 const slowStartBytes = 4 * 1024 * 1024 - 100_000;
 const slowStepBytes = 2 * 1024;
@@ -61,29 +67,43 @@ export function peakOf(pid: number): number {
   return Number(kib) * 1024;
 }
 
-function openWith({ url, keys }: MemoryLoad, spec: RequestSpec): Socket {
+interface Opened {
+  readonly socket: Socket;
+  /** What is to be sent behind the head, where the signer frames it. */
+  readonly framed: Uint8Array | undefined;
+}
+
+function openWith({ url, keys }: MemoryLoad, spec: RequestSpec): Opened {
   const { host, hostname, port } = new URL(url);
-  const { method, target, headers } = signer({ ...keys, host }).request(spec);
+  const { method, target, headers, body: framed } = signer({ ...keys, host }).request(spec);
   const socket = connect(Number(port), hostname);
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
   socket.write(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`);
-  return socket;
+  return { socket, framed: spec.body === undefined ? undefined : framed };
 }
 
-const putSpec = (key: string, size: number): RequestSpec => ({
-  method: 'PUT',
-  path: pathOf(bucket, key),
-  payload: 'unsigned',
-  headers: { 'content-length': String(size) },
-});
+function putSpec({ headers = {}, signedChunkBytes }: MemoryLoad, key: string, size: number): RequestSpec {
+  const path = pathOf(bucket, key);
+  if (signedChunkBytes === undefined)
+    return {
+      method: 'PUT',
+      path,
+      payload: 'unsigned',
+      headers: { ...headers, 'content-length': String(size) },
+    };
+  const body = Buffer.alloc(size, 'slice ');
+  return { method: 'PUT', path, payload: 'streaming', chunkSize: signedChunkBytes, headers, body };
+}
 
-/** Writes `size` bytes as fast as the server takes them; `left` is called when they are all written. */
-function pour(socket: Socket, size: number, poured: () => void): void {
+/** Writes `size` bytes as fast as the server takes them; `poured` is called when they are all written. */
+function pour({ socket, framed }: Opened, size: number, poured: () => void): void {
   let left = size;
   const more = (): void => {
     while (left > 0) {
-      const bytes = left < piece.length ? piece.subarray(0, left) : piece;
-      left -= bytes.length;
+      const count = Math.min(left, piece.length);
+      const at = size - left;
+      const bytes = framed === undefined ? piece.subarray(0, count) : framed.subarray(at, at + count);
+      left -= count;
       if (!socket.write(bytes)) return void socket.once('drain', more);
     }
     poured();
@@ -92,13 +112,14 @@ function pour(socket: Socket, size: number, poured: () => void): void {
 }
 
 async function upload(load: MemoryLoad, key: string, size: number): Promise<void> {
-  const socket = openWith(load, putSpec(key, size));
+  const opened = openWith(load, putSpec(load, key, size));
+  const { socket } = opened;
   const answer = await new Promise<string>((resolve, reject) => {
     socket.setEncoding('latin1');
     socket.on('data', resolve as (text: unknown) => void);
     socket.on('error', reject);
     socket.on('close', () => reject(new Error(`upload ${key} was cut off`)));
-    pour(socket, size, () => {});
+    pour(opened, opened.framed?.length ?? size, () => {});
   });
   socket.destroy();
   if (!answer.startsWith('HTTP/1.1 200')) throw new Error(`upload ${key}: ${answer.slice(0, 500)}`);
@@ -120,22 +141,33 @@ function watched(socket: Socket): { isAlive(): boolean } {
 
 /** Resolves when the first bytes are with the server, as far as it takes them. */
 async function slowUpload(load: MemoryLoad, key: string): Promise<SlowClient> {
-  const socket = openWith(load, putSpec(key, slowBytes));
+  const size = load.signedChunkBytes === undefined ? slowBytes : signedSlowBytes;
+  const opened = openWith(load, putSpec(load, key, size));
+  const { socket, framed } = opened;
   const client = { socket, ...watched(socket) };
   // An answer before the end of the body is a refusal.
   socket.on('data', () => socket.destroy());
   await Promise.race([
-    new Promise<void>((resolve) => pour(socket, slowStartBytes, resolve)),
+    new Promise<void>((resolve) => pour(opened, slowStartBytes, resolve)),
     new Promise((resolve) => setTimeout(resolve, 10_000).unref()),
   ]);
-  const timer = setInterval(() => socket.write(piece.subarray(0, slowStepBytes)), tickMs);
+  let sent = slowStartBytes;
+  const timer = setInterval(() => {
+    socket.write(
+      (framed ?? piece).subarray(
+        framed === undefined ? 0 : sent,
+        (framed === undefined ? 0 : sent) + slowStepBytes,
+      ),
+    );
+    sent += slowStepBytes;
+  }, tickMs);
   socket.on('close', () => clearInterval(timer));
   return client;
 }
 
 /** Resolves with the first bytes of the answer; from then on takes one array a tick. */
 async function slowReader(load: MemoryLoad): Promise<SlowClient> {
-  const socket = openWith(load, { path: pathOf(bucket, 'big') });
+  const { socket } = openWith(load, { path: pathOf(bucket, 'big') });
   const client = { socket, ...watched(socket) };
   await new Promise<void>((resolve, reject) => {
     socket.once('data', (bytes: Buffer) => {
