@@ -65,6 +65,13 @@ export const sharedRing = ({ hosts }: Pick<Ring, 'hosts'>, keyspace: string): Sh
     async [Symbol.asyncDispose]() {},
   });
 
+/** On a TiKV that the test runs itself. */
+export const sharedTikv = ({ endpoints }: { readonly endpoints: readonly string[] }): SharedStore =>
+  storeOn('ordered-kv', {
+    env: { SVC_META_BACKEND: 'ordered-kv', SVC_KV_PD_ENDPOINTS: endpoints.join(',') },
+    async [Symbol.asyncDispose]() {},
+  });
+
 function storeOn(kind: StoreKind, { env: settings, engine, ...rest }: Engine): SharedStore {
   const own = mkdtempSync(join(tmpdir(), `sluice-shared-${randomBytes(4).toString('hex')}-`));
   const dataDir = join(own, 'data');

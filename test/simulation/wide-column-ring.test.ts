@@ -1,10 +1,13 @@
 /** A real ring of three Cassandra nodes: the whole contract of the metadata port, then faults under a load (issue 5). */
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { wideColumnContract } from '../contract/wide-column.ts';
 import { noCassandraOfOurs, type Ring, startOwnRing } from '../support/engines/cassandra.ts';
+import { contradictions, registerRounds, saysEnough } from './register-rounds.ts';
 import { reshardFaults } from './reshard-faults.ts';
 import { ringRounds } from './ring-rounds.ts';
+import { sharedRing } from './shared-store.ts';
 
 /** More for a longer run: `RING_ROUNDS=20 RING_SEED=7`, or `npx node test/simulation/ring-long.ts`. */
 const rounds = Number(process.env['RING_ROUNDS'] ?? 1);
@@ -29,6 +32,35 @@ else {
       expect(await ringRounds({ ring, rounds, seed }), `seed ${seed}`).toEqual([]);
     },
     900_000 * rounds,
+  );
+
+  test(
+    'what clients see of a key could have happened one step at a time while nodes die and stand still, one after the other',
+    async () => {
+      await using store = sharedRing(ring, `registers_${randomBytes(4).toString('hex')}`);
+      const clients = await registerRounds({
+        store,
+        gateways: 2,
+        rounds,
+        seed,
+        async hurt(fleet, random) {
+          const nodeAt = () => ring.nodes[Math.floor(random() * ring.nodes.length)];
+          const [dying, paused] = [nodeAt(), nodeAt()];
+          await sleep(2_000);
+          await dying?.kill9();
+          await sleep(2_000);
+          await fleet.pause(Math.floor(random() * fleet.size), 1_000);
+          await dying?.restart();
+          paused?.pause();
+          await sleep(6_000);
+          paused?.resume();
+          await fleet.replace(Math.floor(random() * fleet.size));
+        },
+      });
+      expect(contradictions(clients), `seed ${seed}`).toEqual([]);
+      expect(saysEnough(clients.tally), JSON.stringify(clients.tally)).toBe(true);
+    },
+    600_000 * rounds,
   );
 
   test('a bucket gets more shards while a node of the ring dies, and while the process that moves its rows does', async () => {

@@ -1,0 +1,63 @@
+/** Gateways over one store, which a test pauses, kills and replaces while clients work. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type LoadClient, loadClient } from '../support/load-client.ts';
+import type { TestServer } from '../support/server.ts';
+import type { SharedStore } from './shared-store.ts';
+
+/** A start that makes a schema takes its time on a ring. */
+const startMs = 240_000;
+
+/** Gateways that take each other's place: a client asks for its own whenever it has something to say. */
+export class Fleet implements AsyncDisposable {
+  readonly #store: Pick<SharedStore, 'gateway'>;
+  readonly #settings: Readonly<Record<string, string>>;
+  readonly #members: { server: TestServer; client: LoadClient }[] = [];
+
+  /** @param settings of every gateway */
+  constructor(store: Pick<SharedStore, 'gateway'>, settings: Readonly<Record<string, string>> = {}) {
+    this.#store = store;
+    this.#settings = settings;
+  }
+
+  get size(): number {
+    return this.#members.length;
+  }
+
+  async grow(): Promise<void> {
+    this.#members.push(await this.#member());
+  }
+
+  async #member(): Promise<{ server: TestServer; client: LoadClient }> {
+    const server = await this.#store.gateway(this.#settings, startMs);
+    return { server, client: loadClient(server.url, server.credentials.root) };
+  }
+
+  client(at: number): LoadClient {
+    return (this.#members[at] as { client: LoadClient }).client;
+  }
+
+  /** Stops every process of a gateway in the middle of what it does, and lets it go on. */
+  async pause(at: number, forMs: number): Promise<void> {
+    const { server } = this.#members[at] as { server: TestServer };
+    const group = -(server.process.pid as number);
+    process.kill(group, 'SIGSTOP');
+    await sleep(forMs);
+    process.kill(group, 'SIGCONT');
+  }
+
+  /** `kill -9`, and another one in its place, while the others go on. @param between what happens before that one starts */
+  async replace(at: number, between?: () => Promise<void>): Promise<void> {
+    const former = this.#members[at] as { server: TestServer; client: LoadClient };
+    await former.server.kill9();
+    former.client.close();
+    await between?.();
+    this.#members[at] = await this.#member();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { server, client } of this.#members) {
+      client.close();
+      await server.stop();
+    }
+  }
+}
