@@ -1,5 +1,6 @@
 /** Completing a multipart upload: `uploading → completing → completed`, once, whatever is retried or killed (design §7.11). */
 
+import { fail } from '../errors/refusal.ts';
 import { clearManifest, findLiveHead, manifestRows } from '../metadata/objects.ts';
 import {
   type Manifest,
@@ -43,14 +44,18 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   const found = await openUpload(ctx, name);
   const { session } = found.row;
   const digest = digestOf(ctx, parts);
-  if (session.state === 'completed' && session.result?.digest === digest) return session.result;
-  if (session.state !== 'uploading') throw noSuchUpload(name.uploadId);
+  const stored = storedResult(found, digest);
+  if (stored !== undefined) return stored;
 
   checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
   await checkParts(ctx, found, completion);
   const op = await ctx.metadata.begin({ cluster: clusterOf(session) });
   try {
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
+    if (completing === undefined) {
+      await ctx.metadata.end(op);
+      return await resultOfOther(ctx, name, digest);
+    }
     // Again, now that no part can change: one that was replaced since it was looked at is garbage by now.
     const checked = await checkParts(ctx, found, completion);
     const whole = await completeHeld(ctx, found.row, checked.held);
@@ -105,12 +110,42 @@ const objectOf = (
   signal,
 });
 
-/** From here on no part is taken; only one of several completions gets through. */
+/**
+ * The result of a completion of the same parts, if it is over; undefined for a session that takes parts.
+ * @throws NoSuchUpload for a session in any other state
+ */
+function storedResult(
+  { row: { uploadId, session } }: StoredSession,
+  digest: string,
+): UploadResult | undefined {
+  if (session.state === 'uploading') return undefined;
+  if (session.state === 'completed' && session.result?.digest === digest) return session.result;
+  if (session.state === 'completing' && session.completing?.digest === digest) throw underWay(uploadId);
+  throw noSuchUpload(uploadId);
+}
+
+/** The code is the specification's. A client that gives up on it would lose nothing but the answer. */
+const underWay = (uploadId: string) =>
+  fail('NoSuchUpload', {
+    message:
+      'Another CompleteMultipartUpload request of the same parts is at work on this upload. Send the request again: once that one is over, the answer is its result.',
+    elements: { UploadId: uploadId },
+  });
+
+/** Of the completion that was faster: it may be over by now. */
+async function resultOfOther(ctx: Ctx, name: UploadName, digest: string): Promise<UploadResult> {
+  const stored = storedResult(await openUpload(ctx, name), digest);
+  // It takes parts again: a part came between, or the other completion was undone.
+  if (stored === undefined) throw underWay(name.uploadId);
+  return stored;
+}
+
+/** From here on no part is taken; only one of several completions gets through. Undefined where another one did. */
 async function moveToCompleting(
   ctx: Ctx,
   found: StoredSession,
   { op, requestId, digest }: { readonly op: Op; readonly requestId: string; readonly digest: string },
-): Promise<StoredSession> {
+): Promise<StoredSession | undefined> {
   const now = await ctx.metadata.now();
   const session = { ...found.row.session, state: 'completing' as const, completing: { op: op.id, digest } };
   const outcome = await replaceSession(ctx.metadata, found, {
@@ -119,7 +154,7 @@ async function moveToCompleting(
       queueUpload(found.row.uploadId, { to: 'settle', requestId, due: now + ctx.config.SVC_INTENT_TTL }),
     ],
   });
-  if (!outcome.applied) throw noSuchUpload(found.row.uploadId);
+  if (!outcome.applied) return undefined;
   return { row: { ...found.row, session }, revision: outcome.revision };
 }
 

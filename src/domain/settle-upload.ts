@@ -86,10 +86,26 @@ export async function finishCompleting(
   const { uploadId, requestId } = found.row;
   const { completing: _, ...session } = found.row.session;
   const now = await ctx.metadata.now();
-  // Refused only when somebody else settled it meanwhile, and they saw the same object.
-  await replaceSession(ctx.metadata, found, {
+  const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'completed', ...(result === undefined ? {} : { result }) },
     then: [unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
+  });
+  // Refused: gc or the sweep settled it meanwhile.
+  if (!outcome.applied && result !== undefined) await addResult(ctx, uploadId, result);
+}
+
+/**
+ * Whoever settled the session may have found the object overwritten already, and so knew no result. The request that
+ * committed it knows one and is about to answer with it: a retry has to be answered the same.
+ */
+async function addResult(ctx: Ctx, uploadId: string, result: UploadResult): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found?.row.session.state !== 'completed' || found.row.session.result !== undefined) return;
+  const now = await ctx.metadata.now();
+  await replaceSession(ctx.metadata, found, {
+    session: { ...found.row.session, result },
+    // Its end lets the session expire, which this write has put off.
+    then: [queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due: now })],
   });
 }
 

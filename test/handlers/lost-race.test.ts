@@ -1,5 +1,6 @@
 /** A write that loses its compare-and-set (spec item 7.5, design §7.1), with the winner let in at the worst moment. @storage */
 import { describe, expect, test } from 'vitest';
+import { settleUpload } from '../../src/domain/settle-upload.ts';
 import { manifests } from '../../src/metadata/tables.ts';
 import { findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
 import { ambush } from '../support/ambush.ts';
@@ -154,4 +155,27 @@ test('a large completion that loses leaves no manifest behind', async () => {
   expect(seen).toHaveLength(1);
   const left = await context.metadata.scan({ table: manifests, in: { id: seen[0] ?? '' } }).next(1);
   expect(left).toEqual([]);
+});
+
+test('a Complete whose upload gc settled, its object overwritten already, answers its retries all the same', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openGateway({ wrap });
+  const { client, context } = world;
+  await client.put('/bucket');
+  const uploadId = await createUpload(client, '/bucket/key');
+  const part = await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'whole' });
+  rightBefore('objects', async () => {
+    // Behind the commit of the object, right before the session is told of it.
+    rightBefore('uploads', async () => {
+      await client.put('/bucket/key', { body: 'other' });
+      await settleUpload(context, uploadId);
+    });
+  });
+  const done = await complete(client, '/bucket/key', { uploadId, parts: [part] });
+  expect(done.status).toBe(200);
+  await world.gc();
+  const again = await complete(client, '/bucket/key', { uploadId, parts: [part] });
+  expect([again.status, again.one('ETag')]).toEqual([200, done.one('ETag')]);
+  expect((await client.get('/bucket/key')).text).toBe('other');
+  expect(await world.stored()).toEqual(await world.owned('bucket'));
 });

@@ -124,7 +124,6 @@ describe('on ordered-kv, a double that injects faults', () => {
         const clients = await registerRounds({
           store,
           gateways: 3,
-          settings: { SVC_KV_TIMEOUT: '4s' },
           rounds,
           seed,
           async hurt(fleet, random) {

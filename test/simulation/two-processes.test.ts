@@ -12,6 +12,7 @@ import { layouts, type Two, two } from './two.ts';
 
 const races = 40;
 const readTries = 300;
+const completions = 50;
 
 const versioning = (client: LoadClient, bucket: string, status: string) =>
   client.expect({
@@ -189,6 +190,38 @@ for (const layout of layouts) {
         for (const key of stored) await world.b.expect({ method: 'DELETE', path: `${path}/${key}` });
         await world.a.expect({ method: 'DELETE', path });
       }
+    });
+
+    test('no retry of CompleteMultipartUpload after its first answer meets NoSuchUpload, in whatever process', async () => {
+      let refusals = 0;
+      for (let round = 0; round < completions; round += 1) {
+        const key = `completed-${round}`;
+        const to = { bucket: 'plain', key, uploadId: await createUpload(world.a, 'plain', key) };
+        const etag = await uploadPart(world.b, { ...to, part: 1 }, Buffer.from(`part of ${round}`));
+        const spec = completeSpec(to, [etag]);
+        let answeredAt = Number.POSITIVE_INFINITY;
+        const complete = async (client: LoadClient): Promise<string> => {
+          for (let tries = 0; tries < 1000; tries += 1) {
+            const sentAt = performance.now();
+            const { status, text } = await client.send(spec);
+            if (status === 200) {
+              answeredAt = Math.min(answeredAt, performance.now());
+              return elements(text, 'ETag')[0] ?? '';
+            }
+            refusals += 1;
+            expect([status, elements(text, 'Code')[0]], `round ${round}`).toEqual([404, 'NoSuchUpload']);
+            expect(text).toContain('Send the request again');
+            expect(sentAt, `round ${round}: a retry after the first answer`).toBeLessThan(answeredAt);
+          }
+          throw new Error(`round ${round} never ends`);
+        };
+        const etags = await Promise.all(world.clients.slice(0, 4).map(complete));
+        expect(new Set(etags).size, `round ${round}`).toBe(1);
+        // Also once the object is another one.
+        await world.a.expect({ method: 'PUT', path: pathOf('plain', key), body: 'overwritten' });
+        expect(await Promise.all([world.a, world.b].map(complete))).toEqual([etags[0], etags[0]]);
+      }
+      expect(refusals).toBeGreaterThan(0);
     });
 
     for (const rival of ['CompleteMultipartUpload', 'AbortMultipartUpload'] as const) {
