@@ -1,7 +1,7 @@
 /** The bounds of multipart uploads: 10,000 parts, sizes, what a session carries, a lost completion (issue, item 5). */
 import { describe, expect, test } from 'vitest';
 import { findSession, findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
-import { openGateway } from '../support/gateway.ts';
+import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, MiB, type PartOf } from '../support/gateway-bodies.ts';
 import { big, compositeEtag, openUpload, part, path } from '../support/gateway-upload.ts';
 import { jittering } from '../support/jitter.ts';
@@ -114,4 +114,85 @@ describe('10,000 parts', () => {
     await world.gc();
     expect((await findSession(world.context.metadata, uploadId))?.row.session.state).toBe('completed');
   });
+});
+
+const GiB = 1024 * MiB;
+
+/**
+ * Puts the session's parts from 2 to 10,000 beside the first by the back door, all of them of 5 GiB, as if that many
+ * bytes had been sent: the store of these tests keeps none.
+ */
+async function fillWithLargest(world: GatewayWorld, uploadId: string): Promise<void> {
+  const { metadata } = world.context;
+  const first = await findSessionPart(metadata, uploadId, 1);
+  const stored = first?.row.stored;
+  if (first === undefined || stored === undefined) throw new Error('no part');
+  for (let start = 1; start <= 10_000; start += 50) {
+    const numbers = Array.from({ length: Math.min(50, 10_001 - start) }, (_, i) => start + i);
+    await metadata.commit(
+      uploadAt(uploadId),
+      numbers.map((part) => ({
+        put: {
+          uploadId,
+          part,
+          stored: {
+            ...stored,
+            extent: { ...stored.extent, id: `${stored.extent.id}-${part}`, size: 5 * GiB },
+          },
+          requestId: 'r',
+        },
+        expect: part === 1 ? first.revision : 'absent',
+      })),
+    );
+  }
+}
+
+test.each(backends)('10,000 parts of 5 GiB are one object of 48.8 TiB on %s', async (backend) => {
+  await using world = await openGateway({ backend, settings: { SVC_DATA_BACKEND: 'noop' } });
+  const { client } = world;
+  const checksummed = { '*-checksum-algorithm': 'CRC64NVME' };
+  const uploadId = await openUpload(world, checksummed);
+  const { etag } = await part(world, uploadId, 1, 'x');
+  await fillWithLargest(world, uploadId);
+  const parts = Array.from({ length: 10_000 }, (_, i) => ({ number: i + 1, etag }));
+  const size = 10_000 * 5 * GiB;
+  const headers = { '*-mp-object-size': String(size) };
+  const done = await complete(client, path, { uploadId, parts, ask: { headers } });
+  expect([done.status, done.one('ETag'), done.one('ChecksumType')]).toEqual([
+    200,
+    compositeEtag(parts),
+    'FULL_OBJECT',
+  ]);
+  expect((await client.head(path)).header('content-length')).toBe(String(size));
+  const last = await client.head(`${path}?partNumber=10000`);
+  expect([last.header('content-length'), last.header('content-range')]).toEqual([
+    String(5 * GiB),
+    `bytes ${size - 5 * GiB}-${size - 1}/${size}`,
+  ]);
+  for (const range of [`bytes=${size - 3}-`, `bytes=${size - 3}-${size + 9}`, 'bytes=-3']) {
+    const tail = await client.get(path, { headers: { range } });
+    expect([tail.status, tail.bytes.length, tail.header('content-range')]).toEqual([
+      206,
+      3,
+      `bytes ${size - 3}-${size - 1}/${size}`,
+    ]);
+  }
+  const behind = await client.get(path, { headers: { range: `bytes=${size}-` } });
+  expect([behind.status, behind.one('ActualObjectSize')]).toEqual([416, String(size)]);
+  expect((await client.get('/bucket?list-type=2')).one('Size')).toBe(String(size));
+  expect(await world.usage('bucket')).toEqual({ bytes: size, objects: 1 });
+  const copy = await client.put('/bucket/copy', { headers: { '*-copy-source': path } });
+  expect([copy.status, copy.code]).toEqual([400, 'InvalidRequest']);
+  // A part of a copy reaches to the end, and no part is larger than 5 GiB.
+  const query = { uploadId: await createUpload(client, '/bucket/copy'), partNumber: '1' };
+  const copyPart = (range: string) =>
+    client.put('/bucket/copy', {
+      query,
+      headers: { '*-copy-source': path, '*-copy-source-range': `bytes=${range}` },
+    });
+  expect((await copyPart(`${size - 3}-${size - 1}`)).status).toBe(200);
+  expect((await copyPart(`${size - 3}-${size}`)).code).toBe('InvalidArgument');
+  expect((await copyPart(`0-${5 * GiB}`)).code).toBe('EntityTooLarge');
+  await client.delete(path);
+  expect((await world.usage('bucket')).bytes).toBe(0);
 });
