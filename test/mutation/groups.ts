@@ -1,0 +1,25 @@
+/** Which source files are mutated with which tests: those that assert what the file does, so that a run stays short. */
+
+export interface Group {
+  readonly mutate: readonly string[];
+  readonly tests: readonly string[];
+}
+
+export const groups: Readonly<Record<string, Group>> = {
+  domain: {
+    mutate: ['src/domain/lifecycle-rules.ts', 'src/domain/cors.ts', 'src/domain/conditions.ts'],
+    tests: [
+      'test/unit/lifecycle-rules.test.ts',
+      'test/unit/cors.test.ts',
+      'test/handlers/conditions.test.ts',
+    ],
+  },
+  protocol: {
+    mutate: ['src/protocol/peer.ts', 'src/protocol/iso-time.ts'],
+    tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],
+  },
+  auth: {
+    mutate: ['src/auth/policy/patterns.ts', 'src/auth/policy/evaluate.ts'],
+    tests: ['test/unit/policy/patterns.test.ts', 'test/unit/policy/evaluate.test.ts'],
+  },
+};
