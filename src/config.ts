@@ -187,7 +187,7 @@ export const settings = {
     doc: 'How long an upstream may be silent before a request to it is given up.',
   }),
   SVC_STORAGE_CLASSES: storageClasses(
-    'Where the bytes of a storage class go: `default`, `standard-ia`, `archive` or a class of the public API, the pool of `cluster-pool` that takes it, and the one cluster that it is pinned to.',
+    'Where the bytes of a storage class go: `default`, `standard-ia`, `archive` or a class of the public API, the pool of `cluster-pool` that takes it, and the cluster that it is pinned to; a class that several clusters take has an item for each.',
   ),
   SVC_DEFAULT_OWNERSHIP: choice({
     of: ['ObjectWriter', 'BucketOwnerPreferred', 'BucketOwnerEnforced'],

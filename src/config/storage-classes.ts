@@ -33,7 +33,7 @@ export interface StorageClassSetting {
   readonly storageClass: string;
   readonly pool?: string;
   readonly namespace?: string;
-  /** Its only cluster. */
+  /** A cluster that takes the class; there may be an item for each of several. */
   readonly cluster?: string;
 }
 
@@ -59,6 +59,14 @@ function readItem(text: string): Read<StorageClassSetting> {
 
 const itemsMax = 64;
 
+/** A class may be pinned to several clusters, each in an item of its own; without a pin there is one item. */
+const isContradicted = (
+  earlier: StorageClassSetting,
+  { storageClass, cluster }: StorageClassSetting,
+): boolean =>
+  earlier.storageClass === storageClass &&
+  (earlier.cluster === undefined || cluster === undefined || earlier.cluster === cluster);
+
 function readClasses(given: string): Read<readonly StorageClassSetting[]> {
   const texts = given
     .split(',')
@@ -70,7 +78,7 @@ function readClasses(given: string): Read<readonly StorageClassSetting[]> {
   for (const text of texts) {
     const read = readItem(text);
     if ('faults' in read) faults.push(...read.faults.map((why) => `: "${text}" ${why}`));
-    else if (classes.some(({ storageClass }) => storageClass === read.value.storageClass))
+    else if (classes.some((earlier) => isContradicted(earlier, read.value)))
       faults.push(`: "${text}" says a second time where ${read.value.storageClass} goes`);
     else classes.push(read.value);
   }

@@ -237,3 +237,19 @@ describe.each(backends)('UploadPartCopy on %s', (backend) => {
     await putPart(world.client, '/bucket/key', { uploadId: own, number: 1, body: 'x' });
   });
 });
+
+test.each(['', '/', '//', '?versionId=', '/bucket', '%'])(
+  'a copy source of %j is refused (RGW 72669)',
+  async (source) => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket');
+    await client.put('/bucket/key', { body: 'x' });
+    const headers = { '*-copy-source': source };
+    const copied = await client.put('/bucket/key', { headers, body: 'y' });
+    const uploadId = await createUpload(client, '/bucket/parts');
+    const part = await client.put('/bucket/parts', { headers, query: { uploadId, partNumber: '1' } });
+    for (const refused of [copied, part]) expect([refused.status, refused.code !== '']).toEqual([400, true]);
+    expect((await client.get('/bucket/key')).text).toBe('x');
+  },
+);

@@ -121,6 +121,23 @@ describe.each(backends)('on %s', (backend) => {
     expect([await extentsOn(world, 'a'), await classOf()]).toEqual([1, undefined]);
   });
 
+  test('a class that is pinned to several clusters goes to all of them, and to no other', async () => {
+    const settings = { SVC_STORAGE_CLASSES: 'default,archive@b,archive@c' };
+    const { world, admin } = await openClusters('a,b,c', { backend, settings });
+    await using _ = world;
+    const { client } = world;
+    await client.put('/bucket');
+    const headers = { '*-storage-class': 'GLACIER' };
+    for (let n = 0; n < 40; n += 1) await client.put(`/bucket/${n}`, { body: 'x', headers });
+    const [a, b, c] = [await extentsOn(world, 'a'), await extentsOn(world, 'b'), await extentsOn(world, 'c')];
+    expect([a, b + c, b > 0, c > 0]).toEqual([0, 40, true, true]);
+    await admin.must('POST', '/clusters/b/drain', { mode: 'readonly' });
+    await client.put('/bucket/key', { body: 'x', headers });
+    expect([await extentsOn(world, 'b'), await extentsOn(world, 'c')]).toEqual([b, c + 1]);
+    await admin.must('POST', '/clusters/c/drain', { mode: 'readonly' });
+    expect((await client.put('/bucket/key', { body: 'x', headers })).code).toBe('DrainRefused');
+  });
+
   test('a drain that begins in the middle of a PUT does not lose it', async () => {
     const { world, admin } = await openClusters('a', { backend });
     await using _ = world;

@@ -20,6 +20,17 @@ describe('the storage classes', () => {
     expect(classesOf('GLACIER_IR@a')).toEqual([{ storageClass: 'GLACIER_IR', cluster: 'a' }]);
   });
 
+  it('may be pinned to several clusters, each in an item of its own', () => {
+    expect(classesOf('default@a,default@b,archive@b')).toEqual([
+      { storageClass: 'STANDARD', cluster: 'a' },
+      { storageClass: 'STANDARD', cluster: 'b' },
+      { storageClass: 'GLACIER', cluster: 'b' },
+    ]);
+    expect(faultsOf({ SVC_STORAGE_CLASSES: 'default@a,STANDARD@a', SVC_POOL_CLUSTERS: 'a,b' })).toEqual([
+      'SVC_STORAGE_CLASSES=default@a,STANDARD@a: "STANDARD@a" says a second time where STANDARD goes',
+    ]);
+  });
+
   it('tell every fault at once', () => {
     const text = 'default,STANDARD@a,warm,archive@A,standard-ia@c,=x';
     const known =

@@ -37,8 +37,15 @@ const noWish: Wish = {};
 /** What the settings say of a class and the bucket of itself. */
 export function wishOf({ config }: Pick<Ctx, 'config'>, { bucket, storageClass }: Placing): Wish {
   const { SVC_STORAGE_CLASSES: classes } = config;
-  const pin =
-    classes.length === 0 ? undefined : classes.find((each) => each.storageClass === storageClass)?.cluster;
+  const pin = classes.length === 0 ? undefined : pinOf(classes, storageClass);
   const { placement, placementMode } = bucket;
   return pin === undefined && placement === undefined ? noWish : { pin, placement, placementMode };
+}
+
+/** A class that is pinned to several clusters has an item for each. */
+function pinOf(classes: Ctx['config']['SVC_STORAGE_CLASSES'], storageClass: string): Wish['pin'] {
+  const pins = classes.flatMap((each) =>
+    each.storageClass === storageClass && each.cluster !== undefined ? [each.cluster] : [],
+  );
+  return pins.length <= 1 ? pins[0] : pins;
 }

@@ -4,8 +4,8 @@ import { pick } from './pick.ts';
 
 /** What a bucket and the class of a write say about its cluster. */
 export interface Wish {
-  /** The one cluster of the class. */
-  readonly pin?: string | undefined;
+  /** The cluster that the class is pinned to; or several, of which one takes the write. */
+  readonly pin?: string | readonly string[] | undefined;
   /** The bucket's own policy: cluster id to weight. */
   readonly placement?: Readonly<Record<string, number>> | undefined;
   /** Absent or empty: `weighted`. */
@@ -48,11 +48,20 @@ export const effectivePolicy = (
 /** The cluster of one write; undefined where every one that it may go to is draining. */
 export function chooseCluster(seen: Seen, wish: Wish, seed: string): string | undefined {
   const { pin, placement, placementMode } = wish;
-  if (pin !== undefined) return seen.states.has(pin) && !seen.closed.has(pin) ? pin : undefined;
+  if (pin !== undefined) return choosePinned(seen, typeof pin === 'string' ? [pin] : pin, seed);
   if (placement !== undefined) {
     const policy = effectivePolicy(placement, seen);
     if (policy.size > 0) return pick(policy, seen.closed, seed);
     if (placementMode === 'strict') return undefined;
   }
   return pick(seen.weights, seen.closed, seed);
+}
+
+/** By the weights of those that have one; where none has, each of them is as good as the others. */
+function choosePinned(seen: Seen, pins: readonly string[], seed: string): string | undefined {
+  const open = pins.filter((pin) => seen.states.has(pin) && !seen.closed.has(pin));
+  if (open.length <= 1) return open[0];
+  const weighted = open.filter((pin) => (seen.weights.get(pin) ?? 0) > 0);
+  const policy = weighted.length > 0 ? weighted : open;
+  return pick(new Map(policy.map((pin) => [pin, seen.weights.get(pin) ?? 1])), seen.closed, seed);
 }
