@@ -217,6 +217,15 @@ export class MetadataDamaged extends Error {
   }
 }
 
+/** What a check of the whole store finds: a damaged row, or a stretch that cannot be read. */
+export interface MetadataFault {
+  readonly detail: string;
+  readonly table?: string;
+  /** The key columns of the row, as far as they can be read. */
+  readonly row?: string;
+  readonly columns?: Readonly<Record<string, unknown>>;
+}
+
 /** Everything that the service asks of a metadata backend. A read sees every write acknowledged before it began, in every process. */
 export interface MetadataStore {
   /** Whether a read is a round trip to somewhere else: what will be wanted is better asked for beforehand. */
@@ -291,6 +300,12 @@ export interface MetadataStore {
    * Once every shard is done, `splittingTo` is what `ways` has to say. A step is safe to repeat, after a death too.
    */
   readonly split: (<T extends AnyTable>(at: At<T>, shard: number) => Promise<SplitStep>) | undefined;
+
+  /**
+   * Reads everything that is kept and tells what is damaged, a page at a time; the tables say how keys are read. Absent
+   * where an engine verifies what it keeps.
+   */
+  readonly verify?: (tables: readonly AnyTable[]) => AsyncIterable<readonly MetadataFault[]>;
 
   /** The store's clock in ms since the epoch: expiry and leases are judged by it. */
   now(): Promise<number>;

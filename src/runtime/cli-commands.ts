@@ -26,8 +26,8 @@ const commands: Readonly<Record<string, Command>> = {
     run: runConfig,
   },
   fsck: {
-    doc: 'Compares metadata and data. --fix mends, --drop-missing takes away what lost its bytes, --rebuild makes a lost index again; --json, --resume.',
-    own: ['--json', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
+    doc: 'Compares metadata and data. --deep reads every byte, --fix mends, --drop-missing takes away what lost its bytes, --rebuild makes a lost index again; --json, --resume.',
+    own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
     run: runFsck,
   },
 };

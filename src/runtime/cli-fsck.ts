@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { Fsck, type FsckFinding, type FsckSummary, fromTheStart } from '../domain/fsck/fsck.ts';
 import { type LostBucket, type Rebuilt, rebuildIndex } from '../domain/fsck/rebuild.ts';
 import { type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
+import { MetadataDamaged } from '../ports/metadata-store.ts';
 import { compose } from './compose.ts';
 import type { Configuration } from './configuration.ts';
 
@@ -22,6 +23,9 @@ export function fsckFaults({ config }: Configuration, own: readonly string[]): r
   return [
     ...(config.SVC_META_BACKEND === 'memory' ? ['fsck compares what is kept: it needs --data-dir'] : []),
     ...(directory === undefined || existsSync(directory) ? [] : [`there is no directory ${directory}`]),
+    ...(has('--deep') && has('--rebuild')
+      ? ['--deep goes without --rebuild, which reads every byte that it uses']
+      : []),
     ...(has('--drop-missing') && !has('--fix') ? ['--drop-missing goes with --fix'] : []),
     ...(has('--rebuild') && (has('--fix') || has('--resume'))
       ? [
@@ -32,6 +36,9 @@ export function fsckFaults({ config }: Configuration, own: readonly string[]): r
     ...buckets
       .filter((flag) => !bucketFlag.test(flag))
       .map((flag) => `${flag} is not --bucket=<bucket id>:<name>:<account>`),
+    ...(new Set(buckets.map((flag) => flag.split(':')[1])).size < buckets.length
+      ? ['two --bucket flags name one bucket']
+      : []),
   ];
 }
 
@@ -61,20 +68,31 @@ async function compare(context: Context, own: readonly string[], signal: AbortSi
     await working.step(signal);
     if (context.clock.elapsed() - savedAt < savedMs) continue;
     savedAt = context.clock.elapsed();
-    await saveRun(context, 'command', { ...run, state: working.state });
+    await saveUnlessDamaged(context, { ...run, state: working.state });
   }
   const finishedAt = await context.metadata.now();
-  await saveRun(context, 'command', { ...run, state: working.state, finishedAt });
+  await saveUnlessDamaged(context, { ...run, state: working.state, finishedAt });
   const summary = working.state.seen;
   print(asJson ? JSON.stringify({ summary }) : summaryOf(summary));
   return summary.found === summary.fixed ? 0 : foundCode;
+}
+
+/** A run whose own row is damaged cannot be resumed; it still has findings to report. */
+async function saveUnlessDamaged(context: Context, run: SavedRun): Promise<void> {
+  await saveRun(context, 'command', run).catch((cause: unknown) => {
+    if (!(cause instanceof MetadataDamaged)) throw cause;
+  });
 }
 
 /** The one that was cut short, where it is to go on; else a new one. */
 async function runOf(context: Context, own: readonly string[]): Promise<SavedRun> {
   const former = own.includes('--resume') ? await savedRun(context, 'command') : undefined;
   if (former !== undefined && former.finishedAt === undefined) return former;
-  const mode = { fix: own.includes('--fix'), drop: own.includes('--drop-missing') };
+  const mode = {
+    fix: own.includes('--fix'),
+    drop: own.includes('--drop-missing'),
+    deep: own.includes('--deep'),
+  };
   return { state: fromTheStart(mode), startedAt: await context.metadata.now() };
 }
 
@@ -111,6 +129,9 @@ function summaryOf(summary: FsckSummary): string {
     `${buckets} buckets, ${versions} versions, ${parts} parts in progress`,
     `${named} extents named, ${stored} stored, ${leaving} about to be deleted, ${underway} being written`,
     ...left,
+    ...(findings.metadata > 0
+      ? ['the metadata is damaged, so other findings may follow from that: docs/recovery.md says what to do']
+      : []),
     found === 0 ? (unjudged === 0 ? 'all is well' : 'nothing else was found') : verdict + mended,
   ].join('\n');
 }

@@ -51,6 +51,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     fence: (at) => timed('metadata.fence', () => store.fence(at)),
     raiseFence: (at, generation) => timed('metadata.raiseFence', () => store.raiseFence(at, generation)),
     split: split && ((at, shard) => timed('metadata.split', () => split(at, shard))),
+    ...(store.verify === undefined ? {} : { verify: store.verify.bind(store) }),
     now: () => store.now(),
     health: () => timed('metadata.health', () => store.health()),
     close: () => store.close(),

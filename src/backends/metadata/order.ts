@@ -36,6 +36,8 @@ export interface TableOrder {
   rowKey(partition: Columns, row: Columns): Uint8Array;
   /** The prefix of every row that matches a partial key. */
   prefix(partition: Columns, partial: Columns): Uint8Array;
+  /** All columns of an encoded key. */
+  columnsOf(key: Uint8Array): Record<string, unknown>;
   /** The sort columns of an encoded key, whose partition prefix is `offset` bytes long. */
   sortOf(key: Uint8Array, offset: number, decodeText?: DecodeText): Record<string, unknown>;
 }
@@ -75,6 +77,12 @@ function derive(table: AnyTable): TableOrder {
       writePartial(sort, partial);
       return scratch.slice(0, used);
     },
+    columnsOf: (key) =>
+      readColumns([...partition, ...sort], {
+        key,
+        offset: table.name.length + 1,
+        decodeText: decodePortably,
+      }),
     sortOf: (key, offset, decodeText = decodePortably) => readColumns(sort, { key, offset, decodeText }),
   };
 }

@@ -3,7 +3,7 @@ import { everyBucket, findBucket } from '../../metadata/buckets.ts';
 import { manifestParts } from '../../metadata/objects.ts';
 import type { GarbageTask } from '../../metadata/queue-tables.ts';
 import { allRows, queueSlots } from '../../metadata/queues.ts';
-import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, type MetadataStore } from '../../ports/metadata-store.ts';
 import type { Extent, FoundExtent, ObjectBytes } from '../../ports/object-bytes.ts';
 import { isOwned, type Ownership, openOwnership } from '../ownership.ts';
 import type { FsckFinding, FsckRun, Mended } from './findings.ts';
@@ -39,10 +39,20 @@ export class StoredWalk {
         return false;
       }
       run.count('stored');
-      if (!(await isOwned(run, ownership, found))) this.#suspects.set(found.extent.id, found);
+      if (!(await mayBeOwned(run, ownership, found))) this.#suspects.set(found.extent.id, found);
       if (this.#suspects.size >= suspectsMax) await judge(run, this.#suspects);
     }
     return true;
+  }
+}
+
+/** An owner whose row is damaged is an owner: the check of the metadata has reported it. */
+async function mayBeOwned(run: FsckRun, ownership: Ownership, found: FoundExtent): Promise<boolean> {
+  try {
+    return await isOwned(run, ownership, found);
+  } catch (cause) {
+    if (cause instanceof MetadataDamaged) return true;
+    throw cause;
   }
 }
 

@@ -1,9 +1,10 @@
 /** What fsck can find, and what a run keeps of what it has seen. */
 import type { Context } from '../../context.ts';
 
-export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
+export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'>;
 
 /**
+ * - `metadata`: a row or a page of the metadata is damaged. A run that found one mends nothing from then on.
  * - `missing`, `damaged`, `unreadable`: a row names bytes that are not there, not what was stored, or not to be read now.
  * - `manifest`: the rows of a large manifest are not what the object says.
  * - `upload`: the list of open uploads names one that is not there.
@@ -11,6 +12,7 @@ export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random
  * - `usage`: the counter of a bucket differs from the sum over its rows.
  */
 export const findingKinds = [
+  'metadata',
   'missing',
   'damaged',
   'unreadable',
@@ -25,6 +27,9 @@ export interface FsckFinding {
   readonly kind: FindingKind;
   /** One sentence for a person. */
   readonly detail: string;
+  /** Of damaged metadata: the table, and the key columns of the row as text. */
+  readonly table?: string;
+  readonly row?: string;
   readonly bucket?: string;
   /** Where no bucket of that id is known. */
   readonly bucketId?: string;
@@ -69,6 +74,8 @@ export interface FsckMode {
   readonly fix: boolean;
   /** Also takes away versions whose bytes are gone for good. */
   readonly drop: boolean;
+  /** Reads every byte of every object, and compares the content with its MD5 where the ETag is one. */
+  readonly deep?: boolean;
 }
 
 export type FsckReport = (finding: FsckFinding) => void | Promise<void>;
@@ -89,21 +96,27 @@ export interface FsckRun extends FsckContext {
 export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
 
 export function openRun(
-  { metadata, bytes, clock, random, config }: FsckContext,
+  { metadata, bytes, clock, random, config, hasher }: FsckContext,
   run: Pick<FsckRun, 'mode' | 'signal'> & { readonly report: FsckReport; readonly seen: FsckSummary },
 ): FsckRun & { summary(): FsckSummary } {
   // A run that an older gateway saved has fewer counters.
-  const seen = { ...zeros(counters), ...run.seen, findings: { ...run.seen.findings } };
+  const seen = {
+    ...zeros(counters),
+    ...run.seen,
+    findings: { ...zeros(findingKinds), ...run.seen.findings },
+  };
   return {
-    ...{ metadata, bytes, clock, random, config },
+    ...{ metadata, bytes, clock, random, config, hasher },
     mode: run.mode,
     signal: run.signal,
     count: (what, by = 1) => {
       seen[what] += by;
     },
     async find(finding, mend) {
-      const mended = run.mode.fix && mend !== undefined ? await mend() : {};
       seen.findings[finding.kind] += 1;
+      // What looks unowned or missing may be so only because its row cannot be read.
+      const canMend = seen.findings.metadata === 0 && mend !== undefined;
+      const mended = !run.mode.fix ? {} : canMend ? await mend() : { left: damagedMetadata };
       seen.found += 1;
       if (mended.fixed !== undefined) seen.fixed += 1;
       await run.report({ ...finding, ...mended });
@@ -111,6 +124,8 @@ export function openRun(
     summary: () => ({ ...seen, findings: { ...seen.findings } }),
   };
 }
+
+const damagedMetadata = 'nothing is mended while metadata is damaged: see docs/recovery.md';
 
 /** Rows that are looked at in one step. */
 export const pageRows = 200;

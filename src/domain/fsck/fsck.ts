@@ -1,7 +1,7 @@
 /** Compares metadata and data, both ways, a page at a time; reports what does not match, and mends it where it may. */
-import { findBucket, nextBucket } from '../../metadata/buckets.ts';
+import { bucketSlots, findBucket, nextBucket } from '../../metadata/buckets.ts';
 import type { BucketRow, objects, uploadIndex } from '../../metadata/tables.ts';
-import type { SortOf } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, type SortOf } from '../../ports/metadata-store.ts';
 import { StoredWalk } from './bytes.ts';
 import {
   type FsckContext,
@@ -14,11 +14,13 @@ import {
 } from './findings.ts';
 import { checkUploads, checkVersions } from './rows.ts';
 import { checkUsage } from './usage.ts';
+import { verifyMetadata } from './verify-metadata.ts';
 
 export type { FsckContext, FsckFinding, FsckMode, FsckReport, FsckSummary } from './findings.ts';
 
 /** Where a run stands: bucket after bucket, then cluster after cluster. */
 type Position =
+  | { readonly at: 'metadata' }
   | { readonly at: 'buckets'; readonly slot: number; readonly after?: string }
   | (InBucket & { readonly at: 'versions'; readonly after?: SortOf<typeof objects> })
   | (InBucket & { readonly at: 'uploads'; readonly after?: SortOf<typeof uploadIndex> })
@@ -46,7 +48,7 @@ export interface FsckState {
 
 export const fromTheStart = (mode: FsckMode): FsckState => ({
   mode,
-  position: { at: 'buckets', slot: 0 },
+  position: { at: 'metadata' },
   seen: nothingSeen,
 });
 
@@ -88,12 +90,45 @@ export class Fsck {
     const isAnew = position.at === 'stored' && this.#walk?.cluster !== position.cluster;
     const seen = isAnew ? position.before : this.#state.seen;
     const run = openRun(this.#context, { mode, signal, report: this.#report, seen });
-    const next = await this.#pass(run, position);
+    const next = await this.#passOver(run, position);
     this.#state = { mode, position: next, seen: run.summary() };
+  }
+
+  /** Goes on behind damaged metadata, which was reported already where the store verifies itself. */
+  async #passOver(run: Run, position: Position): Promise<Position> {
+    try {
+      return await this.#pass(run, position);
+    } catch (cause) {
+      if (!(cause instanceof MetadataDamaged)) throw cause;
+      const { message: detail, table, row } = cause;
+      if (run.summary().findings.metadata === 0) await run.find({ kind: 'metadata', detail, table, row });
+      return this.#behind(run, position);
+    }
+  }
+
+  #behind(run: Run, position: Position): Position {
+    switch (position.at) {
+      case 'metadata':
+        return { at: 'buckets', slot: 0 };
+      case 'buckets':
+        return position.slot + 1 < bucketSlots
+          ? { at: 'buckets', slot: position.slot + 1 }
+          : this.#cluster(run, 0);
+      case 'stored':
+        return this.#cluster(run, run.bytes.clusters.indexOf(position.cluster) + 1);
+      case 'done':
+        return position;
+      default:
+        return { at: 'buckets', slot: position.slot, after: position.bucket };
+    }
   }
 
   async #pass(run: Run, position: Position): Promise<Position> {
     switch (position.at) {
+      case 'metadata':
+        if (run.metadata.verify === undefined) return this.#nextBucket(run, { at: 'buckets', slot: 0 });
+        await verifyMetadata(run);
+        return { at: 'buckets', slot: 0 };
       case 'buckets':
         return this.#nextBucket(run, position);
       case 'stored':

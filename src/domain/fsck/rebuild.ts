@@ -72,6 +72,8 @@ export async function rebuildIndex(
       await report(told);
     },
   };
+  // All of them before the first: a run that ends on the second flag would have obeyed the first.
+  for (const bucket of buckets) await assertRestorable(run, bucket);
   for (const bucket of buckets) await restoreBucket(run, bucket);
   for (let passes = 1; passes <= passesMax; passes *= 2) {
     if (await rebuildIn(run, { passes, atOnce })) return summary;
@@ -180,6 +182,12 @@ async function bucketsById({ metadata }: Run): Promise<ReadonlyMap<string, Bucke
     if (found !== undefined) buckets.set(found.row.id, found.row);
   }
   return buckets;
+}
+
+async function assertRestorable(run: Run, { id, name }: LostBucket): Promise<void> {
+  const there = await findBucket(run.metadata, name);
+  if (there !== undefined && there.row.id !== id)
+    throw new Error(`there is another bucket ${name}, of the id ${there.row.id}: nothing was changed`);
 }
 
 /** The row of a bucket under its old id, so that what is stored is its own. Versioned if any of its writes was. */

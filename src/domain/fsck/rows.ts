@@ -9,11 +9,13 @@ import {
   uploads,
 } from '../../metadata/tables.ts';
 import { everyPart, findSession, uploadsIn } from '../../metadata/uploads.ts';
+import { toHex } from '../../ports/hex.ts';
 import type { SortOf, Stored } from '../../ports/metadata-store.ts';
 import { ChunkDamaged, ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../garbage.ts';
 import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
 import { dropVersion, unlistUpload } from './mend.ts';
+import { nextSound } from './next-sound.ts';
 
 type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
 type Place = SortOf<typeof objects>;
@@ -24,9 +26,8 @@ export async function checkVersions(
   bucket: BucketRow,
   after: Place | undefined,
 ): Promise<Place | undefined> {
-  const page = await run.metadata
-    .scan(objectsOf(bucket), after === undefined ? {} : { after })
-    .next(pageRows);
+  const rows = run.metadata.scan(objectsOf(bucket), after === undefined ? {} : { after });
+  const page = await nextSound(rows, pageRows);
   for (const seen of page) {
     run.signal.throwIfAborted();
     if (!seen.row.marker) await checkVersion(run, bucket, seen);
@@ -42,7 +43,7 @@ async function checkVersion(run: FsckRun, bucket: BucketRow, met: Stored<ObjectR
   run.count('versions');
   let seen = met;
   for (let look = 0; look < looksMax; look += 1) {
-    const fault = await faultOf(run, seen.row);
+    const fault = (await faultOf(run, seen.row)) ?? (await digestFault(run, seen.row));
     if (fault === undefined) return;
     // Bytes go once no row names them any more: those that a former state of the row named may rightly be missing.
     const now = await findAgain(run, bucket, seen.row);
@@ -103,9 +104,13 @@ async function faultAmong(run: FsckRun, extents: readonly Extent[]): Promise<Fau
   return undefined;
 }
 
-/** Reads the last byte of every piece: cheap, and it fails if the piece is shorter, damaged there, or gone. */
-async function faultIn({ bytes, signal }: FsckRun, extent: Extent): Promise<Fault | undefined> {
+/**
+ * Reads the last byte of every piece, or all bytes where the run is deep: a store verifies the checksum of a block before it
+ * hands out a byte of it. The last byte is cheap, and it fails if the piece is shorter, damaged there, or gone. */
+async function faultIn(run: FsckRun, extent: Extent): Promise<Fault | undefined> {
+  const { bytes, signal } = run;
   const named = { cluster: extent.cluster, extent: extent.id };
+  if (run.mode.deep === true) return readWhole(run, extent);
   for (let start = 0; start < extent.size; start += bytes.pieceBytes) {
     const last = Math.min(start + bytes.pieceBytes, extent.size) - 1;
     try {
@@ -120,6 +125,34 @@ async function faultIn({ bytes, signal }: FsckRun, extent: Extent): Promise<Faul
   return undefined;
 }
 
+async function readWhole({ bytes, signal }: FsckRun, extent: Extent): Promise<Fault | undefined> {
+  const named = { cluster: extent.cluster, extent: extent.id };
+  try {
+    let got = 0;
+    for await (const piece of bytes.read(extent, undefined, signal)) got += piece.length;
+    if (got === extent.size) return undefined;
+    return { kind: 'missing', detail: `it has ${got} of ${extent.size} bytes`, ...named };
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    return { ...faultFrom(cause), ...named };
+  }
+}
+
+const md5Form = /^[0-9a-f]{32}$/;
+
+/** The ETag of an object that came in one piece and is stored as it came is its MD5: bytes of another object show here. */
+async function digestFault(run: FsckRun, row: ObjectRow): Promise<Fault | undefined> {
+  const { bytes, hasher, signal, mode } = run;
+  const { manifest, encryption, etag } = row;
+  const isComparable = encryption === undefined && 'extents' in manifest && md5Form.test(etag);
+  if (mode.deep !== true || !isComparable || bytes.verifies !== undefined) return undefined;
+  const md5 = hasher.create('md5');
+  for (const extent of manifest.extents)
+    for await (const piece of bytes.read(extent, undefined, signal)) md5.update(piece);
+  if (toHex(md5.digest()) === etag) return undefined;
+  return { kind: 'damaged', detail: `its content is not what its ETag ${etag} says` };
+}
+
 function faultFrom(cause: unknown): Pick<Fault, 'kind' | 'detail'> {
   const detail = cause instanceof Error ? cause.message : String(cause);
   if (cause instanceof ChunkMissing) return { kind: 'missing', detail };
@@ -132,9 +165,8 @@ export async function checkUploads(
   bucket: BucketRow,
   after: SortOf<typeof uploadIndex> | undefined,
 ): Promise<SortOf<typeof uploadIndex> | undefined> {
-  const page = await run.metadata
-    .scan(uploadsIn(bucket.id), after === undefined ? {} : { after })
-    .next(pageRows);
+  const rows = run.metadata.scan(uploadsIn(bucket.id), after === undefined ? {} : { after });
+  const page = await nextSound(rows, pageRows);
   for (const { row } of page) await checkUpload(run, bucket, row);
   const last = page.at(-1)?.row;
   return last && { key: last.key, uploadId: last.uploadId };

@@ -26,6 +26,13 @@ interface Closable {
 /** The row under a key, and whether the scan goes on. */
 export type Visit = (key: Uint8Array, value: unknown) => boolean;
 
+export interface ReadOptions {
+  /** Which columns are wanted; absent: all. */
+  readonly wanted?: Wanted | undefined;
+  /** The row ahead of the span is known to be damaged: it proves nothing. */
+  readonly isBehindDamage?: boolean;
+}
+
 export class CheckedDatabase {
   readonly #raw: RawDatabase;
   readonly #values: Values;
@@ -83,12 +90,16 @@ export class CheckedDatabase {
    * @returns whether the span was read to its end
    * @throws MetadataDamaged
    */
-  read({ low, high, reverse }: Span, visit: Visit, wanted?: Wanted): boolean {
+  read(
+    { low, high, reverse }: Span,
+    visit: Visit,
+    { wanted, isBehindDamage = false }: ReadOptions = {},
+  ): boolean {
     // lmdb is given no end, so that the row at which the scan ends is verified too: its key may be a flipped one.
     const range = reverse
       ? { start: high, exclusiveStart: true, end: undefined, reverse }
       : { start: low, end: undefined };
-    if (reverse) this.#assertFrom(high);
+    if (reverse && !isBehindDamage) this.#assertFrom(high);
     let previous = reverse ? high : low;
     let isFirst = true;
     let isEnd = true;
@@ -97,7 +108,7 @@ export class CheckedDatabase {
       const order = compareBytes(key, previous);
       if (reverse ? order >= 0 : order < 0 || (order === 0 && !isFirst)) throw misplaced(key);
       // Where a forward scan does not begin at `low` itself, no row there must be hidden from it.
-      if (isFirst && !reverse && order > 0) this.#assertBefore(low);
+      if (isFirst && !reverse && order > 0 && !isBehindDamage) this.#assertBefore(low);
       isFirst = false;
       if (reverse ? compareBytes(key, low) < 0 : compareBytes(key, high) >= 0) return false;
       previous = key;
@@ -106,7 +117,7 @@ export class CheckedDatabase {
       this.#values.wanted = wanted;
       return isEnd;
     });
-    if (isEnd && isFirst && !reverse) this.#assertBefore(low);
+    if (isEnd && isFirst && !reverse && !isBehindDamage) this.#assertBefore(low);
     return isEnd;
   }
 
@@ -175,6 +186,13 @@ export class CheckedDatabase {
     cursors.availableCursor?.close();
     cursors.availableCursor = null;
     transaction.done();
+  }
+
+  /** Pages that the latest commit uses are not used again until it is released. */
+  holdSnapshot(): () => void {
+    this.refresh();
+    const transaction = this.#raw.useReadTransaction();
+    return () => transaction.done();
   }
 
   isEmpty(): boolean {

@@ -1,6 +1,15 @@
 /** A scan of the embedded backend: each page is read at once from a fresh snapshot, so none is held. */
 import type { Clock } from '../../../ports/clock.ts';
-import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
+import {
+  type AnyTable,
+  type At,
+  type Cursor,
+  MetadataDamaged,
+  type Range,
+  type RowOf,
+  type SortOf,
+  type Stored,
+} from '../../../ports/metadata-store.ts';
 import { decodeText } from '../node-text.ts';
 import type { Columns } from '../order.ts';
 import type { Projection } from '../row-codec.ts';
@@ -22,6 +31,9 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
   readonly #isEmpty: boolean;
   readonly #projection: Projection;
   #span: Span;
+  /** Read ahead of a damaged row, and handed out after the error. */
+  #held: Stored<RowOf<T>>[] = [];
+  #isBehindDamage = false;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
     const { codec, at } = scanned;
@@ -36,7 +48,8 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     const { database, clock, codec, at } = this.#scanned;
     const partition = at.in as Columns;
     const { columns, wanted } = this.#projection;
-    const rows: Stored<RowOf<T>>[] = [];
+    const rows = this.#held.splice(0);
+    if (rows.length > 0) return rows;
     if (this.#isEmpty || count <= 0 || compareBytes(this.#span.low, this.#span.high) >= 0) return rows;
     const now = clock.now();
     database.refresh();
@@ -49,10 +62,29 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
       this.#span = passed(this.#span, key);
       return false;
     };
-    const isEnd = database.read(this.#span, visit, wanted);
-    // The range was read to its end: nothing is left of it.
-    if (isEnd) this.#span = { ...this.#span, low: this.#span.high };
+    try {
+      const isEnd = database.read(this.#span, visit, { wanted, isBehindDamage: this.#isBehindDamage });
+      this.#isBehindDamage = false;
+      // The range was read to its end: nothing is left of it.
+      if (isEnd) this.#span = { ...this.#span, low: this.#span.high };
+    } catch (cause) {
+      if (cause instanceof MetadataDamaged) this.#passOver(cause.key, rows);
+      throw cause;
+    }
     return rows;
+  }
+
+  /** Whoever goes on after the error gets all other rows of the range, as far as they can be found. */
+  #passOver(key: Uint8Array, rows: Stored<RowOf<T>>[]): void {
+    const wasBehindDamage = this.#isBehindDamage;
+    this.#held = rows;
+    this.#isBehindDamage = true;
+    const { low, high, reverse } = this.#span;
+    // The row ahead of the span may be what is damaged: the span is whole then.
+    const isAhead = compareBytes(key, reverse ? high : low) < 0 !== reverse;
+    const isInside = compareBytes(key, low) >= 0 && compareBytes(key, high) < 0;
+    if (isInside) this.#span = passed(this.#span, key);
+    else if (!isAhead || wasBehindDamage) this.#span = { ...this.#span, low: high };
   }
 
   seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {

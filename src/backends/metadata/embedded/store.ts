@@ -14,6 +14,7 @@ import type {
   Change,
   CommitOptions,
   Cursor,
+  MetadataFault,
   MetadataStore,
   Op,
   Outcome,
@@ -34,6 +35,7 @@ import { type Database, openEnvironment } from './environment.ts';
 import { Intents } from './intents.ts';
 import { Journal } from './journal.ts';
 import { Transactions } from './transaction.ts';
+import { verifyFile } from './verify.ts';
 
 export interface EmbeddedOptions {
   readonly directory: string;
@@ -60,6 +62,7 @@ class Embedded implements EmbeddedStore {
   readonly isDistant = false;
   /** A partition is one ordered range. */
   readonly split = undefined;
+  readonly #directory: string;
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #codecs: Codecs;
@@ -72,6 +75,7 @@ class Embedded implements EmbeddedStore {
   constructor(options: EmbeddedOptions) {
     const { clock, random, intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
     const database = openEnvironment(options.directory, options.durable);
+    this.#directory = options.directory;
     this.#database = database;
     this.#clock = clock;
     this.#codecs = new Codecs(database);
@@ -184,6 +188,11 @@ class Embedded implements EmbeddedStore {
 
   async raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
     await this.#journal.submit(() => this.#transactions.raiseFence(at, generation));
+  }
+
+  verify(tables: readonly AnyTable[]): AsyncGenerator<readonly MetadataFault[]> {
+    this.#assertOpen();
+    return verifyFile({ directory: this.#directory, database: this.#database }, tables);
   }
 
   async now(): Promise<number> {

@@ -1,0 +1,109 @@
+/** `fsck --deep` and fsck over damaged metadata: what it names, and what it leaves alone. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
+import { rebuildIndex } from '../../src/domain/fsck/rebuild.ts';
+import { filesUnder } from '../support/flip-bits.ts';
+import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+
+let directory = '';
+const openWorld = (): Promise<GatewayWorld> => openGateway({ settings: { SVC_DATA_DIR: directory } });
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-'));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+/** Flips a bit wherever `text` stands in a file whose path contains `part`. */
+async function flip(part: string, text: string): Promise<void> {
+  let flips = 0;
+  for (const path of filesUnder(directory).filter((each) => each.includes(part))) {
+    const bytes = await readFile(path);
+    for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) {
+      bytes[at] = (bytes[at] as number) ^ 2;
+      flips += 1;
+    }
+    await writeFile(path, bytes);
+  }
+  expect(flips).toBeGreaterThan(0);
+}
+
+async function compare(world: GatewayWorld, { deep = false, fix = false } = {}) {
+  const findings: FsckFinding[] = [];
+  const mode = { fix, drop: fix, deep };
+  const summary = await runFsck(world.context, (finding) => void findings.push(finding), { mode });
+  return { findings, summary };
+}
+
+const large = `${'a'.repeat(100_000)}the middle${'b'.repeat(200_000)}`;
+
+async function fill(): Promise<void> {
+  await using world = await openWorld();
+  await world.client.put('/bucket');
+  for (const key of ['first', 'second', 'third'])
+    await world.client.put(`/bucket/${key}`, {
+      body: `${key} ${large}`,
+      headers: { 'x-amz-meta-mark': `m-${key}` },
+    });
+}
+
+describe('fsck --deep', () => {
+  it('names an object that is damaged in its middle, which fsck alone does not read', async () => {
+    await fill();
+    await flip('chunks', 'the middle');
+    await using world = await openWorld();
+    expect((await compare(world)).findings).toEqual([]);
+    const { findings } = await compare(world, { deep: true });
+    expect(findings.map(({ kind, bucket, key }) => ({ kind, bucket, key }))).toEqual(
+      ['first', 'second', 'third'].map((key) => ({ kind: 'damaged', bucket: 'bucket', key })),
+    );
+  });
+
+  it('finds nothing in a sound directory', async () => {
+    await fill();
+    await using world = await openWorld();
+    const { summary } = await compare(world, { deep: true });
+    expect([summary.versions, summary.found]).toEqual([3, 0]);
+  });
+});
+
+describe('fsck over damaged metadata', () => {
+  it('names the row by bucket and key, and checks the others', async () => {
+    await fill();
+    await flip('data.mdb', 'm-second');
+    await using world = await openWorld();
+    const { findings, summary } = await compare(world);
+    expect(findings).toContainEqual(
+      expect.objectContaining({ kind: 'metadata', table: 'objects', bucket: 'bucket', key: 'second' }),
+    );
+    expect(summary.versions).toBe(2);
+  });
+
+  it('--fix queues no bytes for deletion, whatever looks unowned', async () => {
+    await fill();
+    await flip('data.mdb', 'second\0');
+    await using world = await openWorld();
+    const before = await world.stored();
+    const { findings, summary } = await compare(world, { fix: true });
+    expect(summary.fixed).toBe(0);
+    expect(findings.map(({ kind }) => kind)).toContain('metadata');
+    await world.gc();
+    expect(await world.stored()).toEqual(before);
+  });
+
+  it('--rebuild changes nothing where one of its buckets cannot be restored', async () => {
+    await fill();
+    await using world = await openWorld();
+    const id = (digit: string): string => digit.repeat(32);
+    const buckets = [
+      { id: id('1'), name: 'another', owner: 'alice-account' },
+      { id: id('2'), name: 'bucket', owner: 'alice-account' },
+    ];
+    await expect(rebuildIndex(world.context, { buckets, report: () => {} })).rejects.toThrow(
+      'there is another bucket bucket',
+    );
+    expect((await world.client.head('/another')).status).toBe(404);
+  });
+});

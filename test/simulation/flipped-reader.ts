@@ -1,0 +1,39 @@
+/**
+ * A process of its own over a damaged data directory: reads every object, lists the bucket and runs `fsck --deep`, and prints
+ * what came of it. lmdb may end the process on a damaged page, which must not end the test.
+ */
+import { configWith } from '../../src/config.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
+import { createGateway } from '../../src/gateway.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { compose } from '../../src/runtime/compose.ts';
+import { alice } from '../support/gateway.ts';
+import { openClient } from '../support/gateway-client.ts';
+
+const [directory = '', ...keys] = process.argv.slice(2);
+const tell = (told: object): void => {
+  process.stdout.write(`${JSON.stringify(told)}\n`);
+};
+
+const { context, close } = await compose(configWith({ SVC_DATA_DIR: directory, SVC_FSYNC: 'never' }), {
+  credentials: [alice],
+  clock: systemClock,
+});
+const client = openClient(createGateway(context, { basePath: '' }), systemClock, { credential: alice });
+for (const key of keys) {
+  // A body that breaks off is no answer.
+  const answer = await client.get(`/bucket/${key}`).catch(() => undefined);
+  tell({
+    key,
+    status: answer?.status ?? 0,
+    code: answer?.code,
+    etag: answer?.header('etag'),
+    mark: answer?.header('x-amz-meta-mark'),
+    body: answer?.text,
+  });
+}
+const listing = await client.get('/bucket?list-type=2');
+tell({ listed: { status: listing.status, keys: listing.all('Key'), etags: listing.all('ETag') } });
+await runFsck(context, (finding) => tell({ finding }), { mode: { fix: false, drop: false, deep: true } });
+tell({ isDone: true });
+await close();
