@@ -24,7 +24,7 @@ done
 [ "${2:-}" = wipe ] || exit 0
 # Of a node without a pid file.
 for cmdline in /proc/[0-9]*/cmdline; do
-  if tr '\0' '\n' <"$cmdline" 2>/dev/null | grep -qF "cassandra.storagedir=$data"; then
+  if { tr '\0' '\n' <"$cmdline"; } 2>/dev/null | grep -qF "cassandra.storagedir=$data"; then
     echo "stop.sh: process $(basename "$(dirname "$cmdline")") runs on $data; nothing was wiped" >&2
     exit 1
   fi

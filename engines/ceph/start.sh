@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Starts a Ceph cluster of one monitor, one manager and one OSD, or several, on loopback, cephx on, and waits until it takes writes.
-# Where it was started before, it starts what does not run. usage: start.sh <data directory> <port> [pools] [OSDs]
+# Where it was started before, it starts what does not run. usage: start.sh <data directory> <port> [pools, `sluice` unless given] [OSDs]
 # Uses <port> and <port>+1 (monitor) and <port>+10 to <port>+60; writes <data directory>/ceph.conf and keyring, with the
 # users client.admin and, with the least capabilities that a gateway needs, client.sluice.
 set -euo pipefail
-directory=$1 port=$2 pools=${3:-chunks} osds=${4:-1}
+directory=$1 port=$2 pools=${3:-sluice} osds=${4:-1}
 mkdir -p "$directory"
 directory=$(cd "$directory" && pwd)
 conf=$directory/ceph.conf

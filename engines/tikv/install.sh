@@ -3,10 +3,12 @@
 # uni is a real PD with unistore in one process, double a fault injector over client-go's test store; peer, which the
 # bench alone asks for, is client-go itself.
 set -euo pipefail
-cd "$(dirname "$0")"
-target=${1:-../../.cache/engines}
+here=$(cd "$(dirname "$0")" && pwd)
+# A relative path is the caller's.
+target=${1:-$here/../../.cache/engines}
 mkdir -p "$target"
 target=$(realpath "$target")
+cd "$here"
 exec 9>"$target/tikv.lock"
 flock 9
 
