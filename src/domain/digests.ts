@@ -14,6 +14,8 @@ export const hashNames: Readonly<Record<ChecksumAlgorithm, HashName>> = {
   CRC64NVME: 'crc64nvme',
   SHA1: 'sha1',
   SHA256: 'sha256',
+  SHA512: 'sha512',
+  MD5: 'md5',
 };
 export const checksumAlgorithms = Object.keys(hashNames) as readonly ChecksumAlgorithm[];
 /** Length of each digest in bytes, to tell a malformed value from a wrong one. */
@@ -23,6 +25,8 @@ export const digestBytes: Readonly<Record<ChecksumAlgorithm, number>> = {
   CRC64NVME: 8,
   SHA1: 20,
   SHA256: 32,
+  SHA512: 64,
+  MD5: 16,
 };
 
 /** What the client said about its content, beside its length. */

@@ -2,6 +2,7 @@
 import { type ChecksumAlgorithm, type Claims, checksumAlgorithms, digestBytes } from '../domain/digests.ts';
 import { fail } from '../errors/refusal.ts';
 import { dialects } from '../protocol/dialect.ts';
+import { isChecksumHeader } from '../protocol/hoisted.ts';
 import { type Call, header } from './call.ts';
 import { defined } from './parameters.ts';
 
@@ -63,6 +64,13 @@ const headerNames = checksumAlgorithms.map(
 export function claimedChecksum(
   call: Pick<Call, 'own'>,
 ): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
+  for (const name of call.own.keys()) {
+    if (!isChecksumHeader(name) || headerNames.some(([, known]) => known === name)) continue;
+    throw fail(
+      'InvalidRequest',
+      `The header ${name} is not a checksum that this service verifies: ${checksumAlgorithms.join(', ')}.`,
+    );
+  }
   const found = headerNames.flatMap(([algorithm, name]) => {
     const value = valid(header(call, name), algorithm);
     return value === undefined ? [] : [{ algorithm, value }];

@@ -114,7 +114,7 @@ export const bucketsAll = table<AnyBucketRow>()({
 
 /** A checksum of the content as the protocol shows it: base64, composite ones with `-<parts>`. */
 export interface Checksum {
-  readonly algorithm: 'CRC32' | 'CRC32C' | 'CRC64NVME' | 'SHA1' | 'SHA256';
+  readonly algorithm: 'CRC32' | 'CRC32C' | 'CRC64NVME' | 'SHA1' | 'SHA256' | 'SHA512' | 'MD5';
   readonly type: 'FULL_OBJECT' | 'COMPOSITE';
   readonly value: string;
 }

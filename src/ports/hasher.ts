@@ -2,7 +2,7 @@
  * Synchronous, incremental hashing (design §4): native where the runtime has it, @noble/hashes
  * otherwise. SubtleCrypto has neither MD5 nor increments.
  */
-export type HashName = 'md5' | 'sha1' | 'sha256' | 'crc32' | 'crc32c' | 'crc64nvme';
+export type HashName = 'md5' | 'sha1' | 'sha256' | 'sha512' | 'crc32' | 'crc32c' | 'crc64nvme';
 
 export interface Hash {
   /** The array is to stay as it is until the next call. */

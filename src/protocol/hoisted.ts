@@ -2,6 +2,13 @@
 
 /** Of the signature itself, about a body that nobody knew when the URL was signed, or a secret that no log of URLs may hold. */
 const notHoisted =
-  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|checksum-(crc32|crc32c|crc64nvme|sha1|sha256)|(copy-source-)?server-side-encryption-customer-key)$/;
+  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|(copy-source-)?server-side-encryption-customer-key)$/;
 
-export const isHoisted = (bareName: string): boolean => !notHoisted.test(bareName);
+/** What speaks of checksums and is not one itself. */
+const aboutChecksums: readonly string[] = ['checksum-algorithm', 'checksum-mode', 'checksum-type'];
+/** The checksum of a content, also by an algorithm that is not known here. */
+export const isChecksumHeader = (bareName: string): boolean =>
+  bareName.startsWith('checksum-') && !aboutChecksums.includes(bareName);
+
+export const isHoisted = (bareName: string): boolean =>
+  !notHoisted.test(bareName) && !isChecksumHeader(bareName);

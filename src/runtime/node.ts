@@ -150,6 +150,10 @@ function connect(server: http.Server, options: ConnectionOptions): void {
   server.on('checkContinue', (request, response) => {
     connectionOf(request.socket).take({ request, response, awaitsContinue: true });
   });
+  // Node answers every other expectation with 417 and no body; RFC 9110 lets a server ignore what it does not know.
+  server.on('checkExpectation', (request, response) => {
+    connectionOf(request.socket).take({ request, response, awaitsContinue: false });
+  });
   server.on('clientError', (error, socket) => {
     const connection = connections.get(socket);
     if (connection === undefined) refuseSocket(socket, error);

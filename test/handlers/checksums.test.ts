@@ -1,4 +1,4 @@
-/** Content-MD5 and the five checksums, by header and by trailer (public API "Checking object integrity"). */
+/** Content-MD5 and the checksums, by header and by trailer (public API "Checking object integrity"). */
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { type ChecksumAlgorithm, hashNames } from '../../src/domain/digests.ts';
@@ -21,6 +21,8 @@ test('the reference values of the public documents hold', () => {
     'rosUhgp5mIg=',
     digest64('sha1', body),
     digest64('sha256', body),
+    digest64('sha512', body),
+    digest64('md5', body),
   ]);
 });
 
@@ -192,3 +194,25 @@ describe('a request', () => {
     expect((await world.client.head('/bucket/key')).status).toBe(404);
   });
 });
+
+test.each(['xxhash64', 'xxhash3', 'xxhash128', 'crc16', 'sha-256', ''])(
+  'a checksum by an algorithm that is not known, "%s", is refused, in a header and in a trailer',
+  async (algorithm) => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const name = `*-checksum-${algorithm}`;
+    const headers = { [name]: 'AAAAAA==' };
+    for (const path of ['/bucket/key', '/bucket?tagging']) {
+      const refused = await world.client.put(path, { body: 'content', headers });
+      expect([path, refused.status, refused.code]).toEqual([path, 400, 'InvalidRequest']);
+      expect(refused.one('Message')).toContain('CRC32, CRC32C, CRC64NVME, SHA1, SHA256, SHA512, MD5');
+    }
+    const trailed = await world.client.put('/bucket/key', {
+      body: 'content',
+      payload: 'unsigned-trailer',
+      trailers: headers,
+    });
+    expect([trailed.status, trailed.code]).toEqual([400, 'InvalidRequest']);
+    expect((await world.client.get('/bucket/key')).status).toBe(404);
+  },
+);

@@ -15,6 +15,11 @@ const vectors: readonly (readonly [HashName, Uint8Array, string])[] = [
   ['md5', bytes('message digest'), 'f96b697d7cb7938d525a2f31aaf161d0'],
   ['sha1', bytes('abc'), 'a9993e364706816aba3e25717850c26c9cd0d89d'],
   ['sha256', bytes('abc'), 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'],
+  [
+    'sha512',
+    bytes('abc'),
+    'ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f',
+  ],
   ['crc32', bytes('123456789'), 'cbf43926'],
   ['crc32', bytes(''), '00000000'],
   ['crc32c', bytes('123456789'), 'e3069283'],
@@ -51,7 +56,7 @@ describe.each(Object.entries(hashers))('the %s hasher', (_, hasher) => {
 });
 
 test('both hashers agree on any bytes, however they are cut and aligned', () => {
-  const names: readonly HashName[] = ['md5', 'sha1', 'sha256', 'crc32', 'crc32c', 'crc64nvme'];
+  const names: readonly HashName[] = ['md5', 'sha1', 'sha256', 'sha512', 'crc32', 'crc32c', 'crc64nvme'];
   const pieces = fc.array(fc.uint8Array({ maxLength: 100 }), { maxLength: 8 });
   fc.assert(
     fc.property(pieces, fc.constantFrom(...names), fc.nat(7), (parts, name, shift) => {

@@ -18,6 +18,14 @@ test('gives the gateway the target as it stood in the request line', async () =>
   expect(targets).toEqual(raw);
 });
 
+test.each(['nonsense', '200-ok', ''])('an expectation of "%s" is ignored', async (expectation) => {
+  const { port } = await serveStub(async ({ body }) => text(`${await lengthOf(body)} bytes`));
+  const head = `PUT /k HTTP/1.1\r\nHost: h\r\nExpect: ${expectation}\r\nContent-Length: 5\r\n\r\n`;
+  const seen = await new Talk(port).say(`${head}hello`).sees('5 bytes');
+  expect(seen).toContain('200 OK');
+  expect(seen).not.toContain('100 Continue');
+});
+
 test('keeps repeated headers apart and in order', async () => {
   let all: readonly string[] = [];
   const { port } = await serveStub(async ({ wire }) => {

@@ -13,6 +13,7 @@ const makers: Readonly<Record<HashName, () => Hash>> = {
   md5: () => incremental('md5'),
   sha1: () => incremental('sha1'),
   sha256: () => incremental('sha256'),
+  sha512: () => incremental('sha512'),
   crc32: () => hash32(crc32),
   crc32c: () => hash32(crc32c),
   crc64nvme: hashCrc64,

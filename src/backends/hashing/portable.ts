@@ -1,7 +1,7 @@
 /** The hasher for runtimes without node:crypto: @noble/hashes and plain JavaScript (design §4). */
 import { hmac } from '@noble/hashes/hmac.js';
 import { md5, sha1 } from '@noble/hashes/legacy.js';
-import { sha256 } from '@noble/hashes/sha2.js';
+import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
 import { crc32, crc32c, hash32, hashCrc64 } from './crc.ts';
@@ -14,6 +14,7 @@ const makers: Readonly<Record<HashName, () => Hash>> = {
   md5: () => incremental(md5.create()),
   sha1: () => incremental(sha1.create()),
   sha256: () => incremental(sha256.create()),
+  sha512: () => incremental(sha512.create()),
   crc32: () => hash32(crc32),
   crc32c: () => hash32(crc32c),
   crc64nvme: hashCrc64,

@@ -71,7 +71,7 @@ export function checksumTypeOf(
       'InvalidRequest',
       'The checksum-type header can only be used with the checksum-algorithm header.',
     );
-  const isHash = algorithm === 'SHA1' || algorithm === 'SHA256';
+  const isHash = !algorithm.startsWith('CRC');
   if ((isHash && raw === 'FULL_OBJECT') || (algorithm === 'CRC64NVME' && raw === 'COMPOSITE')) {
     throw fail(
       'InvalidRequest',

@@ -7,6 +7,8 @@ export interface ChecksumFields {
   ChecksumCRC64NVME?: string;
   ChecksumSHA1?: string;
   ChecksumSHA256?: string;
+  ChecksumSHA512?: string;
+  ChecksumMD5?: string;
   ChecksumType?: Checksum['type'];
 }
 

@@ -11,8 +11,10 @@ export const checksumFields = {
   ChecksumCRC64NVME: optional(token),
   ChecksumSHA1: optional(token),
   ChecksumSHA256: optional(token),
+  ChecksumSHA512: optional(token),
+  ChecksumMD5: optional(token),
 };
-export const checksumAlgorithm = oneOf('CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256');
+export const checksumAlgorithm = oneOf('CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256', 'SHA512', 'MD5');
 export type ChecksumAlgorithm = Infer<typeof checksumAlgorithm>;
 export const checksumType = oneOf('COMPOSITE', 'FULL_OBJECT');
 export type ChecksumType = Infer<typeof checksumType>;
