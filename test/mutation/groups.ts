@@ -7,13 +7,10 @@ export interface Group {
 
 export const groups: Readonly<Record<string, Group>> = {
   domain: {
-    mutate: ['src/domain/lifecycle-rules.ts', 'src/domain/cors.ts', 'src/domain/conditions.ts'],
-    tests: [
-      'test/unit/lifecycle-rules.test.ts',
-      'test/unit/cors.test.ts',
-      'test/handlers/conditions.test.ts',
-    ],
+    mutate: ['src/domain/lifecycle-rules.ts', 'src/domain/conditions.ts'],
+    tests: ['test/unit/lifecycle-rules.test.ts', 'test/handlers/conditions.test.ts'],
   },
+  cors: { mutate: ['src/domain/cors.ts'], tests: ['test/unit/cors.test.ts'] },
   protocol: {
     mutate: ['src/protocol/peer.ts', 'src/protocol/iso-time.ts'],
     tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],

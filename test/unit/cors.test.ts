@@ -20,6 +20,16 @@ const asked = (given: Partial<CrossOrigin>): CrossOrigin => ({
 const finds = (rules: readonly CorsRule[], given: Partial<CrossOrigin>): number =>
   rules.indexOf(findCorsRule({ CORSRule: rules }, asked(given)) as CorsRule);
 
+test('a rule of several origins speaks for each of them', () => {
+  const several = [rule({ AllowedOrigin: ['https://a.example', 'https://b.example'] })];
+  for (const [origin, found] of [
+    ['https://a.example', 0],
+    ['https://b.example', 0],
+    ['https://c.example', -1],
+  ] as const)
+    expect(finds(several, { origin }), origin).toBe(found);
+});
+
 describe('an origin fits', () => {
   test.each([
     ['*', 'null', true],

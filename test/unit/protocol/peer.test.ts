@@ -34,3 +34,27 @@ test('the nearest address that is no proxy of ours is the client', () => {
 test('a proxy that forwards nothing is the client itself', () => {
   expect(behindProxies(wire('::1', {}), proxies).remote).toBe('::1');
 });
+
+test.each([
+  ['https', true],
+  ['http', false],
+  ['HTTPS', true],
+  ['https, http', false],
+  ['http,https ', true],
+  ['', false],
+  ['wss', false],
+])('the scheme that a trusted proxy forwards as %j counts, whatever its own side is', (scheme, secure) => {
+  const headers = { 'x-forwarded-proto': scheme };
+  for (const own of [true, false])
+    expect(behindProxies({ ...wire('10.0.0.1', headers), secure: own }, proxies).secure).toBe(secure);
+});
+
+test.each([true, false])('a proxy that forwards no scheme leaves its own, secure: %j', (secure) => {
+  expect(behindProxies({ ...wire('10.0.0.1', {}), secure }, proxies).secure).toBe(secure);
+});
+
+test('what a proxy forwards says nothing of how the client spoke TLS', () => {
+  const seen = { ...wire('10.0.0.1', {}), tlsVersion: 'TLSv1.3', tlsCipher: 'TLS_AES_128_GCM_SHA256' };
+  const { tlsVersion, tlsCipher } = behindProxies(seen, proxies);
+  expect([tlsVersion, tlsCipher]).toEqual([undefined, undefined]);
+});
