@@ -4,6 +4,7 @@ import { nearest } from '../config/nearest.ts';
 import { showConfig } from './cli-config.ts';
 import { help } from './cli-help.ts';
 import { loadConfiguration } from './configuration.ts';
+import { expectedInstallation } from './expected-installation.ts';
 import { StartRefusal } from './start-refusal.ts';
 import { packageVersion } from './version.ts';
 
@@ -19,7 +20,11 @@ interface Command {
 }
 
 const commands: Readonly<Record<string, Command>> = {
-  serve: { doc: 'Runs the gateway.', run: runServe },
+  serve: {
+    doc: 'Runs the gateway. --init begins a new installation where there are chunks of one whose metadata is lost.',
+    own: ['--init'],
+    run: runServe,
+  },
   config: {
     doc: 'Shows every setting with its value, source and default; --json for programs.',
     own: ['--json'],
@@ -32,20 +37,23 @@ const commands: Readonly<Record<string, Command>> = {
   },
 };
 
-async function runServe({ given }: ParsedFlags): Promise<number> {
+async function runServe({ given, own }: ParsedFlags): Promise<number> {
   const { configuration, faults, warnings } = await loadConfiguration({
     env: process.env,
     flags: given,
-    prepares: true,
+    // A process of several that is started again must not make the directory that its node has lost.
+    prepares: expectedInstallation() === undefined,
   });
   if (configuration === undefined) return refuse(faults);
   // Loaded late: `--help` and a faulty configuration answer without the whole gateway.
   const { serveUntilStopped } = await import('./cli-serve.ts');
-  const code = await serveUntilStopped(configuration, warnings).catch((error: unknown) => {
-    if (!(error instanceof StartRefusal)) throw error;
-    refuse([error.message]);
-    return error.exitCode;
-  });
+  const code = await serveUntilStopped(configuration, { warnings, isInit: own.includes('--init') }).catch(
+    (error: unknown) => {
+      if (!(error instanceof StartRefusal)) throw error;
+      refuse([error.message]);
+      return error.exitCode;
+    },
+  );
   // The channel to the primary, or a connection that was cut, would keep the process alive.
   process.exit(code);
 }

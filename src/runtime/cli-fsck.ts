@@ -46,7 +46,11 @@ export function fsckFaults({ config }: Configuration, own: readonly string[]): r
 export async function fsck({ config }: Configuration, own: readonly string[]): Promise<number> {
   const stopping = new AbortController();
   process.once('SIGINT', () => stopping.abort(new Error('interrupted: --resume goes on from here')));
-  const { context, close } = await compose(config, { credentials: [] });
+  const { context, close } = await compose(config, {
+    credentials: [],
+    // Without metadata there is something to look at, and to make the index of.
+    installation: own.includes('--rebuild') ? 'adopt' : 'inspect',
+  });
   try {
     return await (own.includes('--rebuild') ? rebuild : compare)(context, own, stopping.signal);
   } finally {

@@ -9,6 +9,7 @@ import { type Banner, banner } from './cli-banner.ts';
 import { compose } from './compose.ts';
 import type { Configuration } from './configuration.ts';
 import { endAtOnce } from './end-at-once.ts';
+import { assertExpected, assertStillThere } from './expected-installation.ts';
 import { leftOutClusters } from './left-out-clusters.ts';
 import { serve } from './node.ts';
 import { joinSiblings } from './node-siblings.ts';
@@ -27,9 +28,10 @@ import { packageVersion } from './version.ts';
 /** Resolves with the exit code when the gateway has stopped. */
 export async function serveUntilStopped(
   configuration: Configuration,
-  configured: readonly string[],
+  { warnings: configured, isInit }: { readonly warnings: readonly string[]; readonly isInit: boolean },
 ): Promise<number> {
   const { config } = configuration;
+  assertStillThere(config);
   // What concerns the whole node is said once, by the primary.
   const warnings = cluster.isWorker ? [] : [...configured, ...(await leftOutClusters(config))];
   const root = await rootOf(configuration);
@@ -47,10 +49,12 @@ export async function serveUntilStopped(
     };
     process.stdout.write(banner(shown));
   };
-  if (processes === 1) return serveHere({ ...configuration, credentials }, { warnings, onReady: announce });
+  if (processes === 1)
+    return serveHere({ ...configuration, credentials }, { warnings, isInit, onReady: announce });
   if (cluster.isWorker) {
     endWithPrimary();
-    return tellingPrimary(serveHere({ ...configuration, credentials }, { warnings, onReady: reportReady }));
+    const here = { warnings, isInit, onReady: reportReady };
+    return tellingPrimary(serveHere({ ...configuration, credentials }, here));
   }
   logToStandardError(config.SVC_LOG_LEVEL);
   const log = createLog();
@@ -89,13 +93,14 @@ async function rootOf({
 
 interface HereOptions {
   readonly warnings: readonly string[];
-  readonly onReady: (url: string) => void;
+  readonly isInit: boolean;
+  readonly onReady: (url: string, installation: string | undefined) => void;
 }
 
 /** Serves in this process until it is told to stop. */
 async function serveHere(
   { config, credentials }: Configuration,
-  { warnings, onReady }: HereOptions,
+  { warnings, isInit, onReady }: HereOptions,
 ): Promise<number> {
   const telemetry = nodeTelemetry(config);
   for (const warning of warnings) telemetry.log('WARN', warning);
@@ -108,11 +113,16 @@ async function serveHere(
     endAtOnce();
   });
   const siblings = cluster.isWorker ? await joinSiblings() : noSiblings;
-  const { context, close } = await compose(config, { credentials, telemetry, siblings }).catch(
-    (error: unknown) => {
-      throw asRefusal(error, config);
-    },
-  );
+  const installationMode = isInit ? 'init' : 'start';
+  const { context, installation, close } = await compose(config, {
+    credentials,
+    telemetry,
+    siblings,
+    installation: installationMode,
+  }).catch((error: unknown) => {
+    throw asRefusal(error, config);
+  });
+  assertExpected(installation);
   // The boot step of the clusters; a store that does not answer yet is asked again by the first write.
   await Promise.resolve(context.clusterStates.view()).catch((cause: unknown) =>
     telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
@@ -127,7 +137,7 @@ async function serveHere(
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal);
   // Whoever reads that it serves may stop it at once.
   const told = toldToStop();
-  onReady(serving.url);
+  onReady(serving.url, installation);
   telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });
   await told;
   telemetry.log('INFO', 'stopping', { pid: process.pid });

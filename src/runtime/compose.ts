@@ -6,10 +6,12 @@ import { openCredentials } from '../auth/credentials.ts';
 import { bodyBudget } from '../backends/data/body-budget.ts';
 import type { DiskRooms } from '../backends/disk-room/rooms.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
+import { nameKey } from '../backends/keys/sealing.ts';
 import { lateWrites } from '../backends/metadata/late-writes.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { openClusterStates } from '../domain/clusters/cluster-states.ts';
+import type { InstallationMode } from '../metadata/installation.ts';
 import { shareChanges } from '../metadata/shared-changes.ts';
 import { tables } from '../metadata/tables.ts';
 import { type Cipher, cipherKeyBytes } from '../ports/cipher.ts';
@@ -17,7 +19,7 @@ import { type Clock, systemClock } from '../ports/clock.ts';
 import type { Credential } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/hasher.ts';
 import type { KeyProvider } from '../ports/key-provider.ts';
-import type { MetadataStore } from '../ports/metadata-store.ts';
+import { type MetadataStore, StoreUnavailable } from '../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../ports/random.ts';
 import type { Sealer } from '../ports/sealer.ts';
 import { noSiblings, type Siblings } from '../ports/siblings.ts';
@@ -34,12 +36,16 @@ export interface ComposeOptions {
   readonly cipher?: Cipher;
   readonly clock?: Clock;
   readonly random?: Random;
+  /** What a start does where metadata, chunks and master key do not belong together. Default `start`: it refuses. */
+  readonly installation?: InstallationMode;
   /** The other processes of this node; none when absent. */
   readonly siblings?: Siblings;
 }
 
 export interface Composed {
   readonly context: Context;
+  /** The id of the installation; absent where metadata lasts as long as the process. */
+  readonly installation: string | undefined;
   /** Closes the stores; call it once nothing uses the context any more. */
   close(): Promise<void>;
 }
@@ -106,15 +112,21 @@ async function kvTls({ SVC_KV_CA_FILE: ca, SVC_KV_CERT_FILE: cert, SVC_KV_KEY_FI
 }
 
 /** Without a file the key lasts as long as the process, like everything that it seals. */
-async function sealerOf(
+async function openSealer(
   { config, random }: Parts,
   crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
-): Promise<Sealer> {
+  mayMake: () => Promise<boolean>,
+): Promise<{ readonly sealer: Sealer; readonly keyNames: readonly string[] }> {
   const path = config.SVC_MASTER_KEY_FILE;
-  if (path === undefined) return masterSealer({ keys: [random.bytes(cipherKeyBytes)], ...crypto, random });
+  if (path === undefined)
+    return {
+      sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], ...crypto, random }),
+      keyNames: [],
+    };
   const { keptMasterKeys } = await import('./master-key-file.ts');
-  const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random });
-  return masterSealer({ keys, ...crypto, random });
+  const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random, mayMake });
+  const keyNames = keys.map((key) => nameKey({ ...crypto, random }, key).name);
+  return { sealer: masterSealer({ keys, ...crypto, random }), keyNames };
 }
 
 /** The settings' cross checks see to it that a provider has what it needs. */
@@ -144,6 +156,36 @@ async function openRooms({
   return new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock, onLook });
 }
 
+interface Around {
+  readonly hasher: Hasher;
+  readonly cipher: Cipher;
+  readonly mode: InstallationMode;
+}
+
+/** What must belong to the metadata: the master key and the chunks. Nothing is made before all of it was compared. */
+async function openAround(metadata: MetadataStore, parts: Parts, { hasher, cipher, mode }: Around) {
+  const { config, random } = parts;
+  if (config.SVC_META_BACKEND === 'memory') {
+    const { sealer } = await openSealer(parts, { hasher, cipher }, async () => true);
+    return { sealer, installation: undefined, stored: await openBytes(parts, hasher) };
+  }
+  const { checkInstallation, isNew } = await import('./check-installation.ts');
+  const opened = await openSealer(parts, { hasher, cipher }, () => isNew(metadata, config, mode));
+  const installation = await checkInstallation(metadata, {
+    config,
+    random,
+    mode,
+    keys: opened.keyNames,
+  }).catch((cause: unknown) => {
+    if (!(cause instanceof StoreUnavailable)) throw cause;
+    parts.telemetry.log('WARN', 'the installation cannot be compared: metadata does not answer yet', {
+      cause,
+    });
+    return undefined;
+  });
+  return { sealer: opened.sealer, installation, stored: await openBytes(parts, hasher) };
+}
+
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
   const {
     clock = systemClock,
@@ -155,10 +197,13 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
   const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../backends/ciphering/node.ts')).nodeCipher();
-  const sealer = await sealerOf(parts, { hasher, cipher });
   const keys = await keysOf(parts, { hasher, cipher });
   const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
-  const stored = await openBytes(parts, hasher).catch(async (error: unknown) => {
+  const { sealer, installation, stored } = await openAround(metadata, parts, {
+    hasher,
+    cipher,
+    mode: options.installation ?? 'start',
+  }).catch(async (error: unknown) => {
     await Promise.all([metadata.close(), rooms?.close()]);
     throw error;
   });
@@ -193,5 +238,5 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     await late.flush();
     await Promise.all([metadata.close(), stored.close(), rooms?.close()]);
   };
-  return { context, close };
+  return { context, installation, close };
 }

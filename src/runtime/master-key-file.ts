@@ -16,12 +16,26 @@ interface KeptKeys {
   readonly path: string;
   readonly dataDir: string | undefined;
   readonly random: Random;
+  /** Whether nothing is sealed yet. */
+  readonly mayMake: () => Promise<boolean>;
 }
 
 /** The keys in the file; in the data directory it is made when there is none. */
-export async function keptMasterKeys({ path, dataDir, random }: KeptKeys): Promise<readonly Uint8Array[]> {
-  if (isOurs(path, dataDir) && !(await exists(path)))
+export async function keptMasterKeys({
+  path,
+  dataDir,
+  random,
+  mayMake,
+}: KeptKeys): Promise<readonly Uint8Array[]> {
+  if (isOurs(path, dataDir) && !(await exists(path))) {
+    // Another process that starts makes the key before it makes anything else: then there is one by now.
+    if (!(await mayMake()) && !(await exists(path)))
+      throw new StartRefusal(
+        `SVC_MASTER_KEY_FILE=${path} is missing, and there is data that was sealed under it; restore the key from its backup: another one opens nothing of it`,
+        2,
+      );
     await keepFile(path, `${Buffer.from(random.bytes(cipherKeyBytes)).toString('base64')}\n`);
+  }
   const { value, faults } = await readMasterKeyFile(path);
   if (value === undefined) throw new StartRefusal(faults.join('; '), 2);
   return value;

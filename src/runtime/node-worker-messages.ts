@@ -1,6 +1,8 @@
 /** What a process of several tells its primary about its start. */
 
-export const isReady = (message: unknown): message is { readonly url: string } =>
+export const isReady = (
+  message: unknown,
+): message is { readonly url: string; readonly installation?: string } =>
   (message as { type?: unknown } | null)?.type === 'sluice:ready';
 
 export const isRefused = (message: unknown): message is { readonly why: string } =>
@@ -15,6 +17,6 @@ export function reportRefused(why: string): Promise<void> {
 }
 
 /** In a process: tells the primary that it serves. */
-export function reportReady(url: string): void {
-  process.send?.({ type: 'sluice:ready', url });
+export function reportReady(url: string, installation: string | undefined): void {
+  process.send?.({ type: 'sluice:ready', url, installation });
 }

@@ -5,6 +5,7 @@ import { backendsCanShare } from '../config/checks.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../telemetry/log.ts';
 import { endAtOnce } from './end-at-once.ts';
+import { expecting } from './expected-installation.ts';
 import { relayMetrics } from './node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
 import { isReady, isRefused } from './node-worker-messages.ts';
@@ -63,6 +64,8 @@ class Processes {
   readonly #options: ProcessesOptions;
   readonly #end: (code: number) => void;
   readonly #ready = new Set<number>();
+  /** What the first process found: those that are started later must find the same. */
+  #installation: string | undefined;
   #announced = false;
   #refused = false;
   #stopping = false;
@@ -80,9 +83,9 @@ class Processes {
 
   #fork(place: Place): void {
     const startedAt = performance.now();
-    const worker = cluster.fork();
+    const worker = cluster.fork(expecting(this.#installation));
     worker.on('message', (message: unknown) => {
-      if (isReady(message)) this.#take(worker, message.url);
+      if (isReady(message)) this.#take(worker, message);
       else if (isRefused(message)) this.#refuse(message.why);
     });
     // It may leave the list only now, after its exit.
@@ -94,7 +97,11 @@ class Processes {
     );
   }
 
-  #take(worker: Worker, url: string): void {
+  #take(
+    worker: Worker,
+    { url, installation }: { readonly url: string; readonly installation?: string },
+  ): void {
+    this.#installation ??= installation;
     this.#ready.add(worker.id);
     if (this.#announced || this.#ready.size < this.#options.count) return;
     this.#announced = true;

@@ -14,16 +14,17 @@ beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'sluice-'));
   path = join(dataDir, 'master.key');
 });
+const mayMake = async (): Promise<boolean> => true;
 afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 const one = Buffer.alloc(32, 1);
 const two = Buffer.alloc(32, 2);
 
 test('is made in the data directory, for nobody else to read, and kept', async () => {
-  const made = await keptMasterKeys({ path, dataDir, random });
+  const made = await keptMasterKeys({ path, dataDir, random, mayMake });
   expect(made).toHaveLength(1);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
-  expect(await keptMasterKeys({ path, dataDir, random })).toEqual(made);
+  expect(await keptMasterKeys({ path, dataDir, random, mayMake })).toEqual(made);
   expect(await readdir(dataDir)).toEqual(['master.key']);
 });
 
@@ -31,7 +32,7 @@ test('is one and the same for processes that start together', async () => {
   const made = await Promise.all(
     Array.from({ length: 8 }, async (_, index) => {
       await new Promise((resolve) => setTimeout(resolve, index));
-      return keptMasterKeys({ path, dataDir, random });
+      return keptMasterKeys({ path, dataDir, random, mayMake });
     }),
   );
   expect(new Set(made.map(([key]) => Buffer.from(key ?? []).toString('hex'))).size).toBe(1);
@@ -39,7 +40,7 @@ test('is one and the same for processes that start together', async () => {
 
 test('is not made where somebody else named it: a new key would open nothing', async () => {
   const elsewhere = join(dataDir, 'other.key');
-  await expect(keptMasterKeys({ path: elsewhere, dataDir, random })).rejects.toThrow(
+  await expect(keptMasterKeys({ path: elsewhere, dataDir, random, mayMake })).rejects.toThrow(
     'other.key cannot be read: ENOENT',
   );
   const { faults } = await loadConfiguration({

@@ -1,0 +1,118 @@
+/**
+ * Which installation metadata, chunks and master key belong to. The id stands in a row of the metadata and in a file beside the
+ * chunks of every cluster; the row also names the current key and the clusters that were marked. A start compares them, so that a
+ * directory that is missing, emptied, exchanged or not mounted is refused, and never taken for a new one.
+ */
+
+import type { MetadataStore, Revision } from '../ports/metadata-store.ts';
+import type { ClusterRow } from './cluster-tables.ts';
+import { tasks } from './task-tables.ts';
+import { findTask, type TaskKind } from './tasks.ts';
+
+export const formatVersion = 1;
+
+export interface Installation {
+  readonly id: string;
+  readonly format: number;
+  /** The name of the key that seals; absent where the key lasts as long as the process. */
+  readonly key?: string;
+  /** Clusters beside whose chunks the id stands. */
+  readonly clusters: readonly string[];
+  /** It was just begun or adopted, and its id may not stand beside all chunks yet. */
+  readonly isMarking?: true;
+}
+
+const kind: TaskKind<Installation> = { kind: 'installation' };
+
+type Metadata = Pick<MetadataStore, 'get' | 'commit'>;
+
+export interface KeptInstallation {
+  readonly state: Installation;
+  readonly revision: Revision;
+}
+
+export const findInstallation = (
+  metadata: Pick<MetadataStore, 'get'>,
+): Promise<KeptInstallation | undefined> => findTask(metadata, kind, '');
+
+/** @returns false where another process was first */
+export async function putInstallation(
+  metadata: Metadata,
+  state: Installation,
+  former: KeptInstallation | undefined,
+): Promise<boolean> {
+  const put = { kind: kind.kind, name: '', state };
+  const at = { table: tasks, in: { kind: kind.kind } };
+  return (await metadata.commit(at, [{ put, expect: former?.revision ?? 'absent' }])).applied;
+}
+
+/** What a start finds of a cluster whose chunks lie in a directory. */
+export interface FoundCluster {
+  readonly id: string;
+  readonly directory: string;
+  /** The id beside the chunks. */
+  readonly mark: string | undefined;
+  readonly holdsChunks: boolean;
+}
+
+export interface FoundWorld {
+  readonly kept: Installation | undefined;
+  /** Rows of clusters: there are some as soon as a gateway has served. */
+  readonly rows: readonly ClusterRow[];
+  readonly clusters: readonly FoundCluster[];
+  /** Names of the master keys, the current one first; none where they are not kept. */
+  readonly keys: readonly string[];
+  readonly keyFile: string | undefined;
+}
+
+/**
+ * `start` refuses what does not fit. `init` begins a new installation where metadata has none. `adopt` takes the id that stands
+ * beside the chunks, for a rebuild of the index. `inspect` lets fsck look at chunks whose metadata is lost.
+ */
+export type InstallationMode = 'start' | 'init' | 'adopt' | 'inspect';
+
+/** Why this world is refused; undefined where it fits together. */
+export function refusalOf(world: FoundWorld, mode: InstallationMode): string | undefined {
+  const { kept } = world;
+  if (kept === undefined) return mode === 'start' ? lostMetadata(world) : undefined;
+  if (kept.format > formatVersion)
+    return `the installation ${kept.id} is of format ${kept.format}, and this version knows formats up to ${formatVersion}: use the version that wrote it, or a later one`;
+  const wrong = wrongKey(world, kept);
+  if (wrong !== undefined || kept.isMarking) return wrong;
+  return world.clusters.map((cluster) => wrongCluster(world, kept, cluster)).find(Boolean);
+}
+
+const cures =
+  'restore the metadata, or make the index again with `sluice fsck --rebuild`, or begin a new installation beside these chunks with `sluice serve --init`';
+
+function lostMetadata({ clusters, rows }: FoundWorld): string | undefined {
+  const marked = clusters.find(({ mark }) => mark !== undefined);
+  if (marked !== undefined)
+    return `the metadata is empty or another one: it names no installation, and the chunks in ${marked.directory} belong to installation ${marked.mark}; ${cures}`;
+  const full = clusters.find(({ holdsChunks }) => holdsChunks);
+  return full === undefined || rows.length > 0
+    ? undefined
+    : `the metadata is empty, and there are chunks in ${full.directory}; ${cures}`;
+}
+
+function wrongKey({ keys, keyFile }: FoundWorld, { id, key }: Installation): string | undefined {
+  if (key === undefined || keys.length === 0 || keys.includes(key)) return undefined;
+  return `SVC_MASTER_KEY_FILE=${keyFile} is not the key of installation ${id}: it holds ${keys.join(', ')}, and secrets and objects are sealed under ${key}; restore that key, as a further line if the current one is to be used from now on`;
+}
+
+function wrongCluster(
+  { rows }: FoundWorld,
+  kept: Installation,
+  { id, directory, mark }: FoundCluster,
+): string | undefined {
+  if (mark !== undefined)
+    return mark === kept.id
+      ? undefined
+      : `the chunks of cluster ${id} in ${directory} belong to installation ${mark}, and the metadata to installation ${kept.id}: set SVC_DATA_DIR, SVC_POOL_CLUSTERS and the metadata settings to those of one installation`;
+  const row = rows.find((each) => each.id === id);
+  // It was emptied and left out: whatever is there now begins anew.
+  if (row?.state === 'removed') return undefined;
+  if (kept.clusters.includes(id))
+    return `the chunks of cluster ${id} are not in ${directory}: there is no file installation.json of installation ${kept.id}; mount or restore the directory, or correct the settings`;
+  return undefined;
+}
