@@ -7,10 +7,21 @@ import { cipher } from './micro/cipher.ts';
 import { dispatch } from './micro/dispatch.ts';
 import { handle } from './micro/handle.ts';
 import { listPage } from './micro/list-page.ts';
+import { rowChecksums } from './micro/row-checksum.ts';
 import { signature } from './micro/signature.ts';
 import { xml } from './micro/xml.ts';
 
-const all = { signature, authorize, dispatch, xml, chunks, cipher, handle, 'list-page': listPage };
+const all = {
+  signature,
+  authorize,
+  dispatch,
+  xml,
+  chunks,
+  cipher,
+  handle,
+  'list-page': listPage,
+  'row-checksum': rowChecksums,
+};
 
 const micros = (value: number): string =>
   value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 2 : 1 });
