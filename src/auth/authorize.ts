@@ -101,17 +101,18 @@ export async function judge(
   const request = { principal, action, resource, context: facts };
   if (accessPoint === undefined) return decide({ request, ...brought, bucket: side }, trace);
   const way = accessPointSide(accessPoint, key);
-  return decide({ request, ...brought, bucket: side && throughWay(side, way), accessPoint: way }, trace);
+  if (side === undefined) return decide({ request, ...brought, bucket: side, accessPoint: way }, trace);
+  const publicAccess = blockOfBoth(side, way);
+  const both = { bucket: { ...side, publicAccess }, accessPoint: { ...way, publicAccess } };
+  return decide({ request, ...brought, ...both }, trace);
 }
 
-/** What either keeps from the public is kept from it (public API). */
-const throughWay = (side: BucketSide, { publicAccess: ofWay }: AccessPointSide): BucketSide => ({
-  ...side,
-  publicAccess: {
-    ignorePublicAcls: side.publicAccess?.ignorePublicAcls === true || ofWay?.ignorePublicAcls === true,
-    restrictPublicBuckets:
-      side.publicAccess?.restrictPublicBuckets === true || ofWay?.restrictPublicBuckets === true,
-  },
+/** What either keeps from the public is kept from it on the way through both (public API). */
+const blockOfBoth = (side: BucketSide, way: AccessPointSide): NonNullable<BucketSide['publicAccess']> => ({
+  ignorePublicAcls:
+    side.publicAccess?.ignorePublicAcls === true || way.publicAccess?.ignorePublicAcls === true,
+  restrictPublicBuckets:
+    side.publicAccess?.restrictPublicBuckets === true || way.publicAccess?.restrictPublicBuckets === true,
 });
 
 /** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */

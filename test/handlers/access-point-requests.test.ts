@@ -1,6 +1,6 @@
 /** What a request through an access point may (design §7.24): what the bucket and the access point let it. */
 import { describe, expect, test } from 'vitest';
-import { blockXml, policyOf, type Written } from '../support/access.ts';
+import { type BlockName, blockXml, policyOf, type Written } from '../support/access.ts';
 import { acting, arn, furnished, open, open4, policyFor } from '../support/access-points.ts';
 import { type alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { must, openUser } from '../support/iam-users.ts';
@@ -39,6 +39,34 @@ describe('a request through an access point', () => {
     await byBucket({});
     expect(await seen(world, alias)).toEqual([403, 403, 200]);
     expect((await world.client.get(`/${alias}/key`)).status).toBe(200);
+  });
+
+  test("does not come in by an access point's public policy where the bucket restricts public access, nor is such a policy put where the bucket blocks it", async () => {
+    await using world = await openGateway(open);
+    const alias = await furnished(world, open4);
+    const act = acting(world);
+    const put = () => act('PutAccessPointPolicy', { Name: 'photos', Policy: policyFor({}) });
+    const block = async (...names: BlockName[]) =>
+      expect((await world.client.put('/bucket?publicAccessBlock', { body: blockXml(...names) })).status).toBe(
+        200,
+      );
+    // Not public itself: it delegates to access points of the bucket's account.
+    const delegating = policyOf({
+      Resource: 'arn:aws:s3:::bucket/*',
+      Action: 's3:GetObject',
+      Condition: { StringEquals: { 's3:DataAccessPointAccount': 'alice-account' } },
+    });
+    expect((await world.client.put('/bucket?policy', { body: delegating })).status).toBe(204);
+    await must(put());
+    expect(await seen(world, alias)).toEqual([200, 200, 403]);
+    await block('RestrictPublicBuckets');
+    expect(await seen(world, alias)).toEqual([403, 403, 403]);
+    expect((await world.client.get(`/${alias}/key`)).status).toBe(200);
+    await block('BlockPublicPolicy');
+    expect(await seen(world, alias)).toEqual([200, 200, 403]);
+    expect((await put()).code).toBe('AccessDenied');
+    await block('IgnorePublicAcls');
+    await must(put());
   });
 
   test.each([

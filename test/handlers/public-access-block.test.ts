@@ -1,6 +1,14 @@
 /** What a public access block keeps out, and what it makes of what is there (spec "Public access block"). */
 import { describe, expect, test } from 'vitest';
-import { aclXml, authenticated, type BlockName, blockXml, everyone, logDelivery } from '../support/access.ts';
+import {
+  aclXml,
+  authenticated,
+  type BlockName,
+  blockXml,
+  everyone,
+  logDelivery,
+  policyOf,
+} from '../support/access.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 
 const block = async ({ client }: GatewayWorld, ...names: BlockName[]): Promise<void> => {
@@ -78,4 +86,22 @@ describe.each(backends)('IgnorePublicAcls on %s', (backend) => {
     await client.delete('/bucket?publicAccessBlock');
     expect(await seen()).toEqual([200, 200, 200, 200]);
   });
+});
+
+test.each([
+  ['a range of IPv6 that holds all of IPv4', { IpAddress: { 'aws:SourceIp': '::/32' } }],
+  ['the id that anonymous requests have', { StringEquals: { 'aws:userid': 'anonymous' } }],
+])('a policy that lets in %s is public', async (_, Condition) => {
+  await using world = await openGateway();
+  const { client, anonymous } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'x' });
+  const body = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/*', Condition });
+  expect((await client.put('/bucket?policy', { body })).status).toBe(204);
+  expect((await anonymous.get('/bucket/key')).status).toBe(200);
+  expect((await client.get('/bucket?policyStatus')).one('IsPublic')).toBe('true');
+  await block(world, 'RestrictPublicBuckets');
+  expect((await anonymous.get('/bucket/key')).status).toBe(403);
+  await block(world, 'BlockPublicPolicy');
+  expect((await client.put('/bucket?policy', { body })).code).toBe('AccessDenied');
 });

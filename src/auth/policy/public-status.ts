@@ -1,13 +1,40 @@
 /**
- * Whether a bucket policy is public, as the public API defines it: it is, unless every Allow is held to fixed
- * principals, or to fixed values of a key that nobody can choose freely.
+ * Whether a bucket policy is public, as the public API defines it: whether one of its Allows lets in an arbitrary
+ * stranger. The engine is asked about strangers; a condition keeps them out only where it asks for a fixed value of a
+ * key that no stranger can choose.
  */
-import { parseRange, type Range, rangeContains } from './addresses.ts';
+import { type Address, parseRange, type Range, rangeContains } from './addresses.ts';
 import type { Condition } from './conditions.ts';
 import type { PolicyDocument } from './document.ts';
 import { splitArn } from './patterns.ts';
+import { anonymous, type Principal } from './request.ts';
 import type { Statement } from './statement.ts';
 
+/** A text that no policy means: the account, user and VPC of a stranger. */
+const unknown = 'stranger-0f9c2d7e';
+const strangers: readonly Principal[] = [
+  anonymous,
+  { kind: 'root', account: unknown, arn: `arn:aws:iam::${unknown}:root`, userid: unknown },
+  {
+    kind: 'user',
+    account: unknown,
+    arn: `arn:aws:iam::${unknown}:user/${unknown}`,
+    userid: `AIDA${unknown}`,
+    username: unknown,
+  },
+  {
+    kind: 'session',
+    account: unknown,
+    arn: `arn:aws:iam::${unknown}:role/${unknown}`,
+    sessionArn: `arn:aws:sts::${unknown}:assumed-role/${unknown}/${unknown}`,
+    userid: `AROA${unknown}:${unknown}`,
+  },
+];
+
+/**
+ * Keys whose values no stranger can choose (public API). Left out is the KMS key's id, which the public API lists: here
+ * it is a header that every request may carry.
+ */
 const fixing = new Set([
   'aws:SourceArn',
   'aws:SourceVpc',
@@ -19,33 +46,61 @@ const fixing = new Set([
   'aws:PrincipalAccount',
   'aws:PrincipalArn',
   'aws:userid',
-  's3:x-amz-server-side-encryption-aws-kms-key-id',
   's3:DataAccessPointArn',
   's3:DataAccessPointAccount',
-]);
-/** Operators whose truth means that the key is there and has one of the values. */
-const fixingOperators = new Set([
-  'StringEquals',
-  'StringEqualsIgnoreCase',
-  'StringLike',
-  'ArnEquals',
-  'ArnLike',
 ]);
 const takesWildcards = new Set(['StringLike', 'ArnEquals', 'ArnLike']);
 
 /** Wider ranges are the whole internet by another name, except private ones. */
 const widestFour = 96 + 8;
 const widestSix = 32;
+/** So many IPv4 addresses that narrow ranges may hold together: a sixteenth of all. */
+const fourMax = 2 ** 28;
 const privateRanges = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'].map(
   (text) => parseRange(text) as Range,
 );
+/** Where IPv4 lies. */
+const mappedFour: Address = [0, 0, 0xffff, 0];
 
-function isNarrow(text: string): boolean {
-  const range = parseRange(text);
-  if (range === undefined) return false;
-  const isFour = range.bits >= 96 && range.base[2] === 0xffff && range.base[0] === 0 && range.base[1] === 0;
-  if (range.bits >= (isFour ? widestFour : widestSix)) return true;
-  return privateRanges.some((each) => each.bits <= range.bits && rangeContains(each, range.base));
+const isFour = ({ base, bits }: Range): boolean =>
+  bits >= 96 && base[0] === 0 && base[1] === 0 && base[2] === 0xffff;
+const isPrivate = (range: Range): boolean =>
+  privateRanges.some((each) => each.bits <= range.bits && rangeContains(each, range.base));
+
+function isNarrow(range: Range): boolean {
+  if (isPrivate(range)) return true;
+  if (isFour(range)) return range.bits >= widestFour;
+  // A range of IPv6 that holds the mapped addresses holds all of IPv4.
+  return range.bits >= widestSix && !rangeContains(range, mappedFour);
+}
+
+/** How many public IPv4 addresses ranges hold together. */
+function fourIn(ranges: readonly Range[]): number {
+  const spans = ranges
+    .filter((range) => isFour(range) && !isPrivate(range))
+    .map(({ base, bits }) => {
+      const size = 2 ** (128 - bits);
+      const first = Math.floor(base[3] / size) * size;
+      return { first, end: first + size };
+    })
+    .sort((a, b) => a.first - b.first);
+  let count = 0;
+  let seen = 0;
+  for (const { first, end } of spans) {
+    count += Math.max(0, end - Math.max(first, seen));
+    seen = Math.max(seen, end);
+  }
+  return count;
+}
+
+function areNarrow(values: readonly string[]): boolean {
+  const ranges: Range[] = [];
+  for (const value of values) {
+    const range = parseRange(value);
+    if (range === undefined || !isNarrow(range)) return false;
+    ranges.push(range);
+  }
+  return fourIn(ranges) <= fourMax;
 }
 
 /** Any name of an access point will do where its account is fixed. */
@@ -63,17 +118,27 @@ function isFixed({ operator, key }: Condition, value: string): boolean {
   return !isOpen;
 }
 
-function restricts(condition: Condition): boolean {
+/** What a stranger's request may say under a key: nothing, or a value of the stranger's own. */
+const strangerSays: readonly (string | undefined)[] = [undefined, unknown, `arn:aws:s3:::${unknown}`];
+
+/** Whether a stranger can make the condition hold. Whatever is not known to keep strangers out does not. */
+function letsIn(condition: Condition, principal: Principal): boolean {
   const { operator, quantifier, ifExists, key, values } = condition;
-  // Both hold for a request that has no such key.
-  if (ifExists || quantifier === 'all') return false;
-  if (key.name === 'aws:SourceIp' && operator === 'IpAddress') return values.every(isNarrow);
-  if (!fixing.has(key.name) || !fixingOperators.has(operator)) return false;
-  return values.every((value) => isFixed(condition, value));
+  if (key.name === 'aws:SourceIp')
+    // Without the key, both of the latter hold.
+    return operator !== 'IpAddress' || ifExists || quantifier === 'all' || !areNarrow(values);
+  if (!fixing.has(key.name) || !values.every((value) => isFixed(condition, value))) return true;
+  return strangerSays.some((value) =>
+    condition.holds({ principal, action: '', resource: '', context: { lookup: () => value } }),
+  );
 }
 
-const isPublicStatement = ({ effect, principals, conditions }: Statement): boolean =>
-  effect === 'Allow' && principals?.everyone !== false && !conditions.some(restricts);
+const isPublicStatement = ({ effect, reach, conditions }: Statement): boolean =>
+  effect === 'Allow' &&
+  strangers.some(
+    (stranger) =>
+      reach(stranger) !== undefined && conditions.every((condition) => letsIn(condition, stranger)),
+  );
 
 /** Requests ask again and again, documents never change. */
 const known = new WeakMap<PolicyDocument, boolean>();

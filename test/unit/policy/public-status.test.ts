@@ -44,6 +44,43 @@ test.each<[Written, boolean]>([
   [held('StringLike', 'aws:Referer', 'https://example.com/*'), true],
   [held('Bool', 'aws:SecureTransport', 'true'), true],
   [held('Null', 'aws:SourceVpc', 'true'), true],
+  // All of IPv4 lies in ::ffff:0:0/96, and so in every range around it.
+  [held('IpAddress', 'aws:SourceIp', '::/32'), true],
+  [held('IpAddress', 'aws:SourceIp', '::/64'), true],
+  [held('IpAddress', 'aws:SourceIp', '::ffff:0:0/96'), true],
+  [held('IpAddress', 'aws:SourceIp', '0:0:0:0:0:ffff::/95'), true],
+  [held('IpAddress', 'aws:SourceIp', '::ffff:8.0.0.0/103'), true],
+  [held('IpAddress', 'aws:SourceIp', '::ffff:8.0.0.0/104'), false],
+  [held('IpAddress', 'aws:SourceIp', '::1/128'), false],
+  // Narrow ranges that are the whole internet together.
+  [
+    held(
+      'IpAddress',
+      'aws:SourceIp',
+      Array.from({ length: 256 }, (_, first) => `${first}.0.0.0/8`),
+    ),
+    true,
+  ],
+  [
+    held(
+      'IpAddress',
+      'aws:SourceIp',
+      Array.from({ length: 200 }, (_, last) => `203.0.${last}.0/24`),
+    ),
+    false,
+  ],
+  // Anonymous requests have this id.
+  [held('StringEquals', 'aws:userid', 'anonymous'), true],
+  [held('StringEqualsIgnoreCase', 'aws:userid', ['AIDAEXAMPLE', 'ANONYMOUS']), true],
+  [held('StringEquals', 'aws:userid', 'AIDAEXAMPLE'), false],
+  // A header that every request may carry.
+  [held('StringEquals', 's3:x-amz-server-side-encryption-aws-kms-key-id', 'arn:aws:kms:x:a:key/k'), true],
+  [held('Null', 'aws:PrincipalAccount', 'true'), true],
+  [held('Null', 'aws:PrincipalAccount', 'false'), true],
+  [
+    { Condition: { StringEquals: { 'aws:PrincipalAccount': 'a' }, Bool: { 'aws:SecureTransport': 'true' } } },
+    false,
+  ],
 ])('%j: %s', (statement, expected) => {
   const document = parse('bucket', statement);
   expect(isPublicPolicy(document)).toBe(expected);
