@@ -26,8 +26,6 @@ export interface DocumentOptions {
   readonly sizeMax?: number;
   /** It was accepted once: limits of what it costs compiled may have come later, and must not make it unreadable. */
   readonly isStored?: boolean;
-  /** What leaves out its Version means the first one; but it may be refused instead. */
-  readonly versionRequired?: boolean;
   /** The name of the bucket that the policy is put on: its resources must be able to name something there. */
   readonly bucket?: string;
   /** The ARN of the access point that the policy is put on. */
@@ -109,7 +107,6 @@ export function parsePolicy(text: string, options: DocumentOptions): PolicyDocum
   if (!(document instanceof Map)) throw malformed('', 'must be a JSON object');
   for (const name of document.keys())
     if (!elements.has(name)) throw malformed('', `has ${shown(name)}, which is no element of a policy`);
-  if (options.versionRequired === true && !document.has('Version')) throw malformed('', 'needs Version');
   const version = document.has('Version') ? document.get('Version') : '2008-10-17';
   if (version !== '2008-10-17' && version !== '2012-10-17')
     throw malformed('Version', 'must be "2012-10-17" or "2008-10-17"');

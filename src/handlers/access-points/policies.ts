@@ -32,7 +32,7 @@ export const PutAccessPointPolicy = action(
       const { Name: name, Policy: text } = given;
       const { row } = await openAccessPoint(ctx, account, name);
       const accessPoint = accessPointArn(row);
-      const document = parsePolicy(text, { kind: 'access-point', accessPoint, versionRequired: true });
+      const document = parsePolicy(text, { kind: 'access-point', accessPoint });
       const isPublic = isPublicPolicy(document);
       await setAccessPointPolicy(
         ctx,

@@ -23,7 +23,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, call) =
   const { bucket, body, record } = call;
   if (body.length === 0) throw fail('MissingRequestBodyError');
   const text = textOf(body);
-  const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name, versionRequired: true });
+  const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name });
   const isPublic = isPublicPolicy(document);
   // Asked in the commit: a block that came after the request is obeyed as well.
   const amend = async (row: BucketRow): Promise<BucketRow> => {
