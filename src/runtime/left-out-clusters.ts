@@ -15,7 +15,7 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
   const warnings: string[] = [];
   for (const entry of await entriesOf(chunks)) {
     const path = join(chunks, entry.name);
-    if (used.has(path) || !entry.isDirectory() || !(await holdsFile(path))) continue;
+    if (used.has(path) || !entry.isDirectory() || !(await holdsChunks(path))) continue;
     const elsewhere = clusters.find(({ id }) => id === entry.name)?.dir;
     warnings.push(
       elsewhere === undefined
@@ -28,6 +28,13 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
 
 /** What cannot be looked at is no reason not to start: this only warns. */
 const entriesOf = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
+
+/** Chunks lie in directories; beside those a store keeps its identity and its reserve. */
+async function holdsChunks(path: string): Promise<boolean> {
+  for (const entry of await entriesOf(path))
+    if (entry.isDirectory() && (await holdsFile(join(path, entry.name)))) return true;
+  return false;
+}
 
 /** A store makes its directories at once, and files only with the first chunk. */
 async function holdsFile(path: string): Promise<boolean> {
