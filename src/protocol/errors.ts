@@ -215,7 +215,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   PackedPolicyTooLarge: { status: 400, message: 'The session policies and tags are too large together.' },
   PreconditionFailed: {
     status: 412,
-    message: 'At least one of the preconditions you specified did not hold.',
+    message: 'At least one of the pre-conditions you specified did not hold',
   },
   ReplicationConfigurationNotFoundError: {
     status: 404,

@@ -1,0 +1,65 @@
+/** What the tests of another project's suite came to, read from the reports of Go, JUnit and pytest. */
+import { XMLParser } from 'fast-xml-parser';
+
+export interface Outcome {
+  readonly name: string;
+  readonly result: 'passed' | 'failed' | 'skipped';
+}
+
+const goLine = /^ *--- (PASS|FAIL|SKIP): (\S+) \(/;
+const goResults = { PASS: 'passed', FAIL: 'failed', SKIP: 'skipped' } as const;
+
+/** The leaves of `go test -v`: a parent fails with any of its children, so it tells nothing more. */
+export function readGoOutcomes(output: string): readonly Outcome[] {
+  const all = output.split('\n').flatMap((line): Outcome[] => {
+    const [, result, name] = goLine.exec(line) ?? [];
+    return name === undefined ? [] : [{ name, result: goResults[result as keyof typeof goResults] }];
+  });
+  const parents = new Set(all.map(({ name }) => name.slice(0, name.lastIndexOf('/'))));
+  return all.filter(({ name }) => !parents.has(name));
+}
+
+interface TestCase {
+  readonly '@_classname': string;
+  readonly '@_name': string;
+  readonly failure?: unknown;
+  readonly error?: unknown;
+  readonly skipped?: unknown;
+}
+
+const parser = new XMLParser({ ignoreAttributes: false, isArray: (name) => name === 'testcase' });
+
+/** The test cases of one JUnit report, which pytest writes too. */
+export function readJunitOutcomes(xml: string): readonly Outcome[] {
+  const { testsuites, testsuite } = parser.parse(xml);
+  const cases: readonly TestCase[] = (testsuites?.testsuite ?? testsuite).testcase;
+  return cases.map((test) => ({
+    name: `${test['@_classname'].slice(test['@_classname'].lastIndexOf('.') + 1)}.${test['@_name']}`,
+    result:
+      (test.failure ?? test.error ?? undefined)
+        ? 'failed'
+        : test.skipped === undefined
+          ? 'passed'
+          : 'skipped',
+  }));
+}
+
+/** A test that must fail today, and why. The list may only shrink: a test that passes has to leave it. */
+export type ExpectedFailures = Readonly<Record<string, string>>;
+
+export interface Comparison {
+  readonly unexpectedFailures: readonly string[];
+  readonly mendedTests: readonly string[];
+  readonly passed: number;
+}
+
+export function compareOutcomes(outcomes: readonly Outcome[], expected: ExpectedFailures): Comparison {
+  const named = (result: Outcome['result']) =>
+    outcomes.filter((outcome) => outcome.result === result).map(({ name }) => name);
+  const failed = named('failed');
+  return {
+    unexpectedFailures: failed.filter((name) => !(name in expected)),
+    mendedTests: Object.keys(expected).filter((name) => !failed.includes(name)),
+    passed: named('passed').length,
+  };
+}

@@ -1,0 +1,1 @@
+"""Holds the module of the server."""

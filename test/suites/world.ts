@@ -1,0 +1,78 @@
+/** A server for one suite, and the suite as a program that reports what its tests came to. */
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startServer, type TestServer, testCredentials } from '../support/server.ts';
+
+/** Where install.sh puts the suites. */
+export const suitesHome = join(import.meta.dirname, '../../.cache/suites');
+export const region = 'us-east-1';
+/** A suite takes up to a minute on a machine with nothing else to do. */
+const runMs = 900_000;
+const outputMax = 64 * 1024 * 1024;
+
+export interface SuiteWorld {
+  readonly server: TestServer;
+  readonly user: (typeof testCredentials)['alice'];
+  /** Empty at first; HOME and the working directory of the suite unless it names another. */
+  readonly home: string;
+  /** Runs the suite to its end, however it ends. @returns what it printed */
+  run(program: string, args: readonly string[], options?: RunOptions): Promise<string>;
+  stop(): Promise<void>;
+}
+
+interface RunOptions {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** @param settings further settings of the server, whose files may lie in the folder */
+export async function startSuiteWorld(
+  settings: (folder: string) => Readonly<Record<string, string>> = () => ({}),
+): Promise<SuiteWorld> {
+  execFileSync(join(import.meta.dirname, 'install.sh'), { stdio: 'inherit' });
+  const home = mkdtempSync(join(tmpdir(), 'sluice-suite-'));
+  const server = await startServer({ env: { SVC_PROCESSES: '2', ...settings(join(home, 'settings')) } });
+  const user = testCredentials.alice;
+  const environment = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: home,
+    LC_ALL: 'C.UTF-8',
+    AWS_ACCESS_KEY_ID: user.accessKey,
+    AWS_SECRET_ACCESS_KEY: user.secretKey,
+    AWS_REGION: region,
+    AWS_DEFAULT_REGION: region,
+  };
+  return {
+    server,
+    user,
+    home,
+    run: (program, args, { cwd = home, env = {} } = {}) =>
+      runToEnd(program, args, { cwd, env: { ...environment, ...env } }),
+    stop: async () => {
+      await server.stop();
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+function runToEnd(
+  program: string,
+  args: readonly string[],
+  options: { readonly cwd: string; readonly env: Record<string, string> },
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], timeout: runMs });
+    const output: Buffer[] = [];
+    let size = 0;
+    const keep = (bytes: Buffer): void => {
+      size += bytes.length;
+      if (size <= outputMax) output.push(bytes);
+    };
+    child.stdout.on('data', keep);
+    child.stderr.on('data', keep);
+    child.on('error', reject);
+    child.on('close', () => resolve(Buffer.concat(output).toString()));
+  });
+}
