@@ -3,12 +3,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { compareOutcomes, readGoOutcomes } from './outcomes.ts';
-import { region, startSuiteWorld, suitesHome } from './world.ts';
+import { region, startSuiteWorld, suiteMs, suitesHome } from './world.ts';
 
 /** Below this the suite has not run as a whole: it had 101 leaves that passed when it was pinned. */
 const passedMin = 95;
 
-test('every integration test of rclone’s S3 backend passes', async () => {
+test('every integration test of rclone’s S3 backend passes', { timeout: suiteMs }, async () => {
   const world = await startSuiteWorld();
   try {
     const { accessKey, secretKey } = world.user;

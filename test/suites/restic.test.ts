@@ -2,12 +2,12 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { compareOutcomes, readGoOutcomes } from './outcomes.ts';
-import { startSuiteWorld, suitesHome } from './world.ts';
+import { startSuiteWorld, suiteMs, suitesHome } from './world.ts';
 
 /** Below this the suite has not run as a whole: it had 23 leaves that passed when it was pinned. */
 const passedMin = 20;
 
-test('every test of restic’s S3 backend passes', async () => {
+test('every test of restic’s S3 backend passes', { timeout: suiteMs }, async () => {
   const world = await startSuiteWorld();
   try {
     const output = await world.run(

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { expect, test } from 'vitest';
 import { compareOutcomes, type ExpectedFailures, readJunitOutcomes } from './outcomes.ts';
-import { region, type SuiteWorld, startSuiteWorld, suitesHome } from './world.ts';
+import { region, type SuiteWorld, startSuiteWorld, suiteMs, suitesHome } from './world.ts';
 
 const s3a = join(suitesHome, 's3a');
 const bucket = 's3a-contract';
@@ -14,7 +14,9 @@ const passedMin = 280;
 
 const expectedFailures: ExpectedFailures = {};
 
-test('every contract test of Hadoop’s S3A passes, but for those that are expected to fail', async () => {
+test('every contract test of Hadoop’s S3A passes, but for those that are expected to fail', {
+  timeout: suiteMs,
+}, async () => {
   const world = await startSuiteWorld();
   try {
     await createBucket(world);

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { hsmKeys } from '../support/encryption.ts';
 import { compareOutcomes, type ExpectedFailures, readJunitOutcomes } from './outcomes.ts';
-import { startSuiteWorld, suitesHome } from './world.ts';
+import { startSuiteWorld, suiteMs, suitesHome } from './world.ts';
 
 const s3fs = join(suitesHome, 's3fs');
-/** Below this the suite has not run as a whole. */
-const passedMin = 200;
+/** Below this the suite has not run as a whole: 177 tests passed when it was pinned. */
+const passedMin = 170;
 
 const invalidName =
   'It makes a bucket with "_" in its name, which the public service refuses and moto takes.';
@@ -33,12 +33,16 @@ const expectedFailures: ExpectedFailures = {
   'test_s3fs.test_async_close': 'It connects to the public service by its name.',
 };
 
-test('every test of s3fs passes, but for those that are expected to fail', async () => {
+test('every test of s3fs passes, but for those that are expected to fail', { timeout: suiteMs }, async () => {
   const keys = JSON.stringify(hsmKeys);
   const world = await startSuiteWorld((folder) => {
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'hsm-keys.json'), keys, { mode: 0o600 });
-    return { SVC_KEY_PROVIDER: 'local-hsm', SVC_HSM_KEYS_FILE: join(folder, 'hsm-keys.json') };
+    return {
+      SVC_KEY_PROVIDER: 'local-hsm',
+      SVC_HSM_KEYS_FILE: join(folder, 'hsm-keys.json'),
+      SVC_KMS_DEFAULT_KEY_ID: 'alias/main',
+    };
   });
   try {
     const report = join(world.home, 'report.xml');
