@@ -22,7 +22,13 @@ interface Skewed {
 
 async function gatewayAt(store: SharedStore, offsetMs: number): Promise<Skewed> {
   const clock: Clock = { ...systemClock, now: () => systemClock.now() + offsetMs };
-  const config = configWith({ ...store.env, SVC_DATA_DIR: store.dataDir, SVC_GC_GRACE: '5m' });
+  const config = configWith({
+    ...store.env,
+    SVC_DATA_DIR: store.dataDir,
+    SVC_GC_GRACE: '5m',
+    // A PUT that another one overtakes keeps its bytes, whether its head was read before its body or after it.
+    SVC_PUT_RACE: 'retry',
+  });
   const { context, close } = await compose(config, { credentials: [alice], clock });
   const client = openClient(createGateway(context, { basePath: '' }), systemClock, { credential: alice });
   return { client, context, close };

@@ -39,9 +39,11 @@ if ! fresh s3a "$pins"; then
   if ! command -v mvn >/dev/null || ! command -v javac >/dev/null; then debian openjdk-17-jdk-headless maven; fi
   rm -rf "$home/s3a"
   mkdir -p "$home/s3a/classes"
+  # Maven keeps its state beside the pom.
+  cp "$here/s3a/pom.xml" "$home/s3a/pom.xml"
   copy=org.apache.maven.plugins:maven-dependency-plugin:3.6.1
-  mvn -B -q -f "$here/s3a/pom.xml" $copy:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$home/s3a/lib"
-  mvn -B -q -f "$here/s3a/pom.xml" $copy:unpack -DoutputDirectory="$home/s3a/sources" \
+  mvn -B -q -f "$home/s3a/pom.xml" $copy:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$home/s3a/lib"
+  mvn -B -q -f "$home/s3a/pom.xml" $copy:unpack -DoutputDirectory="$home/s3a/sources" \
     -Dartifact=org.apache.hadoop:hadoop-aws:3.4.2:jar:test-sources
   # DistCp and the analytics reader need further modules of Hadoop, and add nothing that reaches an S3 server.
   find "$home/s3a/sources/org/apache/hadoop/fs/contract/s3a" -name '*.java' ! -name '*DistCp*' ! -name '*Analytics*' \

@@ -56,7 +56,11 @@ test('every test of s3fs passes, but for those that are expected to fail', { tim
       ],
       {
         cwd: join(s3fs, 'sources'),
-        env: { SLUICE_ENDPOINT: world.server.url, PYTHONPATH: join(import.meta.dirname, 's3fs') },
+        env: {
+          SLUICE_ENDPOINT: world.server.url,
+          PYTHONPATH: join(import.meta.dirname, 's3fs'),
+          PYTHONDONTWRITEBYTECODE: '1',
+        },
       },
     );
     const outcomes = readJunitOutcomes(readFileSync(report, 'utf8'));
