@@ -56,12 +56,20 @@ export function everyVersion(
 }
 
 async function readStretch(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promise<Read> {
-  const heads = await readHeads(ctx, bucket, stretch);
   // Without versioning there is no history, and nothing moves.
-  if (bucket.versioning === '') return heads;
+  if (bucket.versioning === '') return readHeads(ctx, bucket, stretch);
+  const heads = await readHeads(ctx, bucket, stretch, await historyEnd(ctx, bucket, stretch));
   const history = await readHistory(ctx, bucket, stretch);
   const { last } = merged([heads, history], stretch);
   return merged([heads, history, await readHeads(ctx, bucket, stretch, last)], stretch);
+}
+
+/**
+ * Where the history fills a page: no head behind it can be on that page. Distant stores keep a tombstone for each live
+ * head that was deleted, and a read that looks for heads behind that place reads the tombstones of all later pages.
+ */
+async function historyEnd(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promise<Version | undefined> {
+  return ctx.metadata.isDistant ? (await readHistory(ctx, bucket, stretch)).last : undefined;
 }
 
 /** @param until the last version whose key is of interest */
