@@ -23,11 +23,11 @@ function mutexOf(metadata: object): KeyedMutex {
   return mutex;
 }
 
-/** Between two tries: random, up to twice as long each time. */
+/** Between two tries, in whole milliseconds: random, up to twice as long each time. */
 export function pauseMs({ random }: Pick<Ctx, 'random'>, attempt: number): number {
   const [low = 0, high = 0] = random.bytes(2);
   const share = (high * 256 + low + 1) / 65_536;
-  return Math.min(pauseMsMax, 2 ** Math.min(attempt, 16)) * share;
+  return Math.ceil(Math.min(pauseMsMax, 2 ** Math.min(attempt, 16)) * share);
 }
 
 /**

@@ -156,7 +156,10 @@ test('1000 keys of the greatest length fit, half of them escaped', async () => {
 test('others have their turn while many keys are judged and deleted', async () => {
   let now = 0;
   const slept: number[] = [];
-  const sleep = async (ms: number): Promise<void> => void slept.push(ms);
+  const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {
+    slept.push(ms);
+    return systemClock.sleep(ms, signal);
+  };
   await using world = await openGateway({
     clock: { ...systemClock, elapsed: () => (now += 5), sleep },
   });
