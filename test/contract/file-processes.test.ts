@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
 import { expectIntact, idsOf, listAll, put } from './chunk-store.ts';
 import {
@@ -94,4 +94,64 @@ describe('several processes', () => {
     expect(await listAll(later)).toEqual([]);
     expect(await bytesIn(fixture.directory)).toBe(0);
   });
+
+  const openMarkers = async (): Promise<string[]> =>
+    (await filesIn(fixture.directory)).filter((path) => path.endsWith('.open'));
+
+  async function startWriter(
+    name: string,
+  ): Promise<{ child: ChildProcess; kill: () => Promise<ChunkRef[]> }> {
+    const { child, said, ended } = start('write', name, '1000000');
+    await vi.waitFor(() => expect(said.length).toBeGreaterThan(3), { timeout: 60_000 });
+    const kill = async (): Promise<ChunkRef[]> => {
+      child.kill('SIGKILL');
+      await ended;
+      return said;
+    };
+    return { child, kill };
+  }
+
+  test.runIf(process.platform === 'linux')(
+    'a process seals the segments of killed ones when it opens the store, and those of live ones never',
+    async () => {
+      const [dying, living] = [await startWriter('d1'), await startWriter('d2')];
+      const acknowledged = await dying.kill();
+      expect(await openMarkers()).toHaveLength(2);
+      const successor = fixture.reopen();
+      const left = await openMarkers();
+      expect(left).toHaveLength(1);
+      expect(JSON.parse(fs.readFileSync(left[0] as string, 'utf8'))).toMatchObject({ pid: living.child.pid });
+      for (const chunk of acknowledged) await expectIntact(successor, chunk);
+
+      // A process that is open already seals with its next compaction.
+      acknowledged.push(...(await living.kill()));
+      await compactAll(successor);
+      expect(await openMarkers()).toEqual([]);
+      for (const chunk of acknowledged) await expectIntact(successor, chunk);
+      await successor.remove(await listAll(successor));
+      await compactAll(successor);
+      // Half-written large chunks stay in `temporary` for an hour.
+      expect(await bytesIn(join(fixture.directory, 'segments'))).toBe(0);
+    },
+  );
+
+  test.runIf(process.platform === 'linux')(
+    'a process id that was given again does not keep a segment open; a maker that cannot be looked up does',
+    async () => {
+      const { kill } = await startWriter('r1');
+      await kill();
+      const [marker] = (await openMarkers()) as [string];
+      const maker = JSON.parse(fs.readFileSync(marker, 'utf8')) as { world: string };
+      const leaveBy = (text: string): void => fs.writeFileSync(marker, text);
+      const unknown = ['', '{', JSON.stringify({ ...maker, world: 'another machine' })];
+      for (const text of [...unknown, JSON.stringify({ ...maker, pid: 0 })]) {
+        leaveBy(text);
+        await compactAll(fixture.reopen());
+        expect(await openMarkers()).toEqual([marker]);
+      }
+      leaveBy(JSON.stringify({ ...maker, pid: process.pid }));
+      fixture.reopen();
+      expect(await openMarkers()).toEqual([]);
+    },
+  );
 });

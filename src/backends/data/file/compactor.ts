@@ -11,10 +11,12 @@ import { isStorageFull } from '../../../ports/storage-room.ts';
 import { deadBytes, entryBytes } from './dead.ts';
 import type { Disk } from './disk.ts';
 import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from './layout.ts';
+import { isMakerDead } from './maker.ts';
 import { packSegment } from './pack-segment.ts';
+import { sealLeftOpen } from './seal-left-open.ts';
 import { readSummary, type Summary, summarize, writeSummary } from './summary.ts';
 
-/** Nobody writes on after such a pause: a maker seals its own segment after ten idle minutes. */
+/** The age that decides where the maker's death cannot be seen: a maker seals its own segment after ten idle minutes. */
 const abandonedMs = 60 * 60_000;
 const lockMs = 10 * 60_000;
 /** Tidying looks at every directory, so it is not for every call. */
@@ -92,10 +94,9 @@ export class Compactor {
     if (segment === current()) return false;
     const marker = segmentPath(layout, segment, 'open');
     if (!fs.existsSync(marker)) return true;
-    if (!this.#isOlder(segmentPath(layout, segment, 'seg'), abandonedMs)) return false;
-    fs.rmSync(marker, { force: true });
-    // Read only now: its maker, should it live, has not acknowledged anything since without looking.
-    fs.rmSync(segmentPath(layout, segment, 'sum'), { force: true });
+    const isDead = isMakerDead(marker) || this.#isOlder(segmentPath(layout, segment, 'seg'), abandonedMs);
+    if (!isDead) return false;
+    sealLeftOpen(layout, segment);
     return true;
   }
 

@@ -15,6 +15,7 @@ import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
 import { writeLarge } from './large-writer.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
 import { Lister } from './list-chunks.ts';
+import { sealSegmentsOfDead } from './seal-left-open.ts';
 import { SegmentReader } from './segment-reader.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { smallBytesMax, tellApart } from './small-or-large.ts';
@@ -39,6 +40,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
   const disk = options.disk ?? nodeDisk(options);
   const layout = makeLayout(options.directory);
   if (options.durable) flushNewDirectories(layout);
+  sealSegmentsOfDead(layout);
   const { segmentBytesMax } = options;
   const parts = { layout, disk, clock, random, segmentBytesMax, durableGroups: new Set<string>() };
   const writer = new SegmentWriter(parts);

@@ -9,6 +9,7 @@ import type { Random } from '../../../ports/random.ts';
 import { sealHeader, seedOf } from '../record.ts';
 import type { Disk } from './disk.ts';
 import { fileMode, type Layout, newName, segmentPath } from './layout.ts';
+import { writeMaker } from './maker.ts';
 import { writeSummary } from './summary.ts';
 
 interface Parts {
@@ -41,7 +42,7 @@ export class OwnSegment {
     this.name = name;
     this.#seed = seedOf(name);
     this.appendedAt = parts.clock.now();
-    fs.closeSync(fs.openSync(segmentPath(parts.layout, name, 'open'), 'wx', fileMode));
+    writeMaker(segmentPath(parts.layout, name, 'open'));
     this.#fd = fs.openSync(segmentPath(parts.layout, name, 'seg'), 'wx', fileMode);
   }
 
