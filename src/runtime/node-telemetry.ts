@@ -7,6 +7,7 @@ import { configureLog, createLog } from '../telemetry/log.ts';
 import { type PromMetrics, promMetrics } from '../telemetry/prom-metrics.ts';
 import { createTelemetry } from '../telemetry/telemetry.ts';
 import { gatherFromPeers } from './node-metrics.ts';
+import { processMemory } from './process-memory.ts';
 import { packageVersion } from './version.ts';
 
 /** Standard output is for the person who started the process, standard error for whoever collects logs. */
@@ -24,6 +25,7 @@ export function nodeTelemetry(config: Pick<Config, 'SVC_LOG_LEVEL'>): Telemetry 
   const metrics: PromMetrics = promMetrics({
     version: packageVersion(),
     runtime: runtime(),
+    memory: processMemory,
     ...(cluster.isWorker ? { gather: gatherFromPeers(() => metrics.own()) } : {}),
   });
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();

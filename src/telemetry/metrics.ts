@@ -104,6 +104,11 @@ export const measurements = {
     labels: ['cache'],
     doc: 'Estimated bytes that a cache holds; 0 where the number of its entries alone bounds it.',
   },
+  svc_memory_bytes: {
+    kind: 'gauge',
+    labels: ['kind'],
+    doc: 'Memory by kind: `heap` of JavaScript, `external` buffers, and on Linux resident `anonymous` memory, `mapped_files` and `shared` memory.',
+  },
   svc_disk_free_bytes: {
     kind: 'gauge',
     labels: ['component'],

@@ -22,6 +22,8 @@ export interface PromOptions {
   readonly gather?: (own: ProcessMetrics) => Promise<readonly ProcessMetrics[]>;
   /** CPU, memory, event loop and handles of the process. Default true. */
   readonly process?: boolean;
+  /** Bytes of this process's memory by kind, asked whenever metrics are read. */
+  readonly memory?: () => readonly (readonly [kind: string, bytes: number])[];
 }
 
 export interface PromMetrics extends Metrics {
@@ -53,7 +55,7 @@ function makeMetric(name: string, row: Measurement, register: Registry): Metric 
   }
 }
 
-export function promMetrics({ version, runtime, gather, process = true }: PromOptions): PromMetrics {
+export function promMetrics({ version, runtime, gather, process = true, memory }: PromOptions): PromMetrics {
   const register = new Registry();
   const made = new Map(
     Object.entries(measurements).map(([name, row]) => [name, makeMetric(name, row, register)]),
@@ -83,6 +85,11 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
       'svc_cache_bytes',
       sizes.map(([name, { bytes }]) => [[name], bytes] as const),
     );
+    if (memory)
+      metrics.replace(
+        'svc_memory_bytes',
+        memory().map(([kind, bytes]) => [[kind], bytes] as const),
+      );
   };
   const own = async (): Promise<ProcessMetrics> => {
     sample();
