@@ -3,6 +3,7 @@
  * no sharing, nothing from the engine. It reads the document as `JSON.parse` gives it.
  */
 import type { PolicyRequest, Principal } from '../../../src/auth/policy/request.ts';
+import { type ScalarAnswer, scalars } from './scalar-model.ts';
 
 type Strings = string | readonly string[];
 export interface ModelStatement {
@@ -73,35 +74,40 @@ function matchesArn(pattern: readonly Piece[], arn: string): boolean {
   return segments(pattern).every((segment, index) => glob(segment, six[index] ?? ''));
 }
 
-type Compare = (wanted: string, value: string, request: PolicyRequest) => boolean | undefined;
-const literal: Compare = (wanted, value, request) => {
+/** Undefined: a variable of the policy's value has no value in this request. */
+type Compare = (wanted: string, value: string, request: PolicyRequest) => ScalarAnswer | undefined;
+const joined = (found: readonly Piece[]): string =>
+  found.map((piece) => (typeof piece === 'string' ? piece : piece[0])).join('');
+const arnLike: Compare = (wanted, value, request) => {
   const found = pieces(wanted, request);
-  if (found === undefined) return undefined;
-  return found.map((piece) => (typeof piece === 'string' ? piece : piece[0])).join('') === value;
+  return found && matchesArn(found, value);
 };
 const compare: Readonly<Record<string, Compare>> = {
-  StringEquals: literal,
-  StringEqualsIgnoreCase: (wanted, value, request) =>
-    literal(wanted.toLowerCase(), value.toLowerCase(), request),
+  ...scalars,
+  StringEquals: (wanted, value, request) => {
+    const found = pieces(wanted, request);
+    return found && joined(found) === value;
+  },
+  StringEqualsIgnoreCase: (wanted, value, request) => {
+    const found = pieces(wanted, request);
+    return found && joined(found).toLowerCase() === value.toLowerCase();
+  },
   StringLike: (wanted, value, request) => {
     const found = pieces(wanted, request);
     return found && glob(found, value);
   },
-  NumericEquals: (wanted, value) => Number(value) === Number(wanted),
-  NumericLessThan: (wanted, value) => Number(value) < Number(wanted),
-  NumericGreaterThanEquals: (wanted, value) => Number(value) >= Number(wanted),
-  DateLessThan: (wanted, value) => Date.parse(value) < Date.parse(wanted),
-  Bool: (wanted, value) => wanted === value,
-  ArnLike: (wanted, value, request) => {
-    const found = pieces(wanted, request);
-    return found && matchesArn(found, value);
-  },
+  ArnLike: arnLike,
+  ArnEquals: arnLike,
 };
 const negations: Readonly<Record<string, string>> = {
   StringNotEquals: 'StringEquals',
+  StringNotEqualsIgnoreCase: 'StringEqualsIgnoreCase',
   StringNotLike: 'StringLike',
   NumericNotEquals: 'NumericEquals',
+  DateNotEquals: 'DateEquals',
+  NotIpAddress: 'IpAddress',
   ArnNotLike: 'ArnLike',
+  ArnNotEquals: 'ArnEquals',
 };
 
 function passes(
@@ -112,8 +118,10 @@ function passes(
 ): boolean {
   const positive = negations[operator];
   const answers = wanted.map((each) => (compare[positive ?? operator] as Compare)(each, value, request));
-  if (positive === undefined) return answers.includes(true);
-  if (answers.includes(true)) return false;
+  if (answers.includes(true)) return positive === undefined;
+  // What cannot be told decides against the caller.
+  if (answers.includes('unreadable')) return effect === 'Deny';
+  if (positive === undefined) return false;
   return answers.includes(undefined) ? effect === 'Deny' : true;
 }
 
