@@ -35,6 +35,11 @@ const commands: Readonly<Record<string, Command>> = {
     own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
     run: runFsck,
   },
+  compact: {
+    doc: 'Makes the file of embedded metadata smaller while no gateway runs. --drop-damaged leaves out rows that do not verify, --discard-old removes the former file at once; --json.',
+    own: ['--json', '--drop-damaged', '--discard-old'],
+    run: runCompact,
+  },
 };
 
 async function runServe({ given, own }: ParsedFlags): Promise<number> {
@@ -79,6 +84,18 @@ async function runFsck({ given, own }: ParsedFlags): Promise<number> {
   const { fsck, fsckFaults } = await import('./cli-fsck.ts');
   const wrong = fsckFaults(configuration, own);
   return wrong.length === 0 ? fsck(configuration, own) : refuse(wrong);
+}
+
+async function runCompact({ given, own }: ParsedFlags): Promise<number> {
+  const { configuration, faults } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  if (configuration === undefined) return refuse(faults);
+  const { compact, compactFaults } = await import('./cli-compact.ts');
+  const wrong = compactFaults(configuration);
+  return wrong.length === 0 ? compact(configuration, own) : refuse(wrong);
 }
 
 function refuse(faults: readonly string[]): number {

@@ -15,7 +15,12 @@ export interface PageFault {
   /** Where a whole page is: the keys that it may have held, from `low` up to `high`. */
   readonly low?: Uint8Array | undefined;
   readonly high?: Uint8Array | undefined;
+  /** The list of free pages is damaged, and no row. */
+  readonly isFreeList?: true;
 }
+
+/** A row that matches its checksum; the value is valid during the call. */
+export type VisitRow = (key: Uint8Array, value: Uint8Array) => void;
 
 /** `rows` were read since the last step. */
 export interface PageStep {
@@ -43,8 +48,8 @@ interface Node {
   readonly dataAt: number;
 }
 
-/** @yields a step for each page of the trees, and one at the end */
-export function* checkPages(descriptor: number): Generator<PageStep> {
+/** @yields a step for each page of the trees, and one at the end @param visit meets the rows in the order of their keys */
+export function* checkPages(descriptor: number, visit?: VisitRow): Generator<PageStep> {
   let meta: MetaPage | undefined;
   try {
     meta = latestMeta(descriptor);
@@ -53,8 +58,10 @@ export function* checkPages(descriptor: number): Generator<PageStep> {
   }
   if (meta === undefined) return;
   const file = new PageFile(descriptor, meta);
-  yield* new TreeCheck(file, { name: 'main', shape: meta.main, holdsRows: true }).run();
-  yield* new TreeCheck(file, { name: 'free list', shape: meta.free, holdsRows: false }).run();
+  yield* new TreeCheck(file, { name: 'main', shape: meta.main, holdsRows: true, visit }).run();
+  const free = new TreeCheck(file, { name: 'free list', shape: meta.free, holdsRows: false });
+  for (const { rows, faults } of free.run())
+    yield { rows, faults: faults.map((fault) => ({ ...fault, isFreeList: true })) };
 }
 
 class PageFile {
@@ -94,6 +101,7 @@ interface TreeOptions {
   readonly name: string;
   readonly shape: TreeShape;
   readonly holdsRows: boolean;
+  readonly visit?: VisitRow | undefined;
 }
 
 class TreeCheck {
@@ -129,8 +137,7 @@ class TreeCheck {
     try {
       const bytes = this.#file.read(place.page, { flags: isLeaf ? flag.leaf : flag.branch });
       const nodes = nodesIn(bytes, { isLeaf, page: place.page });
-      if (isLeaf)
-        for (const [at, node] of nodes.entries()) this.#row(bytes, { node, at, nodes, place }, faults);
+      if (isLeaf) this.#rows(bytes, { nodes, place }, faults);
       else this.#children(place, nodes, left);
       return { rows: isLeaf ? nodes.length : 0, faults };
     } catch (cause) {
@@ -156,17 +163,24 @@ class TreeCheck {
     }
   }
 
+  #rows(page: Buffer, { nodes, place }: { nodes: readonly Node[]; place: Place }, faults: PageFault[]): void {
+    // Of a damaged key nothing follows about the place of the next one.
+    let before: Uint8Array | undefined;
+    for (const node of nodes) if (this.#row(page, { node, before, place }, faults)) before = node.key;
+  }
+
+  /** @returns whether it is verified */
   #row(
     page: Buffer,
-    { node, at, nodes, place }: { node: Node; at: number; nodes: readonly Node[]; place: Place },
+    { node, before, place }: { node: Node; before: Uint8Array | undefined; place: Place },
     faults: PageFault[],
-  ): void {
+  ): boolean {
     this.#entries += 1;
     const { key } = node;
-    const before = at === 0 ? undefined : (nodes[at - 1] as Node).key;
+    let value: Buffer;
     try {
-      const value = this.#value(page, node);
-      if (!this.#options.holdsRows) return;
+      value = this.#value(page, node);
+      if (!this.#options.holdsRows) return true;
       const checksum = rowChecksum(key, value, { from: checksumBytes, to: value.length });
       if (value.length <= checksumBytes || readChecksum(value, 0) !== checksum)
         throw new Error('the checksum of key and value does not match');
@@ -174,7 +188,10 @@ class TreeCheck {
         throw new Error(`it is not in its place on page ${place.page}`);
     } catch (cause) {
       faults.push({ detail: (cause as Error).message, key });
+      return false;
     }
+    this.#options.visit?.(key, value);
+    return true;
   }
 
   #value(page: Buffer, { low: length, flags, dataAt }: Node): Buffer {

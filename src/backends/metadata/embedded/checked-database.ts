@@ -38,6 +38,7 @@ export class CheckedDatabase {
   readonly #values: Values;
   #discard = false;
   #first: (() => void) | undefined;
+  onClose: (() => void) | undefined;
 
   constructor(raw: RawDatabase, values: Values) {
     this.#raw = raw;
@@ -224,6 +225,7 @@ export class CheckedDatabase {
   }
 
   close(): Promise<void> {
+    this.onClose?.();
     return this.#raw.close();
   }
 }

@@ -20,6 +20,7 @@ import { open } from 'lmdb';
 import { StoreRefused } from '../../../ports/metadata-store.ts';
 import { checkPages } from './check-pages.ts';
 import { CheckedDatabase } from './checked-database.ts';
+import { identifyFiles, joinUsers } from './exclusive-use.ts';
 import { isNewFile, noteFormat } from './format.ts';
 import { dataFile, latestMeta } from './meta-page.ts';
 import { Values } from './values.ts';
@@ -46,6 +47,7 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   // lmdb makes its files 0600; a directory that existed before may be open to others.
   if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700);
+  const before = identifyFiles(directory);
   assertNotTruncated(directory);
   const values = new Values();
   const database = open<unknown, Uint8Array>({
@@ -65,7 +67,9 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   if (durable) for (const path of [directory, dirname(directory)]) flushDirectory(path);
   const checked = new CheckedDatabase(database, values);
   try {
+    // Its read takes the slot in the reader table that keeps compactions away.
     if (isNewFile(checked)) checked.beginWith(() => noteFormat(checked));
+    checked.onClose = joinUsers(database, { directory, before });
   } catch (cause) {
     void database.close();
     throw cause;

@@ -1,6 +1,7 @@
 /** The format of the data directory: which bytes a release of sluice finds in lmdb's file. */
 import { StoreRefused } from '../../../ports/metadata-store.ts';
 import type { CheckedDatabase } from './checked-database.ts';
+import { checksumBytes } from './row-checksum.ts';
 import { textKeyIn } from './space.ts';
 
 /** 1: rows without a checksum. 2: a checksum before every value. */
@@ -21,5 +22,13 @@ export function isNewFile(database: CheckedDatabase): boolean {
   throw new StoreRefused(
     `the data directory ${has}, and this release reads format ${storeFormat}: ` +
       'an earlier or later release wrote it, or its first row is damaged; docs/recovery.md says what to do',
+  );
+}
+
+/** @param value of the first row, with its checksum @throws StoreRefused where it is no note of this format */
+export function assertFormat(value: Uint8Array | undefined): void {
+  if (value?.length === checksumBytes + 1 && value[checksumBytes] === storeFormat) return;
+  throw new StoreRefused(
+    `the metadata file has no note of format ${storeFormat}; docs/recovery.md says what to do`,
   );
 }

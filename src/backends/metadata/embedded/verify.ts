@@ -20,7 +20,7 @@ export async function* verifyFile(
   try {
     let pages = 0;
     for (const { faults } of checkPages(descriptor)) {
-      if (faults.length > 0) yield faults.map((fault) => named(fault, tables));
+      if (faults.length > 0) yield faults.map((fault) => nameFault(fault, tables));
       pages += 1;
       if (pages % pagesAtOnce !== 0) continue;
       yield [];
@@ -32,7 +32,7 @@ export async function* verifyFile(
   }
 }
 
-function named({ detail, key, low, high }: PageFault, tables: readonly AnyTable[]): MetadataFault {
+export function nameFault({ detail, key, low, high }: PageFault, tables: readonly AnyTable[]): MetadataFault {
   if (key === undefined) {
     const from = low === undefined ? 'the first' : shown(low);
     const to = high === undefined ? 'the last' : shown(high);
