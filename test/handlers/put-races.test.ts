@@ -252,3 +252,25 @@ test('PutObject whose body took longer than a second reads the head again before
   expect([slow.status, etagOf(slow)]).toEqual([200, md5('slow')]);
   expect((await shown(world))[0]).toBe('slow');
 });
+
+test('PutObject that loses to 64 conditional writes one after another is refused with SlowDown and stores nothing', {
+  timeout: 120_000,
+}, async () => {
+  const { world, rightBefore } = await openRace({ backend: 'memory', isDistant: false });
+  await using _ = world;
+  let writes = 0;
+  const winAgain = async (): Promise<void> => {
+    writes += 1;
+    const former = etagOf(await world.client.head(key));
+    await put(world, `winner ${writes}`, { 'if-match': `"${former}"` });
+    rightBefore('objects', winAgain);
+  };
+  await put(world, 'former');
+  rightBefore('objects', winAgain);
+  const refused = await put(world, 'the loser');
+  rightBefore('', async () => {});
+  expect([refused.status, refused.one('Code'), writes]).toEqual([503, 'SlowDown', 64]);
+  const last = `winner ${writes}`;
+  expect((await shown(world))[0]).toBe(last);
+  await expectTidy(world, last.length);
+});
