@@ -24,6 +24,11 @@ const expectAway = (answer: Answer): void => {
   expect(Number(answer.header('retry-after'))).toBeGreaterThan(0);
 };
 
+const expectFull = (answer: Answer): void => {
+  expect(answer.status).toBe(507);
+  expect(answer.code).toBe('InsufficientStorage');
+};
+
 describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? '' : `: ${noCeph}`}`, () => {
   let ceph: CephCluster;
   let world: GatewayWorld;
@@ -121,7 +126,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
     'that is full refuses writes, serves reads, and lets objects be deleted',
     async () => {
       await ceph.ceph('osd', 'pool', 'set-quota', 'chunks', 'max_objects', '1');
-      await vi.waitFor(async () => expectAway(await put('full')), patience);
+      await vi.waitFor(async () => expectFull(await put('full')), patience);
       await expectKept();
       expect((await world.client.delete('/bucket/small')).status).toBe(204);
       await vi.waitFor(async () => {
@@ -134,7 +139,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
         async () => expect(await ceph.ceph('health', 'detail')).toContain('OSD_FULL'),
         patience,
       );
-      await vi.waitFor(async () => expectAway(await put('full')), patience);
+      await vi.waitFor(async () => expectFull(await put('full')), patience);
       await expectKept();
       await setRatios('0.85', '0.90', '0.95');
       await expectWell();

@@ -26,11 +26,11 @@ test('ACLs are canned, granted by headers and by documents, of buckets and of ob
   const grants = async (...args: string[]) => (await json('s3api', ...args))['Grants'];
   await api('put-bucket-acl', '--acl', 'public-read');
   expect(await grants('get-bucket-acl', '--bucket', bucket)).toEqual([
+    { Grantee: { Type: 'Group', URI: everyone }, Permission: 'READ' },
     {
       Grantee: { ID: numbered.owner, DisplayName: 'numbered', Type: 'CanonicalUser' },
       Permission: 'FULL_CONTROL',
     },
-    { Grantee: { Type: 'Group', URI: everyone }, Permission: 'READ' },
   ]);
   expect(await anonymously(world.url, `/${bucket}`)).toBe(200);
   await api(

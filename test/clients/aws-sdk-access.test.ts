@@ -37,7 +37,7 @@ afterAll(async () => {
 test('ACLs are canned, granted, and put as they were got', async () => {
   await client.send(new s3.PutBucketAclCommand({ Bucket, ACL: 'public-read-write' }));
   const { Grants = [] } = await client.send(new s3.GetBucketAclCommand({ Bucket }));
-  expect(Grants.map(({ Permission }) => Permission)).toEqual(['FULL_CONTROL', 'READ', 'WRITE']);
+  expect(Grants.map(({ Permission }) => Permission)).toEqual(['READ', 'WRITE', 'FULL_CONTROL']);
   await client.send(new s3.PutObjectAclCommand({ Bucket, Key: 'key', GrantRead: `uri="${everyone}"` }));
   expect(await anonymously(world.url, `/${Bucket}/key`)).toBe(200);
   const acl = await client.send(new s3.GetObjectAclCommand({ Bucket, Key: 'key' }));

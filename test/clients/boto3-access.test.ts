@@ -29,7 +29,7 @@ afterAll(() => world?.stop());
 
 test('ACLs, policies and access points are driven one after the other', async () => {
   expect(await step('acls')).toEqual([
-    ['FULL_CONTROL', 'READ'],
+    ['READ', 'FULL_CONTROL'],
     ['READ'],
     true,
     ['FULL_CONTROL'],
