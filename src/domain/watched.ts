@@ -48,7 +48,10 @@ class Watched implements AsyncIterableIterator<Uint8Array> {
         let ending: Promise<void> | undefined;
         for (const onlooker of this.onlookers) {
           const settled = onlooker.end?.();
-          if (settled instanceof Promise) ending = ending?.then(() => settled) ?? settled;
+          if (!(settled instanceof Promise)) continue;
+          // Another onlooker may end the stream first; this rejection then has no reader.
+          settled.catch(() => {});
+          ending = ending?.then(() => settled) ?? settled;
         }
         return ending === undefined ? over : ending.then(() => over);
       }
