@@ -46,9 +46,10 @@ export async function putInstallation(
   return (await metadata.commit(at, [{ put, expect: former?.revision ?? 'absent' }])).applied;
 }
 
-/** What a start finds of a cluster whose chunks lie in a directory. */
+/** What a start finds of a cluster whose chunks lie in a directory, or whose extents lie in a bucket. */
 export interface FoundCluster {
   readonly id: string;
+  /** Or the place of the mark in a bucket. */
   readonly directory: string;
   /** The id beside the chunks. */
   readonly mark: string | undefined;

@@ -154,12 +154,24 @@ export interface UploadBytes {
   discard(upload: HeldUpload): Promise<void>;
 }
 
+/** What names the installation that a store belongs to, kept beside its extents. */
+export interface ClusterMarks {
+  /** For messages. */
+  placeOf(cluster: string): string;
+  /** Undefined where there is none. @throws where the store does not answer */
+  read(cluster: string): Promise<string | undefined>;
+  /** Unless it `replaces` a former mark, one that another gateway wrote meanwhile stays. */
+  write(cluster: string, text: string, how: { readonly replaces: boolean }): Promise<void>;
+}
+
 export interface ObjectBytes {
   readonly clusters: readonly string[];
   /** An extent is kept in pieces of this size, each of which may be missing or damaged alone. */
   readonly pieceBytes: number;
   /** Absent: each part of an upload is an extent of its own. */
   readonly uploads?: UploadBytes | undefined;
+  /** Absent: the store keeps no mark of its own. */
+  readonly marks?: ClusterMarks | undefined;
   /**
    * Whether the store itself compares a content of this size with what its sender `claimed`, and confirms its MD5: then
    * nobody else has to hash it. Absent: never.

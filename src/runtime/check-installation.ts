@@ -13,6 +13,7 @@ import {
   refusalOf,
 } from '../metadata/installation.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { ClusterMarks, ObjectBytes } from '../ports/object-bytes.ts';
 import type { Random } from '../ports/random.ts';
 import { inDataDir } from './compose-bytes.ts';
 import { keepFile } from './kept-file.ts';
@@ -24,38 +25,61 @@ export interface CheckOptions {
   readonly mode: InstallationMode;
   /** Names of the master keys, the current one first. */
   readonly keys: readonly string[];
+  /** Of a store that keeps the marks of its clusters itself. */
+  readonly stored?: MarkedStore | undefined;
+}
+
+export type MarkedStore = Pick<ObjectBytes, 'clusters' | 'marks'>;
+
+export interface CheckedInstallation {
+  /** Undefined where fsck inspects one that is lost. */
+  readonly id: string | undefined;
+  /** Clusters whose mark could not be read or written, and why. */
+  readonly away: readonly string[];
+}
+
+/** A cluster, how it is marked, or why that cannot be found out. */
+interface Marking extends FoundCluster {
+  /** @returns false where the store did not take it */
+  put(id: string): Promise<boolean>;
 }
 
 const markName = 'installation.json';
 /** Processes that start together. */
 const attemptsMax = 16;
 
-/** Whether a master key may be made: only for a new installation, because a new key opens nothing that is stored. */
+/**
+ * Whether a master key may be made: only for a new installation, because a new key opens nothing that is stored.
+ * @throws StartRefusal
+ */
 export async function isNew(
   metadata: MetadataStore,
-  config: Config,
-  mode: InstallationMode,
+  { config, mode, stored }: Pick<CheckOptions, 'config' | 'mode' | 'stored'>,
 ): Promise<boolean> {
   if ((await findInstallation(metadata)) !== undefined) return false;
   if ((await everyCluster(metadata)).length > 0) return false;
   if (mode === 'init') return true;
-  return (await foundClusters(config)).every((each) => each.mark === undefined && !each.holdsChunks);
+  const { found: clusters } = await foundClusters(config, stored);
+  // The cause, not that the key is missing.
+  const lost = refusalOf({ kept: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
+  if (lost !== undefined) throw new StartRefusal(lost, 2);
+  return clusters.every((each) => each.mark === undefined && !each.holdsChunks);
 }
 
-/** @returns the id of the installation; undefined where fsck inspects one that is lost @throws StartRefusal */
+/** @throws StartRefusal */
 export async function checkInstallation(
   metadata: MetadataStore,
-  { config, random, mode, keys }: CheckOptions,
-): Promise<string | undefined> {
+  { config, random, mode, keys, stored }: CheckOptions,
+): Promise<CheckedInstallation> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const former = await findInstallation(metadata);
-    const clusters = await foundClusters(config);
+    const { found: clusters, away } = await foundClusters(config, stored);
     const rows = (await everyCluster(metadata)).map(({ row }) => row);
     const kept = former?.state;
     const world = { kept, rows, clusters, keys, keyFile: config.SVC_MASTER_KEY_FILE };
     const refusal = refusalOf(world, mode);
     if (refusal !== undefined) throw new StartRefusal(refusal, 2);
-    if (mode === 'inspect') return kept?.id;
+    if (mode === 'inspect') return { id: kept?.id, away };
     const adopted = mode === 'adopt' ? clusters.find(({ mark }) => mark !== undefined)?.mark : undefined;
     const id = kept?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');
     // The row first: a kill before the marks leaves clusters that are new, not chunks without metadata.
@@ -67,27 +91,87 @@ export async function checkInstallation(
       );
       continue;
     }
-    for (const cluster of clusters) if (cluster.mark !== id) await mark(cluster, id);
-    const marked = [...new Set([...former.state.clusters, ...clusters.map((cluster) => cluster.id)])];
+    const markedNow: string[] = [];
+    for (const cluster of clusters)
+      if (cluster.mark === id || (await cluster.put(id))) markedNow.push(cluster.id);
+    const marked = [...new Set([...former.state.clusters, ...markedNow])];
     const [key] = keys;
     const { isMarking, ...state } = former.state;
     const next = { ...state, clusters: marked, ...(key === undefined ? {} : { key }) };
     const isKnown = next.key === state.key && marked.length === state.clusters.length;
-    if (isKnown && !isMarking) return id;
-    if (await putInstallation(metadata, next, former)) return id;
+    if (isKnown && !isMarking) return { id, away };
+    if (await putInstallation(metadata, next, former)) return { id, away };
   }
   throw new Error('the installation never stood still');
 }
 
-async function foundClusters(config: Config): Promise<readonly FoundCluster[]> {
-  if (config.SVC_DATA_BACKEND !== 'file') return [];
-  return Promise.all(
+interface FoundClusters {
+  readonly found: readonly Marking[];
+  readonly away: readonly string[];
+}
+
+async function foundClusters(config: Config, stored: MarkedStore | undefined): Promise<FoundClusters> {
+  if (stored?.marks !== undefined) return foundIn(stored, stored.marks);
+  if (config.SVC_DATA_BACKEND !== 'file') return { found: [], away: [] };
+  const found = await Promise.all(
     config.SVC_POOL_CLUSTERS.map(async ({ id, dir }) => {
       const directory = dir ?? inDataDir(config, 'chunks', id);
-      return { id, directory, mark: await readMark(directory), holdsChunks: holdsChunks(directory) };
+      const former = await readMark(directory);
+      const put = async (installation: string): Promise<boolean> => {
+        await mark(directory, { former, id: installation });
+        return true;
+      };
+      return { id, directory, mark: former, holdsChunks: holdsChunks(directory), put };
     }),
   );
+  return { found, away: [] };
 }
+
+/** A store that does not answer is left out: it is compared when it comes back. */
+async function foundIn({ clusters }: MarkedStore, marks: ClusterMarks): Promise<FoundClusters> {
+  const found: Marking[] = [];
+  const away: string[] = [];
+  const leaveOut = (id: string, cause: unknown): void =>
+    void away.push(`cluster ${id}: ${cause instanceof Error ? cause.message : String(cause)}`);
+  const ask = async (id: string): Promise<void> => {
+    const directory = marks.placeOf(id);
+    const read = async (): Promise<string | undefined> => {
+      const text = await marks.read(id);
+      const mark = text === undefined ? undefined : idIn(text);
+      if (text !== undefined && mark === undefined)
+        throw new StartRefusal(`the mark in ${directory} is damaged: it names no installation`, 2);
+      return mark;
+    };
+    const put = async (installation: string): Promise<boolean> => {
+      try {
+        await marks.write(id, textOf(installation), { replaces: mark !== undefined });
+        const now = await read();
+        if (now === installation) return true;
+        throw new StartRefusal(
+          `the mark in ${directory} names installation ${now}, and not ${installation}`,
+          2,
+        );
+      } catch (cause) {
+        if (cause instanceof StartRefusal) throw cause;
+        leaveOut(id, cause);
+        return false;
+      }
+    };
+    let mark: string | undefined;
+    try {
+      mark = await read();
+    } catch (cause) {
+      if (cause instanceof StartRefusal) throw cause;
+      leaveOut(id, cause);
+      return;
+    }
+    found.push({ id, directory, mark, holdsChunks: false, put });
+  };
+  await Promise.all(clusters.map(ask));
+  return { found, away };
+}
+
+const textOf = (id: string): string => `${JSON.stringify({ id, format: formatVersion })}\n`;
 
 async function readMark(directory: string): Promise<string | undefined> {
   const path = join(directory, markName);
@@ -111,10 +195,13 @@ function idIn(text: string): string | undefined {
 }
 
 /** Only where the row says that the id is new: the mark of another installation is replaced then. */
-async function mark({ directory, mark: former }: FoundCluster, id: string): Promise<void> {
+async function mark(
+  directory: string,
+  { former, id }: { readonly former: string | undefined; readonly id: string },
+): Promise<void> {
   const path = join(directory, markName);
   if (former !== undefined) await rm(path, { force: true });
-  await keepFile(path, `${JSON.stringify({ id, format: formatVersion })}\n`);
+  await keepFile(path, textOf(id));
 }
 
 const namesIn = (directory: string): readonly string[] =>

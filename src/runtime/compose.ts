@@ -169,21 +169,35 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
     const { sealer } = await openSealer(parts, { hasher, cipher }, async () => true);
     return { sealer, installation: undefined, stored: await openBytes(parts, hasher) };
   }
-  const { checkInstallation, isNew } = await import('./check-installation.ts');
-  const opened = await openSealer(parts, { hasher, cipher }, () => isNew(metadata, config, mode));
-  const installation = await checkInstallation(metadata, {
-    config,
-    random,
-    mode,
-    keys: opened.keyNames,
-  }).catch((cause: unknown) => {
-    if (!(cause instanceof StoreUnavailable)) throw cause;
-    parts.telemetry.log('WARN', 'the installation cannot be compared: metadata does not answer yet', {
-      cause,
+  // Opening an upstream makes nothing there; directories are compared before they are opened.
+  const early = config.SVC_DATA_BACKEND === 'upstream-store' ? await openBytes(parts, hasher) : undefined;
+  try {
+    const { checkInstallation, isNew } = await import('./check-installation.ts');
+    const asked = { config, random, mode, stored: early };
+    const opened = await openSealer(parts, { hasher, cipher }, () => isNew(metadata, asked));
+    const check = { ...asked, keys: opened.keyNames };
+    const { id: installation, away } = await checkInstallation(metadata, check).catch((cause: unknown) => {
+      if (!(cause instanceof StoreUnavailable)) throw cause;
+      parts.telemetry.log('WARN', 'the installation cannot be compared: metadata does not answer yet', {
+        cause,
+      });
+      return { id: undefined, away: [] };
     });
-    return undefined;
-  });
-  return { sealer: opened.sealer, installation, stored: await openBytes(parts, hasher) };
+    const stored = early ?? (await openBytes(parts, hasher));
+    if (away.length === 0 || mode === 'inspect' || mode === 'adopt')
+      return { sealer: opened.sealer, installation, stored };
+    const { compareLater } = await import('./compare-later.ts');
+    const compare = async (): Promise<readonly string[]> => (await checkInstallation(metadata, check)).away;
+    const stop = compareLater({ ...parts, away, compare });
+    const close = async (): Promise<void> => {
+      await stop();
+      await stored.close();
+    };
+    return { sealer: opened.sealer, installation, stored: { ...stored, close } };
+  } catch (error) {
+    await early?.close();
+    throw error;
+  }
 }
 
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {

@@ -30,7 +30,11 @@ export async function startUpstreamServer(): Promise<UpstreamEngine> {
     },
     bucket: upstreamBucket,
     sizes: async () =>
-      [...(await ask('GET', { 'list-type': '2' })).matchAll(/<Size>(\d+)</g)].map(([, size]) => Number(size)),
+      [...(await ask('GET', { 'list-type': '2' })).matchAll(/<Contents>.*?<\/Contents>/gs)]
+        .map(([entry]) => entry)
+        // The mark of the installation is no extent.
+        .filter((entry) => !entry.includes('installation.json<'))
+        .map((entry) => Number(/<Size>(\d+)</.exec(entry)?.[1])),
     async [Symbol.asyncDispose]() {
       await server.stop();
     },

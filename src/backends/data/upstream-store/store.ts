@@ -15,6 +15,7 @@ import { UpstreamClient } from './client.ts';
 import type { Connection } from './connection.ts';
 import { findExtents } from './find.ts';
 import { heldUploads } from './held-uploads.ts';
+import { marksOf } from './marks.ts';
 import { smallMax } from './put.ts';
 import { readRange } from './read.ts';
 import { removeExtents } from './remove.ts';
@@ -48,6 +49,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
     // One object.
     pieceBytes: Number.POSITIVE_INFINITY,
     uploads: heldUploads(connectionTo),
+    marks: marksOf(connectionTo),
 
     // Hashing little costs little.
     verifies: async (cluster, size) =>

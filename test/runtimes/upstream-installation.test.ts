@@ -1,0 +1,97 @@
+/** A bucket of an upstream belongs to one installation: another one's gateway refuses to start. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { systemClock } from '../../src/ports/clock.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { compareLater } from '../../src/runtime/compare-later.ts';
+import { StartRefusal } from '../../src/runtime/start-refusal.ts';
+import { startUpstreamServer } from '../support/engines/upstream.ts';
+import { loadClient, pathOf } from '../support/load-client.ts';
+import { startServer } from '../support/server.ts';
+
+test('a gateway refuses the upstream bucket of another installation, and --init alone takes it over', async () => {
+  await using upstream = await startUpstreamServer();
+  const root = await mkdtemp(join(tmpdir(), 'sluice-upstream-installation-'));
+  const env = {
+    ...upstream.environment,
+    SVC_DATA_BACKEND: 'upstream-store',
+    SVC_UPSTREAMS: upstream.bucket,
+    SVC_FSYNC: 'never',
+    SVC_WORKERS: '',
+  };
+  const serve = async (name: string, args: string[] = []): Promise<string> => {
+    const server = await startServer({ dataDir: join(root, name), env, args });
+    const client = loadClient(server.url, server.credentials.root, 1);
+    try {
+      await client.send({ method: 'PUT', path: pathOf('bucket') });
+      await client.expect({ method: 'PUT', path: pathOf('bucket', 'key'), body: Buffer.from('content') });
+      return (await client.expect({ path: pathOf('bucket', 'key') })).text;
+    } finally {
+      client.close();
+      await server.stop();
+    }
+  };
+  const refused = (name: string): Promise<string> =>
+    serve(name).catch((error: Error) => {
+      expect(error.message).toContain('ended with 2');
+      return error.message;
+    });
+  try {
+    expect(await serve('first')).toBe('content');
+    expect(await serve('first')).toBe('content');
+    const foreign = /bucket \S+ at \S*installation\.json belong to installation [0-9a-f]{32}/;
+    expect(await refused('second')).toMatch(foreign);
+    expect(await refused('second')).toMatch(foreign);
+    expect(await serve('first')).toBe('content');
+    expect(await serve('second', ['--init'])).toBe('content');
+    expect(await refused('first')).toMatch(foreign);
+  } finally {
+    await rm(root, { recursive: true, force: true });
+  }
+});
+
+test('a gateway whose upstream is away starts', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'sluice-upstream-away-'));
+  const env = {
+    SVC_DATA_BACKEND: 'upstream-store',
+    SVC_UPSTREAMS: 'bucket',
+    // Discard: nothing listens there.
+    SVC_UPSTREAM_ENDPOINT: 'http://127.0.0.1:9',
+    SVC_UPSTREAM_ACCESS_KEY: 'access',
+    SVC_UPSTREAM_SECRET_KEY: 'secret-secret',
+    SVC_WORKERS: '',
+  };
+  const server = await startServer({ dataDir: join(root, 'data'), env });
+  const client = loadClient(server.url, server.credentials.root, 1);
+  try {
+    await client.expect({ method: 'PUT', path: pathOf('bucket') });
+    expect((await client.send({ path: '/readyz' })).status).toBe(503);
+  } finally {
+    client.close();
+    await server.stop();
+    await rm(root, { recursive: true, force: true });
+  }
+});
+
+test('a store that was away is compared until it answers, and ends the process if it belongs to another installation', async () => {
+  const clock = { ...systemClock, sleep: async () => {} };
+  const answers = [['away'], ['away'], []];
+  const compare = async (): Promise<readonly string[]> => answers.shift() ?? [];
+  const options = { clock, telemetry: silentTelemetry, away: ['away'] };
+  let ended = 0;
+  const end = (): void => {
+    ended += 1;
+  };
+  const stop = compareLater({ ...options, compare, end });
+  await vi.waitFor(() => expect(answers).toEqual([]));
+  await stop();
+  expect(ended).toBe(0);
+  const foreign = async (): Promise<never> => {
+    throw new StartRefusal('another installation', 2);
+  };
+  const stopForeign = compareLater({ ...options, compare: foreign, end });
+  await vi.waitFor(() => expect(ended).toBe(1));
+  await stopForeign();
+});
