@@ -57,7 +57,14 @@ function meaningOf({ method, path, query: pairs, headers: sent }: Spec): Pair | 
     const asked = names
       .filter((name) => !/^(x-amz-|content-)/i.test(name))
       .map((name) => query.get(name) ?? null);
-    const obeyed = [method, path, own, headers.get('content-type'), headers.get('content-md5'), asked];
+    const obeyed = [
+      method,
+      path,
+      own,
+      headers.get('content-type') || undefined,
+      headers.get('content-md5'),
+      asked,
+    ];
     return [Buffer.from(stringToSign('1', path)).toString('latin1'), JSON.stringify(obeyed)];
   } catch (cause) {
     if (cause instanceof Refusal) return undefined;
