@@ -85,12 +85,11 @@ async function visible(client: Process): Promise<readonly string[]> {
 }
 
 test('killed at any call, a worker leaves its successor and every client what they need', {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   let calls = 0;
-  // Every fifth death, others before a call than after one.
   for (const when of ['before', 'after'] as const)
-    for (let call = when === 'before' ? 1 : 3, lived = false; !lived; call += 5) {
+    for (let call = 1, lived = false; !lived; call += 1) {
       const world = await worldOf();
       const client = world.process();
       const before = await visible(client);
