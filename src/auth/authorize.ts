@@ -67,14 +67,28 @@ export async function isAllowed(
   caller: Caller,
   question: Question,
 ): Promise<boolean> {
+  return isRootAtHome(caller, question) || (await verdictOn(ctx, caller, question)).allowed;
+}
+
+/** Whether nothing forbids it; perhaps nothing allows it either. */
+export async function isNotForbidden(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<boolean> {
   if (isRootAtHome(caller, question)) return true;
+  const { allowed, reason } = await verdictOn(ctx, caller, question);
+  return allowed || reason === 'nothing-allows' || reason === 'other-account';
+}
+
+async function verdictOn(ctx: AuthorizationContext, caller: Caller, question: Question): Promise<Verdict> {
   const { identity, accessPoint } = caller;
   const facts = factsOf(caller, question, {
     now: ctx.clock.now(),
     region: ctx.config.SVC_REGION,
     account: question.bucketName === '' ? undefined : identity?.owner,
   });
-  return (await judge(ctx, identity, { ...question, accessPoint }, { facts })).allowed;
+  return judge(ctx, identity, { ...question, accessPoint }, { facts });
 }
 
 /** @throws AccessDenied to whoever may not list what is not there: absence is a secret too */

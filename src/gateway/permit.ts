@@ -1,9 +1,9 @@
 /** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
-import { assertMayKnow, authorize } from '../auth/authorize.ts';
+import { assertMayKnow, authorize, isNotForbidden } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import type { Context } from '../context.ts';
 import { bucketAcl } from '../domain/families.ts';
-import { lookUpVersion } from '../domain/read-object.ts';
+import { assertObject, lookUpVersion } from '../domain/read-object.ts';
 import { isUploadId } from '../domain/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
 import { type Call, header } from '../handlers/call.ts';
@@ -60,6 +60,14 @@ export async function permit(
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
   const writer = row.about === 'upload' ? await initiatorOf(ctx, call, bucket) : undefined;
   const asker = row.about === 'parts' ? await asBegunBy(ctx, caller, bucket) : caller;
+  const isAbsent = row.about === 'version' && (target === undefined || target.marker);
+  if (isAbsent && versionId === undefined && readsObject(call) && bucket !== undefined) {
+    // A missing object has no ACL that could let the caller read it: the right to list decides between 404 and 403.
+    if (await isNotForbidden(ctx, asker, { ...about, action, writer })) {
+      await assertMayKnow(ctx, call, about);
+      assertObject(target, { key, versionId: undefined });
+    }
+  }
   const judging = authorize(ctx, asker, { ...about, action, writer });
   if (judging !== undefined) await judging;
   for (const along of [...alongOf(call), ...alongBody])
@@ -68,6 +76,9 @@ export async function permit(
     await assertMayKnow(ctx, call, about);
   return target;
 }
+
+const readsObject = ({ operation }: Asking): boolean =>
+  operation === 'GetObject' || operation === 'HeadObject';
 
 /**
  * Before a body is read that the decision needs.

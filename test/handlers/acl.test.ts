@@ -49,6 +49,31 @@ describe.each(backends)('the ACL of a bucket on %s', (backend) => {
   });
 });
 
+describe.each(backends)('a missing key on %s', (backend) => {
+  test('is NoSuchKey to a caller who may list the bucket, and AccessDenied to any other or by an explicit deny', async () => {
+    await using world = await openGateway({ backend });
+    const { client, anonymous, bob } = world;
+    await client.put('/bucket', { headers: { '*-acl': 'public-read' } });
+    await client.put('/bucket/secret', { body: 'x' });
+    for (const caller of [anonymous, bob]) {
+      const absent = await caller.get('/bucket/absent');
+      expect([absent.status, absent.one('Code')]).toEqual([404, 'NoSuchKey']);
+      expect((await caller.head('/bucket/absent')).status).toBe(404);
+      expect((await caller.get('/bucket/secret')).status).toBe(403);
+      expect((await caller.delete('/bucket/absent')).status).toBe(403);
+    }
+    const Resource = 'arn:aws:s3:::bucket/*';
+    const deny = { Effect: 'Deny', Principal: '*', Action: 's3:GetObject', Resource };
+    const body = JSON.stringify({ Version: '2012-10-17', Statement: [deny] });
+    expect((await client.put('/bucket?policy', { body })).status).toBe(204);
+    expect((await bob.get('/bucket/absent')).status).toBe(403);
+    await client.delete('/bucket?policy');
+    await client.put('/bucket?acl', { headers: { 'x-amz-acl': 'private' } });
+    expect((await anonymous.get('/bucket/absent')).status).toBe(403);
+    expect((await bob.get('/bucket/absent')).status).toBe(403);
+  });
+});
+
 describe.each(backends)('the ACL of an object on %s', (backend) => {
   test('comes with any write, and each write decides it anew', async () => {
     await using world = await openGateway({ backend });
