@@ -75,7 +75,7 @@ export function checkWrite(
     throw preconditionFailed('If-None-Match');
 }
 
-/** For deletes: what is not there cannot match; `If-Match: *` asks just for that, and is told 404 (public API). */
+/** For deletes: what is not there cannot match; `If-Match: *` asks just for that, and is answered 404 (public API). */
 export function checkDelete(
   conditions: Conditions,
   current: Pick<ObjectRow, 'etag' | 'modified' | 'size'> | undefined,

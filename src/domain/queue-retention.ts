@@ -1,5 +1,5 @@
 /**
- * Keeps the hourly queues within their bounds (`SVC_QUEUE_RETENTION`, `SVC_QUEUE_ROWS_MAX`), whether or not somebody works
+ * Keeps the hourly queues within their bounds (`SVC_QUEUE_RETENTION`, `SVC_QUEUE_ROWS_MAX`), whether or not a consumer works
  * them off, and measures them. The oldest hours go first, each as one deletion; what goes is counted and logged before.
  */
 import type { Context } from '../context.ts';

@@ -95,7 +95,7 @@ export async function finishCompleting(
 }
 
 /**
- * Whoever settled the session may have found the object overwritten already, and so knew no result. The request that
+ * The gc worker that settled the session may have found the object overwritten already, and so knew no result. The request that
  * committed it knows one and is about to answer with it: a retry has to be answered the same.
  */
 async function addResult(ctx: Ctx, uploadId: string, result: UploadResult): Promise<void> {

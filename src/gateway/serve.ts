@@ -122,7 +122,7 @@ async function serveIn(
   return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
 }
 
-/** Asked before the body is read, and of whoever may do what they ask: a stranger learns nothing of the disk. */
+/** Asked before the body is read, after the caller was authorized: a stranger learns nothing of the disk. */
 function assertRoom({ room }: Pick<Context, 'room'>): void {
   const complaint = room?.complaint();
   if (complaint !== undefined) throw new StorageFull(complaint);

@@ -83,7 +83,7 @@ async function ready(ctx: Context, readiness: Readiness, call: AreaCall): Promis
   };
 }
 
-/** Operators, and whoever holds the token. */
+/** Operators, and clients that send the metrics token. */
 function mayScrape({ config, hasher }: Context, { wire, identity }: AreaCall): boolean {
   if (identity?.operator) return true;
   const token = config.SVC_METRICS_TOKEN;

@@ -1,5 +1,5 @@
 /**
- * Attack group 17 of attacks.md: a version-2 signature is good for one meaning. Whoever holds a presigned URL chooses the
+ * Attack group 17 of attacks.md: a version-2 signature is good for one meaning. The holder of a presigned URL chooses the
  * body and the plain headers that version 4 leaves unsigned too; everything else is the signer's.
  */
 import fc from 'fast-check';

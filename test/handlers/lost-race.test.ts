@@ -165,7 +165,7 @@ test('a Complete whose upload gc settled, its object overwritten already, answer
   const uploadId = await createUpload(client, '/bucket/key');
   const part = await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'whole' });
   rightBefore('objects', async () => {
-    // Behind the commit of the object, right before the session is told of it.
+    // Behind the commit of the object, right before the session records it.
     rightBefore('uploads', async () => {
       await client.put('/bucket/key', { body: 'other' });
       await settleUpload(context, uploadId);

@@ -75,7 +75,7 @@ export function unwrapKey(ctx: Ctx, place: KeyPlace, kept: Provided): Promise<Ui
   });
 }
 
-/** As the specification labels `svc_kms_decrypt_total`; a key that is not there lets nobody decrypt. */
+/** As the specification labels `svc_kms_decrypt_total`; with a key that is not there no caller can decrypt. */
 const outcomes = {
   'unknown-key': 'denied',
   denied: 'denied',

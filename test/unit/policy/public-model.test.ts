@@ -34,7 +34,7 @@ const addresses = Array.from({ length: 224 }, (_, first) => first)
 /** As many strangers as one /8 holds of them. */
 const fewAddresses = 2;
 
-/** Fixed values are insiders', values with wildcards are whoever's they match. */
+/** Fixed values are insiders', values with wildcards belong to every caller that they match. */
 const conditions: readonly Written[] = [
   { StringEquals: { 'aws:SourceVpc': 'vpc-91237329' } },
   { StringLike: { 'aws:SourceVpc': 'vpc-9*' } },

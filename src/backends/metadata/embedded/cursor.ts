@@ -74,7 +74,7 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     return rows;
   }
 
-  /** Whoever goes on after the error gets all other rows of the range, as far as they can be found. */
+  /** A caller that goes on after the error gets all other rows of the range, as far as they can be found. */
   #passOver(key: Uint8Array, rows: Stored<RowOf<T>>[]): void {
     const wasBehindDamage = this.#isBehindDamage;
     this.#held = rows;
