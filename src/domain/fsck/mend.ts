@@ -39,7 +39,7 @@ export const lastCorrection = async ({ metadata }: FsckRun): Promise<'absent' | 
 
 /**
  * Added, not set: what writers add meanwhile stays. A commit, because its outcome is settled as any other's is: an addition
- * alone that no owner record answered for could come after the next run has made it again.
+ * alone, whose outcome is unknown, could be applied after the next run has made it again.
  */
 export async function correctUsage(
   run: FsckRun,
