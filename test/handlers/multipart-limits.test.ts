@@ -147,7 +147,10 @@ async function fillWithLargest(world: GatewayWorld, uploadId: string): Promise<v
   }
 }
 
-test.each(backends)('10,000 parts of 5 GiB are one object of 48.8 TiB on %s', async (backend) => {
+/** An upstream would have to hold the bytes; noop keeps none, and takes the place of the other stores. */
+const withoutUpstream = backends.filter((backend) => backend !== 'upstream-store');
+
+test.each(withoutUpstream)('10,000 parts of 5 GiB are one object of 48.8 TiB on %s', async (backend) => {
   await using world = await openGateway({ backend, settings: { SVC_DATA_BACKEND: 'noop' } });
   const { client } = world;
   const checksummed = { '*-checksum-algorithm': 'CRC64NVME' };
