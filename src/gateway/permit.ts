@@ -1,6 +1,7 @@
 /** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
 import { assertMayKnow, authorize, isNotForbidden } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
+import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';
 import { bucketAcl } from '../domain/families.ts';
 import { assertObject, lookUpVersion } from '../domain/read-object.ts';
@@ -65,6 +66,9 @@ export async function permit(
     // A missing object has no ACL that could let the caller read it: the right to list decides between 404 and 403.
     if (await isNotForbidden(ctx, asker, { ...about, action, writer })) {
       await assertMayKnow(ctx, call, about);
+      // Without the header of a payer the answer is 403 for every key, so that it does not tell which exist.
+      const charging = isCharged(ctx, call, bucket);
+      if (charging !== false) await charging;
       assertObject(target, { key, versionId: undefined });
     }
   }

@@ -46,6 +46,16 @@ test('another account is let in where it agrees to pay, and is told that it does
   }
 });
 
+test('without the header of a payer a missing key is refused like one that is there', async () => {
+  await using world = await openGateway();
+  const { client, bob } = world;
+  await client.put('/bucket', { headers: { '*-acl': 'public-read' } });
+  await client.put('/bucket/key', { body: 'x' });
+  await client.put('/bucket?requestPayment', { body: payment('Requester') });
+  for (const path of ['/bucket/key', '/bucket/absent']) expect((await bob.get(path)).status, path).toBe(403);
+  expect((await bob.get('/bucket/absent', { headers: agreed })).status).toBe(404);
+});
+
 test('the source of a copy may charge as well; a presigned URL agrees in its query', async () => {
   await using world = await openGateway();
   const { client, bob } = world;
