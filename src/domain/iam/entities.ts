@@ -6,7 +6,7 @@ import { type Page, pageOf } from './pages.ts';
 
 type Reading = Pick<Ctx, 'metadata'>;
 
-/** Names are told apart without regard to case. */
+/** Compares names without regard to case. */
 export const keyOf = (name: string): string => name.toLowerCase();
 
 const noSuch = (kind: string, name: string): Refusal =>
