@@ -1,6 +1,7 @@
 /**
- * The test command: compilers, linter and generated docs first, then every suite; ends with one plain line
- * that counts. Arguments go to vitest, for example `npm test -- test/handlers`.
+ * The test commands: compilers, linter and generated docs first, then suites; the ten slowest files and one plain line
+ * that counts come last. `npm test` runs what needs no engine and no client, `npm run test:all` (`--all`) every suite, and
+ * arguments go to vitest, for example `npm test -- test/handlers`.
  */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -8,6 +9,7 @@ import { join, relative } from 'node:path';
 import { noCassandra, startCassandra } from './support/engines/cassandra.ts';
 import { noTikv, startTikv } from './support/engines/tikv.ts';
 import { startUpstreamServer } from './support/engines/upstream.ts';
+import { withoutEngines } from './support/engines/wanted.ts';
 
 const root = join(import.meta.dirname, '..');
 const results = join(root, '.cache/test-results.json');
@@ -38,6 +40,9 @@ interface Results {
 
 interface SuiteResult {
   readonly name: string;
+  /** In ms since the epoch. */
+  readonly startTime: number;
+  readonly endTime: number;
   readonly status: string;
   readonly message: string;
   readonly assertionResults: readonly {
@@ -63,8 +68,17 @@ function noteFailures({ name, status, message, assertionResults }: SuiteResult):
   }
 }
 
-const args = process.argv.slice(2);
-const passedChecks = args.length > 0 ? [] : checks.map(([title, program, rest]) => run(title, program, rest));
+/** What `npm test` runs: on memory, the embedded store and files, in this process and in servers. */
+const quickFolders = ['tidy', 'unit', 'handlers', 'attacks', 'contract'].map((name) => `test/${name}`);
+
+const isWhole = process.argv[2] === '--all';
+const args = process.argv.slice(isWhole ? 3 : 2);
+const hasChecks = isWhole || args.length === 0;
+const passedChecks = hasChecks ? checks.map(([title, program, rest]) => run(title, program, rest)) : [];
+
+/** How long each file took, in the run that is named. */
+const durations: { readonly file: string; readonly title: string; readonly ms: number }[] = [];
+const slowestShown = 10;
 
 interface Counts {
   readonly passed: number;
@@ -79,6 +93,8 @@ function suites(title: string, rest: readonly string[]): Counts {
   const isGreen = run(title, 'vitest', ['run', ...json, ...rest]);
   const counted = JSON.parse(readFileSync(results, 'utf8')) as Results;
   counted.testResults.forEach(noteFailures);
+  for (const { name, startTime, endTime } of counted.testResults)
+    durations.push({ file: relative(root, name), title, ms: endTime - startTime });
   const unloaded = counted.testResults.filter(
     ({ status, assertionResults }) => status === 'failed' && assertionResults.length === 0,
   );
@@ -142,7 +158,7 @@ async function onEngine({
   setting,
   start,
 }: StorageEngine): Promise<Counts | undefined> {
-  if (args.length > 0 || missing !== undefined) return undefined;
+  if (missing !== undefined) return undefined;
   await using engine = await start();
   process.env[setting] = engine.at.join(',');
   const counts = laws(name, [...aboutStorage, '-t', backend]);
@@ -167,8 +183,7 @@ const onUpstreamToo = [
   'object-attributes',
 ];
 
-async function onUpstream(): Promise<Counts | undefined> {
-  if (args.length > 0) return undefined;
+async function onUpstream(): Promise<Counts> {
   await using upstream = await startUpstreamServer();
   Object.assign(process.env, upstream.environment);
   const counts = laws('an upstream', [
@@ -186,13 +201,25 @@ function laws(engine: string, rest: readonly string[]): Counts {
   return { passed, failed, skipped: 0 };
 }
 
-const counted: (Counts | undefined)[] = [suites('tests', args)];
-for (const engine of storageEngines) counted.push(await onEngine(engine));
-counted.push(await onUpstream());
+async function chosenSuites(): Promise<readonly (Counts | undefined)[]> {
+  if (isWhole) {
+    const all: (Counts | undefined)[] = [suites('every suite', args)];
+    for (const engine of storageEngines) all.push(await onEngine(engine));
+    return [...all, await onUpstream()];
+  }
+  if (args.length > 0) return [suites(args.join(' '), args)];
+  Object.assign(process.env, withoutEngines);
+  return [suites('the suites that need no engine', quickFolders)];
+}
+
+const counted = await chosenSuites();
 const runs = counted.filter((counts) => counts !== undefined);
 const sum = (of: (counts: Counts) => number): number => runs.reduce((total, counts) => total + of(counts), 0);
 const passed = sum((counts) => counts.passed) + passedChecks.filter((ok) => ok).length;
 const failed = sum((counts) => counts.failed) + passedChecks.filter((ok) => !ok).length;
+process.stdout.write('\nthe slowest files:\n');
+for (const { file, title, ms } of durations.toSorted((a, b) => b.ms - a.ms).slice(0, slowestShown))
+  process.stdout.write(`${(ms / 1000).toFixed(1).padStart(7)} s  ${file} (${title})\n`);
 for (const failure of failures) process.stdout.write(`\nFAILED ${failure}\n`);
 process.stdout.write(`\n${passed} passed, ${failed} failed, ${sum((counts) => counts.skipped)} skipped\n`);
 process.exit(failed === 0 ? 0 : 1);

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import cassandra from 'cassandra-driver';
 import { freePorts } from './ports.ts';
+import { missingEngine } from './wanted.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const jars = join(root, '.cache/engines/cassandra');
@@ -20,14 +21,13 @@ const readySeconds = 240;
 const ringNodes = 3;
 
 /** Why there is no engine here; undefined where there is one, or could be. */
-export const noCassandra: string | undefined =
-  given !== undefined || canInstall || process.env['CI'] !== undefined
-    ? undefined
-    : 'needs Java 17 and Maven, or SVC_WIDECOL_HOSTS';
+export const noCassandra: string | undefined = missingEngine(
+  given !== undefined || canInstall,
+  'needs Java 17 and Maven, or SVC_WIDECOL_HOSTS',
+);
 
 /** Why no node can be stopped, paused or set up as a test wants: those of `SVC_WIDECOL_HOSTS` are not the tests' own. */
-export const noCassandraOfOurs: string | undefined =
-  canInstall || process.env['CI'] !== undefined ? undefined : 'needs Java 17 and Maven';
+export const noCassandraOfOurs: string | undefined = missingEngine(canInstall, 'needs Java 17 and Maven');
 
 export interface Engine extends AsyncDisposable {
   readonly hosts: readonly string[];

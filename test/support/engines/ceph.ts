@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { areFree, freePorts } from './ports.ts';
+import { missingEngine } from './wanted.ts';
 
 const scripts = join(import.meta.dirname, '../../../engines/ceph');
 const isInstalled = ['ceph-mon', 'ceph-mgr', 'ceph-osd'].every(
@@ -18,8 +19,10 @@ const isInstalled = ['ceph-mon', 'ceph-mgr', 'ceph-osd'].every(
 const run = promisify(execFile);
 
 /** Why there is no cluster here; undefined where there is one, or could be. */
-export const noCeph: string | undefined =
-  isInstalled || process.env['CI'] !== undefined ? undefined : 'needs engines/ceph/install.sh to have run';
+export const noCeph: string | undefined = missingEngine(
+  isInstalled,
+  'needs engines/ceph/install.sh to have run',
+);
 
 /** What a cluster is made of, as its process id files have it. */
 export type Daemon = 'mon.a' | 'mgr.x' | 'osd.0';

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { freePorts } from './ports.ts';
 import { startProcess } from './process.ts';
+import { missingEngine } from './wanted.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const directory = join(root, '.cache/engines');
@@ -19,9 +20,7 @@ const hasGo = spawnSync('go', ['version']).status === 0;
 const readyMs = 60_000;
 
 const absent = (binary: string): string | undefined =>
-  existsSync(join(directory, binary)) || hasGo || process.env['CI'] !== undefined
-    ? undefined
-    : 'needs Go, or SVC_KV_PD_ENDPOINTS';
+  missingEngine(existsSync(join(directory, binary)) || hasGo, 'needs Go, or SVC_KV_PD_ENDPOINTS');
 
 /** Why there is no engine here; undefined where there is one, or could be. */
 export const noTikv: string | undefined = given === undefined ? absent('unipd') : undefined;
