@@ -1,12 +1,10 @@
 /** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it (design §3). */
-import { checks } from './config/checks.ts';
 import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
 import { cidrs, domains, endpoints, filePath, listen, pathIn } from './config/network.ts';
 import { notifyTargets } from './config/notify-targets.ts';
 import { processes } from './config/processes.ts';
-import { type Reading, readSettings } from './config/read.ts';
 import { fault, optional, type Setting, secret, type ValueOf, value } from './config/setting.ts';
 import { storageClasses } from './config/storage-classes.ts';
 import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/upstreams.ts';
@@ -362,24 +360,3 @@ export type Config = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export const settingNames = Object.keys(settings) as readonly SettingName[];
-
-/** Reads every setting and says where each value came from; flags win over the environment. */
-export function readConfig(env: Environment, flags: Environment = {}): Reading<Config> {
-  return readSettings<Config>(settings, { env, flags, checks });
-}
-
-/** Every fault at once: an operator mends the environment in one round. */
-export function parseConfig(
-  env: Environment,
-  flags: Environment = {},
-): Config | { readonly faults: readonly string[] } {
-  const { config, faults } = readConfig(env, flags);
-  return config ?? { faults };
-}
-
-/** Defaults but for the given texts; for tests and embedding. Throws what a start would print. */
-export function configWith(texts: Partial<Readonly<Record<SettingName, string>>> = {}): Config {
-  const { config, faults } = readConfig(texts);
-  if (config === undefined) throw new Error(faults.join('\n'));
-  return config;
-}

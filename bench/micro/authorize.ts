@@ -2,7 +2,7 @@
 import { isAllowed } from '../../src/auth/authorize.ts';
 import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
 import type { Identity } from '../../src/auth/identity.ts';
-import { configWith } from '../../src/config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { openBucket } from '../../src/domain/buckets.ts';
 import { createBucket } from '../../src/domain/create-bucket.ts';
 import { changeDocument } from '../../src/domain/documents.ts';

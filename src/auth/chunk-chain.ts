@@ -10,7 +10,7 @@ import type { Dialect } from '../protocol/dialect.ts';
 import { BodyCursor, malformedChunk } from './body-cursor.ts';
 import { mismatch } from './mismatch.ts';
 import { equalsHex } from './signing-key.ts';
-import { readTrailers, type TrailerRules } from './trailers.ts';
+import { readTrailers, type TrailerRules, type TrailerVerifier } from './trailers.ts';
 
 /** What the first chunk is chained to: the request's own signature. */
 export interface ChunkChain {
@@ -90,7 +90,7 @@ function sizeOf(line: string, signed: boolean): number {
 const signatureOf = (line: string): string => line.slice(line.indexOf(';') + extension.length);
 
 /** The chain of signatures: each covers its chunk and the signature before it. */
-export class Chain {
+class Chain implements TrailerVerifier {
   readonly #hasher: Hasher;
   readonly #dialect: Dialect;
   readonly #chain: ChunkChain;
@@ -109,7 +109,6 @@ export class Chain {
     this.#check(signature, `${this.#dialect.chunkAlgorithm}\n`, `${this.#emptyHash}\n${contentHash}`);
   }
 
-  /** @param trailers the trailing headers, each as `name:value\n` */
   verifyTrailers(signature: string, trailers: string): void {
     this.#check(signature, `${this.#dialect.trailerAlgorithm}\n`, this.#hasher.sha256Hex(trailers));
   }

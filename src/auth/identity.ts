@@ -1,12 +1,14 @@
 /** Who calls. Stamped once by the authentication layer and never derived again (spec "Authentication" 1). */
 import type { SignedHash } from '../domain/entrust.ts';
 import type { Credential } from '../ports/credentials.ts';
-import type { Renew } from './known-key.ts';
 
 export type { Credential, Credentials } from '../ports/credentials.ts';
 
 /** `undefined` stands for anonymous. */
 export type Identity = Omit<Credential, 'secretKey'> | undefined;
+
+/** Finds the caller again. @throws InvalidAccessKeyId for a key that is no longer active, ExpiredToken */
+export type Renew = () => Promise<Identity>;
 
 /** The verified body of a request. */
 export interface Payload {
@@ -33,7 +35,6 @@ export interface Signed {
 /** What authentication establishes about a request. */
 export interface Authenticated {
   readonly identity: Identity;
-  /** Undefined for anonymous requests. */
   /** Absent for anonymous requests. */
   readonly renew?: Renew;
   readonly signed?: Signed;

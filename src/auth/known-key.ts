@@ -2,15 +2,12 @@
 import { fail } from '../errors/refusal.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
 import { ofEach } from '../ports/remembered.ts';
-import type { Identity } from './identity.ts';
+import type { Identity, Renew } from './identity.ts';
 
 /** The secret stays behind: what travels with the request may end in a log. */
 export const identityOf: (credential: Credential) => Identity = ofEach(
   ({ secretKey: _, ...identity }: Credential) => identity,
 );
-
-/** The caller as the store of keys knows it now. @throws InvalidAccessKeyId for a key that is no longer active, ExpiredToken */
-export type Renew = () => Promise<Identity>;
 
 export interface KnownKey {
   readonly credential: Credential;

@@ -2,13 +2,17 @@
 import { fail } from '../errors/refusal.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import { malformedChunk } from './body-cursor.ts';
-import type { Chain } from './chunk-chain.ts';
 
 export interface TrailerRules {
   /** Lower-case names that must come, and no others. */
   readonly announced: readonly string[];
   /** Receives them. */
   readonly received: Map<string, string>;
+}
+
+/** Verifies the signature of trailing headers, each given as `name:value\n`. @throws SignatureDoesNotMatch */
+export interface TrailerVerifier {
+  verifyTrailers(signature: string, trailers: string): void;
 }
 
 const ascii = new TextDecoder('latin1');
@@ -21,7 +25,7 @@ export function readTrailers(
   end: Uint8Array,
   rules: TrailerRules | undefined,
   dialect: Dialect,
-  chain: Chain | undefined,
+  chain: TrailerVerifier | undefined,
 ): void {
   const text = ascii.decode(end);
   if (rules === undefined) {

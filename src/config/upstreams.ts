@@ -2,7 +2,6 @@
  * `SVC_UPSTREAMS`: the S3 services that `upstream-store` keeps objects on, each a cluster (spec item 4). What an entry does
  * not say, the settings `SVC_UPSTREAM_…` say for all; a plain id is the name of its bucket too.
  */
-import type { Config } from '../config.ts';
 import { type EntriesRule, matching, path, readEntries } from './entries.ts';
 import { type Setting, value } from './setting.ts';
 
@@ -67,15 +66,15 @@ export const upstreams = (doc: string): Setting<readonly UpstreamSetting[]> => (
   read: (given) => (given === '' ? value([]) : readEntries(given, rule)),
 });
 
-type Defaults = Pick<
-  Config,
-  | 'SVC_UPSTREAMS'
-  | 'SVC_UPSTREAM_ENDPOINT'
-  | 'SVC_UPSTREAM_REGION'
-  | 'SVC_UPSTREAM_ACCESS_KEY'
-  | 'SVC_UPSTREAM_SECRET_KEY'
-  | 'SVC_UPSTREAM_SECRET_KEY_FILE'
->;
+/** The settings that say it for all. */
+interface Defaults {
+  readonly SVC_UPSTREAMS: readonly UpstreamSetting[];
+  readonly SVC_UPSTREAM_ENDPOINT?: string | undefined;
+  readonly SVC_UPSTREAM_REGION: string;
+  readonly SVC_UPSTREAM_ACCESS_KEY?: string | undefined;
+  readonly SVC_UPSTREAM_SECRET_KEY?: string | undefined;
+  readonly SVC_UPSTREAM_SECRET_KEY_FILE?: string | undefined;
+}
 
 /** Every upstream, with what it lacks still. */
 export function resolveUpstreams(

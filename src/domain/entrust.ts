@@ -5,8 +5,7 @@
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import { type ClaimedDigests, ContentMismatch } from '../ports/object-bytes.ts';
-import { wrongMd5 } from './digests.ts';
-import type { ByteWrite, Content } from './store-bytes.ts';
+import { type Claims, wrongMd5 } from './digests.ts';
 
 /** A hash that the source of a content is compared with as it flows by, unless somebody else does that. */
 export interface SignedHash {
@@ -16,14 +15,23 @@ export interface SignedHash {
   entrust(): void;
 }
 
+/** What the sender of a content said of it. */
+export interface Claimed {
+  /** In bytes; undefined where the client did not say it. */
+  readonly length: number | undefined;
+  readonly claims: Claims;
+  /** Absent: the content is not signed by its hash, or its source compares it whatever happens. */
+  readonly sha256?: SignedHash | undefined;
+}
+
 /** What the store is to compare; undefined where the content is compared here, as it flows by. */
 export async function entrusted(
   { bytes }: Pick<Context, 'bytes'>,
-  { sha256, length, claims }: Content,
-  { cluster, objectKey }: Pick<ByteWrite, 'cluster' | 'objectKey'>,
+  { sha256, length, claims }: Claimed,
+  { cluster, isEncrypted }: { readonly cluster: string; readonly isEncrypted: boolean },
 ): Promise<ClaimedDigests | undefined> {
   // What is encrypted is another content for the store.
-  if (sha256 === undefined || length === undefined || objectKey !== undefined) return undefined;
+  if (sha256 === undefined || length === undefined || isEncrypted) return undefined;
   if (!(await bytes.verifies?.(cluster, length))) return undefined;
   sha256.entrust();
   return { sha256: sha256.hex, md5: claims.md5 };

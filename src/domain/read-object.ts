@@ -5,7 +5,7 @@ import { findHead, findVersion, manifestParts } from '../metadata/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../metadata/tables.ts';
 import type { ByteRange, Extent } from '../ports/object-bytes.ts';
 import { extentKey } from './encryption/content-key.ts';
-import type { ObjectKey } from './encryption/object-key.ts';
+import type { ObjectKey } from './encryption/key.ts';
 import { contentSize, decryptSegments } from './encryption/segments.ts';
 import { isVersionId } from './version-ids.ts';
 

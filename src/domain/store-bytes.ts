@@ -10,23 +10,18 @@ import {
   unknownSize,
   type WriteOptions,
 } from '../ports/object-bytes.ts';
-import { type Claims, type Digested, digesting } from './digests.ts';
+import { type Digested, digesting } from './digests.ts';
 import { etagOf, extentKey, placeOf } from './encryption/content-key.ts';
-import type { ObjectKey } from './encryption/object-key.ts';
+import type { ObjectKey } from './encryption/key.ts';
 import { encryptedSize, encryptSegments } from './encryption/segments.ts';
-import { entrusted, mismatchOf, type SignedHash } from './entrust.ts';
+import { type Claimed, entrusted, mismatchOf } from './entrust.ts';
 import { queueGarbage } from './garbage.ts';
 import { isOwned } from './ownership.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
 
-export interface Content {
+export interface Content extends Claimed {
   readonly source: AsyncIterable<Uint8Array>;
-  /** Undefined when the client did not tell. */
-  readonly length: number | undefined;
-  readonly claims: Claims;
-  /** Absent: the content is not signed by its hash, or `source` compares it whatever happens. */
-  readonly sha256?: SignedHash | undefined;
 }
 
 export interface StoredBytes extends Omit<Digested, 'md5'> {
@@ -66,7 +61,11 @@ export async function storeBytes<T>(
   let extent: Extent = { cluster: write.cluster, id: op.id, size: unknownSize };
   let claimed: ClaimedDigests | undefined;
   try {
-    if (ctx.bytes.verifies !== undefined) claimed = await entrusted(ctx, content, write);
+    if (ctx.bytes.verifies !== undefined)
+      claimed = await entrusted(ctx, content, {
+        cluster: write.cluster,
+        isEncrypted: write.objectKey !== undefined,
+      });
     const { claims } = content;
     const digests = digesting(ctx, content.source, {
       claims,

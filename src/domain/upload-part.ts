@@ -3,7 +3,7 @@ import { fail } from '../errors/refusal.ts';
 import type { UploadPart } from '../metadata/tables.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
-import type { ObjectKey } from './encryption/object-key.ts';
+import type { ObjectKey } from './encryption/key.ts';
 import { queueGarbage } from './garbage.ts';
 import { heldUploadOf, refusalOf, uploadsOf } from './held-upload.ts';
 import { type Recorder, recorded } from './recorder.ts';

@@ -14,7 +14,7 @@ import type {
 import type { Op, SideChange } from '../ports/metadata-store.ts';
 import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
-import type { ObjectKey } from './encryption/object-key.ts';
+import type { ObjectKey } from './encryption/key.ts';
 import { lockAtWrite } from './object-lock.ts';
 import { placeWrite } from './placement/place-write.ts';
 import type { Recorder } from './recorder.ts';

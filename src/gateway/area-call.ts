@@ -1,8 +1,7 @@
 /** What the areas beside the storage protocol get of a request. */
-import type { Authenticated } from '../auth/identity.ts';
-import type { Renew } from '../auth/known-key.ts';
+import type { Authenticated, Renew } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
-import type { AreaCall } from '../handlers/areas.ts';
+import type { AreaCall } from '../handlers/area-call.ts';
 import { readBody } from '../handlers/body.ts';
 import type { Incoming } from '../protocol/wire.ts';
 import type { Place } from './locate.ts';

@@ -1,6 +1,7 @@
 /** What can be asked through an access point: everything about objects, and of a bucket what using it takes (public API). */
 import { fail } from '../errors/refusal.ts';
-import type { OperationName, Scope } from '../protocol/operations.ts';
+import type { OperationName } from '../protocol/operations.ts';
+import type { Scope } from '../protocol/request-line.ts';
 
 const ofBucket: ReadonlySet<OperationName> = new Set([
   'HeadBucket',

@@ -1,27 +1,11 @@
 /** What is not the storage protocol: health and metrics, routed by path (design §7.16). */
 import { type IRequestStrict, IttyRouter } from 'itty-router';
-import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import { openReadiness, type Readiness } from '../domain/readiness.ts';
-import type { Recorder } from '../domain/recorder.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
-import type { Query, Wire } from '../protocol/wire.ts';
 import { registerAdmin } from './admin/router.ts';
-
-export interface AreaCall {
-  readonly requestId: string;
-  readonly wire: Wire;
-  readonly query: Query;
-  readonly identity: Identity;
-  /** The whole body, verified. */
-  readBody(): Promise<Uint8Array>;
-  /** Tells the pipeline what it is, and gets what its commits are to record where it may change something. */
-  asked(
-    action: string,
-    about: { readonly audited: boolean; readonly bucketName: string },
-  ): Recorder | undefined;
-}
+import type { AreaCall } from './area-call.ts';
 
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
 

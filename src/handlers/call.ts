@@ -1,6 +1,5 @@
 /** The facts about one request, each assigned once by the pipeline; what every handler gets beside the ports. */
-import type { Identity, Payload, Signed } from '../auth/identity.ts';
-import type { Renew } from '../auth/known-key.ts';
+import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import { assertObject } from '../domain/read-object.ts';
 import type { Recorder } from '../domain/recorder.ts';

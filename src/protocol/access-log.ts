@@ -3,7 +3,8 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html
  */
 import { maskParameters } from '../text/mask-secrets.ts';
-import { describeOperation, type OperationName, type Scope } from './operations.ts';
+import { describeOperation, type OperationName } from './operations.ts';
+import type { Scope } from './request-line.ts';
 
 /** What is not known, and what there is none of, stands as `-`. */
 export interface AccessLogEntry {

@@ -2,7 +2,7 @@
  * Operations of the public API that are not served: each has its row, so that it is told apart from what it is not,
  * answered 501 `NotImplemented` with the reason, counted and documented by its own name.
  */
-import type { RequestLine } from './operations.ts';
+import type { RequestLine } from './request-line.ts';
 
 interface LeftOutRow {
   readonly on: RequestLine;

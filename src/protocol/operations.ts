@@ -9,11 +9,7 @@
 import { accessPointOperations } from './access-point-operations.ts';
 import { iamOperations } from './iam-operations.ts';
 import { leftOutOperations } from './left-out-operations.ts';
-
-export type Scope = 'service' | 'bucket' | 'object';
-/** `ANY` is GET or POST: an action query, which only `Action` tells from others. */
-export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE' | 'OPTIONS' | 'ANY';
-export type RequestLine = `${Method} ${Scope}` | `${Method} ${Scope} ${'?' | '+'}${string}`;
+import type { RequestLine } from './request-line.ts';
 
 export interface Operation {
   readonly on: RequestLine;

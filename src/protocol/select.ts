@@ -6,9 +6,9 @@ import {
   type OperationName,
   operationNames,
   operations,
-  type Scope,
   subResources,
 } from './operations.ts';
+import type { Scope } from './request-line.ts';
 import type { Query } from './wire.ts';
 
 interface Row {

@@ -1,7 +1,8 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
 import { access, constants, mkdir } from 'node:fs/promises';
 import type { Found } from '../config/read.ts';
-import { type Config, type Environment, readConfig, type SettingName } from '../config.ts';
+import { readConfig } from '../config/read-config.ts';
+import type { Config, Environment, SettingName } from '../config.ts';
 import type { Credential } from '../ports/credentials.ts';
 import { readCredentialsFile } from './credentials-file.ts';
 import { readHsmKeysFile } from './hsm-keys-file.ts';

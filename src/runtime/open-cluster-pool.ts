@@ -10,7 +10,8 @@ import { koffiDriver } from '../backends/data/cluster-pool/koffi-driver.ts';
 import type { PoolName, PoolNames } from '../backends/data/cluster-pool/pools.ts';
 import type { ClusterSetting } from '../config/clusters.ts';
 import type { Config } from '../config.ts';
-import type { Parts } from './compose-bytes.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import { StartRefusal } from './start-refusal.ts';
 
 const defaultUser = 'client.sluice';
@@ -19,8 +20,16 @@ const defaultPool = 'sluice';
 /** All clusters of a process share its threads, and so the driver. */
 let driver: Promise<RadosDriver> | undefined;
 
-export async function openClusterPool(cluster: ClusterSetting, parts: Parts): Promise<ClusterPool> {
-  const { config, clock, telemetry } = parts;
+interface Parts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
+}
+
+export async function openClusterPool(
+  cluster: ClusterSetting,
+  { config, clock, telemetry }: Parts,
+): Promise<ClusterPool> {
   const { id, conf, monHosts, user = defaultUser, keyring } = cluster;
   try {
     driver ??= koffiDriver();

@@ -1,6 +1,6 @@
 /** A look past every gateway at a bucket whose rows move into new shards. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { configWith } from '../../src/config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { findBucket } from '../../src/metadata/buckets.ts';
 import { objectsOf } from '../../src/metadata/objects.ts';
 import { compose } from '../../src/runtime/compose.ts';

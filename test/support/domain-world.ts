@@ -9,7 +9,7 @@ import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { configWith } from '../../src/config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
 import { setVersioning } from '../../src/domain/bucket-versioning.ts';
 import { openBucket } from '../../src/domain/buckets.ts';

@@ -4,7 +4,7 @@ import type { Upstream } from '../../src/backends/data/upstream-store/settings.t
 import { upstreamStore } from '../../src/backends/data/upstream-store/store.ts';
 import { WriteBudget } from '../../src/backends/data/write-budget.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { configWith } from '../../src/config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { systemRandom } from '../../src/ports/random.ts';

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { configWith, settings } from '../../src/config.ts';
+import { configWith } from '../../src/config/read-config.ts';
+import { settings } from '../../src/config.ts';
 
 const root = join(import.meta.dirname, '../..');
 const deploy = join(root, 'deploy');

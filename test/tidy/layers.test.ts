@@ -41,12 +41,18 @@ const layers: Readonly<Record<string, readonly string[]>> = {
 
 const layerOf = (path: string): string => (path.split('/')[1] ?? '').replace(/\.ts$/, '');
 
+/** The files of `src` that a file imports, for their types alone too. */
+const importsOf = (path: string, source: string): string[] =>
+  [...source.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map(([, to = '']) =>
+    posix.normalize(posix.join(posix.dirname(path), to)),
+  );
+
 function crossings(path: string, source: string): string[] {
   const layer = layerOf(path);
   const allowed = layers[layer];
   if (allowed === undefined) return [`${path}: ${layer} is no layer`];
-  return [...source.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)]
-    .map(([, to = '']) => layerOf(posix.normalize(posix.join(posix.dirname(path), to))))
+  return importsOf(path, source)
+    .map(layerOf)
     .filter(
       (target) => target !== layer && target !== 'errors' && target !== 'text' && !allowed.includes(target),
     )
@@ -62,6 +68,28 @@ test('a crossing is told', () => {
 
 test('layers point one way', () => {
   expect(sourceFiles().flatMap((path) => crossings(path, readFileSync(path, 'utf8')))).toEqual([]);
+});
+
+/** Each circle of imports once, as the files that it goes through. */
+function circles(imports: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const found: string[] = [];
+  const walk = (path: string, above: readonly string[]): void => {
+    const start = above.indexOf(path);
+    if (start >= 0) found.push([...above.slice(start), path].join(' → '));
+    if (start >= 0 || done.has(path)) return;
+    for (const next of imports.get(path) ?? []) walk(next, [...above, path]);
+    done.add(path);
+  };
+  for (const path of imports.keys()) walk(path, []);
+  return found;
+}
+
+test('no file imports itself by way of others', () => {
+  const small = { a: ['b'], b: ['c'], c: ['b'], d: ['a'] };
+  expect(circles(new Map(Object.entries(small)))).toEqual(['b → c → b']);
+  const imports = sourceFiles().map((path) => [path, importsOf(path, readFileSync(path, 'utf8'))] as const);
+  expect(circles(new Map(imports))).toEqual([]);
 });
 
 test('handlers never call handlers', () => {

@@ -4,9 +4,10 @@ import { flagOf, parseFlags } from '../../src/config/flags.ts';
 import { integer } from '../../src/config/kinds.ts';
 import { parseCidr } from '../../src/config/network.ts';
 import { readSettings } from '../../src/config/read.ts';
+import { configWith, parseConfig, readConfig } from '../../src/config/read-config.ts';
 import { parseBytes, parseDuration } from '../../src/config/units.ts';
 import { workerNames, workersNotBuilt } from '../../src/config/workers.ts';
-import { configWith, parseConfig, readConfig, settingNames } from '../../src/config.ts';
+import { settingNames } from '../../src/config.ts';
 
 const faultsOf = (env: Record<string, string>): readonly string[] => {
   const parsed = parseConfig(env);

@@ -4,7 +4,7 @@ import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { localHsm } from '../../src/backends/keys/local-hsm.ts';
 import { hsmKeys } from '../../src/config/keys.ts';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/config/read-config.ts';
 import type { KeyFailure } from '../../src/ports/key-provider.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 

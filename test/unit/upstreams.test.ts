@@ -1,7 +1,8 @@
 /** `SVC_UPSTREAMS` and what the settings beside it give to all of them. */
 import { expect, test } from 'vitest';
+import { configWith, parseConfig } from '../../src/config/read-config.ts';
 import { resolveUpstreams } from '../../src/config/upstreams.ts';
-import { configWith, parseConfig, type SettingName } from '../../src/config.ts';
+import type { SettingName } from '../../src/config.ts';
 
 type Texts = Partial<Readonly<Record<SettingName, string>>>;
 const shared: Texts = {

@@ -7,7 +7,7 @@
  * such a chunk has in the store's buffer meanwhile (256 KiB at most) is bounded for each connection, not here.
  */
 import { type Clock, systemClock } from '../../ports/clock.ts';
-import { Share } from './write-share.ts';
+import { Share, type ShareBudget } from './write-share.ts';
 
 interface Waiter {
   readonly bytes: number;
@@ -19,7 +19,7 @@ const shareMax = 512 * 1024;
 /** A client that takes longer than this for `paceBytes` is slow. */
 const patienceMs = 100;
 
-export class WriteBudget {
+export class WriteBudget implements ShareBudget {
   readonly #bytesMax: number;
   readonly #clock: Pick<Clock, 'elapsed' | 'sleep'>;
   #taken = 0;
@@ -73,7 +73,6 @@ export class WriteBudget {
     this.#admit();
   }
 
-  /** From here on the share may be lent. @returns ms elapsed */
   park(share: Share): number {
     this.#parked.add(share);
     return this.#clock.elapsed();

@@ -1,20 +1,31 @@
 /** What one chunk holds of a write budget, and how its client comes along. */
-import type { WriteBudget } from './write-budget.ts';
 
 /** What a client is to send before our patience with it begins anew. */
 const paceBytes = 64 * 1024;
+
+/** The budget that a share is taken from; the numbers are bytes. */
+export interface ShareBudget {
+  /** A promise only where it must wait; rejects with the signal's reason. @returns what was taken */
+  take(bytes: number, signal?: AbortSignal): number | Promise<number>;
+  give(bytes: number): void;
+  /** Takes without waiting. @returns what was taken */
+  pass(bytes: number): number;
+  /** From here on the share may be lent. @returns ms elapsed */
+  park(share: Share): number;
+  unpark(share: Share): void;
+}
 
 /** Held from the moment that the first bytes are there until the chunk is stored; lent while the client is slow. */
 export class Share {
   /** When the client began to send what it has not sent yet (ms elapsed). */
   since = Number.POSITIVE_INFINITY;
-  readonly #budget: WriteBudget;
+  readonly #budget: ShareBudget;
   readonly #bytes: number;
   #taken = 0;
   #arrivedBytes = paceBytes;
   #isClosed = false;
 
-  constructor(budget: WriteBudget, bytes: number) {
+  constructor(budget: ShareBudget, bytes: number) {
     this.#budget = budget;
     this.#bytes = bytes;
   }

@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts';
 import type { CipherKey } from '../../ports/cipher.ts';
 import { toHex } from '../../ports/hex.ts';
 import type { Owner } from '../../ports/object-bytes.ts';
-import type { ObjectKey } from './object-key.ts';
+import type { ObjectKey } from './key.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'cipher'>;
 

@@ -5,29 +5,11 @@ import type { Encryption } from '../../metadata/encryption.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { cipherKeyBytes } from '../../ports/cipher.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
+import type { CustomerKey, KeyPlace, ObjectKey } from './key.ts';
 import { generateKey, unwrapKey } from './provided-key.ts';
 import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './wanted.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'>;
-
-/** A key that a client sends along with each request; it is never kept. */
-export interface CustomerKey {
-  readonly bytes: Uint8Array;
-  /** Base64 of its MD5. */
-  readonly md5: string;
-}
-
-/** An object key, and how it is kept. */
-export interface ObjectKey {
-  readonly bytes: Uint8Array;
-  readonly encryption: Encryption;
-}
-
-/** What a wrapped object key belongs to: it opens nowhere else. */
-export interface KeyPlace {
-  readonly bucket: Pick<BucketRow, 'id' | 'name'>;
-  readonly key: string;
-}
 
 const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
 

@@ -9,7 +9,7 @@ import {
   type KeyProvider,
 } from '../../ports/key-provider.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
-import type { KeyPlace, ObjectKey } from './object-key.ts';
+import type { KeyPlace, ObjectKey } from './key.ts';
 import type { ByProvider } from './wanted.ts';
 
 type Ctx = Pick<Context, 'keys' | 'config' | 'telemetry'>;

@@ -4,7 +4,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { readDocument } from '../documents.ts';
 import { bucketEncryption } from '../families.ts';
-import type { CustomerKey } from './object-key.ts';
+import type { CustomerKey } from './key.ts';
 
 export interface ByProvider {
   readonly by: 'provider';

@@ -1,7 +1,7 @@
 /** Parameters that the operations on access points share, and the access point that they are about. */
 import { fail } from '../../errors/refusal.ts';
 import { flag, optional, structure, text } from '../../protocol/parameters.ts';
-import type { ActionCall } from '../iam/action.ts';
+import type { ActionCall } from '../iam/action-call.ts';
 
 const account = text({ max: 128 });
 export const accessPointName = text({

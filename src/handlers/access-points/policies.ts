@@ -12,7 +12,8 @@ import {
   getAccessPointPolicyResult,
   getAccessPointPolicyStatusResult,
 } from '../../protocol/schemas/access-points.ts';
-import { type ActionCall, action } from '../iam/action.ts';
+import { action } from '../iam/action.ts';
+import type { ActionCall } from '../iam/action-call.ts';
 import { accountOf, named, policyText } from './fields.ts';
 import { factsOf, resourceOf } from './resource.ts';
 

@@ -3,7 +3,8 @@ import { accessPointFacts } from '../../auth/access-point.ts';
 import type { Context } from '../../context.ts';
 import { accessPointArn } from '../../domain/access-points.ts';
 import { findAccessPoint } from '../../metadata/access-points.ts';
-import type { ActionCall, Asking } from '../iam/action.ts';
+import type { Asking } from '../iam/action.ts';
+import type { ActionCall } from '../iam/action-call.ts';
 import { accountOf } from './fields.ts';
 
 interface Named {

@@ -9,7 +9,7 @@ import {
   describeAdminOperation,
 } from '../../protocol/admin-operations.ts';
 import { percentDecode } from '../../protocol/wire.ts';
-import type { AreaCall } from '../areas.ts';
+import type { AreaCall } from '../area-call.ts';
 import { adminHandlers } from './table.ts';
 
 type Router = IttyRouterType<IRequestStrict, [AreaCall]>;

@@ -3,7 +3,6 @@
  * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
 import { isAllowed, type Question } from '../../auth/authorize.ts';
-import type { Identity } from '../../auth/identity.ts';
 import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -15,16 +14,12 @@ import { describeOperation } from '../../protocol/operations.ts';
 import { type Given, optional, type Parameter, readFields, text } from '../../protocol/parameters.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Call } from '../call.ts';
+import type { ActionCall } from './action-call.ts';
 import { boundaryKey, factsAt } from './resources.ts';
 
 export type ActionName = keyof typeof iamOperations | keyof typeof accessPointOperations;
 type NamedFacts = NonNullable<Question['named']>;
 type Fields = Readonly<Record<string, Parameter<unknown>>>;
-
-/** A call whose caller is known, as all callers of actions are. */
-export interface ActionCall extends Call {
-  readonly identity: NonNullable<Identity>;
-}
 
 export interface Asking {
   readonly ctx: Context;

@@ -4,7 +4,7 @@ import { callerOf } from '../../auth/principal.ts';
 import { fail } from '../../errors/refusal.ts';
 import { integer, list, optional, structure, text } from '../../protocol/parameters.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
-import type { ActionCall } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 
 const name = (max: number) =>
   text({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });

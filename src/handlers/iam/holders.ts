@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import type { Named } from '../../domain/iam/entities.ts';
 import type { Parameter } from '../../protocol/parameters.ts';
-import type { ActionCall } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 import { groupName, roleName, userName } from './fields.ts';
 import { holderResource } from './resources.ts';
 

@@ -19,7 +19,8 @@ import { element, many } from '../../protocol/codec.ts';
 import { isoTime } from '../../protocol/iso-time.ts';
 import { oneOf, optional, text } from '../../protocol/parameters.ts';
 import { membersMax, mfaDevice, pageFields, virtualDevice } from '../../protocol/schemas/iam.ts';
-import { type ActionCall, action } from './action.ts';
+import { action } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 import { mfaCode, page, pageEnd, pageFrom, path, serialNumber, userName, userOrCaller } from './fields.ts';
 import { userResource } from './resources.ts';
 

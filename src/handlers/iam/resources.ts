@@ -6,7 +6,7 @@ import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import type { PolicyName } from '../../domain/iam/managed-policies.ts';
 import { fail } from '../../errors/refusal.ts';
 import { groupArn, parseArn, roleArn, userArn } from '../../protocol/arns.ts';
-import type { ActionCall } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 import { userOrCaller } from './fields.ts';
 import { boundaryArn, resourceTagFacts } from './shown.ts';
 

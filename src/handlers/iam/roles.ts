@@ -16,7 +16,8 @@ import { element, many } from '../../protocol/codec.ts';
 import { isoTime } from '../../protocol/iso-time.ts';
 import { integer, optional } from '../../protocol/parameters.ts';
 import { membersMax, pageFields, role } from '../../protocol/schemas/iam.ts';
-import { type ActionCall, action } from './action.ts';
+import { action } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 import {
   description,
   page,

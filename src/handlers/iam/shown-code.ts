@@ -3,7 +3,7 @@ import { verifyMfa } from '../../auth/mfa.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { optional } from '../../protocol/parameters.ts';
-import type { ActionCall } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 import { mfaCode, serialNumber } from './fields.ts';
 
 export const codeParameters = { SerialNumber: optional(serialNumber), TokenCode: optional(mfaCode) };

@@ -12,7 +12,8 @@ import { parseArn, rootArn } from '../../protocol/arns.ts';
 import { bool, element, many, optional as optionalElement, token } from '../../protocol/codec.ts';
 import { type Given, list, oneOf, optional, structure, text } from '../../protocol/parameters.ts';
 import { pageFields } from '../../protocol/schemas/iam.ts';
-import { type ActionCall, action } from './action.ts';
+import { action } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 import { page, pageEnd, pageFrom, policyDocument } from './fields.ts';
 
 /** Every pair of an action and a resource is decided. */

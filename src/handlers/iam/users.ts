@@ -8,7 +8,8 @@ import { userArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/codec.ts';
 import { optional } from '../../protocol/parameters.ts';
 import { membersMax, pageFields, user } from '../../protocol/schemas/iam.ts';
-import { type ActionCall, action } from './action.ts';
+import { action } from './action.ts';
+import type { ActionCall } from './action-call.ts';
 import {
   page,
   pageEnd,

@@ -1,6 +1,7 @@
 /** The object keys that operations need: of what they read, and of the upload that they add a part to. */
 import type { Context } from '../../context.ts';
-import { assertCustomerKey, type ObjectKey, openObjectKey } from '../../domain/encryption/object-key.ts';
+import type { ObjectKey } from '../../domain/encryption/key.ts';
+import { assertCustomerKey, openObjectKey } from '../../domain/encryption/object-key.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
 import type { BucketCall } from '../call.ts';

@@ -1,7 +1,7 @@
 /** The encryption headers of requests and replies (spec "Encryption", public API "Protecting data with server-side encryption"). */
 import type { Context } from '../../context.ts';
 import { fromBase64, toBase64 } from '../../domain/digests.ts';
-import type { CustomerKey } from '../../domain/encryption/object-key.ts';
+import type { CustomerKey } from '../../domain/encryption/key.ts';
 import { arnName } from '../../domain/encryption/provided-key.ts';
 import type { WantedEncryption } from '../../domain/encryption/wanted.ts';
 import { fail } from '../../errors/refusal.ts';

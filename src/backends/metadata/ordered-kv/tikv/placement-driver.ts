@@ -3,7 +3,7 @@ import type { Backoff } from './backoff.ts';
 import { Channel, type Rpc, type Tls } from './channel.ts';
 import { Unreachable } from './errors.ts';
 import { fromWide, messageCodec, toWide, type Wide, type WirePeer, type WireRegion } from './messages.ts';
-import { Timestamps } from './timestamps.ts';
+import { type Leader, Timestamps } from './timestamps.ts';
 
 interface Header {
   readonly cluster_id?: Wide;
@@ -49,11 +49,6 @@ const updateServiceSafePoint = rpc<object, SafePoint>('UpdateServiceGCSafePoint'
 /** Under this name PD knows who moves the safe point, for as long as there is a cluster. */
 const collector = { service_id: Buffer.from('gc_worker'), TTL: toWide(0x7fff_ffff_ffff_ffffn) };
 const callMs = 3_000;
-
-export interface Leader {
-  readonly channel: Channel;
-  readonly clusterId: bigint;
-}
 
 export interface DriverOptions {
   /** `host:port` each; whichever answers tells who leads, and who else may. */

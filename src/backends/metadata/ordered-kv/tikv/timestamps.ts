@@ -1,8 +1,7 @@
 /** Timestamps over PD's one stream: whoever asks while an answer is under way shares the next request. */
 import { Backoff } from './backoff.ts';
-import type { Stream } from './channel.ts';
+import type { Channel, Stream } from './channel.ts';
 import { fromWide, messageCodec, toWide, type Wide } from './messages.ts';
-import type { Leader } from './placement-driver.ts';
 
 interface Stamped {
   readonly count?: number;
@@ -31,6 +30,12 @@ const answerMs = 3_000;
 interface Waiter {
   resolve(timestamp: bigint): void;
   reject(error: unknown): void;
+}
+
+/** The leader of PD, which alone gives timestamps. */
+export interface Leader {
+  readonly channel: Channel;
+  readonly clusterId: bigint;
 }
 
 export interface TimestampOptions {
