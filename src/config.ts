@@ -263,6 +263,18 @@ export const settings = {
     doc: 'How long after a comparison of metadata and data the fsck worker begins the next one.',
   }),
   SVC_FSCK_FIX: toggle('false', 'Whether the fsck worker mends what it may, as `sluice fsck --fix` does.'),
+  SVC_SCRUB_RATE: optional(
+    bytes({
+      fallback: '16MiB',
+      range: ['0', '10GiB'],
+      doc: 'How many stored bytes a second the scrub worker reads and compares with their checksums, in one process of all gateways; 0: none. Unset: 16MiB; none on `upstream-store`, where reading costs money.',
+    }),
+  ),
+  SVC_SCRUB_INTERVAL: duration({
+    fallback: '7d',
+    range: ['1m', '365d'],
+    doc: 'How long after a pass over all stored bytes the scrub worker begins the next one.',
+  }),
   SVC_STORAGE_HEALTH_OVERRIDE: optional(
     text({
       kind: 'JSON',

@@ -10,6 +10,7 @@ export const workerNames = [
   'queue-retention',
   'rebalance',
   'reshard',
+  'scrub',
 ] as const;
 export type WorkerName = (typeof workerNames)[number];
 

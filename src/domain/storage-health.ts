@@ -2,6 +2,8 @@
 import type { Context } from '../context.ts';
 import type { MetadataHealth } from '../ports/metadata-store.ts';
 import { type ClusterHealth, type PoolHealth, unreachable } from '../ports/object-bytes.ts';
+import { savedScrub } from './scrub/saved-scrub.ts';
+import { knownDamaged } from './scrub/state.ts';
 
 type Backends = Pick<Context['config'], 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>;
 
@@ -38,9 +40,23 @@ export async function probeMetadata({
 
 export async function probeData({
   bytes,
+  metadata,
   config,
-}: Pick<Context, 'bytes'> & { readonly config: Backends }): Promise<DataReport> {
-  return dataReport(config.SVC_DATA_BACKEND, await bytes.health());
+}: Pick<Context, 'bytes' | 'metadata'> & { readonly config: Backends }): Promise<DataReport> {
+  const [clusters, damaged] = await Promise.all([bytes.health(), damageWarnings({ metadata })]);
+  const report = dataReport(config.SVC_DATA_BACKEND, clusters);
+  return { ...report, warnings: [...report.warnings, ...damaged] };
+}
+
+/** Metadata that cannot be asked is a warning of its own report. */
+async function damageWarnings(ctx: Pick<Context, 'metadata'>): Promise<readonly string[]> {
+  const run = await savedScrub(ctx).catch(() => undefined);
+  const damaged = run === undefined ? 0 : knownDamaged(run.state);
+  return damaged === 0
+    ? []
+    : [
+        `the scrub found ${damaged} versions or parts with damaged or missing chunks: see GET /admin/v1/scrub`,
+      ];
 }
 
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));

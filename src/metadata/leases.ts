@@ -8,7 +8,7 @@
  * | all | changes of versions, uploads, buckets, clusters | the commit states the revisions that the decision rests on |
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never used again |
  * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
- * | `bucket-stats`, `fsck` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
+ * | `bucket-stats`, `fsck`, `scrub` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */
 import type { At, MetadataStore, Revision } from '../ports/metadata-store.ts';

@@ -112,3 +112,18 @@ export const putTask = <State>(
     ],
     { then },
   );
+
+export type TaskChange<State> =
+  | { readonly put: { readonly name: string; readonly state: State }; readonly expect: 'absent' | Revision }
+  | { readonly remove: { readonly name: string }; readonly expect: Revision };
+
+/** Several of a kind in one commit; refused when one of them was changed since `expect` was read, or once a later leader has begun. */
+export const putTasks = <State>(
+  metadata: Pick<MetadataStore, 'commit'>,
+  { kind }: TaskKind<State>,
+  { changes, term }: { readonly changes: readonly TaskChange<State>[]; readonly term?: Term | undefined },
+): Promise<Outcome<typeof tasks>> =>
+  metadata.commit(tasksOf(kind), [
+    ...changes.map((change) => ('put' in change ? { ...change, put: { kind, ...change.put } } : change)),
+    ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
+  ]);

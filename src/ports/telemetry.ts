@@ -20,6 +20,12 @@ export interface QueueBacklog {
   readonly oldestSeconds: number;
 }
 
+export interface ScrubTelemetry {
+  readonly oldestUncheckedSeconds: number;
+  /** Versions and parts. */
+  readonly damaged: number;
+}
+
 export interface Telemetry {
   log(level: LogLevel, message: string, fields?: Fields): void;
   /** One answered request. */
@@ -44,6 +50,10 @@ export interface Telemetry {
   queueBacklogs(backlogs: readonly QueueBacklog[]): void;
   /** Rows of a queue that were deleted unread: too old (`age`), or too many (`rows`). */
   queueDropped(queue: string, why: 'age' | 'rows', rows: number): void;
+  /** What the scrub has read and found whole. */
+  scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
+  /** Where the scrub stands; undefined where this process does not lead it. */
+  scrubState(state: ScrubTelemetry | undefined): void;
   /** What the largest buckets hold by class, in place of what was told before. */
   bucketClasses(classes: readonly BucketClass[]): void;
   /** How much room the disk of a component has. */
@@ -64,6 +74,8 @@ export const silentTelemetry: Telemetry = {
   gcBacklog: () => {},
   queueBacklogs: () => {},
   queueDropped: () => {},
+  scrubbed: () => {},
+  scrubState: () => {},
   bucketClasses: () => {},
   diskRoom: () => {},
   metrics: async () => '',

@@ -33,6 +33,8 @@ export const adminOperations = {
   DeleteBucketDefaultClass: { on: 'DELETE /buckets/:name/default-class' },
   GetFsck: { on: 'GET /fsck' },
   StartFsck: { on: 'POST /fsck' },
+  GetScrub: { on: 'GET /scrub' },
+  StartScrub: { on: 'POST /scrub' },
   ForceEmptyBucket: { on: 'POST /buckets/:name/force-empty' },
   GetForceEmptyBucket: { on: 'GET /buckets/:name/force-empty' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },

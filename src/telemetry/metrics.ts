@@ -82,6 +82,28 @@ export const measurements = {
     labels: ['queue', 'why'],
     doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`).',
   },
+  svc_scrub_bytes_total: {
+    kind: 'counter',
+    labels: [],
+    doc: 'Stored bytes that the scrub read and compared with their checksums.',
+  },
+  svc_scrub_chunks_total: {
+    kind: 'counter',
+    labels: [],
+    doc: 'Chunks that the scrub read to their end and found whole.',
+  },
+  svc_scrub_oldest_unchecked_seconds: {
+    kind: 'gauge',
+    labels: [],
+    doc: 'Upper bound of the age of the oldest unchecked chunk, where scrub leads, else 0: seconds since the last pass began that read everything; before there is one, since the first pass began.',
+    across: 'max',
+  },
+  svc_scrub_damaged: {
+    kind: 'gauge',
+    labels: [],
+    doc: 'Versions and parts of open uploads with a damaged or missing chunk, by the last pass of the scrub, where it leads, else 0.',
+    across: 'max',
+  },
   svc_storage_class_bytes: {
     kind: 'gauge',
     labels: ['bucket', 'class'],

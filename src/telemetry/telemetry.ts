@@ -34,6 +34,15 @@ export function createTelemetry({
       metrics.replace('svc_queue_oldest_seconds', of('oldestSeconds'));
     },
     queueDropped: (queue, why, rows) => metrics.add('svc_queue_dropped_total', [queue, why], rows),
+    scrubbed: ({ chunks, bytes }) => {
+      metrics.add('svc_scrub_chunks_total', [], chunks);
+      metrics.add('svc_scrub_bytes_total', [], bytes);
+    },
+    scrubState: (state) => {
+      const one = (value: number | undefined) => (value === undefined ? [] : [[[], value] as const]);
+      metrics.replace('svc_scrub_oldest_unchecked_seconds', one(state?.oldestUncheckedSeconds));
+      metrics.replace('svc_scrub_damaged', one(state?.damaged));
+    },
     bucketClasses: (classes) => {
       const of = (value: 'bytes' | 'objects') =>
         classes.map((each) => [[each.bucket, each.storageClass], each[value]] as const);

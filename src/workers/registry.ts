@@ -9,6 +9,7 @@ import { collectGarbage } from './gc.ts';
 import { boundAllQueues } from './queue-retention.ts';
 import { rebalance } from './rebalance.ts';
 import { reshardBuckets } from './reshard.ts';
+import { scrubAll } from './scrub.ts';
 import { supervise } from './supervisor.ts';
 import type { Unit, Worker } from './worker.ts';
 
@@ -30,6 +31,9 @@ const queueRetentionMs = 60_000;
 
 /** After each page of a pass: no more than so many rows a second are looked at beside what clients ask. */
 const fsckRestMs = 1_000;
+
+/** How often the scrub reads what its rate has earned meanwhile. */
+const scrubRestMs = 1_000;
 
 export const workers = {
   gc: {
@@ -66,6 +70,11 @@ export const workers = {
     leased: true,
     interval: () => reshardMs,
     make: reshardBuckets,
+  },
+  scrub: {
+    leased: true,
+    interval: () => scrubRestMs,
+    make: scrubAll,
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 

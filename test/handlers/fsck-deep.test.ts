@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { rebuildIndex } from '../../src/domain/fsck/rebuild.ts';
+import { scrubAll } from '../../src/workers/scrub.ts';
+import { operatorOf } from '../support/clusters.ts';
 import { filesUnder } from '../support/flip-bits.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 
@@ -66,6 +68,21 @@ describe('fsck --deep', () => {
     await using world = await openWorld();
     const { summary } = await compare(world, { deep: true });
     expect([summary.versions, summary.found]).toEqual([3, 0]);
+  });
+});
+
+describe('the scrub worker', () => {
+  it('names an object that is damaged in its middle', async () => {
+    await fill();
+    await flip('chunks', 'the middle');
+    await using world = await openWorld();
+    const unit = scrubAll(world.context);
+    // What was stored in the millisecond in which a pass begins is the next one's.
+    await world.context.clock.sleep(2);
+    for (let turn = 0; turn < 3; turn += 1) await unit(new AbortController().signal);
+    const found = await operatorOf(world).must('GET', '/scrub');
+    const damaged = ['first', 'second', 'third'].map((key) => ({ kind: 'damaged', bucket: 'bucket', key }));
+    expect(found).toMatchObject({ state: 'done', damaged: 3, damagedList: damaged });
   });
 });
 

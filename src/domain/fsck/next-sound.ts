@@ -7,6 +7,7 @@ const damagedMax = 10_000;
 export async function nextSound<T, Row>(
   cursor: Cursor<T, Row>,
   count: number,
+  onDamaged?: (damaged: MetadataDamaged) => void,
 ): Promise<readonly Stored<Row>[]> {
   for (let damaged = 0; ; damaged += 1) {
     try {
@@ -14,6 +15,7 @@ export async function nextSound<T, Row>(
     } catch (cause) {
       // The cursor stands behind the damaged row.
       if (!(cause instanceof MetadataDamaged) || damaged === damagedMax) throw cause;
+      onDamaged?.(cause);
     }
   }
 }

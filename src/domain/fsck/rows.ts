@@ -119,7 +119,7 @@ async function faultIn(run: FsckRun, extent: Extent): Promise<Fault | undefined>
       if (got !== 1) return { kind: 'missing', detail: `it ends before byte ${last}`, ...named };
     } catch (cause) {
       if (signal.aborted) throw cause;
-      return { ...faultFrom(cause), ...named };
+      return { ...readFault(cause), ...named };
     }
   }
   return undefined;
@@ -134,26 +134,34 @@ async function readWhole({ bytes, signal }: FsckRun, extent: Extent): Promise<Fa
     return { kind: 'missing', detail: `it has ${got} of ${extent.size} bytes`, ...named };
   } catch (cause) {
     if (signal.aborted) throw cause;
-    return { ...faultFrom(cause), ...named };
+    return { ...readFault(cause), ...named };
   }
 }
 
 const md5Form = /^[0-9a-f]{32}$/;
 
 /** The ETag of an object that came in one piece and is stored as it came is its MD5: bytes of another object show here. */
+export const comparableMd5 = ({ manifest, encryption, etag }: ObjectRow): string | undefined =>
+  encryption === undefined && 'extents' in manifest && md5Form.test(etag) ? etag : undefined;
+
 async function digestFault(run: FsckRun, row: ObjectRow): Promise<Fault | undefined> {
   const { bytes, hasher, signal, mode } = run;
-  const { manifest, encryption, etag } = row;
-  const isComparable = encryption === undefined && 'extents' in manifest && md5Form.test(etag);
-  if (mode.deep !== true || !isComparable || bytes.verifies !== undefined) return undefined;
+  const etag = comparableMd5(row);
+  if (mode.deep !== true || etag === undefined || bytes.verifies !== undefined) return undefined;
   const md5 = hasher.create('md5');
-  for (const extent of manifest.extents)
+  for (const extent of inlineExtents(row.manifest))
     for await (const piece of bytes.read(extent, undefined, signal)) md5.update(piece);
   if (toHex(md5.digest()) === etag) return undefined;
   return { kind: 'damaged', detail: `its content is not what its ETag ${etag} says` };
 }
 
-function faultFrom(cause: unknown): Pick<Fault, 'kind' | 'detail'> {
+export interface ReadFault {
+  readonly kind: 'missing' | 'damaged' | 'unreadable';
+  readonly detail: string;
+}
+
+/** What a failed read says about the bytes. */
+export function readFault(cause: unknown): ReadFault {
   const detail = cause instanceof Error ? cause.message : String(cause);
   if (cause instanceof ChunkMissing) return { kind: 'missing', detail };
   return { kind: cause instanceof ChunkDamaged ? 'damaged' : 'unreadable', detail };

@@ -9,6 +9,7 @@ import * as fsck from './fsck.ts';
 import { ImportAccessKey } from './import-access-key.ts';
 import * as placement from './placement.ts';
 import * as reshard from './reshard.ts';
+import * as scrub from './scrub.ts';
 import * as storage from './storage.ts';
 
 export const adminHandlers: AdminHandlers = {
@@ -18,6 +19,7 @@ export const adminHandlers: AdminHandlers = {
   ...forceEmpty,
   ...reshard,
   ...fsck,
+  ...scrub,
   ...clusters,
   ...drains,
   ...placement,
