@@ -2,6 +2,7 @@
 import type { Piece } from './lib/micro.ts';
 import { table } from './lib/report.ts';
 import { authorize } from './micro/authorize.ts';
+import { checksums } from './micro/checksums.ts';
 import { chunks } from './micro/chunks.ts';
 import { cipher } from './micro/cipher.ts';
 import { dispatch } from './micro/dispatch.ts';
@@ -17,6 +18,7 @@ const all = {
   dispatch,
   xml,
   chunks,
+  checksums,
   cipher,
   handle,
   'list-page': listPage,

@@ -16,6 +16,9 @@ export const hashNames: Readonly<Record<ChecksumAlgorithm, HashName>> = {
   SHA256: 'sha256',
   SHA512: 'sha512',
   MD5: 'md5',
+  XXHASH64: 'xxhash64',
+  XXHASH3: 'xxhash3',
+  XXHASH128: 'xxhash128',
 };
 export const checksumAlgorithms = Object.keys(hashNames) as readonly ChecksumAlgorithm[];
 /** Length of each digest in bytes, to tell a malformed value from a wrong one. */
@@ -27,6 +30,9 @@ export const digestBytes: Readonly<Record<ChecksumAlgorithm, number>> = {
   SHA256: 32,
   SHA512: 64,
   MD5: 16,
+  XXHASH64: 8,
+  XXHASH3: 8,
+  XXHASH128: 16,
 };
 
 /** What the client said about its content, beside its length. */

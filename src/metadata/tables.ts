@@ -1,4 +1,5 @@
 /** The records (design §3, §5): every metadata table, declared once; layouts and docs derive from here. */
+import type { HashName } from '../ports/hasher.ts';
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
 import { accessPointAliases, accessPoints } from './access-point-tables.ts';
@@ -114,7 +115,7 @@ export const bucketsAll = table<AnyBucketRow>()({
 
 /** A checksum of the content as the protocol shows it: base64, composite ones with `-<parts>`. */
 export interface Checksum {
-  readonly algorithm: 'CRC32' | 'CRC32C' | 'CRC64NVME' | 'SHA1' | 'SHA256' | 'SHA512' | 'MD5';
+  readonly algorithm: Uppercase<HashName>;
   readonly type: 'FULL_OBJECT' | 'COMPOSITE';
   readonly value: string;
 }

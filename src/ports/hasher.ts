@@ -2,12 +2,22 @@
  * Synchronous, incremental hashing (design §4): native where the runtime has it, @noble/hashes
  * otherwise. SubtleCrypto has neither MD5 nor increments.
  */
-export type HashName = 'md5' | 'sha1' | 'sha256' | 'sha512' | 'crc32' | 'crc32c' | 'crc64nvme';
+export type HashName =
+  | 'md5'
+  | 'sha1'
+  | 'sha256'
+  | 'sha512'
+  | 'crc32'
+  | 'crc32c'
+  | 'crc64nvme'
+  | 'xxhash64'
+  | 'xxhash3'
+  | 'xxhash128';
 
 export interface Hash {
   /** The array is to stay as it is until the next call. */
   update(bytes: Uint8Array): void;
-  /** Big-endian for the CRCs, as the protocol sends them. Call once. */
+  /** Big-endian for the CRCs and xxHash, as the protocol sends them. Call once. */
   digest(): Uint8Array;
 }
 

@@ -23,6 +23,9 @@ test('the reference values of the public documents hold', () => {
     digest64('sha256', body),
     digest64('sha512', body),
     digest64('md5', body),
+    Buffer.from('8cb841db40e6ae83', 'hex').toString('base64'),
+    Buffer.from('72dcb18b67a17dff', 'hex').toString('base64'),
+    Buffer.from('33119477ede5dcd5e9716427681d5860', 'hex').toString('base64'),
   ]);
 });
 
@@ -125,6 +128,27 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
+test.each(algorithms)(
+  '%s is copied, computed for a copy that asks, and shown by GetObjectAttributes',
+  async (algorithm) => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket');
+    const [element, value] = [`Checksum${algorithm}`, checksum(algorithm, 'hello')];
+    await client.put('/bucket/plain', { body: 'hello' });
+    await client.put('/bucket/sums', { body: 'hello', headers: { [nameOf(algorithm)]: value } });
+    const asked = { '*-copy-source': 'bucket/plain', '*-checksum-algorithm': algorithm };
+    expect((await client.put('/bucket/asked', { headers: asked })).one(element)).toBe(value);
+    const kept = await client.put('/bucket/kept', { headers: { '*-copy-source': 'bucket/sums' } });
+    expect(kept.one(element)).toBe(value);
+    for (const key of ['sums', 'asked', 'kept']) {
+      const headers = { '*-object-attributes': 'Checksum' };
+      const shown = await client.get(`/bucket/${key}?attributes`, { headers });
+      expect([shown.one(element), shown.one('ChecksumType')]).toEqual([value, 'FULL_OBJECT']);
+    }
+  },
+);
+
 describe('a request', () => {
   test('names one checksum, once', async () => {
     await using world = await openGateway();
@@ -195,7 +219,7 @@ describe('a request', () => {
   });
 });
 
-test.each(['xxhash64', 'xxhash3', 'xxhash128', 'crc16', 'sha-256', ''])(
+test.each(['xxhash32', 'crc16', 'sha-256', ''])(
   'a checksum by an algorithm that is not known, "%s", is refused, in a header and in a trailer',
   async (algorithm) => {
     await using world = await openGateway();
@@ -205,7 +229,9 @@ test.each(['xxhash64', 'xxhash3', 'xxhash128', 'crc16', 'sha-256', ''])(
     for (const path of ['/bucket/key', '/bucket?tagging']) {
       const refused = await world.client.put(path, { body: 'content', headers });
       expect([path, refused.status, refused.code]).toEqual([path, 400, 'InvalidRequest']);
-      expect(refused.one('Message')).toContain('CRC32, CRC32C, CRC64NVME, SHA1, SHA256, SHA512, MD5');
+      expect(refused.one('Message')).toContain(
+        'CRC32, CRC32C, CRC64NVME, SHA1, SHA256, SHA512, MD5, XXHASH64, XXHASH3, XXHASH128',
+      );
     }
     const trailed = await world.client.put('/bucket/key', {
       body: 'content',

@@ -26,6 +26,9 @@ const vectors: readonly (readonly [HashName, Uint8Array, string])[] = [
   ['crc32c', new Uint8Array(32), '8a9136aa'],
   ['crc32c', new Uint8Array(32).fill(0xff), '62a8ab43'],
   ['crc32c', Uint8Array.from({ length: 32 }, (_, n) => n), '46dd794e'],
+  ['xxhash64', bytes('hello world'), '45ab6734b21e6968'],
+  ['xxhash3', bytes(''), '2d06800538d394c2'],
+  ['xxhash128', bytes(''), '99aa06d3014798d86001c324468d497f'],
   ['crc64nvme', bytes('123456789'), 'ae8b14860a799888'],
   ['crc64nvme', bytes(''), '0000000000000000'],
   ['crc64nvme', new Uint8Array(4096), '6482d367eb22b64e'],
@@ -56,7 +59,18 @@ describe.each(Object.entries(hashers))('the %s hasher', (_, hasher) => {
 });
 
 test('both hashers agree on any bytes, however they are cut and aligned', () => {
-  const names: readonly HashName[] = ['md5', 'sha1', 'sha256', 'sha512', 'crc32', 'crc32c', 'crc64nvme'];
+  const names: readonly HashName[] = [
+    'md5',
+    'sha1',
+    'sha256',
+    'sha512',
+    'crc32',
+    'crc32c',
+    'crc64nvme',
+    'xxhash64',
+    'xxhash3',
+    'xxhash128',
+  ];
   const pieces = fc.array(fc.uint8Array({ maxLength: 100 }), { maxLength: 8 });
   fc.assert(
     fc.property(pieces, fc.constantFrom(...names), fc.nat(7), (parts, name, shift) => {

@@ -5,6 +5,8 @@ import nodeRs from '@node-rs/crc32';
 import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
 import { bigEndian, hash32, hashCrc64 } from './crc.ts';
 import { hmac, octets } from './hmac.ts';
+import { hashXxh3 } from './xxh3.ts';
+import { hashXxh64 } from './xxh64.ts';
 
 /** Continues a CRC32C (0 to begin with), at 13 GB/s: what the stored blocks are checked with. */
 export const crc32c: (bytes: Uint8Array, before?: number) => number = nodeRs.crc32c;
@@ -17,6 +19,9 @@ const makers: Readonly<Record<HashName, () => Hash>> = {
   crc32: () => hash32(crc32),
   crc32c: () => hash32(crc32c),
   crc64nvme: hashCrc64,
+  xxhash64: hashXxh64,
+  xxhash3: () => hashXxh3(64),
+  xxhash128: () => hashXxh3(128),
 };
 
 /** Most contents are one array, which a one-shot hash takes for less: so the first one is kept until there is a second. */
@@ -41,8 +46,11 @@ function once(name: HashName, bytes: Uint8Array): Uint8Array {
       return bigEndian(crc32(bytes));
     case 'crc32c':
       return bigEndian(crc32c(bytes));
-    case 'crc64nvme': {
-      const hash = hashCrc64();
+    case 'crc64nvme':
+    case 'xxhash64':
+    case 'xxhash3':
+    case 'xxhash128': {
+      const hash = makers[name]();
       hash.update(bytes);
       return hash.digest();
     }

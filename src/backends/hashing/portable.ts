@@ -5,6 +5,8 @@ import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
 import { crc32, crc32c, hash32, hashCrc64 } from './crc.ts';
+import { hashXxh3 } from './xxh3.ts';
+import { hashXxh64 } from './xxh64.ts';
 
 const text = new TextEncoder();
 const bytesOf = (data: Uint8Array | string): Uint8Array =>
@@ -18,6 +20,9 @@ const makers: Readonly<Record<HashName, () => Hash>> = {
   crc32: () => hash32(crc32),
   crc32c: () => hash32(crc32c),
   crc64nvme: hashCrc64,
+  xxhash64: hashXxh64,
+  xxhash3: () => hashXxh3(64),
+  xxhash128: () => hashXxh3(128),
 };
 
 interface NobleHash {

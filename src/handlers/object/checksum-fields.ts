@@ -9,6 +9,9 @@ export interface ChecksumFields {
   ChecksumSHA256?: string;
   ChecksumSHA512?: string;
   ChecksumMD5?: string;
+  ChecksumXXHASH64?: string;
+  ChecksumXXHASH3?: string;
+  ChecksumXXHASH128?: string;
   ChecksumType?: Checksum['type'];
 }
 

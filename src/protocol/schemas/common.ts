@@ -13,8 +13,22 @@ export const checksumFields = {
   ChecksumSHA256: optional(token),
   ChecksumSHA512: optional(token),
   ChecksumMD5: optional(token),
+  ChecksumXXHASH64: optional(token),
+  ChecksumXXHASH3: optional(token),
+  ChecksumXXHASH128: optional(token),
 };
-export const checksumAlgorithm = oneOf('CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256', 'SHA512', 'MD5');
+export const checksumAlgorithm = oneOf(
+  'CRC32',
+  'CRC32C',
+  'CRC64NVME',
+  'SHA1',
+  'SHA256',
+  'SHA512',
+  'MD5',
+  'XXHASH64',
+  'XXHASH3',
+  'XXHASH128',
+);
 export type ChecksumAlgorithm = Infer<typeof checksumAlgorithm>;
 export const checksumType = oneOf('COMPOSITE', 'FULL_OBJECT');
 export type ChecksumType = Infer<typeof checksumType>;
