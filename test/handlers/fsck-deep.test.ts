@@ -5,10 +5,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { rebuildIndex } from '../../src/domain/fsck/rebuild.ts';
+import { compareAll } from '../../src/workers/fsck.ts';
 import { scrubAll } from '../../src/workers/scrub.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { filesUnder } from '../support/flip-bits.ts';
-import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 
 let directory = '';
 const openWorld = (): Promise<GatewayWorld> => openGateway({ settings: { SVC_DATA_DIR: directory } });
@@ -68,6 +69,28 @@ describe('fsck --deep', () => {
     await using world = await openWorld();
     const { summary } = await compare(world, { deep: true });
     expect([summary.versions, summary.found]).toEqual([3, 0]);
+  });
+});
+
+describe('POST /admin/v1/fsck', () => {
+  it('with deep names an object that is damaged in its middle, and without it does not', async () => {
+    await fill();
+    await flip('chunks', 'the middle');
+    await using world = await openWorld();
+    const admin = operatorOf(world);
+    for (const deep of [false, true]) {
+      expect(await admin.must('POST', '/fsck', deep ? { deep } : {})).toMatchObject({
+        state: 'running',
+        deep,
+      });
+      const unit = compareAll(world.context);
+      for (let turn = 0; turn < 20; turn += 1) await unit(new AbortController().signal);
+      const damaged = deep ? 3 : 0;
+      expect(await admin.must('GET', '/fsck')).toMatchObject({ state: 'done', deep, findings: { damaged } });
+    }
+    expect(
+      (await world.as({ credential: operator }).post('/admin/v1/fsck', { body: '{"deep":1}' })).status,
+    ).toBe(400);
   });
 });
 

@@ -20,6 +20,9 @@ import { nextSound } from './next-sound.ts';
 type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
 type Place = SortOf<typeof objects>;
 
+/** What a deep run reads before it saves its position, beyond the version that reaches it. */
+const deepBytesMax = 256 * 1024 * 1024;
+
 /** A page of versions. @returns the last one of it; undefined at the end of the bucket */
 export async function checkVersions(
   run: FsckRun,
@@ -28,11 +31,15 @@ export async function checkVersions(
 ): Promise<Place | undefined> {
   const rows = run.metadata.scan(objectsOf(bucket), after === undefined ? {} : { after });
   const page = await nextSound(rows, pageRows);
+  let read = 0;
+  let last: ObjectRow | undefined;
   for (const seen of page) {
     run.signal.throwIfAborted();
     if (!seen.row.marker) await checkVersion(run, bucket, seen);
+    last = seen.row;
+    read += run.mode.deep === true ? last.size : 0;
+    if (read >= deepBytesMax) break;
   }
-  const last = page.at(-1)?.row;
   return last && { space: last.space, key: last.key, slot: last.slot };
 }
 

@@ -1,12 +1,11 @@
 /** What the scrub reads as one: a version, or a part of an open upload. */
-import { objectsOf } from '../../metadata/objects.ts';
+import { extentsOf, objectsOf } from '../../metadata/objects.ts';
 import type { BucketRow, ObjectRow, UploadPart, UploadRow } from '../../metadata/tables.ts';
 import { findSession, findSessionPart } from '../../metadata/uploads.ts';
 import type { MetadataStore, Revision, Stored } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
 import { comparableMd5 } from '../fsck/rows.ts';
 import { timeOf } from '../version-ids.ts';
-import { storedExtents } from './read-content.ts';
 import type { DamagedContent } from './state.ts';
 
 type Ctx = { readonly metadata: MetadataStore };
@@ -43,7 +42,7 @@ export function versionContent(ctx: Ctx, bucket: BucketRow, { row, revision }: S
     labels: { bucket: bucket.name, bucketId: bucket.id, key, version },
     revision,
     md5: comparableMd5(row),
-    extents: () => storedExtents(ctx, row.manifest),
+    extents: () => extentsOf(ctx.metadata, row.manifest),
     async again() {
       const found = await ctx.metadata.get(objectsOf(bucket), { space, key, slot });
       return found?.row.version === version ? versionContent(ctx, bucket, found) : undefined;

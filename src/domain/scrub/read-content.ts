@@ -1,29 +1,13 @@
 /** Reads the stored bytes of a version or a part from some position on, as far as a budget allows. */
 import type { Context } from '../../context.ts';
-import { manifestParts } from '../../metadata/objects.ts';
-import type { Manifest } from '../../metadata/tables.ts';
 import { ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
 import { type ReadFault, readFault } from '../fsck/rows.ts';
-import { inlineExtents } from '../garbage.ts';
 import type { ScrubBudget } from './budget.ts';
-
-type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 
 /** A multiple of the blocks of every store, so that no block is read twice. */
 const stepBytes = 1024 * 1024;
 /** Of a store that is asked by requests that cost money each. */
 const requestBytes = 16 * 1024 * 1024;
-
-/** All extents of a manifest in order, with those of its rows. */
-export async function* storedExtents(
-  { metadata }: Pick<Ctx, 'metadata'>,
-  manifest: Manifest,
-): AsyncGenerator<Extent> {
-  yield* inlineExtents(manifest);
-  if (!('manifestId' in manifest) || manifest.whole !== undefined) return;
-  for await (const parts of manifestParts(metadata, manifest.manifestId))
-    for (const { extent } of parts) yield extent;
-}
 
 /** `read`: how far it came; `next`: where the chunk behind a fault begins. */
 export type ReadOn =
@@ -49,7 +33,7 @@ export interface ReadOnOptions {
 }
 
 export async function readOn(
-  { bytes }: Pick<Ctx, 'bytes'>,
+  { bytes }: Pick<Context, 'bytes'>,
   extents: AsyncIterable<Extent>,
   { from, budget, signal, take, onChunk, onBytes }: ReadOnOptions,
 ): Promise<ReadOn> {

@@ -11,14 +11,14 @@ export const GetFsck: AdminHandler = async (ctx) => {
   return jsonReply(shown(run));
 };
 
-const wanted = jsonObject({ fix: jsonOptional(jsonBoolean) });
+const wanted = jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) });
 
 /** One that is under way goes on as it is. */
 export const StartFsck: AdminHandler = async (ctx, { body }) => {
-  const { fix = ctx.config.SVC_FSCK_FIX } = readJson(wanted, body);
+  const { fix = ctx.config.SVC_FSCK_FIX, deep = false } = readJson(wanted, body);
   const last = await savedRun(ctx, 'worker');
   if (last !== undefined && last.finishedAt === undefined) return jsonReply(shown(last), 202);
-  const run = { state: fromTheStart({ fix, drop: false }), startedAt: await ctx.metadata.now() };
+  const run = { state: fromTheStart({ fix, drop: false, deep }), startedAt: await ctx.metadata.now() };
   await saveRun(ctx, 'worker', run);
   return jsonReply(shown(run), 202);
 };
@@ -28,6 +28,7 @@ const seconds = (ms: number): number => Math.floor(ms / 1000);
 const shown = ({ state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
   state: finishedAt === undefined ? 'running' : 'done',
   fix: mode.fix,
+  deep: mode.deep ?? false,
   ...(finishedAt === undefined ? { at: position.at } : {}),
   ...seen,
   startedAt: seconds(startedAt),
