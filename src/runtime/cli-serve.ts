@@ -112,7 +112,11 @@ async function serveHere(
     telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
     endAtOnce();
   });
-  const siblings = cluster.isWorker ? await joinSiblings() : noSiblings;
+  const siblings = cluster.isWorker
+    ? await joinSiblings((cause) =>
+        telemetry.log('ERROR', 'an announcement of another process could not be acted on', { cause }),
+      )
+    : noSiblings;
   const installationMode = isInit ? 'init' : 'start';
   const { context, installation, close } = await compose(config, {
     credentials,

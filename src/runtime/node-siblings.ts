@@ -28,8 +28,9 @@ const isMessage = (value: unknown): value is Message =>
 /**
  * In a process of several. Resolves when the primary knows it, because what is read before may be changed without an
  * announcement: open it before anything that remembers.
+ * @param onFailure called with what an act on an announcement threw
  */
-export async function joinSiblings(): Promise<Siblings> {
+export async function joinSiblings(onFailure: (cause: unknown) => void): Promise<Siblings> {
   const actions = new Map<string, ((about: string) => void)[]>();
   const waiting = new Map<number, (isHeeded: boolean) => void>();
   const { promise: joined, resolve: join } = Promise.withResolvers<void>();
@@ -44,8 +45,16 @@ export async function joinSiblings(): Promise<Siblings> {
     if (message.type === 'sluice:announced') waiting.get(message.id)?.(true);
     if (message.type !== 'sluice:heed') return;
     const { topic, about } = message.announcement;
-    for (const act of actions.get(topic) ?? []) act(about);
-    send({ type: 'sluice:heeded', round: message.round });
+    let isHeeded = true;
+    for (const act of actions.get(topic) ?? []) {
+      try {
+        act(about);
+      } catch (cause) {
+        isHeeded = false;
+        onFailure(cause);
+      }
+    }
+    if (isHeeded) send({ type: 'sluice:heeded', round: message.round });
   });
   send({ type: 'sluice:join' });
   await joined;

@@ -11,12 +11,16 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const pieceBytes = 1024 * 1024;
+/** A draft that stays as it is for so many attempts, two seconds apart, has no writer. */
+const looksMax = 30;
 
 export class Ballast {
   readonly #path: string;
   readonly #spentPath: string;
   readonly #draftPath: string;
   readonly #sizeBytes: number;
+  /** The draft of another process, as it was met. */
+  #draft: { readonly written: number | undefined; readonly looks: number } = { written: undefined, looks: 0 };
 
   constructor(directory: string, sizeBytes: number) {
     this.#path = join(directory, 'reserve');
@@ -35,38 +39,63 @@ export class Ballast {
 
   /** Gives the blocks back to the file system; true when there were any. */
   spend(): boolean {
-    try {
-      fs.renameSync(this.#path, this.#spentPath);
-    } catch {
-      // Another process was first, or there is none.
-    }
-    const spent = [this.#spentPath, this.#draftPath].map(empty);
+    // Under this name another process that writes the draft no longer takes it for its own.
+    const spent = [this.#path, this.#draftPath].map((path) => {
+      try {
+        fs.renameSync(path, this.#spentPath);
+      } catch {
+        // Another process was first, or there is none.
+      }
+      return empty(this.#spentPath);
+    });
     return spent.includes(true);
   }
 
   /**
-   * Writes the blocks and names the file `reserve`. Processes that do so at once write the same file.
-   * @returns false where the disk has no room for it
+   * Writes the blocks and names the file `reserve`. One process at a time does: a second writer would truncate what the
+   * first has written, and a file with holes has too few blocks.
+   * @returns false where the disk has no room for it, or another process is writing
    */
   async refill(signal: AbortSignal): Promise<boolean> {
     try {
-      const file = await open(this.#draftPath, 'w', 0o600);
+      this.#removeStaleDraft();
+      const file = await open(this.#draftPath, 'wx', 0o600);
+      let isNamed = false;
       try {
         await this.#write(file, signal);
         await file.sync();
-        if ((await file.stat()).size !== this.#sizeBytes) return false;
+        const { size, ino } = await file.stat();
+        if (size !== this.#sizeBytes || !this.#isDraft(ino)) return false;
         fs.renameSync(this.#draftPath, this.#path);
+        isNamed = true;
         fs.rmSync(this.#spentPath, { force: true });
         return true;
       } finally {
+        if (!isNamed) await this.#discard(file);
         await file.close();
-        // Where it was not renamed.
-        fs.rmSync(this.#draftPath, { force: true });
       }
     } catch {
-      // No room, or the directory cannot be written: the next look tries again.
+      // No room, another process writes, or the directory cannot be written: the next look tries again.
       return false;
     }
+  }
+
+  /** Another process may have given it up, and named it otherwise. */
+  #isDraft(ino: number): boolean {
+    return fs.statSync(this.#draftPath, { throwIfNoEntry: false })?.ino === ino;
+  }
+
+  async #discard(file: FileHandle): Promise<void> {
+    await file.truncate(0);
+    if (this.#isDraft((await file.stat()).ino)) fs.rmSync(this.#draftPath, { force: true });
+  }
+
+  /** Of a process that was killed while it wrote. */
+  #removeStaleDraft(): void {
+    const written = fs.statSync(this.#draftPath, { throwIfNoEntry: false })?.mtimeMs;
+    const looks = written !== undefined && written === this.#draft.written ? this.#draft.looks + 1 : 0;
+    this.#draft = { written, looks };
+    if (looks >= looksMax) fs.rmSync(this.#draftPath, { force: true });
   }
 
   async #write(file: FileHandle, signal: AbortSignal): Promise<void> {
