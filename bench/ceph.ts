@@ -8,6 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { type ClusterPool, clusterPool } from '../src/backends/data/cluster-pool/cluster-pool.ts';
 import { koffiDriver } from '../src/backends/data/cluster-pool/koffi-driver.ts';
+import { ReadBudget } from '../src/backends/data/cluster-pool/read-budget.ts';
 import type { ChunkRef } from '../src/ports/chunk-store.ts';
 import { systemClock } from '../src/ports/clock.ts';
 import { type CephCluster, startCeph } from '../test/support/engines/ceph.ts';
@@ -46,8 +47,7 @@ const store = clusterPool({
   pools: { fallback: { pool, namespace: '' }, byClass: {} },
   clock: systemClock,
   inFlightBytesMax: 64 << 20,
-  readBytesMax: 128 << 20,
-  readAheadBytes: 4 << 20,
+  readBudget: new ReadBudget({ bytesMax: 64 << 20, aheadBytes: 4 << 20 }),
 });
 let isMet = true;
 for (const { size, goal } of parts) {

@@ -139,7 +139,7 @@ export const settings = {
   SVC_POOL_IN_FLIGHT: bytes({
     fallback: '64MiB',
     range: ['4MiB', '4GiB'],
-    doc: 'How many bytes of writes one pool cluster has at once, beside SVC_MEMORY_MAX; who comes then waits.',
+    doc: 'How many bytes of writes one pool cluster has at once, as part of what SVC_MEMORY_MAX gives to writes; further writes wait.',
   }),
   SVC_POOL_READ_AHEAD: bytes({
     fallback: '4MiB',

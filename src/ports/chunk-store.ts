@@ -39,6 +39,18 @@ export interface SmallWrite {
   write(id: string, bytes: Uint8Array, owner: Owner): Promise<ChunkRef>;
 }
 
+/** What a store tells its caller, which counts the memory of all writes, about one chunk. */
+export interface ChunkMemory {
+  /**
+   * Names a function that makes the store hold no more than `heldBytes` of the chunk from then on. The caller calls it
+   * while the client is slow and other writes need memory.
+   * @param spill returns whether bytes are being written out first; `release` says when they are stored
+   */
+  spillBy(heldBytes: number, spill: () => boolean): void;
+  /** Says that the store holds no more than `heldBytes`, whoever asked for it. */
+  release(): void;
+}
+
 /**
  * Promises, tested by `test/contract/chunk-store.ts`:
  * - a chunk is durable and readable when `write` returns, and `list` does not show it before (where
@@ -50,8 +62,7 @@ export interface SmallWrite {
  */
 export interface ChunkStore {
   /**
-   * What a chunk whose client is not slow holds in memory until it is stored; little where absent. A client that
-   * keeps it waiting for a tenth of a second is slow.
+   * What a chunk holds in memory until it is stored, or until the store calls `memory.release`; little where absent.
    */
   readonly heldBytesMax?: number;
   /**
@@ -66,6 +77,7 @@ export interface ChunkStore {
       readonly owner: Owner;
       readonly storageClass?: string | undefined;
       readonly size?: number;
+      readonly memory?: ChunkMemory;
       readonly signal?: AbortSignal;
     },
   ): Promise<ChunkRef>;

@@ -1,6 +1,7 @@
 /** From settings to the store of object bytes. Backends are loaded when they are asked for. */
 import { bodyBudget } from '../backends/data/body-budget.ts';
 import { chunked } from '../backends/data/chunked.ts';
+import { ReadBudget } from '../backends/data/cluster-pool/read-budget.ts';
 import { WriteBudget } from '../backends/data/write-budget.ts';
 import type { DiskRooms } from '../backends/disk-room/rooms.ts';
 import type { ClusterSetting } from '../config/clusters.ts';
@@ -24,7 +25,11 @@ export interface Parts {
 }
 
 type ChunkBackend = Exclude<Config['SVC_DATA_BACKEND'], 'upstream-store'>;
-type ChunkMaker = (cluster: ClusterSetting, parts: Parts) => Promise<ChunkStore>;
+/** What the stores of all clusters share. */
+interface ChunkParts extends Parts {
+  readonly readBudget: ReadBudget;
+}
+type ChunkMaker = (cluster: ClusterSetting, parts: ChunkParts) => Promise<ChunkStore>;
 const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
   memory: async () => (await import('../backends/data/memory.ts')).memoryChunks(),
   noop: async () => (await import('../backends/data/noop.ts')).noopChunks(),
@@ -45,19 +50,31 @@ const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
 
 export async function openBytes(parts: Parts, hasher: Hasher): Promise<ObjectBytes> {
   const { config, clock } = parts;
-  // What is left is what the process needs for itself and for readers.
-  const budget = new WriteBudget(config.SVC_MEMORY_MAX / 2, clock);
   const { SVC_DATA_BACKEND: backend } = config;
+  // What is left is what the process needs for itself and for readers.
+  const budget = new WriteBudget(config.SVC_MEMORY_MAX / writePart(backend), clock);
   return backend === 'upstream-store'
     ? openUpstreams(parts, { hasher, budget })
     : chunked(await openChunks(backend, parts), budget);
 }
 
+/**
+ * A chunk of `cluster-pool` holds its 4 MiB in the driver's memory while it comes and until it is stored. So many of
+ * them reach the bound as a rule; with other backends few writes hold their share, and most of it is in the kernel.
+ */
+const writePart = (backend: Config['SVC_DATA_BACKEND']): number => (backend === 'cluster-pool' ? 4 : 2);
+
 async function openChunks(backend: ChunkBackend, parts: Parts): Promise<Record<string, ChunkStore>> {
   const stores: Record<string, ChunkStore> = {};
+  const {
+    SVC_POOL_CLUSTERS: clusters,
+    SVC_MEMORY_MAX: memory,
+    SVC_POOL_READ_AHEAD: aheadBytes,
+  } = parts.config;
+  const readBudget = new ReadBudget({ bytesMax: memory / 8, aheadBytes });
   try {
-    for (const cluster of parts.config.SVC_POOL_CLUSTERS)
-      stores[cluster.id] = await chunkMakers[backend](cluster, parts);
+    for (const cluster of clusters)
+      stores[cluster.id] = await chunkMakers[backend](cluster, { ...parts, readBudget });
   } catch (error) {
     await Promise.all(Object.values(stores).map((store) => store.close()));
     throw error;

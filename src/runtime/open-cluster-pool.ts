@@ -8,6 +8,7 @@ import {
 } from '../backends/data/cluster-pool/driver.ts';
 import { koffiDriver } from '../backends/data/cluster-pool/koffi-driver.ts';
 import type { PoolName, PoolNames } from '../backends/data/cluster-pool/pools.ts';
+import type { ReadBudget } from '../backends/data/cluster-pool/read-budget.ts';
 import type { ClusterSetting } from '../config/clusters.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -24,11 +25,13 @@ interface Parts {
   readonly config: Config;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
+  /** Of the readers of all clusters. */
+  readonly readBudget: ReadBudget;
 }
 
 export async function openClusterPool(
   cluster: ClusterSetting,
-  { config, clock, telemetry }: Parts,
+  { config, clock, telemetry, readBudget }: Parts,
 ): Promise<ClusterPool> {
   const { id, conf, monHosts, user = defaultUser, keyring } = cluster;
   try {
@@ -47,8 +50,7 @@ export async function openClusterPool(
       pools: poolsOf(cluster, config),
       clock,
       inFlightBytesMax: config.SVC_POOL_IN_FLIGHT,
-      readBytesMax: config.SVC_MEMORY_MAX / 4,
-      readAheadBytes: config.SVC_POOL_READ_AHEAD,
+      readBudget,
     });
     await store.check().catch(async (cause: unknown) => {
       if (!isAway(cause)) {

@@ -2,6 +2,7 @@
 import { type ClusterPool, clusterPool } from '../../src/backends/data/cluster-pool/cluster-pool.ts';
 import type { RadosDriver } from '../../src/backends/data/cluster-pool/driver.ts';
 import { koffiDriver } from '../../src/backends/data/cluster-pool/koffi-driver.ts';
+import { ReadBudget } from '../../src/backends/data/cluster-pool/read-budget.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { listAll } from '../contract/chunk-store.ts';
 import type { CephCluster } from './engines/ceph.ts';
@@ -14,18 +15,20 @@ export interface PoolStore {
   dispose(): Promise<void>;
 }
 
+const readAheadBytes = 4 << 20;
+
 export async function poolStores({ conf, user }: CephCluster) {
   const options = {
     driver: await koffiDriver(),
     address: { id: 'a', conf, user, opTimeoutMs: 30_000, monTimeoutMs: 10_000 },
     clock: systemClock,
     inFlightBytesMax: 64 << 20,
-    readBytesMax: 64 << 20,
-    readAheadBytes: 4 << 20,
+    readBudget: new ReadBudget({ bytesMax: 64 << 20, aheadBytes: readAheadBytes }),
   };
   let count = 0;
   return {
     options,
+    readAheadBytes,
     /** @param driver the real one, or what stands before it */
     open(pool: string, driver: RadosDriver = options.driver): PoolStore {
       count += 1;

@@ -1,4 +1,5 @@
 /** How a chunk is put together for pools of every kind. */
+import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { RadosPool } from '../../src/backends/data/cluster-pool/driver.ts';
 import { Lane } from '../../src/backends/data/cluster-pool/lane.ts';
@@ -43,6 +44,74 @@ describe.each([1, 4096, 12_288, 20_480, 65_536, 45_056])('a pool with stripes of
       await chunk.finish();
       expect(Buffer.compare(stored, content)).toBe(0);
     }
+  });
+});
+
+describe('a chunk whose memory is wanted by others', () => {
+  function slowPool() {
+    const stored = Promise.withResolvers<void>();
+    const attributes: (Uint8Array | undefined)[] = [];
+    const pool = {
+      alignment: 1,
+      write: () => ({
+        add() {},
+        async run(attribute?: Uint8Array) {
+          attributes.push(attribute);
+          await stored.promise;
+        },
+        drop() {},
+      }),
+    };
+    return { pool: pool as unknown as RadosPool, stored: stored.resolve, attributes };
+  }
+
+  function begin() {
+    const { pool, stored, attributes } = slowPool();
+    const memory = { held: 0, releases: 0, spill: (): boolean => false };
+    const chunk = new ChunkWrite(
+      {
+        id: 'c.0',
+        owner,
+        size: undefined,
+        memory: {
+          spillBy: (held, spill) => Object.assign(memory, { held, spill }),
+          release: () => {
+            memory.releases += 1;
+          },
+        },
+      },
+      { pool, crc32c, inFlight: new Lane(chunkBytes) },
+    );
+    return { chunk, memory, stored, attributes };
+  }
+
+  test('gives it back when the cluster has stored it, not when the write begins', async () => {
+    const { chunk, memory, stored, attributes } = begin();
+    await chunk.add(content.subarray(0, 2_000_000));
+    expect([memory.spill(), memory.spill()]).toEqual([true, true]);
+    await turn();
+    expect(attributes.length).toBe(1);
+    expect(memory.releases).toBe(0);
+    stored();
+    await turn();
+    expect(memory.releases).toBe(1);
+    expect(memory.spill()).toBe(false);
+  });
+
+  test('holds no more than it said from then on, also where it held little', async () => {
+    const { chunk, memory, stored, attributes } = begin();
+    await chunk.add(content.subarray(0, 65_536));
+    expect(memory.spill()).toBe(false);
+    stored();
+    for (let at = 65_536; at < 2_000_000; at += 65_536) {
+      await chunk.add(content.subarray(at, at + 65_536));
+    }
+    expect(memory.held).toBe(5 * 65_536);
+    // One piece for each 256 KiB; the first one marks the chunk as begun.
+    expect(attributes.length).toBeGreaterThanOrEqual(7);
+    expect(attributes.map((each) => each !== undefined)).toEqual(attributes.map((_, at) => at === 0));
+    await chunk.finish();
+    expect(attributes.at(-1)).toBeDefined();
   });
 });
 

@@ -168,6 +168,55 @@ test('who dribbles keeps nobody out either', async () => {
   expect(budget.taken).toBe(0);
 });
 
+test('a store that holds a whole chunk of a slow client lends its memory when that is stored, not before', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(chunkBytes, clock);
+  const slow = budget.open(chunkBytes, chunkBytes);
+  await slow.take();
+  const asked: string[] = [];
+  let isStoring = true;
+  slow.spillBy(share / 2, () => {
+    asked.push('spill');
+    return isStoring;
+  });
+  slow.park();
+  let isAdmitted = false;
+  const waiting = Promise.resolve(budget.take(chunkBytes)).then((bytes) => {
+    isAdmitted = true;
+    return bytes;
+  });
+  for (let look = 0; look < 50; look += 1) await clock.advance(100);
+  expect(asked.length).toBeGreaterThan(0);
+  expect(isAdmitted).toBe(false);
+  expect(budget.taken).toBe(chunkBytes);
+
+  // The cluster has stored it: the little that is left of the share is lent as ever.
+  isStoring = false;
+  slow.release();
+  budget.give(await waiting);
+  expect(budget.taken).toBe(0);
+  // The client goes on, and takes no more than the store holds now.
+  await slow.resume(100);
+  expect(budget.taken).toBe(share / 2);
+  slow.close();
+  expect(budget.taken).toBe(0);
+});
+
+test('no more chunks are spilled than the first of those that wait needs', async () => {
+  const clock = virtualClock();
+  const budget = new WriteBudget(4 * chunkBytes, clock);
+  const spilling = new Set<number>();
+  for (let n = 0; n < 4; n += 1) {
+    const slow = budget.open(chunkBytes, chunkBytes);
+    await slow.take();
+    slow.spillBy(share, () => spilling.add(n).size > 0);
+    slow.park();
+  }
+  void budget.take(chunkBytes - share);
+  for (let look = 0; look < 10; look += 1) await clock.advance(100);
+  expect(spilling.size).toBe(1);
+});
+
 test('who keeps sending keeps its share, however many wait', async () => {
   const clock = virtualClock();
   const budget = new WriteBudget(share, clock);

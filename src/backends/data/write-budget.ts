@@ -3,8 +3,9 @@
  * it is spent waits in line, with what the client sends kept in the kernel; nobody is refused.
  *
  * A chunk is what takes: it holds its share only while it is written, and needs no other to be done. A chunk
- * whose client is slow lends its share to whoever waits, so that nobody waits for a client but its own. What
- * such a chunk has in the store's buffer meanwhile (256 KiB at most) is bounded for each connection, not here.
+ * whose client is slow lends its share to whoever waits, so that nobody waits for a client but its own. A store that
+ * holds whole chunks writes out what it has first, and the share counts until that is stored. What a chunk has in the
+ * store's buffer afterwards (256 KiB at most) is bounded for each connection, not here.
  */
 import { type Clock, systemClock } from '../../ports/clock.ts';
 import { Share, type ShareBudget } from './write-share.ts';
@@ -85,8 +86,16 @@ export class WriteBudget implements ShareBudget {
   #makeRoom(bytes: number): boolean {
     if (this.#taken + bytes <= this.#bytesMax) return true;
     const slowSince = this.#clock.elapsed() - patienceMs;
+    let spilling = 0;
     for (const share of this.#parked) {
       if (share.since > slowSince) continue;
+      const spilled = share.spill();
+      if (spilled > 0) {
+        spilling += spilled;
+        // Enough memory becomes free when the store has written it.
+        if (this.#taken + bytes - spilling <= this.#bytesMax) return false;
+        continue;
+      }
       this.#parked.delete(share);
       this.#taken -= share.lend();
       if (this.#taken + bytes <= this.#bytesMax) return true;

@@ -98,7 +98,10 @@ async function writeMany(
     try {
       if (isWhole) share?.pass();
       else await share?.take(signal);
-      written[index] = await store.write(`${id}.${index}`, cut, options);
+      written[index] = await store.write(`${id}.${index}`, cut, {
+        ...options,
+        ...(share && { memory: share }),
+      });
     } catch (cause) {
       outcome.failure ??= { cause };
       input.fail(cause);

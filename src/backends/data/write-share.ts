@@ -1,4 +1,5 @@
 /** What one chunk holds of a write budget, and how its client comes along. */
+import type { ChunkMemory } from '../../ports/chunk-store.ts';
 
 /** What a client is to send before our patience with it begins anew. */
 const paceBytes = 64 * 1024;
@@ -15,12 +16,18 @@ export interface ShareBudget {
   unpark(share: Share): void;
 }
 
-/** Held from the moment that the first bytes are there until the chunk is stored; lent while the client is slow. */
-export class Share {
+/**
+ * Held from the moment that the first bytes are there until the chunk is stored; lent while the client is slow. A store
+ * that holds much of the chunk writes that out first, because its memory is free only when the bytes are stored.
+ */
+export class Share implements ChunkMemory {
   /** When the client began to send what it has not sent yet (ms elapsed). */
   since = Number.POSITIVE_INFINITY;
   readonly #budget: ShareBudget;
-  readonly #bytes: number;
+  #bytes: number;
+  /** What the store holds of the chunk once it has spilled. */
+  #heldBytes = Number.POSITIVE_INFINITY;
+  #spill: () => boolean = () => false;
   #taken = 0;
   #arrivedBytes = paceBytes;
   #isClosed = false;
@@ -64,6 +71,26 @@ export class Share {
     this.#budget.unpark(this);
     this.#arrivedBytes += arrivedBytes;
     return this.#taken === 0 && this.#bytes > 0 ? this.take(signal) : undefined;
+  }
+
+  spillBy(heldBytes: number, spill: () => boolean): void {
+    this.#heldBytes = heldBytes;
+    this.#spill = spill;
+  }
+
+  /** Has the store hold little from here on. @returns the bytes that come back when the store has written them */
+  spill(): number {
+    if (this.#spill()) return Math.max(0, this.#taken - this.#heldBytes);
+    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    return 0;
+  }
+
+  release(): void {
+    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    const excess = this.#taken - this.#bytes;
+    if (excess <= 0) return;
+    this.#taken -= excess;
+    this.#budget.give(excess);
   }
 
   /** @returns what is taken back */

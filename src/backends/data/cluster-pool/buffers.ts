@@ -3,13 +3,16 @@ const idleMs = 5000;
 
 export class Buffers {
   readonly #bytes: number;
+  readonly #sparesMax: number;
   readonly #spares: Uint8Array<ArrayBuffer>[] = [];
   /** So many were not needed since the timer was set. */
   #unused = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(bytes: number) {
+  /** @param sparesBytesMax memory that is kept while no stream uses it */
+  constructor(bytes: number, sparesBytesMax: number) {
     this.#bytes = bytes;
+    this.#sparesMax = Math.floor(sparesBytesMax / bytes);
   }
 
   /** Holds what was in it before. */
@@ -20,13 +23,17 @@ export class Buffers {
   }
 
   giveBack(buffer: Uint8Array<ArrayBuffer>): void {
+    if (this.#spares.length >= this.#sparesMax) {
+      free(buffer);
+      return;
+    }
     this.#spares.push(buffer);
     this.#timer ??= setTimeout(() => this.#letGo(), idleMs).unref();
   }
 
   /** What was not needed for a while is memory that others can use. */
   #letGo(): void {
-    this.#spares.splice(0, this.#unused);
+    for (const buffer of this.#spares.splice(0, this.#unused)) free(buffer);
     this.#unused = this.#spares.length;
     this.#timer = this.#spares.length === 0 ? undefined : setTimeout(() => this.#letGo(), idleMs).unref();
   }
@@ -36,4 +43,9 @@ export class Buffers {
 export function freshBytes(length: number): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer, byteOffset, length);
+}
+
+/** Frees the memory at once: the garbage collector does not see how large it is, and may come late. */
+function free({ buffer }: Uint8Array<ArrayBuffer>): void {
+  buffer.transfer(0);
 }

@@ -9,7 +9,7 @@ import { clusterStatus } from './health.ts';
 import { Lane } from './lane.ts';
 import { listChunks, namedChunks } from './list-chunks.ts';
 import { type PoolNames, Pools } from './pools.ts';
-import { ReadBudget } from './read-budget.ts';
+import type { ReadBudget } from './read-budget.ts';
 import { readPieces } from './read-pieces.ts';
 import { SlowWrites } from './slow-writes.ts';
 import { ChunkWrite } from './write-chunk.ts';
@@ -24,9 +24,8 @@ export interface ClusterPoolOptions {
   readonly clock: Clock;
   /** Bytes of writes that the driver has at once. */
   readonly inFlightBytesMax: number;
-  /** Bytes that readers have in memory together, and what one reads ahead. */
-  readonly readBytesMax: number;
-  readonly readAheadBytes: number;
+  /** Of the readers of all clusters of a process. */
+  readonly readBudget: ReadBudget;
 }
 
 export interface ClusterPool extends ChunkStore {
@@ -41,9 +40,8 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
   const inFlight = new Lane(options.inFlightBytesMax);
   const slow = new SlowWrites(options.clock);
   const open = new Set<string>();
-  const budget = new ReadBudget({ bytesMax: options.readBytesMax, aheadBytes: options.readAheadBytes });
   const reads = {
-    budget,
+    budget: options.readBudget,
     crc32c,
     poolOf: ({ chunk }: { readonly chunk: ChunkRef }) => poolOf(pools, chunk),
     explained: (error: unknown) => connection.explained(error),
@@ -55,7 +53,7 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
 
     check: async () => void (await pools.all()),
 
-    async write(id, source, { owner, storageClass, size, signal }) {
+    async write(id, source, { owner, storageClass, size, memory, signal }) {
       const iterator = source[Symbol.asyncIterator]();
       open.add(id);
       try {
@@ -64,7 +62,7 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
         let written = 0;
         const { place } = await connection.attempt(() =>
           pools.write(storageClass, async (pool) => {
-            const chunk = new ChunkWrite({ id, owner, size }, { pool, crc32c, inFlight });
+            const chunk = new ChunkWrite({ id, owner, size, memory }, { pool, crc32c, inFlight });
             written = await writeFrom({ iterator, chunk, slow, signal });
           }),
         );

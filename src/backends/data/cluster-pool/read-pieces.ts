@@ -6,9 +6,16 @@ import { blockBytes, type Header } from '../record.ts';
 import { Buffers, freshBytes } from './buffers.ts';
 import { decodeRecord, verifyBlocks } from './chunk-record.ts';
 import { type Crc32c, errno, isMissing, RadosFailure, type RadosPool, type RadosRead } from './driver.ts';
-import { pieceBytesMax, type ReadBudget } from './read-budget.ts';
+import { pieceBytesMax, type ReadBudget, type StreamMemory } from './read-budget.ts';
 
-const lent = new Buffers(pieceBytesMax);
+/** What readers keep of their buffers for the next ones, for each length. */
+const sparesBytesMax = 4 * pieceBytesMax;
+/** By length, each twice the one before it: a buffer takes what it holds, as memory that was used once stays resident. */
+const lent = Array.from(
+  { length: Math.log2(pieceBytesMax / blockBytes) + 1 },
+  (_, power) => new Buffers(blockBytes * 2 ** power, sparesBytesMax),
+);
+const lentFor = (length: number): Buffers | undefined => lent[Math.ceil(Math.log2(length / blockBytes))];
 
 export interface ReadParts {
   readonly budget: ReadBudget;
@@ -31,9 +38,9 @@ interface Reading {
   /** Block-aligned, in the chunk. */
   readonly start: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Lent, where it is not the reader's to keep. */
-  readonly buffer: Uint8Array<ArrayBuffer> | undefined;
   readonly read: RadosRead;
+  /** Returns its memory, which no reader looks at any more. */
+  readonly giveBack: () => void;
 }
 
 export async function* readPieces(
@@ -41,19 +48,19 @@ export async function* readPieces(
   pieces: readonly ChunkPiece[],
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const { budget } = parts;
   const ahead: Reading[] = [];
-  const plan = plannedReads(parts, pieces);
-  const given: (Uint8Array<ArrayBuffer> | undefined)[] = [];
+  const aheadBytes = (): number => ahead.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  const memory = parts.budget.enter();
+  const plan = plannedReads(parts, pieces, { memory, aheadBytes });
+  const given: Reading[] = [];
   const cancel = (): void => {
     for (const { read } of ahead) read.cancel();
   };
-  budget.enter();
   signal?.addEventListener('abort', cancel, { once: true });
   try {
     while (true) {
       signal?.throwIfAborted();
-      while (ahead.length < budget.piecesAhead) {
+      while (memory.nextBytes(aheadBytes()) > 0) {
         const { value, done } = await plan.next();
         if (done === true) break;
         ahead.push(value);
@@ -63,45 +70,71 @@ export async function* readPieces(
       const bytes = await arrived(parts, reading, signal);
       ahead.shift();
       yield bytes;
-      // The next array is asked for, so the one before this one is nobody's any more.
-      given.push(reading.buffer);
-      const free = given.length > 1 ? given.shift() : undefined;
-      if (free !== undefined) lent.giveBack(free);
+      // The next array is asked for, so the reader is done with the one before this one.
+      given.push(reading);
+      if (given.length > 1) given.shift()?.giveBack();
     }
   } finally {
     signal?.removeEventListener('abort', cancel);
-    budget.leave();
     cancel();
-    for (const { read, buffer } of ahead) void giveBackAfter(read, buffer);
+    void leaveAfter(ahead, memory);
   }
 }
 
-/** librados writes into the buffer until the read is over, however that ends. */
-async function giveBackAfter(read: RadosRead, buffer: Uint8Array<ArrayBuffer> | undefined): Promise<void> {
-  await read.done.catch(() => {});
-  if (buffer !== undefined) lent.giveBack(buffer);
+/** librados writes into the buffers until the reads are over, however those end. */
+async function leaveAfter(ahead: readonly Reading[], memory: StreamMemory): Promise<void> {
+  await Promise.allSettled(ahead.map(({ read }) => read.done));
+  for (const { giveBack } of ahead) giveBack();
+  memory.leave();
 }
 
-async function* plannedReads(parts: ReadParts, pieces: readonly ChunkPiece[]): AsyncGenerator<Reading> {
+interface Sizing {
+  readonly memory: StreamMemory;
+  readonly aheadBytes: () => number;
+}
+
+async function* plannedReads(
+  parts: ReadParts,
+  pieces: readonly ChunkPiece[],
+  { memory, aheadBytes }: Sizing,
+): AsyncGenerator<Reading> {
   for (const piece of pieces) {
     const chunk: ChunkInHand = { piece, pool: await parts.poolOf(piece), isAsked: false };
     const end = Math.min(piece.range.end + 1, piece.chunk.size);
     const alignedEnd = Math.min(Math.ceil(end / blockBytes) * blockBytes, piece.chunk.size);
     let start = piece.range.start - (piece.range.start % blockBytes);
     while (start < end) {
-      const length = Math.min(parts.budget.pieceBytes, alignedEnd - start);
-      // One that holds all that is asked for is the reader's to keep.
+      const length = Math.min(Math.max(blockBytes, memory.nextBytes(aheadBytes())), alignedEnd - start);
+      // The reader may keep one that holds all that is asked for.
       const isOnly = pieces.length === 1 && start + length >= end && !chunk.isAsked;
-      const buffer = isOnly ? undefined : lent.borrow();
-      const bytes = buffer === undefined ? freshBytes(length) : buffer.subarray(0, length);
+      const { bytes, giveBack } = isOnly ? kept(length, memory) : borrowed(length, memory);
       const read = chunk.pool.read(piece.chunk.id, bytes, { offset: start, wantsAttribute: !chunk.isAsked });
       // Awaited in its turn.
       read.done.catch(() => {});
       chunk.isAsked = true;
-      yield { chunk, start, bytes, buffer, read };
+      yield { chunk, start, bytes, read, giveBack };
       start += length;
     }
   }
+}
+
+type Memory = Pick<Reading, 'bytes' | 'giveBack'>;
+
+function kept(length: number, memory: StreamMemory): Memory {
+  memory.take(length);
+  return { bytes: freshBytes(length), giveBack: () => memory.give(length) };
+}
+
+function borrowed(length: number, memory: StreamMemory): Memory {
+  const buffers = lentFor(Math.max(length, blockBytes));
+  if (buffers === undefined) throw new Error(`a read of ${length} bytes`);
+  const buffer = buffers.borrow();
+  memory.take(buffer.length);
+  const giveBack = (): void => {
+    memory.give(buffer.length);
+    buffers.giveBack(buffer);
+  };
+  return { bytes: buffer.subarray(0, length), giveBack };
 }
 
 async function arrived(parts: ReadParts, reading: Reading, signal?: AbortSignal): Promise<Uint8Array> {

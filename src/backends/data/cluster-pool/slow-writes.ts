@@ -33,7 +33,7 @@ export class SlowWrites {
     while (this.#waiting.size > 0) {
       await this.#clock.sleep(patienceMs);
       for (const [chunk, wasWaiting] of this.#waiting) {
-        if (wasWaiting) chunk.spill();
+        if (wasWaiting && chunk.isLarge) chunk.spill();
         if (wasWaiting) this.#waiting.delete(chunk);
         else this.#waiting.set(chunk, true);
       }

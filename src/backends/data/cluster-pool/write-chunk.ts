@@ -2,6 +2,7 @@
  * One chunk on its way in. As a rule it is put together as it comes and written at once, all or nothing. A chunk whose
  * client is slow is not kept in memory meanwhile: what has come is written, marked as begun, and the rest piece by piece.
  */
+import type { ChunkMemory } from '../../../ports/chunk-store.ts';
 import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
 import { blockBytes } from '../record.ts';
 import { Buffers, freshBytes } from './buffers.ts';
@@ -12,13 +13,15 @@ import type { Lane } from './lane.ts';
 /** What a chunk of a slow client is written in, and what it holds meanwhile. */
 export const pieceBytes = 4 * blockBytes;
 /** Where what comes in other lengths is gathered, while it is in the processor's cache. */
-const blocks = new Buffers(blockBytes);
+const blocks = new Buffers(blockBytes, 64 * blockBytes);
 
 export interface Incoming {
   readonly id: string;
   readonly owner: Owner;
   /** Undefined when it was not told. */
   readonly size: number | undefined;
+  /** Where the caller counts the memory of all writes. */
+  readonly memory?: ChunkMemory | undefined;
 }
 
 export interface WriteParts {
@@ -45,11 +48,17 @@ export class ChunkWrite {
   /** The pieces that were begun, in order. */
   #sending: Promise<void> = Promise.resolve();
   #isPiecewise = false;
+  #isSpilling = false;
 
   constructor(chunk: Incoming, parts: WriteParts) {
     this.#chunk = chunk;
     this.#parts = parts;
     this.#unit = unitOf(parts.pool.alignment);
+    chunk.memory?.spillBy(pieceBytes + this.#unit, () => {
+      if (this.isLarge) this.spill();
+      this.#isPiecewise = true;
+      return this.#isSpilling;
+    });
   }
 
   /** Whether it holds more than a slow client's chunk should. */
@@ -77,7 +86,7 @@ export class ChunkWrite {
       at += count;
     }
     if (!this.#isPiecewise || this.#added < pieceBytes) return undefined;
-    this.#send();
+    this.#sendPiece();
     return this.#sending;
   }
 
@@ -112,10 +121,20 @@ export class ChunkWrite {
   /** Writes what has come, as its client is slow; from here on piece by piece. */
   spill(): void {
     this.#isPiecewise = true;
+    this.#isSpilling = true;
+    this.#sendPiece();
+    const release = (): void => {
+      this.#isSpilling = false;
+      this.#chunk.memory?.release();
+    };
+    // A failure rejects the next `add`, or `finish`.
+    this.#sending.then(release, release);
+  }
+
+  /** The first one marks the chunk as begun. */
+  #sendPiece(): void {
     const { id, owner } = this.#chunk;
-    this.#send(encodeBegun(id, owner));
-    // Whoever adds next, or finishes, is told of a failure.
-    this.#sending.catch(() => {});
+    this.#send(this.#sent === 0 ? encodeBegun(id, owner) : undefined);
   }
 
   async finish(): Promise<void> {
