@@ -97,7 +97,12 @@ export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
 
 export function openRun(
   { metadata, bytes, clock, random, config, hasher }: FsckContext,
-  run: Pick<FsckRun, 'mode' | 'signal'> & { readonly report: FsckReport; readonly seen: FsckSummary },
+  run: Pick<FsckRun, 'mode' | 'signal'> & {
+    readonly report: FsckReport;
+    readonly seen: FsckSummary;
+    /** Finds what is damaged in the metadata now: it is called before something is mended. */
+    readonly verify: (run: FsckRun) => Promise<void>;
+  },
 ): FsckRun & { summary(): FsckSummary } {
   // A run that an older gateway saved has fewer counters.
   const seen = {
@@ -105,7 +110,11 @@ export function openRun(
     ...run.seen,
     findings: { ...zeros(findingKinds), ...run.seen.findings },
   };
-  return {
+  const isSound = async (): Promise<boolean> => {
+    if (seen.findings.metadata === 0) await run.verify(opened);
+    return seen.findings.metadata === 0;
+  };
+  const opened: FsckRun & { summary(): FsckSummary } = {
     ...{ metadata, bytes, clock, random, config, hasher },
     mode: run.mode,
     signal: run.signal,
@@ -115,7 +124,7 @@ export function openRun(
     async find(finding, mend) {
       seen.findings[finding.kind] += 1;
       // What looks unowned or missing may be so only because its row cannot be read.
-      const canMend = seen.findings.metadata === 0 && mend !== undefined;
+      const canMend = finding.kind !== 'metadata' && mend !== undefined && run.mode.fix && (await isSound());
       const mended = !run.mode.fix ? {} : canMend ? await mend() : { left: damagedMetadata };
       seen.found += 1;
       if (mended.fixed !== undefined) seen.fixed += 1;
@@ -123,6 +132,7 @@ export function openRun(
     },
     summary: () => ({ ...seen, findings: { ...seen.findings } }),
   };
+  return opened;
 }
 
 const damagedMetadata = 'nothing is mended while metadata is damaged: see docs/recovery.md';

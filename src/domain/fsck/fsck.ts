@@ -55,6 +55,10 @@ export const fromTheStart = (mode: FsckMode): FsckState => ({
 type Run = ReturnType<typeof openRun>;
 
 const unitExtents = 1_000;
+/** A mend rests on metadata that was verified at most so long ago, */
+const verifiedMs = 5_000;
+/** or so many times as long as verifying it takes. */
+const verifiedTimes = 4;
 
 /**
  * May run beside working gateways: what changes while it is looked at is looked at again, and what an open op has stored
@@ -65,6 +69,7 @@ export class Fsck {
   readonly #report: FsckReport;
   #state: FsckState;
   #walk: StoredWalk | undefined;
+  #verified: { readonly at: number; readonly tookMs: number } | undefined;
 
   /** @param report called for each finding as it is found */
   constructor(
@@ -89,9 +94,20 @@ export class Fsck {
     const { mode, position } = this.#state;
     const isAnew = position.at === 'stored' && this.#walk?.cluster !== position.cluster;
     const seen = isAnew ? position.before : this.#state.seen;
-    const run = openRun(this.#context, { mode, signal, report: this.#report, seen });
+    const verify = (opened: FsckRun) => this.#verify(opened);
+    const run = openRun(this.#context, { mode, signal, report: this.#report, seen, verify });
     const next = await this.#passOver(run, position);
     this.#state = { mode, position: next, seen: run.summary() };
+  }
+
+  /** Again where the last time is too long ago: a run takes days, or goes on after the crash that did the damage. */
+  async #verify(run: FsckRun): Promise<void> {
+    const { clock } = this.#context;
+    const began = clock.elapsed();
+    const { at, tookMs } = this.#verified ?? { at: Number.NEGATIVE_INFINITY, tookMs: 0 };
+    if (began - at < Math.max(verifiedMs, verifiedTimes * tookMs)) return;
+    await verifyMetadata(run);
+    this.#verified = { at: clock.elapsed(), tookMs: clock.elapsed() - began };
   }
 
   /** Goes on behind damaged metadata, which was reported already where the store verifies itself. */
@@ -127,7 +143,7 @@ export class Fsck {
     switch (position.at) {
       case 'metadata':
         if (run.metadata.verify === undefined) return this.#nextBucket(run, { at: 'buckets', slot: 0 });
-        await verifyMetadata(run);
+        await this.#verify(run);
         return { at: 'buckets', slot: 0 };
       case 'buckets':
         return this.#nextBucket(run, position);

@@ -5,7 +5,7 @@
 import { everyBucket, findBucket, insertBucket } from '../../metadata/buckets.ts';
 import { objectsOf } from '../../metadata/objects.ts';
 import { fnv32a } from '../../metadata/spread.ts';
-import type { BucketRow } from '../../metadata/tables.ts';
+import { type BucketRow, tables } from '../../metadata/tables.ts';
 import { ChunkDamaged, ChunkMissing, type FoundExtent } from '../../ports/object-bytes.ts';
 import { isOwned, openOwnership } from '../ownership.ts';
 import { sift } from './bytes.ts';
@@ -72,6 +72,7 @@ export async function rebuildIndex(
       await report(told);
     },
   };
+  await assertSound(run);
   // All of them before the first: a run that ends on the second flag would have obeyed the first.
   for (const bucket of buckets) await assertRestorable(run, bucket);
   for (const bucket of buckets) await restoreBucket(run, bucket);
@@ -79,6 +80,17 @@ export async function rebuildIndex(
     if (await rebuildIn(run, { passes, atOnce })) return summary;
   }
   throw new Error('there are more unowned extents of one key than can be held');
+}
+
+/** Keys that cannot be found because of damage look lost, and would be made a second time. */
+async function assertSound({ metadata, signal }: Run): Promise<void> {
+  for await (const [fault] of metadata.verify?.(Object.values(tables)) ?? []) {
+    signal.throwIfAborted();
+    if (fault !== undefined)
+      throw new Error(
+        `the metadata is damaged (${fault.detail}): leave the damage out first, see docs/recovery.md`,
+      );
+  }
 }
 
 /** Every pass takes the keys of one hash. @returns false when there were too many at once */

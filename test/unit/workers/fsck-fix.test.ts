@@ -1,5 +1,5 @@
 /** fsck that mends: damage of each kind, planted; what it may not touch stays as it is. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   Fsck,
   type FsckFinding,
@@ -8,6 +8,7 @@ import {
   fromTheStart,
   runFsck,
 } from '../../../src/domain/fsck/fsck.ts';
+import { rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
 import { findBucket, replaceBucket } from '../../../src/metadata/buckets.ts';
 import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
 import { type Lock, uploadIndex } from '../../../src/metadata/tables.ts';
@@ -335,4 +336,59 @@ test('a read that fails is nobody’s permission: the run ends, and nothing was 
   }
   expect(await storedExtents(world)).toHaveLength(2);
   expect((await fsck(world)).summary).toMatchObject({ found: 1, leaving: 0 });
+});
+
+/** A store that verifies itself, and whose objects are no longer found once it is damaged, as behind a branch page. */
+function damagedLater(world: DomainWorld) {
+  let isDamaged = false;
+  const get: DomainWorld['metadata']['get'] = async (at, key, ...rest) =>
+    isDamaged && at.table.name === 'objects' ? undefined : world.metadata.get(at, key, ...rest);
+  const scan: DomainWorld['metadata']['scan'] = (at, range) => {
+    const cursor = world.metadata.scan(at, range);
+    return faulty(cursor, {
+      next: async (count: number) => (isDamaged && at.table.name === 'objects' ? [] : cursor.next(count)),
+    });
+  };
+  const verify: NonNullable<DomainWorld['metadata']['verify']> = async function* () {
+    if (isDamaged) yield [{ detail: 'its rows cannot be read' }];
+  };
+  return {
+    ...world,
+    undamaged: world.metadata,
+    metadata: faulty(world.metadata, { get, scan, verify }),
+    damage: () => {
+      isDamaged = true;
+    },
+  };
+}
+
+test('a rebuild refuses metadata that is damaged: keys that cannot be found look lost', async () => {
+  const world = damagedLater(await domainWorld());
+  await world.process().put('kept', 'content');
+  const before = await world.metadata.scan(objectsOf(await world.bucket())).next(10);
+  world.damage();
+  await expect(rebuildIndex(world, { buckets: [], report: () => {} })).rejects.toThrow(
+    'the metadata is damaged',
+  );
+  const after = await world.undamaged.scan(objectsOf(await world.bucket())).next(10);
+  expect(after).toEqual(before);
+});
+
+describe('metadata that is damaged after fsck has verified it', () => {
+  for (const where of ['during the run', 'while the run was interrupted'])
+    test(`makes nothing look unowned: ${where}`, async () => {
+      const world = damagedLater(await domainWorld());
+      await world.process().put('kept', 'content');
+      const findings: FsckFinding[] = [];
+      const report = (finding: FsckFinding): void => void findings.push(finding);
+      let run = new Fsck(world, { report, state: fromTheStart(fix) });
+      while (run.state.position.at !== 'stored') await run.step(never);
+      world.damage();
+      await world.clock.advance(60_000);
+      if (where !== 'during the run') run = new Fsck(world, { report, state: run.state });
+      while (!run.isDone) await run.step(never);
+      expect(findings.map(({ kind, fixed }) => [kind, fixed])).toContainEqual(['metadata', undefined]);
+      expect(run.state.seen.fixed).toBe(0);
+      expect(findings.find(({ kind }) => kind === 'unowned')?.left).toContain('metadata is damaged');
+    });
 });
