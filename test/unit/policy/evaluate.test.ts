@@ -318,3 +318,17 @@ test('a trace says which statement decided and why the others did not', () => {
     outcome: 'other-action',
   });
 });
+
+test('the Allow that reaches furthest decides, in whatever order, with a trace and without one', () => {
+  const direct = { Sid: 'direct', Principal: '*' } as const;
+  const account = { Sid: 'account', Principal: { AWS: home } } as const;
+  for (const statements of [
+    [direct, account],
+    [account, direct],
+  ])
+    for (const trace of [undefined, [] as Trace])
+      expect(evaluate(ask(), [policy('bucket', ...statements)], trace)).toMatchObject({
+        reach: 'direct',
+        by: { sid: 'direct' },
+      });
+});

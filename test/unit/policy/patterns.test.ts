@@ -89,6 +89,24 @@ test('long runs with holes are found where a plain search finds them', () => {
   );
 });
 
+test('long runs without holes, which repeat themselves, are found where a plain search finds them', () => {
+  const run = fc.string({ unit: fc.constantFrom('a', 'a', 'a', 'b'), minLength: 31, maxLength: 70 });
+  const text = fc.string({ unit: fc.constantFrom('a', 'a', 'a', 'b'), maxLength: 80 });
+  fc.assert(
+    fc.property(run, text, text, fc.nat(69), (wanted, before, after, cut) => {
+      // A prefix of the run directly before it: a search that falls back too far misses the run.
+      const given = `${before}${wanted.slice(0, cut)}${wanted}${after}`;
+      expect(matches(`*${wanted}*`, given)).toBe(true);
+      expect(matches(`*${wanted}*`, given.slice(0, -1 - after.length))).toBe(
+        given.slice(0, -1 - after.length).includes(wanted),
+      );
+      expect(matches(`*${wanted}*${wanted}*`, given)).toBe(given.split(wanted).length > 2);
+      expect(matches(`*${wanted}*`, before)).toBe(before.includes(wanted));
+    }),
+    { numRuns: 500 },
+  );
+});
+
 describe('no pattern costs more than a fixed number of steps per character', () => {
   const text = 'a'.repeat(1024);
   test.each([
@@ -118,8 +136,20 @@ test.each([
   ['arn:aws:iam::*:role/x', 'arn:aws:iam::1:user:role/x', false],
   ['arn:aws:iam::1?:role/x', 'arn:aws:iam::12:role/x', true],
   ['arn:aws:s3:::a:b:*', 'arn:aws:s3:::a:b:c', true],
+  ['arn:aws:iam:us-*:1?:role/x', 'arn:aws:iam:us-east-1:12:role/x', true],
+  ['arn:aws:iam:us-*:1?:role/x', 'arn:aws:iam:us-:1:role/x', false],
+  ['*:aws:s3:::b', 'arn:aws:s3::b', false],
+  ['*:aws:s3:::b', 'brn:aws:s3:::b', false],
+  ['arn:aws:s3:::*', 'arn:aws:s3', false],
 ])('the ARN pattern %s on %s is %s: a wildcard stays in its segment', (pattern, arn, expected) => {
   const segments = splitTokens(tokensOf(pattern));
   const plain = segments?.map((segment) => segment.filter((token) => token.is !== 'variable'));
   expect(plain === undefined ? undefined : matchArn(compileArn(plain), arn)).toBe(expected);
+});
+
+test('a value with a colon in one segment of a pattern is not two segments of an ARN', () => {
+  const segments = ['arn', 'aws:s3', 'x', '', '', 'b'].map((text) =>
+    text === '' ? [] : [{ is: 'text' as const, text }],
+  );
+  expect(matchArn(compileArn(segments), 'arn:aws:s3:x:::b')).toBe(false);
 });

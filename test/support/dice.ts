@@ -1,0 +1,29 @@
+/** A small generator of random choices, so that a printed seed repeats them. */
+
+export interface Dice {
+  /** An integer from 0 up to `below`. */
+  roll(below: number): number;
+  pick<T>(from: readonly T[]): T;
+  /** Whether one chance in `sides` came. */
+  chance(sides: number): boolean;
+  /** From `min` to `max` values. */
+  several<T>(count: readonly [min: number, max: number], make: () => T): T[];
+}
+
+/** Mulberry32. */
+export function openDice(seed: number): Dice {
+  let state = seed >>> 0;
+  const next = (): number => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const roll = (below: number): number => Math.floor(next() * below);
+  return {
+    roll,
+    pick: <T>(from: readonly T[]) => from[roll(from.length)] as T,
+    chance: (sides) => roll(sides) === 0,
+    several: ([min, max], make) => Array.from({ length: min + roll(max - min + 1) }, make),
+  };
+}
