@@ -14,7 +14,7 @@ import { HealthEstimate } from './health.ts';
 import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
 import { writeLarge } from './large-writer.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
-import { Lister } from './list-chunks.ts';
+import { Lister, type ListerLimits } from './list-chunks.ts';
 import { sealSegmentsOfDead } from './seal-left-open.ts';
 import { SegmentReader } from './segment-reader.ts';
 import { SegmentWriter } from './segment-writer.ts';
@@ -31,6 +31,8 @@ export interface FileChunksOptions {
   readonly durable: boolean;
   /** Small segments let a test see several of them. */
   readonly segmentBytesMax?: number;
+  /** Small ones let a test pass them. */
+  readonly listerLimits?: ListerLimits;
   /** The system calls; a test's that fail, by default the real ones. */
   readonly disk?: Disk;
 }
@@ -45,7 +47,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
   const parts = { layout, disk, clock, random, segmentBytesMax, durableGroups: new Set<string>() };
   const writer = new SegmentWriter(parts);
   const reader = new SegmentReader(parts);
-  const lister = new Lister(parts, () => writer.current);
+  const lister = new Lister({ layout, disk, limits: options.listerLimits }, () => writer.current);
   const health = new HealthEstimate({ layout, clock, current: () => writer.current });
   const compactor = new Compactor({
     ...parts,

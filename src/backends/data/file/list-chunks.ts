@@ -1,5 +1,6 @@
 /** Lists chunks from disk alone, skipping segments and directories that cannot hold the prefix. */
 import fs from 'node:fs';
+import { BoundedCache } from '../../../ports/bounded-cache.ts';
 import type { StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
 import { decodeHeader, type Header, headerBytesMax, seedOf } from '../record.ts';
@@ -15,6 +16,16 @@ import { mayHold, readSummary, type Summary } from './summary.ts';
 
 /** With more matches than this a scan of the segment is cheaper than to look each of them up. */
 const lookupsMax = 64;
+const summariesMax = 64 * 1024;
+const summariesBytesMax = 8 * 1024 * 1024;
+/** The object of a summary with its numbers, and the heads of its texts. */
+const summaryBytes = 160;
+
+/** Of the ids of segments, and of the summaries of segments. */
+export interface ListerLimits {
+  readonly indexBytesMax?: number;
+  readonly summariesBytesMax?: number;
+}
 
 export class Lister {
   readonly #parts: Pick<LargeParts, 'layout' | 'disk'>;
@@ -22,12 +33,24 @@ export class Lister {
   /** The segment that this process appends to, and how far it is acknowledged. */
   readonly #current: () => Current | undefined;
   /** Of sealed segments: packing only takes records away, so what was once read stays true enough. */
-  readonly #summaries = new Map<string, Summary>();
+  readonly #summaries: BoundedCache<Summary>;
 
-  constructor(parts: Pick<LargeParts, 'layout' | 'disk'>, current: () => Current | undefined) {
+  constructor(
+    parts: Pick<LargeParts, 'layout' | 'disk'> & { readonly limits?: ListerLimits | undefined },
+    current: () => Current | undefined,
+  ) {
+    const { layout, limits } = parts;
     this.#parts = parts;
-    this.#index = new SegmentIndex(parts.layout);
+    this.#index = new SegmentIndex(layout, limits?.indexBytesMax);
     this.#current = current;
+    this.#summaries = new BoundedCache({
+      name: 'segment-summaries',
+      entriesMax: summariesMax,
+      bytes: {
+        max: limits?.summariesBytesMax ?? summariesBytesMax,
+        sizeOf: ({ first, last }, segment) => summaryBytes + first.length + last.length + segment.length,
+      },
+    });
   }
 
   async *list(prefixes: readonly string[]): AsyncGenerator<StoredChunk> {
@@ -35,9 +58,7 @@ export class Lister {
   }
 
   async *#under(prefix: string): AsyncGenerator<StoredChunk> {
-    const segments = segmentNames(this.#parts.layout);
-    this.#forgetGone(segments);
-    for (const segment of segments) {
+    for (const segment of segmentNames(this.#parts.layout)) {
       if (prefix === '') yield* this.#listSegment(segment, prefix);
       else if (this.#mayHold(segment, prefix)) yield* this.#findInSegment(segment, prefix);
     }
@@ -52,12 +73,6 @@ export class Lister {
       this.#summaries.set(segment, summary);
     }
     return mayHold(summary, prefix);
-  }
-
-  #forgetGone(segments: readonly string[]): void {
-    if (this.#summaries.size <= segments.length) return;
-    const present = new Set(segments);
-    for (const segment of this.#summaries.keys()) if (!present.has(segment)) this.#summaries.delete(segment);
   }
 
   /** Ends at what was acknowledged when the list came to the segment, if the segment is our own. */
@@ -83,8 +98,9 @@ export class Lister {
     const end = this.#endOf(segment);
     const { layout } = this.#parts;
     const indexed = await this.#index.find(segment, prefix);
-    if (indexed.length === 0) return;
-    if (indexed.length > lookupsMax) return yield* this.#listSegment(segment, prefix);
+    if (indexed?.length === 0) return;
+    if (indexed === undefined || indexed.length > lookupsMax)
+      return yield* this.#listSegment(segment, prefix);
     const dead = readDead(layout, segment).offsets;
     const live = indexed.filter(({ offset }) => offset < end && !dead.has(offset));
     for (const { offset, header } of readHeaders(layout, segment, live))

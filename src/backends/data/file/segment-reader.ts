@@ -8,10 +8,12 @@ import { blockBytes, blockCrc, decodeHeader, isHeader, seedOf } from '../record.
 import type { Disk } from './disk.ts';
 import { type Layout, type Place, parsePlace, segmentPath } from './layout.ts';
 import { openSegment } from './open-segment.ts';
-import { locate, type PackedTable } from './packed.ts';
+import { locate, type PackedTable, packedTableBytes } from './packed.ts';
 import { readBlocks, twoBuffers } from './read-blocks.ts';
 
 const openMax = 64;
+/** Of the tables of packed segments that are open; a table may have a MiB or two. */
+const tableBytesMax = 16 * 1024 * 1024;
 /**
  * A packing or removal by another process leaves our descriptor on the old file, which stays right to
  * read but keeps its space: we look again this often.
@@ -44,6 +46,7 @@ export class SegmentReader {
   readonly #clock: Clock;
   /** In order of last use. */
   readonly #handles = new Map<string, Handle>();
+  #tableBytes = 0;
   #slab = Buffer.alloc(0);
   #slabUsed = 0;
 
@@ -136,6 +139,7 @@ export class SegmentReader {
       const checkedAt = this.#clock.elapsed();
       handle = { ...open, segment, seed: seedOf(segment), checkedAt, users: 0, isDropped: false };
       this.#makeRoom();
+      this.#tableBytes += tableBytesOf(handle);
     } else {
       this.#handles.delete(segment);
     }
@@ -152,7 +156,7 @@ export class SegmentReader {
 
   #makeRoom(): void {
     for (const segment of this.#handles.keys()) {
-      if (this.#handles.size < openMax) return;
+      if (this.#handles.size < openMax && this.#tableBytes <= tableBytesMax) return;
       this.drop(segment);
     }
   }
@@ -162,6 +166,7 @@ export class SegmentReader {
     const handle = this.#handles.get(segment);
     if (!handle) return;
     this.#handles.delete(segment);
+    this.#tableBytes -= tableBytesOf(handle);
     handle.isDropped = true;
     if (handle.users === 0) fs.closeSync(handle.fd);
   }
@@ -184,3 +189,6 @@ interface Read {
   readonly position: number;
   readonly range: ByteRange;
 }
+
+const tableBytesOf = ({ table }: Handle): number =>
+  table === undefined ? 0 : packedTableBytes(table.from.length);
