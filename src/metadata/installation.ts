@@ -79,7 +79,8 @@ export function refusalOf(world: FoundWorld, mode: InstallationMode): string | u
   if (kept.format > formatVersion)
     return `the installation ${kept.id} is of format ${kept.format}, and this version knows formats up to ${formatVersion}: use the version that wrote it, or a later one`;
   const wrong = wrongKey(world, kept);
-  if (wrong !== undefined || kept.isMarking) return wrong;
+  if (wrong !== undefined) return wrong;
+  if (kept.isMarking) return mode === 'start' ? takenMeanwhile(world, kept) : undefined;
   return world.clusters.map((cluster) => wrongCluster(world, kept, cluster)).find(Boolean);
 }
 
@@ -94,6 +95,14 @@ function lostMetadata({ clusters, rows }: FoundWorld): string | undefined {
   return full === undefined || rows.length > 0
     ? undefined
     : `the metadata is empty, and there are chunks in ${full.directory}; ${cures}`;
+}
+
+/** It was begun, and another installation was first beside the chunks. */
+function takenMeanwhile({ clusters }: FoundWorld, { id }: Installation): string | undefined {
+  const taken = clusters.find(({ mark }) => mark !== undefined && mark !== id);
+  return taken === undefined
+    ? undefined
+    : `installation ${id} was begun, and the chunks in ${taken.directory} belong to installation ${taken.mark}: correct the settings, or take the place over with \`sluice serve --init\``;
 }
 
 function wrongKey({ keys, keyFile }: FoundWorld, { id, key }: Installation): string | undefined {

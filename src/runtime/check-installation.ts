@@ -1,6 +1,7 @@
 /** Compares the installation that metadata, chunks and master key belong to, and marks what is new (`metadata/installation.ts`). */
+import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
-import { readFile, rm } from 'node:fs/promises';
+import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { everyCluster } from '../metadata/clusters.ts';
@@ -16,7 +17,7 @@ import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { ClusterMarks, ObjectBytes } from '../ports/object-bytes.ts';
 import type { Random } from '../ports/random.ts';
 import { inDataDir } from './compose-bytes.ts';
-import { keepFile } from './kept-file.ts';
+import { keepFile, syncDirectory } from './kept-file.ts';
 import { StartRefusal } from './start-refusal.ts';
 
 export interface CheckOptions {
@@ -147,10 +148,7 @@ async function foundIn({ clusters }: MarkedStore, marks: ClusterMarks): Promise<
         await marks.write(id, textOf(installation), { replaces: mark !== undefined });
         const now = await read();
         if (now === installation) return true;
-        throw new StartRefusal(
-          `the mark in ${directory} names installation ${now}, and not ${installation}`,
-          2,
-        );
+        throw new StartRefusal(wrongMark(directory, { now, id: installation }), 2);
       } catch (cause) {
         if (cause instanceof StartRefusal) throw cause;
         leaveOut(id, cause);
@@ -194,14 +192,52 @@ function idIn(text: string): string | undefined {
   }
 }
 
-/** Only where the row says that the id is new: the mark of another installation is replaced then. */
+/** @throws StartRefusal where another installation was first */
 async function mark(
   directory: string,
   { former, id }: { readonly former: string | undefined; readonly id: string },
 ): Promise<void> {
+  if (former === undefined) await keepFile(join(directory, markName), textOf(id));
+  else await replaceMark(directory, { former, id });
+  const now = await readMark(directory);
+  if (now !== id) throw new StartRefusal(wrongMark(join(directory, markName), { now, id }), 2);
+}
+
+const wrongMark = (
+  place: string,
+  { now, id }: { readonly now: string | undefined; readonly id: string },
+): string => `the mark in ${place} names installation ${now}, and not ${id}`;
+
+/**
+ * Replaces the mark of another installation. A file beside it, which processes of one installation share, keeps others
+ * from doing the same meanwhile. The mark is renamed into place, so that no process finds none.
+ */
+async function replaceMark(
+  directory: string,
+  { former, id }: { readonly former: string; readonly id: string },
+): Promise<void> {
   const path = join(directory, markName);
-  if (former !== undefined) await rm(path, { force: true });
-  await keepFile(path, textOf(id));
+  const claim = `${path}.claim`;
+  const draft = `${path}.${randomUUID()}`;
+  for (let attempt = 0; !(await keepFile(claim, textOf(id))); attempt += 1) {
+    const claimed = await readFile(claim, 'utf8').catch(() => undefined);
+    if (claimed === textOf(id)) break;
+    // It was removed meanwhile: the mark may be there already.
+    if (claimed === undefined && attempt < attemptsMax) continue;
+    throw new StartRefusal(
+      `another installation is being marked in ${directory}; if no gateway starts there, remove ${claim}`,
+      2,
+    );
+  }
+  try {
+    if ((await readMark(directory)) !== former) return;
+    await keepFile(draft, textOf(id));
+    await rename(draft, path);
+    await syncDirectory(directory);
+  } finally {
+    await rm(draft, { force: true });
+    await rm(claim, { force: true });
+  }
 }
 
 const namesIn = (directory: string): readonly string[] =>

@@ -28,7 +28,7 @@ export async function keepFile(path: string, text: string): Promise<boolean> {
 }
 
 /** A name is on the disk only when its directory is. */
-async function syncDirectory(path: string): Promise<void> {
+export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r');
   try {
     await directory.sync();
