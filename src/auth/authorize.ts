@@ -12,6 +12,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { accessPointSide } from './access-point.ts';
 import { bucketPolicy } from './bucket-policy.ts';
+import { denialText } from './denial.ts';
 import { type About, type Asking, factsOf } from './facts.ts';
 import type { Identity } from './identity.ts';
 import { policiesOf } from './identity-policies.ts';
@@ -59,7 +60,33 @@ export const authorize = (
   isRootAtHome(caller, question) ? undefined : assertAllowed(ctx, caller, question);
 
 async function assertAllowed(ctx: AuthorizationContext, caller: Caller, question: Question): Promise<void> {
-  if (!(await isAllowed(ctx, caller, question))) throw fail('AccessDenied');
+  const verdict = await verdictOn(ctx, caller, question);
+  if (verdict.allowed) return;
+  throw fail('AccessDenied', (await reasonFor(ctx, caller, { ...question, verdict })) ?? {});
+}
+
+/** The text that the caller may know: the plain one is for anonymous callers and other accounts (public API). */
+async function reasonFor(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  { verdict, ...question }: Question & { readonly verdict: Verdict },
+): Promise<string | undefined> {
+  const { identity, accessPoint } = caller;
+  const { bucket, target, action } = question;
+  if (identity === undefined || (bucket !== undefined && bucket.owner !== identity.owner)) return undefined;
+  if (accessPoint !== undefined && accessPoint.account !== identity.owner) return undefined;
+  const textOf = (asked: Question, found: Verdict): string => {
+    const arn = accessPoint && accessPointSide(accessPoint, asked.key).resource;
+    const resource = `"${arn ?? asked.resource ?? resourceOf(asked)}"`;
+    return denialText({ principal: principalOf(identity), action: asked.action, resource, verdict: found });
+  };
+  if (target === undefined) return textOf(question, verdict);
+  // To a caller that may not list, the text is the one that it would get if the object were absent.
+  const listing = { ...question, action: 's3:ListBucket', key: '', target: undefined };
+  const mayList = await verdictOn(ctx, caller, listing);
+  if (mayList.allowed) return textOf(question, verdict);
+  const unseen = await verdictOn(ctx, caller, { ...question, action, target: undefined });
+  return unseen.allowed ? textOf(listing, mayList) : textOf(question, unseen);
 }
 
 export async function isAllowed(
@@ -81,7 +108,11 @@ export async function isNotForbidden(
   return allowed || reason === 'nothing-allows' || reason === 'other-account';
 }
 
-async function verdictOn(ctx: AuthorizationContext, caller: Caller, question: Question): Promise<Verdict> {
+export async function verdictOn(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<Verdict> {
   const { identity, accessPoint } = caller;
   const facts = factsOf(caller, question, {
     now: ctx.clock.now(),

@@ -1,5 +1,5 @@
 /** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
-import { assertMayKnow, authorize, isNotForbidden } from '../auth/authorize.ts';
+import { assertMayKnow, authorize, isAllowed, isNotForbidden } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';
@@ -45,8 +45,7 @@ export async function permit(
   const expectedOwner = header(call, 'expected-bucket-owner');
   if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
     throw fail('AccessDenied');
-  if (row.judges === 'each' && bucket !== undefined && identity === undefined && !letsAnybodyIn(bucket))
-    throw fail('AccessDenied');
+  if (row.judges === 'each' && bucket !== undefined) assertMayAsk(call, bucket);
   if (row.judges !== undefined) return undefined;
   const versionId = row.versionAction === undefined ? undefined : query.get('versionId');
   const target =
@@ -54,8 +53,6 @@ export async function permit(
       ? ((await readAheadIn(ahead, bucket))?.live?.row ??
         (await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })))
       : undefined;
-  if (body !== undefined && identity === undefined && call.accessPoint === undefined)
-    if (bucket === undefined || !letsAnybodyIn(bucket)) throw fail('AccessDenied');
   const { caller, requestTags, named, along: alongBody = [] } = askedBy(call, row, body);
   const about = { bucket, bucketName, key, target, requestTags, named };
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
@@ -64,8 +61,12 @@ export async function permit(
   const isAbsent = row.about === 'version' && (target === undefined || target.marker);
   if (isAbsent && versionId === undefined && readsObject(call) && bucket !== undefined) {
     // A missing object has no ACL that could let the caller read it: the right to list decides between 404 and 403.
-    if (await isNotForbidden(ctx, asker, { ...about, action, writer })) {
-      await assertMayKnow(ctx, call, about);
+    // A caller that may not list gets the text of the refusal that it would get if the object were there.
+    const listing = { ...about, action: 's3:ListBucket', key: '', target: undefined };
+    if (
+      (await isNotForbidden(ctx, asker, { ...about, action, writer })) &&
+      (await isAllowed(ctx, call, listing))
+    ) {
       // Without the header of a payer the answer is 403 for every key, so that it does not tell which exist.
       const charging = isCharged(ctx, call, bucket);
       if (charging !== false) await charging;

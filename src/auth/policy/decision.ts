@@ -70,9 +70,14 @@ export type Reason =
   | 'other-account'
   | 'nothing-allows';
 
+/** The kind of policy that an explicit Deny stands in. */
+export type DenyingSide = 'identity' | 'session' | 'boundary' | 'bucket' | 'accessPoint' | 'trust';
+
 export interface Verdict {
   readonly allowed: boolean;
   readonly reason: Reason;
+  /** Of an explicit Deny alone. */
+  readonly denied?: DenyingSide;
   /** The statement that decided, where one did. */
   readonly by?: StatementReference | undefined;
 }
@@ -148,6 +153,11 @@ interface Gate {
 
 const yes = (reason: Reason, by?: StatementReference): Verdict => ({ allowed: true, reason, by });
 const no = (reason: Reason, by?: StatementReference): Verdict => ({ allowed: false, reason, by });
+const denied = (side: DenyingSide, by: StatementReference): Verdict => ({
+  ...no('explicit-deny', by),
+  denied: side,
+});
+const denyingSides = ['identity', 'session', 'boundary', 'bucket', 'accessPoint'] as const;
 const byOf = (decision: Decision): StatementReference | undefined =>
   decision.effect === 'None' ? undefined : decision.by;
 
@@ -197,8 +207,10 @@ export function decide(access: Access, trace?: Trace): Verdict {
   const { request, bucket, accessPoint } = access;
   const { principal } = request;
   const sides = evaluateSides(access, trace);
-  for (const decision of [sides.identity, sides.session, sides.boundary, sides.bucket, sides.accessPoint])
-    if (decision?.effect === 'Deny') return no('explicit-deny', decision.by);
+  for (const side of denyingSides) {
+    const decision = sides[side];
+    if (decision?.effect === 'Deny') return denied(side, decision.by);
+  }
   const isService = bucket === undefined;
   const gate = isService
     ? passGate({
@@ -245,8 +257,11 @@ export function decideTrust(
   const { principal } = request;
   const trusted = evaluate(request, [trust], trace);
   const { identity: own, ...limits } = evaluateSides({ request, identity, session, boundary }, trace);
-  for (const decision of [own, limits.session, limits.boundary, trusted])
-    if (decision?.effect === 'Deny') return no('explicit-deny', decision.by);
+  const answers = { identity: own, session: limits.session, boundary: limits.boundary, trust: trusted };
+  for (const side of ['identity', 'session', 'boundary', 'trust'] as const) {
+    const decision = answers[side];
+    if (decision?.effect === 'Deny') return denied(side, decision.by);
+  }
   if (trusted.effect !== 'Allow') return no('nothing-allows');
   const isOwn = principal.account === account && trusted.reach === 'direct';
   if (!isOwn && principal.kind !== 'root' && own.effect !== 'Allow') return no('nothing-allows');

@@ -2,8 +2,9 @@
  * What every action of IAM, of STS and on access points shares: parameters are read by a schema, the caller is authorized for the resource
  * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
-import { isAllowed, type Question } from '../../auth/authorize.ts';
-import { callerOf } from '../../auth/principal.ts';
+import { type Question, verdictOn } from '../../auth/authorize.ts';
+import { denialText } from '../../auth/denial.ts';
+import { callerOf, principalOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { accessPointOperations } from '../../protocol/access-point-operations.ts';
@@ -114,10 +115,10 @@ async function permit(
   { resource, named }: { readonly resource: string; readonly named: NamedFacts },
 ): Promise<void> {
   const { action } = describeOperation(call.operation);
-  if (await isAllowed(ctx, call, { action, bucketName: '', key: '', resource, named })) return;
-  const { arn, sessionArn } = callerOf(call.identity);
+  const verdict = await verdictOn(ctx, call, { action, bucketName: '', key: '', resource, named });
+  if (verdict.allowed) return;
   throw fail(
     'AccessDenied',
-    `User: ${sessionArn ?? arn} is not authorized to perform: ${action} on resource: ${resource}`,
+    denialText({ principal: principalOf(call.identity), action, resource, verdict }),
   );
 }
