@@ -61,13 +61,13 @@ export const settings = {
   ),
   SVC_HSM_KEYS_FILE: optional(
     filePath(
-      'The keys of `local-hsm`: a JSON object of base64 texts of 32 bytes by key id, and of key ids by `alias/<name>`.',
+      'The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. The accounts may use the key, `"*"` is every account. A key without `accounts`, also written as its base64 alone, encrypts for the only account there is, and for none where there are several.',
     ),
   ),
   SVC_KMS_DEFAULT_KEY_ID: optional(
     text({
       kind: 'key id',
-      doc: 'The key of whoever names none; unset, it is the one that is called as the bucket.',
+      doc: 'The id, alias or ARN of the key that is used when a request names none; unset, it is the key whose id is the name of the bucket. Without `accounts` of its own it encrypts for every account.',
       pattern: /^[\x21-\x7e]{1,512}$/,
       otherwise: 'is not a key id: 1 to 512 printable ASCII characters without spaces',
     }),

@@ -13,6 +13,7 @@ import { findSession, replaceSession, type StoredSession, unindexed } from '../m
 import type { Op } from '../ports/metadata-store.ts';
 import { type Extent, unknownSize } from '../ports/object-bytes.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
+import { assertMayDecrypt, type KeyUser } from './encryption/provided-key.ts';
 import { contentSize } from './encryption/segments.ts';
 import { queueUpload } from './garbage.ts';
 import { completeHeld } from './held-upload.ts';
@@ -28,6 +29,7 @@ export interface Completion {
   readonly parts: readonly ListedPart[];
   readonly claims: ObjectClaims;
   readonly conditions: Conditions;
+  readonly user: KeyUser;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -47,6 +49,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   const stored = storedResult(found, digest);
   if (stored !== undefined) return stored;
 
+  await assertMayDecrypt(ctx, session.encryption, completion.user);
   checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
   await checkParts(ctx, found, completion);
   const op = await ctx.metadata.begin({ cluster: clusterOf(session) });

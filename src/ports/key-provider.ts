@@ -9,8 +9,25 @@ export interface WrappedKey {
   readonly wrapped: Uint8Array;
 }
 
+/** Which accounts may use a key: those named, or every account that there is. */
+export type KeyAccounts = 'every' | ReadonlySet<string>;
+
+/** A key and its policy. */
+export interface KeyDescription {
+  /** The provider's own name of the key, whatever alias it was asked by. */
+  readonly keyId: string;
+  readonly encryptsFor: KeyAccounts;
+  /** `reader`: every caller that may read the object, also an anonymous one. */
+  readonly decryptsFor: KeyAccounts | 'reader';
+}
+
 /** Every call may reject with a `KeyFailure`, and with nothing else. */
 export interface KeyProvider {
+  /**
+   * Finds a key, without using it.
+   * @param keyId an id, an alias or an ARN of either
+   */
+  describe(keyId: string): Promise<KeyDescription>;
   /**
    * Draws a key of 32 bytes, and wraps it.
    * @param keyId an id or an alias

@@ -1,5 +1,6 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
 import { access, constants, mkdir } from 'node:fs/promises';
+import type { HsmKeys } from '../config/keys.ts';
 import type { Found } from '../config/read.ts';
 import { readConfig } from '../config/read-config.ts';
 import type { Config, Environment, SettingName } from '../config.ts';
@@ -53,7 +54,25 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
   const { config, found } = reading;
   if (config === undefined || faults.length > 0) return { faults, warnings, found };
   const credentials = config.SVC_CREDENTIALS ?? file.value ?? [];
+  warnings.push(...warningsOfKeys(hsmKeys.value, { config, credentials }));
   return { configuration: { config, credentials }, faults, warnings, found };
+}
+
+/** Keys without accounts encrypt for no account as soon as there are several: a start says so. */
+function warningsOfKeys(
+  file: HsmKeys | undefined,
+  { config, credentials }: Configuration,
+): readonly string[] {
+  if (file === undefined || new Set(credentials.map(({ owner }) => owner)).size < 2) return [];
+  const { keys, accounts, aliases } = file;
+  const given = config.SVC_KMS_DEFAULT_KEY_ID;
+  const ofAll = given === undefined ? undefined : (aliases.get(given) ?? given);
+  const bare = [...keys.keys()].filter((id) => !accounts.has(id) && id !== ofAll);
+  if (bare.length === 0) return [];
+  const shown = bare.slice(0, 5).join(', ');
+  return [
+    `SVC_HSM_KEYS_FILE: ${bare.length} of the keys name no accounts (${shown}${bare.length > 5 ? ', …' : ''}). There are several accounts, so these keys decrypt but encrypt for none of them; write {"key": "<base64>", "accounts": ["<account>"]}`,
+  ];
 }
 
 const reasonOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);

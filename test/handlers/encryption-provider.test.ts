@@ -3,7 +3,14 @@ import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
+import {
+  customer,
+  encryptingSettings,
+  hsmKeys,
+  provider,
+  service,
+  writeKeyFile,
+} from '../support/encryption.ts';
 import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
@@ -121,8 +128,11 @@ describe('the provider is asked', () => {
   });
 });
 
-test('whoever may read the object may have its key unwrapped, a public one’s visitors too', async () => {
-  await using world = await open();
+test('a key that names no accounts decrypts for every reader of the object, a public one’s visitors too', async () => {
+  const keys = await writeKeyFile({ first: hsmKeys.first.key });
+  await using world = await open({
+    settings: { SVC_HSM_KEYS_FILE: keys, SVC_KMS_DEFAULT_KEY_ID: 'first' },
+  });
   await world.client.put('/bucket/key', {
     body: 'text',
     headers: { ...provider('first'), '*-acl': 'public-read' },

@@ -13,6 +13,7 @@ import { manifests, uploads } from '../../src/metadata/tables.ts';
 import { findSession, uploadsIn } from '../../src/metadata/uploads.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import {
+  anyKeyUser,
   type DomainWorld,
   domainWorld,
   intentTtlMs,
@@ -181,6 +182,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
         name: { bucket: await world.bucket(), key: 'key', uploadId },
         parts: listed.map((part) => ({ ...part, checksums: {} })),
         claims: {},
+        user: anyKeyUser,
         conditions: {},
         requestId: 'request',
         signal: new AbortController().signal,
@@ -246,7 +248,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
       const stored = await writePart(ctx, await openUploading(ctx, name), given, content);
       parts.push({ number: part, etag: stored.etag, checksums: {} });
     }
-    return { name, parts, claims: {}, conditions: {}, requestId: 'r', signal };
+    return { name, parts, claims: {}, user: anyKeyUser, conditions: {}, requestId: 'r', signal };
   }
 
   const manifestRowsIn = async (world: DomainWorld, ids: ReadonlySet<string>): Promise<number> => {

@@ -17,6 +17,7 @@ import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { completeUpload } from '../../src/domain/complete-upload.ts';
 import { createBucket } from '../../src/domain/create-bucket.ts';
 import { deleteObject } from '../../src/domain/delete-object.ts';
+import type { KeyUser } from '../../src/domain/encryption/provided-key.ts';
 import { sweep } from '../../src/domain/sweep.ts';
 import { writePart } from '../../src/domain/upload-part.ts';
 import { abortUpload, createUpload, openUploading } from '../../src/domain/upload-session.ts';
@@ -32,6 +33,9 @@ import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { holdingUploads } from './holding-uploads.ts';
 import { virtualClock } from './virtual-clock.ts';
+
+/** May use every key: authorization is no part of the domain. */
+export const anyKeyUser: KeyUser = { assertMayUse: async () => {} };
 
 export const graceMs = 10 * 60_000;
 export const intentTtlMs = 60_000;
@@ -190,6 +194,7 @@ function actions(ctx: ActionContext) {
         name: { bucket: await bucket(), key, uploadId },
         parts: parts.map((part) => ({ ...part, checksums: {} })),
         claims: {},
+        user: anyKeyUser,
       }),
     abort: async (key: string, uploadId: string) =>
       abortUpload(ctx, { bucket: await bucket(), key, uploadId }, { requestId: 'request' }),

@@ -64,16 +64,16 @@ export const modes: readonly Mode[] = [
 ];
 
 export const hsmKeys = {
-  first: base64(keyOf(101)),
-  second: base64(keyOf(102)),
+  first: { key: base64(keyOf(101)), accounts: ['*'] },
+  second: { key: base64(keyOf(102)), accounts: ['*'] },
   'alias/main': 'first',
 };
 
 /** One file for all worlds of a test's process. */
 let keyFile: Promise<string> | undefined;
-async function writeKeyFile(): Promise<string> {
+export async function writeKeyFile(keys: object = hsmKeys): Promise<string> {
   const file = join(await mkdtemp(join(tmpdir(), 'sluice-keys-')), 'keys.json');
-  await writeFile(file, JSON.stringify(hsmKeys), { mode: 0o600 });
+  await writeFile(file, JSON.stringify(keys), { mode: 0o600 });
   return file;
 }
 

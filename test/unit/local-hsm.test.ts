@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { describeKey } from '../../src/backends/keys/key-accounts.ts';
 import { localHsm } from '../../src/backends/keys/local-hsm.ts';
 import { hsmKeys } from '../../src/config/keys.ts';
 import { readConfig } from '../../src/config/read-config.ts';
@@ -58,6 +59,30 @@ describe('local-hsm', () => {
   });
 });
 
+describe('the policy of a key', () => {
+  const of = (id: string, more: object = {}) => {
+    const accounts = new Map([
+      ['named', ['a', 'b']],
+      ['open', ['*']],
+    ]);
+    return describeKey(id, { accounts, ...more });
+  };
+
+  test('is that of the accounts that it names, for both uses', () => {
+    const both = new Set(['a', 'b']);
+    const more = { soleAccount: 'c', defaultKeyId: 'named' };
+    expect(of('named', more)).toEqual({ keyId: 'named', encryptsFor: both, decryptsFor: both });
+    expect(of('open')).toEqual({ keyId: 'open', encryptsFor: 'every', decryptsFor: 'every' });
+  });
+
+  test('that names none: it decrypts for readers, and encrypts for the only account or as the default', () => {
+    const bare = { keyId: 'bare', decryptsFor: 'reader' };
+    expect(of('bare')).toEqual({ ...bare, encryptsFor: new Set() });
+    expect(of('bare', { soleAccount: 'a' })).toEqual({ ...bare, encryptsFor: new Set(['a']) });
+    expect(of('bare', { defaultKeyId: 'bare' })).toEqual({ ...bare, encryptsFor: 'every' });
+  });
+});
+
 describe('a key file', () => {
   const good = Buffer.alloc(32, 1).toString('base64');
   const faultsOf = (text: string) => {
@@ -70,6 +95,27 @@ describe('a key file', () => {
     expect('value' in read && [[...read.value.keys.keys()], [...read.value.aliases]]).toEqual([
       ['one'],
       [['alias/main', 'one']],
+    ]);
+  });
+
+  test('names the accounts of keys', () => {
+    const text = JSON.stringify({
+      one: { key: good, accounts: ['a', '*'] },
+      two: { key: good },
+      three: good,
+    });
+    const read = hsmKeys(text);
+    expect('value' in read && [[...read.value.keys.keys()], [...read.value.accounts]]).toEqual([
+      ['one', 'two', 'three'],
+      [['one', ['a', '*']]],
+    ]);
+    const accounts = (given: unknown) => faultsOf(JSON.stringify({ one: { key: good, accounts: given } }));
+    for (const given of ['a', [''], ['a b'], [1], {}, null])
+      expect(accounts(given)).toEqual([
+        ': the accounts of "one" are not a list of at most 1000 account ids or "*"',
+      ]);
+    expect(faultsOf(JSON.stringify({ one: { key: good, account: ['a'] } }))).toEqual([
+      ': "one" has a field that is neither "key" nor "accounts"',
     ]);
   });
 

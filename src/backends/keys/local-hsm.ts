@@ -5,12 +5,15 @@
  */
 import { cipherKeyBytes } from '../../ports/cipher.ts';
 import { type KeyContext, KeyFailure, type KeyProvider, type WrappedKey } from '../../ports/key-provider.ts';
+import { describeKey, type KeyAccountsOptions } from './key-accounts.ts';
 import { type NamedKey, nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
 
-export interface LocalHsmOptions extends SealingParts {
+export interface LocalHsmOptions extends SealingParts, Pick<KeyAccountsOptions, 'accounts' | 'soleAccount'> {
   readonly keys: ReadonlyMap<string, Uint8Array>;
   /** Ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
+  /** The id, alias or ARN of the key of requests that name none. */
+  readonly defaultKey?: string | undefined;
 }
 
 interface FoundKey {
@@ -27,13 +30,28 @@ function bareKeyId(name: string): string {
   return resource.startsWith('alias/') && resource.length > 6 ? resource : name;
 }
 
-export function localHsm({ keys, aliases, ...parts }: LocalHsmOptions): KeyProvider {
+export function localHsm({
+  keys,
+  aliases,
+  accounts,
+  soleAccount,
+  defaultKey,
+  ...parts
+}: LocalHsmOptions): KeyProvider {
   const named = new Map([...keys].map(([id, bytes]) => [id, nameKey(parts, bytes)]));
 
-  const find = (name: string): FoundKey => {
+  const idOf = (name: string): string => {
     // SDKs and policies name keys by ARN too; what comes first in one is not ours to judge.
     const id = bareKeyId(name);
-    const keyId = aliases.get(id) ?? id;
+    return aliases.get(id) ?? id;
+  };
+  const policy = {
+    ...(accounts === undefined ? {} : { accounts }),
+    soleAccount,
+    defaultKeyId: defaultKey === undefined ? undefined : idOf(defaultKey),
+  };
+  const find = (name: string): FoundKey => {
+    const keyId = idOf(name);
     const key = named.get(keyId);
     if (key === undefined) throw new KeyFailure('unknown-key', `there is no key ${name}`);
     return { keyId, key };
@@ -44,6 +62,7 @@ export function localHsm({ keys, aliases, ...parts }: LocalHsmOptions): KeyProvi
   });
 
   return {
+    describe: async (keyId) => describeKey(find(keyId).keyId, policy),
     async generate(keyId, context) {
       const key = parts.random.bytes(cipherKeyBytes);
       return { ...(await wrapUnder(find(keyId), key, context)), key };

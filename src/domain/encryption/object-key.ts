@@ -6,7 +6,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { cipherKeyBytes } from '../../ports/cipher.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
 import type { CustomerKey, KeyPlace, ObjectKey } from './key.ts';
-import { generateKey, unwrapKey } from './provided-key.ts';
+import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';
 import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './wanted.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'>;
@@ -17,14 +17,18 @@ const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.i
 export function drawObjectKey(
   ctx: Ctx,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
-  wanted: WantedEncryption,
+  { wanted, user }: { readonly wanted: WantedEncryption; readonly user: KeyUser },
 ): Promise<ObjectKey | undefined> | undefined {
   const chosen = chooseEncryption(ctx, bucket, wanted);
-  return chosen?.then((how) => (how === undefined ? undefined : draw(ctx, { bucket, key }, how)));
+  return chosen?.then((how) => (how === undefined ? undefined : draw(ctx, { bucket, key }, { how, user })));
 }
 
-async function draw(ctx: Ctx, place: KeyPlace, how: ChosenEncryption): Promise<ObjectKey> {
-  if (how.by === 'provider') return generateKey(ctx, place, how);
+async function draw(
+  ctx: Ctx,
+  place: KeyPlace,
+  { how, user }: { readonly how: ChosenEncryption; readonly user: KeyUser },
+): Promise<ObjectKey> {
+  if (how.by === 'provider') return generateKey(ctx, place, { how, user });
   const bytes = ctx.random.bytes(cipherKeyBytes);
   const sealer = how.by === 'customer' ? ctx.sealer.under(how.key.bytes) : ctx.sealer;
   const wrapped = toBase64(await sealer.seal(bytes, contextOf(place)));
@@ -35,7 +39,7 @@ async function draw(ctx: Ctx, place: KeyPlace, how: ChosenEncryption): Promise<O
 
 /**
  * Opens the key of a content.
- * @throws AccessDenied for a customer's key that is not the one, or what the key provider is refused with
+ * @throws AccessDenied for a customer's key that is not the one, and for a provider's key that the user may not use, or what the key provider is refused with
  */
 export async function openObjectKey(
   ctx: Ctx,
@@ -43,10 +47,16 @@ export async function openObjectKey(
   {
     encryption,
     customerKey,
-  }: { readonly encryption: Encryption; readonly customerKey?: CustomerKey | undefined },
+    user,
+  }: {
+    readonly encryption: Encryption;
+    readonly customerKey?: CustomerKey | undefined;
+    readonly user: KeyUser;
+  },
 ): Promise<ObjectKey> {
   assertCustomerKey(encryption, customerKey);
-  if (encryption.by === 'provider') return { bytes: await unwrapKey(ctx, place, encryption), encryption };
+  if (encryption.by === 'provider')
+    return { bytes: await unwrapKey(ctx, place, { kept: encryption, user }), encryption };
   const sealer = customerKey === undefined ? ctx.sealer : ctx.sealer.under(customerKey.bytes);
   const bytes = await sealer.open(fromBase64(encryption.wrapped), contextOf(place));
   if (bytes !== undefined) return { bytes, encryption };

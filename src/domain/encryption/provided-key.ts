@@ -4,6 +4,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { Encryption } from '../../metadata/encryption.ts';
 import {
   type KeyContext,
+  type KeyDescription,
   KeyFailure,
   type KeyFailureReason,
   type KeyProvider,
@@ -14,6 +15,14 @@ import type { ByProvider } from './wanted.ts';
 
 type Ctx = Pick<Context, 'keys' | 'config' | 'telemetry'>;
 type Provided = Extract<Encryption, { by: 'provider' }>;
+
+export type KeyAction = 'kms:GenerateDataKey' | 'kms:Decrypt';
+
+/** On whose behalf a key is used: each use is asked for before the provider is. */
+export interface KeyUser {
+  /** @throws AccessDenied where the key's policy or the caller's own policies do not allow the action */
+  assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
+}
 
 /** What the provider binds the key to, and logs; a client cannot give it (public API "Encryption context"). */
 export const arnName = 'aws:s3:arn';
@@ -44,26 +53,70 @@ const keptAs = (
   ...(bucketKey ? { bucketKey } : {}),
 });
 
-export async function generateKey(ctx: Ctx, place: KeyPlace, how: ByProvider): Promise<ObjectKey> {
-  const keyId = keyIdOf(ctx, place, how);
+export async function generateKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  { how, user }: { readonly how: ByProvider; readonly user: KeyUser },
+): Promise<ObjectKey> {
+  const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
   const drawn = await ask(ctx, (keys) => keys.generate(keyId, contextOf(place, how)));
   return { bytes: drawn.key, encryption: keptAs(how, drawn) };
+}
+
+/** The provider's own name of a key that the user may use so: an alias that moves meanwhile changes nothing. */
+async function usableKeyId(
+  ctx: Ctx,
+  name: string,
+  { action, user }: { readonly action: KeyAction; readonly user: KeyUser },
+): Promise<string> {
+  const key = await ask(ctx, (keys) => keys.describe(name));
+  await user.assertMayUse(action, key);
+  return key.keyId;
+}
+
+/** Undefined where the provider knows no such key, and where there is no provider: neither may be so for ever. */
+export async function findKey(
+  { keys }: Pick<Ctx, 'keys'>,
+  name: string,
+): Promise<KeyDescription | undefined> {
+  if (keys === undefined) return undefined;
+  try {
+    return await keys.describe(name);
+  } catch (cause) {
+    if (cause instanceof KeyFailure) return undefined;
+    throw cause;
+  }
+}
+
+/** @throws AccessDenied, KMS.NotFoundException: what a read of the content would be refused with */
+export async function assertMayDecrypt(
+  ctx: Ctx,
+  encryption: Encryption | undefined,
+  user: KeyUser,
+): Promise<void> {
+  if (encryption?.by === 'provider')
+    await usableKeyId(ctx, encryption.keyId, { action: 'kms:Decrypt', user });
 }
 
 /** Wraps a key that is in use already. */
 export async function wrapKey(
   ctx: Ctx,
   place: KeyPlace,
-  { bytes, how }: { readonly bytes: Uint8Array; readonly how: ByProvider },
+  { bytes, how, user }: { readonly bytes: Uint8Array; readonly how: ByProvider; readonly user: KeyUser },
 ): Promise<Provided> {
-  const keyId = keyIdOf(ctx, place, how);
+  const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
   return keptAs(how, await ask(ctx, (keys) => keys.wrap(keyId, bytes, contextOf(place, how))));
 }
 
-export function unwrapKey(ctx: Ctx, place: KeyPlace, kept: Provided): Promise<Uint8Array> {
+export async function unwrapKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  { kept, user }: { readonly kept: Provided; readonly user: KeyUser },
+): Promise<Uint8Array> {
   const { telemetry } = ctx;
   return ask(ctx, async (keys) => {
     try {
+      await user.assertMayUse('kms:Decrypt', await keys.describe(kept.keyId));
       const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
       const key = await keys.unwrap(wrapped, contextOf(place, kept));
       telemetry.keyUnwrapped('ok');

@@ -6,7 +6,7 @@ import type { Ctx as CommitCtx } from '../commit-version.ts';
 import { assertRemovable, lockTime } from '../object-lock.ts';
 import type { Recorder } from '../recorder.ts';
 import { openObjectKey, type Ctx as WrapCtx } from './object-key.ts';
-import { wrapKey } from './provided-key.ts';
+import { type KeyUser, wrapKey } from './provided-key.ts';
 import type { ByProvider } from './wanted.ts';
 
 export interface Rewrap {
@@ -16,16 +16,18 @@ export interface Rewrap {
   /** Absent: the latest version. */
   readonly versionId?: string | undefined;
   readonly how: ByProvider;
+  readonly user: KeyUser;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
 }
 
 /**
- * @throws InvalidRequest for what was not encrypted, or under a customer's key; AccessDenied for what a lock holds;
+ * @throws InvalidRequest for what was not encrypted, or under a customer's key; AccessDenied for what a lock holds, and for
+ * keys that the user may not use;
  * OperationAborted when the version was replaced or wrapped anew meanwhile
  */
 export async function rewrapKey(ctx: CommitCtx & WrapCtx, rewrap: Rewrap): Promise<void> {
-  const { bucket, row, how, ...amendment } = rewrap;
+  const { bucket, row, how, user, ...amendment } = rewrap;
   const { key, encryption } = row;
   if (encryption === undefined || encryption.by === 'customer')
     throw fail(
@@ -33,9 +35,9 @@ export async function rewrapKey(ctx: CommitCtx & WrapCtx, rewrap: Rewrap): Promi
       `The UpdateObjectEncryption operation doesn't support ${encryption === undefined ? 'unencrypted source objects' : 'source objects with the encryption type SSE-C'}. Only source objects encrypted with SSE-S3 or SSE-KMS are supported.`,
     );
   const place = { bucket, key };
-  const { bytes } = await openObjectKey(ctx, place, { encryption });
+  const { bytes } = await openObjectKey(ctx, place, { encryption, user });
   const context = encryption.by === 'provider' ? encryption.context : undefined;
-  const wrapped = await wrapKey(ctx, place, { bytes, how: { context, ...how } });
+  const wrapped = await wrapKey(ctx, place, { bytes, how: { context, ...how }, user });
   const now = await lockTime(ctx);
   await amendVersion(ctx, {
     bucket,

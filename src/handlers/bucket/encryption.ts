@@ -1,10 +1,14 @@
 /** GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption (spec "Encryption"). */
+import { assertAccountMayUse } from '../../auth/key-user.ts';
+import type { Context } from '../../context.ts';
+import { findKey } from '../../domain/encryption/provided-key.ts';
 import { bucketEncryption } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import {
   type ServerSideEncryptionRule,
   serverSideEncryptionConfiguration,
 } from '../../protocol/schemas/encryption.ts';
+import type { BucketCall } from '../call.ts';
 import { document } from '../document.ts';
 
 function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
@@ -24,13 +28,27 @@ function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionR
     });
 }
 
+/** A default key that the bucket's account may not use would let no writer in, and spend another account's key if it did. */
+async function checkKey(
+  ctx: Context,
+  call: BucketCall,
+  { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule,
+): Promise<void> {
+  const name = ApplyServerSideEncryptionByDefault?.KMSMasterKeyID;
+  const key = name === undefined ? undefined : await findKey(ctx, name);
+  if (key !== undefined) assertAccountMayUse(ctx, call, key);
+}
+
 const documentOf = document({
   family: bucketEncryption,
   root: 'ServerSideEncryptionConfiguration',
   schema: serverSideEncryptionConfiguration,
   unset: 'ServerSideEncryptionConfigurationNotFoundError',
-  validate: (_ctx, _call, value) => {
-    for (const rule of value.Rule) checkRule(rule);
+  validate: async (ctx, call, value) => {
+    for (const rule of value.Rule) {
+      checkRule(rule);
+      await checkKey(ctx, call, rule);
+    }
     return value;
   },
 });

@@ -1,4 +1,5 @@
 /** CompleteMultipartUpload (spec "CompleteMultipartUpload", design §7.11). */
+import { keyUserOf } from '../../auth/key-user.ts';
 import { completeUpload } from '../../domain/complete-upload.ts';
 import { checksumAlgorithms } from '../../domain/digests.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/part-list.ts';
@@ -30,6 +31,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     parts: partsOf(call),
     claims: claimsOf(call),
     conditions: writeConditions(call),
+    user: keyUserOf(ctx, call),
     record,
     requestId,
     signal,

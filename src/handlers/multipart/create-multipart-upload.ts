@@ -1,5 +1,6 @@
 /** CreateMultipartUpload (spec "CreateMultipartUpload"): opens a session bound to its cluster. */
 
+import { keyUserOf } from '../../auth/key-user.ts';
 import type { ChecksumAlgorithm } from '../../domain/digests.ts';
 import { drawObjectKey } from '../../domain/encryption/object-key.ts';
 import { defaultChecksumType } from '../../domain/part-list.ts';
@@ -23,7 +24,10 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
   const { bucket, key, record, requestId, identity } = call;
   const checksumAlgorithm = algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm');
   const checksumType = checksumTypeOf(call, checksumAlgorithm);
-  const objectKey = await drawObjectKey(ctx, call, wantedEncryption(ctx, call));
+  const objectKey = await drawObjectKey(ctx, call, {
+    wanted: wantedEncryption(ctx, call),
+    user: keyUserOf(ctx, call),
+  });
   const { uploadId, session } = await createUpload(ctx, {
     bucket,
     key,

@@ -1,4 +1,5 @@
 /** The object keys that operations need: of what they read, and of the upload that they add a part to. */
+import { keyUserOf } from '../../auth/key-user.ts';
 import type { Context } from '../../context.ts';
 import type { ObjectKey } from '../../domain/encryption/key.ts';
 import { assertCustomerKey, openObjectKey } from '../../domain/encryption/object-key.ts';
@@ -22,15 +23,20 @@ export function describeKeyOf(
   const customerKey = customerKeyOf(ctx, call);
   assertCustomerKey(encryption, customerKey);
   if (encryption?.by !== 'customer') return undefined;
-  return openObjectKey(ctx, { bucket: call.bucket, key: row.key }, { encryption, customerKey });
+  return openObjectKey(
+    ctx,
+    { bucket: call.bucket, key: row.key },
+    { encryption, customerKey, user: keyUserOf(ctx, call) },
+  );
 }
 
 /** The key to the content, for those who read it: other people's key services are not asked before. */
 export const contentKeyOf = (
   ctx: Context,
-  { bucket }: BucketCall,
+  call: BucketCall,
   { encryption, key }: ObjectRow,
-): Promise<ObjectKey> | undefined => encryption && openObjectKey(ctx, { bucket, key }, { encryption });
+): Promise<ObjectKey> | undefined =>
+  encryption && openObjectKey(ctx, { bucket: call.bucket, key }, { encryption, user: keyUserOf(ctx, call) });
 
 /** The key to the source of a copy. */
 export function sourceKeyOf(
@@ -41,7 +47,10 @@ export function sourceKeyOf(
   const { encryption } = row;
   const customerKey = customerKeyOf(ctx, call, 'copy-source-');
   assertCustomerKey(encryption, customerKey);
-  return encryption && openObjectKey(ctx, { bucket, key: row.key }, { encryption, customerKey });
+  return (
+    encryption &&
+    openObjectKey(ctx, { bucket, key: row.key }, { encryption, customerKey, user: keyUserOf(ctx, call) })
+  );
 }
 
 /** The key of an upload, which every part of it is encrypted under; a customer sends theirs with each (spec "UploadPart"). */
@@ -63,5 +72,8 @@ export function uploadKeyOf(
       'The provided encryption parameters did not match the ones used originally.',
     );
   assertCustomerKey(encryption, customerKey);
-  return encryption && openObjectKey(ctx, { bucket: call.bucket, key }, { encryption, customerKey });
+  return (
+    encryption &&
+    openObjectKey(ctx, { bucket: call.bucket, key }, { encryption, customerKey, user: keyUserOf(ctx, call) })
+  );
 }

@@ -1,4 +1,5 @@
 /** CopyObject (spec "CopyObject"): a new object from the bytes of another; chunks are never shared. */
+import { keyUserOf } from '../../auth/key-user.ts';
 import { drawObjectKey } from '../../domain/encryption/object-key.ts';
 import { readObject, shownVersion } from '../../domain/read-object.ts';
 import { contentMax } from '../../domain/store-bytes.ts';
@@ -53,7 +54,10 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
       conditions: writeConditions(call),
       copiesItself: source.bucket.id === bucket.id && row.key === key,
       record,
-      objectKey: await drawObjectKey(ctx, call, wantedEncryption(ctx, call)),
+      objectKey: await drawObjectKey(ctx, call, {
+        wanted: wantedEncryption(ctx, call),
+        user: keyUserOf(ctx, call),
+      }),
       requestId,
       signal,
     },

@@ -1,8 +1,10 @@
 /** GetObjectAttributes: the chosen facts about an object, its parts in pages (spec "GetObjectAttributes"). */
 
 import { authorize } from '../../auth/authorize.ts';
+import { keyUserOf } from '../../auth/key-user.ts';
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
+import { assertMayDecrypt } from '../../domain/encryption/provided-key.ts';
 import { contentSize } from '../../domain/encryption/segments.ts';
 import { partsFrom } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -32,6 +34,8 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
   await authorize(ctx, call, { action, bucket, bucketName: bucket.name, key, target: row });
   await describeKeyOf(ctx, call, row);
   if (checkRead(readConditions(call), row) === 'not-modified') return notModified(call, row);
+  if (wanted.has('Checksum') || wanted.has('ObjectParts'))
+    await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, call));
   const { ChecksumType, ...checksum } = checksumFieldsOf(row.checksum);
   const result: GetObjectAttributesResponse = {
     ...(wanted.has('ETag') ? { ETag: row.etag } : {}),

@@ -1,7 +1,9 @@
 /** GetObject and HeadObject: one path, with and without a body (spec "GetObject", "HeadObject"). */
 
+import { keyUserOf } from '../../auth/key-user.ts';
 import type { Context } from '../../context.ts';
 import { checkRead } from '../../domain/conditions.ts';
+import { assertMayDecrypt } from '../../domain/encryption/provided-key.ts';
 import { partNumberMax } from '../../domain/part-list.ts';
 import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/read-object.ts';
 import { assertReadable } from '../../domain/restore.ts';
@@ -34,6 +36,8 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
     return notModified(call, row);
   }
   if (withBody) assertReadable(ctx, row);
+  // A checksum tells about the content as much as the content does.
+  if (wantsChecksum(call)) await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, call));
   const { slice, headers } = await choose(ctx, call, row);
   const whole = { start: 0, end: row.size - 1 };
   const { start, end } = slice ?? whole;

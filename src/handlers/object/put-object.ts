@@ -1,5 +1,6 @@
 /** PutObject (spec item 7): headers and body to a write, its outcome to a reply. */
 
+import { keyUserOf } from '../../auth/key-user.ts';
 import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/encryption/object-key.ts';
 import type { Content } from '../../domain/store-bytes.ts';
@@ -26,7 +27,10 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
 /** The write that the headers of a call describe, or the fields of a form. */
 export async function writeContent(ctx: Context, call: BucketCall, content: Content): Promise<ObjectRow> {
   const { bucket, key, ahead, record, requestId, signal } = call;
-  const drawing = drawObjectKey(ctx, call, wantedEncryption(ctx, call));
+  const drawing = drawObjectKey(ctx, call, {
+    wanted: wantedEncryption(ctx, call),
+    user: keyUserOf(ctx, call),
+  });
   const objectKey = drawing && (await drawing);
   const storageClass = storageClassOf(call);
   const headers = objectHeadersOf(call);

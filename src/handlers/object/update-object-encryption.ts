@@ -1,4 +1,5 @@
 /** UpdateObjectEncryption (public API): another key, or SSE-KMS in place of SSE-S3, without touching the content. */
+import { keyUserOf } from '../../auth/key-user.ts';
 import { rewrapKey } from '../../domain/encryption/rewrap-key.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
@@ -15,6 +16,7 @@ export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async
   const { KMSKeyArn, BucketKeyEnabled } = body['SSE-KMS'];
   const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
   const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
-  await rewrapKey(ctx, { bucket, row, versionId: query.get('versionId'), how, record, requestId });
+  const user = keyUserOf(ctx, call);
+  await rewrapKey(ctx, { bucket, row, versionId: query.get('versionId'), how, user, record, requestId });
   return emptyReply(200, versionHeader(call, row));
 };

@@ -1,0 +1,76 @@
+/** A tenant names the key of another one, in every spelling that a key might be found by (attacks 12). */
+import { describe, expect, test } from 'vitest';
+import { encryptingSettings, keyOf, provider, writeKeyFile } from '../support/encryption.ts';
+import { openGateway } from '../support/gateway.ts';
+
+const keys = {
+  payroll: { key: keyOf(1).toString('base64'), accounts: ['alice-account'] },
+  own: { key: keyOf(2).toString('base64'), accounts: ['bob-account'] },
+  'alias/payroll': 'payroll',
+};
+const open = async () => {
+  const SVC_HSM_KEYS_FILE = await writeKeyFile(keys);
+  const world = await openGateway({ settings: { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE } });
+  await world.bob.put('/of-bob');
+  return world;
+};
+
+const spellings = [
+  'payroll',
+  'alias/payroll',
+  'arn:aws:kms:default:alice-account:key/payroll',
+  'arn:aws:kms:default:bob-account:key/payroll',
+  'arn:aws:kms:default:bob-account:alias/payroll',
+  'arn:aws-cn:kms:::key/payroll',
+  'arn:x:kms:a:b:key/payroll',
+  'ARN:aws:kms:default:alice-account:key/payroll',
+  'arn:aws:kms:default:alice-account:key/alias/payroll',
+  'key/payroll',
+  'Payroll',
+  'alias//payroll',
+  'alias/alias/payroll',
+  'pay%72oll',
+  'payroll/',
+  './payroll',
+  'own,payroll',
+];
+
+describe('the key of another account', () => {
+  test.each(spellings)('%s encrypts nothing, in a request and as a bucket’s default', async (key) => {
+    await using world = await open();
+    const { bob } = world;
+    const refusals = [
+      await bob.put('/of-bob/key', { body: 'x', headers: provider(key) }),
+      await bob.post('/of-bob/key?uploads', { headers: provider(key) }),
+    ];
+    for (const { status, code } of refusals)
+      expect([
+        [403, 'AccessDenied'],
+        [400, 'KMS.NotFoundException'],
+      ]).toContainEqual([status, code]);
+    const body = `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>${key}</KMSMasterKeyID></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>`;
+    await bob.put('/of-bob?encryption', { body });
+    const byDefault = await bob.put('/of-bob/key', { body: 'x' });
+    // What was refused left the bucket without a default; what names no key lets no object in.
+    expect([200, 400]).toContain(byDefault.status);
+    expect(byDefault.header('*-server-side-encryption-aws-kms-key-id')).toBeUndefined();
+  });
+
+  test('is not reached by a bucket of its name', async () => {
+    await using world = await open();
+    await world.bob.put('/payroll');
+    const refused = await world.bob.put('/payroll/key', { body: 'x', headers: provider() });
+    expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
+  });
+
+  test('the own one works in each of its spellings, and the other account’s for that account', async () => {
+    await using world = await open();
+    for (const key of ['own', 'arn:aws:kms:default:bob-account:key/own'])
+      expect((await world.bob.put('/of-bob/key', { body: 'x', headers: provider(key) })).status).toBe(200);
+    await world.client.put('/of-alice');
+    for (const key of spellings.slice(0, 3))
+      expect((await world.client.put('/of-alice/key', { body: 'x', headers: provider(key) })).status).toBe(
+        200,
+      );
+  });
+});

@@ -1,0 +1,294 @@
+/** Who may use which key of the key provider: accounts by the key's policy, users by policies of their own (docs/adr/0016). */
+import { describe, expect, test } from 'vitest';
+import type { SettingName } from '../../src/config.ts';
+import { openActions } from '../support/actions.ts';
+import { encryptingSettings, keyOf, provider, service, writeKeyFile } from '../support/encryption.ts';
+import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { complete, createUpload, digest64, putPart } from '../support/gateway-bodies.ts';
+import type { Answer, Client } from '../support/gateway-client.ts';
+import { allow, assume, must, openUser, trusting } from '../support/iam-users.ts';
+import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
+
+const text = (seed: number): string => keyOf(seed).toString('base64');
+const keyFile = {
+  alices: { key: text(1), accounts: ['alice-account'] },
+  bobs: { key: text(2), accounts: ['bob-account'] },
+  shared: { key: text(3), accounts: ['bob-account', 'alice-account'] },
+  everyones: { key: text(4), accounts: ['*'] },
+  retired: { key: text(5), accounts: [] },
+  bare: text(6),
+  'alias/bobs': 'bobs',
+};
+const open = async (settings: Partial<Record<SettingName, string>> = {}, keys: object = keyFile) => {
+  const SVC_HSM_KEYS_FILE = await writeKeyFile(keys);
+  const world = await openGateway({
+    settings: { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE, ...settings },
+  });
+  await world.client.put('/bucket');
+  return world;
+};
+const told = ({ status, code }: Answer) => [status, code];
+const denied = [403, 'AccessDenied'];
+const messageOf = (answer: Answer) => answer.one('Message');
+const arnOf = (key: string, account = 'alice-account') => `arn:aws:kms:default:${account}:key/${key}`;
+const put = (client: Client, key: string | undefined, path = '/bucket/key') =>
+  client.put(path, { body: 'text', headers: provider(key) });
+
+describe('an account', () => {
+  test.each(['alices', 'shared', 'everyones'])('encrypts and decrypts with the key %s', async (key) => {
+    await using world = await open();
+    expect((await put(world.client, key)).status).toBe(200);
+    expect((await world.client.get('/bucket/key')).text).toBe('text');
+  });
+
+  test.each(['bobs', 'alias/bobs', arnOf('bobs'), arnOf('bobs', 'bob-account'), 'retired', 'bare'])(
+    'is refused the key %s, and nothing is stored',
+    async (key) => {
+      await using world = await open();
+      const refused = await put(world.client, key);
+      expect(told(refused)).toEqual(denied);
+      const id = ['retired', 'bare'].find((each) => each === key) ?? 'bobs';
+      expect(messageOf(refused)).toBe(
+        `User: arn:aws:iam::alice-account:root is not authorized to perform: kms:GenerateDataKey on resource: ${arnOf(id)} because no resource-based policy allows the kms:GenerateDataKey action`,
+      );
+      expect((await world.client.get('/bucket/key')).code).toBe('NoSuchKey');
+      expect(await world.stored()).toEqual([]);
+    },
+  );
+
+  test('is refused a key that is called as its bucket and belongs to another account', async () => {
+    await using world = await open();
+    await world.client.put('/bobs');
+    expect(told(await put(world.client, undefined, '/bobs/key'))).toEqual(denied);
+  });
+
+  test('is refused what it may read but not decrypt, and is shown what describes it', async () => {
+    await using world = await open();
+    await world.bob.put('/of-bob');
+    await world.bob.put('/of-bob/key', {
+      body: 'text',
+      headers: {
+        ...provider('bobs'),
+        '*-acl': 'public-read',
+        '*-checksum-sha256': digest64('sha256', 'text'),
+      },
+    });
+    const refused = await world.client.get('/of-bob/key');
+    expect([...told(refused), messageOf(refused)]).toEqual([
+      ...denied,
+      `User: arn:aws:iam::alice-account:root is not authorized to perform: kms:Decrypt on resource: ${arnOf('bobs')} because no resource-based policy allows the kms:Decrypt action`,
+    ]);
+    expect(told(await world.anonymous.get('/of-bob/key'))).toEqual(denied);
+    expect((await world.client.head('/of-bob/key')).status).toBe(200);
+    const checksums = { headers: { '*-checksum-mode': 'ENABLED' } };
+    expect((await world.client.head('/of-bob/key', checksums)).status).toBe(403);
+    expect((await world.bob.head('/of-bob/key', checksums)).header('*-checksum-sha256')).toBeDefined();
+    const copied = { headers: { '*-copy-source': '/of-bob/key' } };
+    expect(told(await world.client.put('/bucket/copy', copied))).toEqual(denied);
+    const uploadId = await createUpload(world.client, '/bucket/copy');
+    const part = await world.client.put('/bucket/copy', {
+      ...copied,
+      query: { uploadId, partNumber: '1' },
+    });
+    expect(told(part)).toEqual(denied);
+  });
+});
+
+describe('a key without accounts', () => {
+  test('that is the default key encrypts for every account', async () => {
+    await using world = await open({ SVC_KMS_DEFAULT_KEY_ID: 'bare' });
+    expect((await put(world.client, undefined)).status).toBe(200);
+    expect((await put(world.client, 'bare')).status).toBe(200);
+    expect((await world.client.get('/bucket/key')).text).toBe('text');
+  });
+
+  test('goes on to decrypt what it encrypted when the file named none', async () => {
+    const SVC_HSM_KEYS_FILE = await writeKeyFile({ bare: text(6) });
+    const settings = { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE };
+    await using world = await openGateway({
+      settings,
+      // As it was encrypted before keys had accounts.
+      wrap: (context) => {
+        const { keys } = context;
+        if (keys === undefined) return context;
+        let isFirst = true;
+        const describeKey: typeof keys.describe = async (keyId) => {
+          const found = await keys.describe(keyId);
+          const isBefore = isFirst;
+          isFirst = false;
+          return isBefore ? { ...found, encryptsFor: 'every' } : found;
+        };
+        return { ...context, keys: { ...keys, describe: describeKey } };
+      },
+    });
+    await world.client.put('/bucket');
+    expect((await put(world.client, 'bare')).status).toBe(200);
+    expect((await world.client.get('/bucket/key')).text).toBe('text');
+    expect(told(await put(world.client, 'bare'))).toEqual(denied);
+    expect((await world.client.get('/bucket/key')).text).toBe('text');
+  });
+});
+
+describe('every way to write', () => {
+  const ways: readonly (readonly [string, (world: GatewayWorld, key: string) => Promise<Answer>])[] = [
+    ['PutObject', ({ client }, key) => put(client, key)],
+    [
+      'PostObject',
+      ({ anonymous }, key) => {
+        const fields = {
+          key: 'key',
+          'x-amz-server-side-encryption': 'aws:kms',
+          'x-amz-server-side-encryption-aws-kms-key-id': key,
+        };
+        const conditions = Object.entries({ bucket: 'bucket', ...fields }).map(([name, value]) => ({
+          [name]: value,
+        }));
+        const parts = [...fieldsOf({ ...fields, ...signForm(alice, { conditions }) }), fileOf('text')];
+        return anonymous.post('/bucket', { headers: multipart(), body: encodeForm(parts) });
+      },
+    ],
+    [
+      'CopyObject',
+      async ({ client }, key) => {
+        await client.put('/bucket/source', { body: 'text' });
+        return client.put('/bucket/key', {
+          headers: { ...provider(key), '*-copy-source': '/bucket/source' },
+        });
+      },
+    ],
+    [
+      'CreateMultipartUpload',
+      ({ client }, key) => client.post('/bucket/key?uploads', { headers: provider(key) }),
+    ],
+    [
+      'UpdateObjectEncryption',
+      async ({ client }, key) => {
+        await client.put('/bucket/other', { body: 'text', headers: service });
+        return client.put('/bucket/other?encryption', {
+          body: `<ObjectEncryption><SSE-KMS><KMSKeyArn>${key}</KMSKeyArn></SSE-KMS></ObjectEncryption>`,
+        });
+      },
+    ],
+    [
+      'PutBucketEncryption',
+      ({ client }, key) =>
+        client.put('/bucket?encryption', {
+          body: `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>${key}</KMSMasterKeyID></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>`,
+        }),
+    ],
+  ];
+
+  test.each(ways)('%s asks the key’s policy', async (_, write) => {
+    await using world = await open();
+    const refused = await write(world, 'bobs');
+    expect(told(refused)).toEqual(denied);
+    expect(messageOf(refused)).toContain(`kms:GenerateDataKey on resource: ${arnOf('bobs')}`);
+    expect((await world.client.head('/bucket/key')).status).toBe(404);
+    expect((await world.client.get('/bucket?uploads')).all('Upload')).toEqual([]);
+    expect((await world.client.get('/bucket?encryption')).status).toBe(404);
+    expect((await write(world, 'shared')).status).toBeLessThan(300);
+  });
+
+  test('PutObject under a bucket’s default key asks the writer’s account', async () => {
+    await using world = await open();
+    const body = (key: string) =>
+      `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>${key}</KMSMasterKeyID></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>`;
+    expect((await world.client.put('/bucket?encryption', { body: body('alices') })).status).toBe(200);
+    await world.client.put('/bucket?acl', { headers: { '*-acl': 'public-read-write' } });
+    for (const writer of [world.bob, world.anonymous])
+      expect(told(await writer.put('/bucket/key', { body: 'x' }))).toEqual(denied);
+    expect((await world.client.put('/bucket?encryption', { body: body('shared') })).status).toBe(200);
+    expect((await world.bob.put('/bucket/key', { body: 'x' })).status).toBe(200);
+    expect((await world.as({ credential: bob }).get('/bucket/key')).text).toBe('x');
+  });
+});
+
+describe('a user', () => {
+  const kms = (action: string, key: string) => ({
+    Effect: 'Allow',
+    Action: action,
+    Resource: arnOf(key),
+  });
+  const s3 = { Effect: 'Allow', Action: 's3:*', Resource: '*' };
+  const policy = (...statements: readonly object[]) =>
+    JSON.stringify({ Version: '2012-10-17', Statement: statements });
+  const userOf = async (world: GatewayWorld, text: string, name = 'carol') =>
+    world.as({ credential: (await openUser(world, name, { policy: text })).credential });
+
+  test('needs kms:GenerateDataKey on the key to write, and kms:Decrypt to read; s3:* gives neither', async () => {
+    await using world = await open();
+    await put(world.client, 'alices');
+    const reader = await userOf(world, policy(s3, kms('kms:Decrypt', 'alices')), 'reader');
+    const writer = await userOf(world, policy(s3, kms('kms:GenerateDataKey', 'alices')), 'writer');
+    const plain = await userOf(world, allow('s3:*'), 'plain');
+    expect((await reader.get('/bucket/key')).text).toBe('text');
+    expect((await put(writer, 'alices', '/bucket/other')).status).toBe(200);
+    for (const refused of [
+      await put(reader, 'alices'),
+      await put(plain, 'alices'),
+      await put(writer, 'shared'),
+    ])
+      expect(told(refused)).toEqual(denied);
+    for (const client of [writer, plain]) expect(told(await client.get('/bucket/key'))).toEqual(denied);
+    expect(messageOf(await plain.get('/bucket/key'))).toBe(
+      `User: arn:aws:iam::alice-account:user/plain is not authorized to perform: kms:Decrypt on resource: ${arnOf('alices')} because no identity-based policy allows the kms:Decrypt action`,
+    );
+    // What describes an object asks for no key.
+    expect((await plain.head('/bucket/key')).status).toBe(200);
+  });
+
+  test('is refused by a Deny of the action, though another statement allows it', async () => {
+    await using world = await open();
+    await put(world.client, 'alices');
+    const deny = { ...kms('kms:Decrypt', 'alices'), Effect: 'Deny' };
+    const client = await userOf(world, policy(s3, { ...kms('kms:*', '*'), Resource: '*' }, deny));
+    expect((await put(client, 'alices')).status).toBe(200);
+    expect(messageOf(await client.get('/bucket/key'))).toMatch(
+      /with an explicit deny in an identity-based policy$/,
+    );
+  });
+
+  test('is let into no key that its account may not use', async () => {
+    await using world = await open();
+    const client = await userOf(world, allow('*'));
+    expect(told(await put(client, 'bobs'))).toEqual(denied);
+  });
+
+  test('needs kms:GenerateDataKey to begin an upload, and kms:Decrypt for its parts and its end', async () => {
+    await using world = await open();
+    const writer = await userOf(world, policy(s3, kms('kms:GenerateDataKey', 'alices')), 'writer');
+    const uploadId = await createUpload(writer, '/bucket/key', { headers: provider('alices') });
+    const query = { uploadId, partNumber: '1' };
+    expect(told(await writer.put('/bucket/key', { query, body: 'x' }))).toEqual(denied);
+    const part = await putPart(world.client, '/bucket/key', { uploadId, number: 1, body: 'x' });
+    expect(told(await complete(writer, '/bucket/key', { uploadId, parts: [part] }))).toEqual(denied);
+    expect((await complete(world.client, '/bucket/key', { uploadId, parts: [part] })).status).toBe(200);
+  });
+
+  test('of a session is held by the session’s policy', async () => {
+    await using world = await open();
+    await put(world.client, 'alices');
+    const iam = openActions(world);
+    const trust = trusting({ AWS: 'alice-account' });
+    await must(iam('CreateRole', { RoleName: 'writer', AssumeRolePolicyDocument: trust }));
+    const document = { RoleName: 'writer', PolicyName: 'p', PolicyDocument: allow('*') };
+    await must(iam('PutRolePolicy', document));
+    const role = 'arn:aws:iam::alice-account:role/writer';
+    const { options } = await assume(world, iam, { role, Policy: allow('s3:*') });
+    const client = world.as(options);
+    expect((await client.head('/bucket/key')).status).toBe(200);
+    expect(messageOf(await client.get('/bucket/key'))).toMatch(
+      /because no session policy allows the kms:Decrypt action$/,
+    );
+  });
+});
+
+test('actions on keys are for identity policies: the simulator knows them', async () => {
+  await using world = await open();
+  const answer = await openActions(world)('SimulateCustomPolicy', {
+    'PolicyInputList.member.1': allow('kms:Decrypt'),
+    'ActionNames.member.1': 'kms:Decrypt',
+    'ResourceArns.member.1': arnOf('alices'),
+  });
+  expect(answer.one('EvalDecision')).toBe('allowed');
+});
