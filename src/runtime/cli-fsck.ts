@@ -26,10 +26,9 @@ export function fsckFaults({ config }: Configuration, own: readonly string[]): r
     ...(has('--deep') && has('--rebuild')
       ? ['--deep goes without --rebuild, which reads every byte that it uses']
       : []),
-    ...(has('--drop-missing') && !has('--fix') ? ['--drop-missing goes with --fix'] : []),
-    ...(has('--rebuild') && (has('--fix') || has('--resume'))
+    ...(has('--rebuild') && (has('--fix') || has('--resume') || has('--drop-missing'))
       ? [
-          '--rebuild goes with neither --fix nor --resume: what is not owned may be what makes the index again',
+          '--rebuild goes without --fix, --drop-missing and --resume: what is not owned may be what makes the index again',
         ]
       : []),
     ...(buckets.length > 0 && !has('--rebuild') ? ['--bucket goes with --rebuild'] : []),

@@ -78,7 +78,7 @@ test('flags that do not go together are refused, and nothing is done', async () 
   });
   for (const flags of [
     ['--rebuild', '--fix'],
-    ['--drop-missing'],
+    ['--rebuild', '--drop-missing'],
     [`--bucket=${'0'.repeat(32)}:bucket:root`],
     ['--rebuild', '--bucket=bucket'],
     ['--bucket'],

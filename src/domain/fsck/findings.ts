@@ -72,7 +72,7 @@ export interface FsckSummary extends Readonly<Record<Counter, number>> {
 export interface FsckMode {
   /** Mends what can be mended without losing anything. */
   readonly fix: boolean;
-  /** Also takes away versions whose bytes are gone for good. */
+  /** Takes away versions whose bytes are gone for good; without `fix` it mends nothing else, and unowned bytes stay for a rebuild. */
   readonly drop: boolean;
   /** Reads every byte of every object, and compares the content with its MD5 where the ETag is one. */
   readonly deep?: boolean;
@@ -124,8 +124,9 @@ export function openRun(
     async find(finding, mend) {
       seen.findings[finding.kind] += 1;
       // What looks unowned or missing may be so only because its row cannot be read.
-      const canMend = finding.kind !== 'metadata' && mend !== undefined && run.mode.fix && (await isSound());
-      const mended = !run.mode.fix ? {} : canMend ? await mend() : { left: damagedMetadata };
+      const mayMend = run.mode.fix || (run.mode.drop && finding.kind === 'missing');
+      const canMend = mayMend && finding.kind !== 'metadata' && mend !== undefined && (await isSound());
+      const mended = !mayMend ? {} : canMend ? await mend() : { left: damagedMetadata };
       seen.found += 1;
       if (mended.fixed !== undefined) seen.fixed += 1;
       await run.report({ ...finding, ...mended });
