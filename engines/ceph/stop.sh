@@ -1,20 +1,26 @@
 #!/usr/bin/env bash
 # Stops what start.sh and radosgw.sh started, by its process ids. usage: stop.sh <data directory> [wipe]
 set -euo pipefail
-directory=$1
+[ -d "${1:-}" ] || { echo "stop.sh: there is no directory ${1:-}; usage: stop.sh <data directory> [wipe]" >&2; exit 2; }
+directory=$(cd "$1" && pwd)
+
+# A process id that was given to another program, or to a daemon of another cluster, meanwhile is left alone.
+runs() { grep -qa "$directory/" "/proc/$1/cmdline" 2>/dev/null; }
 
 stop() {
   local file=$1 pid
   [ -e "$file" ] || return 0
   pid=$(cat "$file")
-  if grep -qaE "ceph|radosgw" "/proc/$pid/cmdline" 2>/dev/null; then
+  if runs "$pid"; then
     # A stopped process hears nothing but this.
     kill -CONT "$pid" && kill "$pid"
     for _ in $(seq 100); do
-      kill -0 "$pid" 2>/dev/null || break
+      runs "$pid" || break
       sleep .1
     done
-    kill -9 "$pid" 2>/dev/null || true
+    runs "$pid" && kill -9 "$pid"
+    for _ in $(seq 50); do runs "$pid" || break; sleep .1; done
+    if runs "$pid"; then echo "stop.sh: process $pid does not end; nothing was wiped" >&2; exit 1; fi
   fi
   rm -f "$file"
 }
