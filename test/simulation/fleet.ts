@@ -13,6 +13,9 @@ export class Fleet implements AsyncDisposable {
   readonly #settings: Readonly<Record<string, string>>;
   readonly #members: { server: TestServer; client: LoadClient }[] = [];
 
+  /** Gateways that were paused and killed so far. */
+  readonly faults = { pauses: 0, kills: 0 };
+
   /** @param settings of every gateway */
   constructor(store: Pick<SharedStore, 'gateway'>, settings: Readonly<Record<string, string>> = {}) {
     this.#store = store;
@@ -39,6 +42,7 @@ export class Fleet implements AsyncDisposable {
   /** Stops every process of a gateway in the middle of what it does, and lets it go on. */
   async pause(at: number, forMs: number): Promise<void> {
     const { server } = this.#members[at] as { server: TestServer };
+    this.faults.pauses += 1;
     const group = -(server.process.pid as number);
     process.kill(group, 'SIGSTOP');
     await sleep(forMs);
@@ -48,6 +52,7 @@ export class Fleet implements AsyncDisposable {
   /** `kill -9`, and another one in its place, while the others go on. @param between what happens before that one starts */
   async replace(at: number, between?: () => Promise<void>): Promise<void> {
     const former = this.#members[at] as { server: TestServer; client: LoadClient };
+    this.faults.kills += 1;
     await former.server.kill9();
     former.client.close();
     await between?.();

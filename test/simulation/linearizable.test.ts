@@ -10,10 +10,10 @@ import { noDouble, startDouble } from '../support/engines/tikv-double.ts';
 import { faulty } from '../support/faulty.ts';
 import { openGateway } from '../support/gateway.ts';
 import { jittering } from '../support/jitter.ts';
-import type { Fleet } from './fleet.ts';
 import { RegisterClients } from './register-clients.ts';
+import { hurtStore, pick } from './register-faults.ts';
 import { contradictions, registerRounds, saysEnough } from './register-rounds.ts';
-import { missing, type SharedStore, type StoreKind, sharedStore, sharedTikv } from './shared-store.ts';
+import { missing, type StoreKind, sharedStore, sharedTikv } from './shared-store.ts';
 
 /** More for a longer run: `LINEARIZABLE_ROUNDS=50 LINEARIZABLE_SEED=7`. */
 const rounds = Number(process.env['LINEARIZABLE_ROUNDS'] ?? 2);
@@ -71,24 +71,6 @@ describe('on memory, in one process', () => {
   }, 120_000);
 });
 
-const pick = (fleet: Fleet, random: () => number): number => Math.floor(random() * fleet.size);
-
-/** Pauses of the engine and of a gateway, and the death of another. */
-const hurting =
-  ({ engine }: SharedStore) =>
-  async (fleet: Fleet, random: () => number): Promise<void> => {
-    await sleep(stretchMs);
-    if (engine !== undefined) {
-      engine.pause();
-      await sleep(stretchMs);
-      engine.resume();
-      await sleep(stretchMs);
-    }
-    await fleet.pause(pick(fleet, random), stretchMs);
-    await fleet.replace(pick(fleet, random));
-    await sleep(stretchMs);
-  };
-
 for (const kind of Object.keys(missing) as StoreKind[]) {
   describe.skipIf(missing[kind] !== undefined)(`on ${kind} ${missing[kind] ?? ''}`, () => {
     test(
@@ -96,14 +78,13 @@ for (const kind of Object.keys(missing) as StoreKind[]) {
       async () => {
         await using store = await sharedStore(kind);
         const gateways = gatewaysOn(kind);
-        const hurt = hurting(store);
         const clients = await registerRounds({
           store,
           gateways,
           settings: settingsOf(kind),
           rounds,
           seed,
-          hurt,
+          hurt: hurtStore(store),
         });
         expect(contradictions(clients), `seed ${seed}`).toEqual([]);
         expect(saysEnough(clients.tally), JSON.stringify(clients.tally)).toBe(true);

@@ -56,7 +56,7 @@ export async function registerRounds(given: RegisterRounds): Promise<RegisterCli
   stop.abort();
   await Promise.all([hurting, ...working]);
   console.log(
-    `${rounds} rounds, ${clients.histories.size} keys, seed ${seed}: ${JSON.stringify(clients.tally)}`,
+    `${rounds} rounds, ${clients.histories.size} keys, seed ${seed}: ${JSON.stringify({ ...clients.tally, ...fleet.faults })}`,
   );
   return clients;
 }

@@ -1,9 +1,9 @@
 /** A real ring of three Cassandra nodes: the whole contract of the metadata port, then faults under a load (issue 5). */
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { wideColumnContract } from '../contract/wide-column.ts';
 import { noCassandraOfOurs, type Ring, startOwnRing } from '../support/engines/cassandra.ts';
+import { hurtRing } from './register-faults.ts';
 import { contradictions, registerRounds, saysEnough } from './register-rounds.ts';
 import { reshardFaults } from './reshard-faults.ts';
 import { ringRounds } from './ring-rounds.ts';
@@ -43,19 +43,7 @@ else {
         gateways: 2,
         rounds,
         seed,
-        async hurt(fleet, random) {
-          const nodeAt = () => ring.nodes[Math.floor(random() * ring.nodes.length)];
-          const [dying, paused] = [nodeAt(), nodeAt()];
-          await sleep(2_000);
-          await dying?.kill9();
-          await sleep(2_000);
-          await fleet.pause(Math.floor(random() * fleet.size), 1_000);
-          await dying?.restart();
-          paused?.pause();
-          await sleep(6_000);
-          paused?.resume();
-          await fleet.replace(Math.floor(random() * fleet.size));
-        },
+        hurt: hurtRing(ring),
       });
       expect(contradictions(clients), `seed ${seed}`).toEqual([]);
       expect(saysEnough(clients.tally), JSON.stringify(clients.tally)).toBe(true);
