@@ -1,6 +1,7 @@
 /** Commits a decision about one key: read its head, decide, commit, and begin again when the world has moved (design §5). */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
+import { releaseForeign } from '../metadata/imports.ts';
 import {
   findHead,
   type HeadAhead,
@@ -13,7 +14,7 @@ import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import { usageChanges } from '../metadata/usage.ts';
 import type { Op, SideChange, Stored } from '../ports/metadata-store.ts';
 import { refreshBucket } from './buckets.ts';
-import { queueManifest } from './garbage.ts';
+import { inlineExtents, queueManifest } from './garbage.ts';
 import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
 import type { Recorder } from './recorder.ts';
 import { isReplicated, replicated } from './replication.ts';
@@ -144,5 +145,9 @@ function sideChanges(
   const asked = [...(change.then ?? []), ...(plan.then ?? [])];
   const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded];
   if (gone.length === 0) return moved;
-  return [...moved, ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due }))];
+  return [
+    ...moved,
+    ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due })),
+    ...gone.flatMap((row) => releaseForeign(bucket.id, inlineExtents(row.manifest))),
+  ];
 }

@@ -33,8 +33,10 @@ export function queueGarbage(extents: readonly Extent[], options: GarbageOptions
 }
 
 /** Queues any number of extents, in as many rows as they need. */
-export function queueGarbageAll(extents: readonly Extent[], options: GarbageOptions): readonly SideChange[] {
+export function queueGarbageAll(all: readonly Extent[], options: GarbageOptions): readonly SideChange[] {
   const { manifestId, ...rest } = options;
+  // What clients put into the store themselves is not the gateway's to delete (ADR 15).
+  const extents = all.filter(({ foreign }) => foreign === undefined);
   const changes: SideChange[] = [];
   for (let start = 0; start < extents.length; start += extentsPerTask) {
     changes.push(queueGarbage(extents.slice(start, start + extentsPerTask), rest));

@@ -7,6 +7,7 @@ import { audit } from './audit-tables.ts';
 import { clusterState } from './cluster-tables.ts';
 import type { Encryption } from './encryption.ts';
 import { iamTables } from './iam-tables.ts';
+import { importReleased } from './import-tables.ts';
 import { leases } from './lease-table.ts';
 import { hourlyQueues, queueHours, queues } from './queue-tables.ts';
 import { rebalance } from './rebalance-tables.ts';
@@ -396,4 +397,5 @@ export const tables = {
   accessPointAliases,
   clusterState,
   rebalance,
+  importReleased,
 } as const;

@@ -16,6 +16,8 @@ export interface Extent {
   readonly at?: string;
   /** The id that its encryption is bound to, where that was another: it was moved since, byte by byte. */
   readonly sealedAs?: string;
+  /** The bytes are an object that a client put into the store itself. It is read, and never removed (ADR 15). */
+  readonly foreign?: { readonly key: string; readonly etag: string };
 }
 
 /** The size of an extent whose write failed or whose chunks do not add up. */
@@ -164,6 +166,44 @@ export interface ClusterMarks {
   write(cluster: string, text: string, how: { readonly replaces: boolean }): Promise<void>;
 }
 
+/** An object that lies in a store under a name that the gateway did not give it. */
+export interface ForeignObject {
+  readonly key: string;
+  readonly size: number;
+  /** Without quotes. */
+  readonly etag: string;
+  /** ms since the epoch. */
+  readonly modified: number;
+}
+
+export interface ForeignPage {
+  readonly objects: readonly ForeignObject[];
+  /** Keys of this page that are left out, because the gateway stores its own objects there, or because they cannot be read. */
+  readonly skipped: number;
+  /** The last key of the page; the next page starts behind it. Undefined: this is the last page. */
+  readonly last: string | undefined;
+}
+
+/** What the store says of one foreign object. */
+export interface ForeignDetails extends ForeignObject {
+  /** By their names in lower case. */
+  readonly system: Readonly<Record<string, string>>;
+  readonly user: Readonly<Record<string, string>>;
+}
+
+/** Objects that clients put into a store themselves. */
+export interface ForeignObjects {
+  /** Why none can be imported from a cluster; undefined where they can. */
+  refusal(cluster: string): string | undefined;
+  /** Objects behind a key, in the byte order of their keys. */
+  list(
+    cluster: string,
+    page: { readonly after: string; readonly max: number; readonly signal: AbortSignal },
+  ): Promise<ForeignPage>;
+  /** Undefined for an object that is gone, that a gateway stored, or that its HEAD does not describe. */
+  describe(cluster: string, key: string, signal: AbortSignal): Promise<ForeignDetails | undefined>;
+}
+
 export interface ObjectBytes {
   readonly clusters: readonly string[];
   /** An extent is kept in pieces of this size, each of which may be missing or damaged alone. */
@@ -172,6 +212,8 @@ export interface ObjectBytes {
   readonly uploads?: UploadBytes | undefined;
   /** Absent: the store keeps no mark of its own. */
   readonly marks?: ClusterMarks | undefined;
+  /** Absent: nothing but the gateway puts objects into the store. */
+  readonly foreign?: ForeignObjects | undefined;
   /**
    * Whether the store itself compares a content of this size with what its sender `claimed`, and confirms its MD5: then
    * nobody else has to hash it. Absent: never.

@@ -40,6 +40,11 @@ const commands: Readonly<Record<string, Command>> = {
     own: ['--json', '--drop-damaged', '--discard-old'],
     run: runCompact,
   },
+  import: {
+    doc: 'Makes an index of the objects that lie in an upstream bucket already, into --bucket=; it goes on where it was stopped. --again takes what changed there since, --released shows what no version names any more; --cluster=, --rate=, --without-headers, --json.',
+    own: ['--json', '--bucket=', '--cluster=', '--rate=', '--without-headers', '--again', '--released'],
+    run: runImportCommand,
+  },
 };
 
 async function runServe({ given, own }: ParsedFlags): Promise<number> {
@@ -96,6 +101,18 @@ async function runCompact({ given, own }: ParsedFlags): Promise<number> {
   const { compact, compactFaults } = await import('./cli-compact.ts');
   const wrong = compactFaults(configuration);
   return wrong.length === 0 ? compact(configuration, own) : refuse(wrong);
+}
+
+async function runImportCommand({ given, own }: ParsedFlags): Promise<number> {
+  const { configuration, faults } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  if (configuration === undefined) return refuse(faults);
+  const { importFaults, runImport } = await import('./cli-import.ts');
+  const wrong = importFaults(configuration, own);
+  return wrong.length === 0 ? runImport(configuration, own) : refuse(wrong);
 }
 
 function refuse(faults: readonly string[]): number {

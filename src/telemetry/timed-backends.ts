@@ -67,6 +67,7 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
     pieceBytes: bytes.pieceBytes,
     uploads: bytes.uploads && timedUploads(bytes.uploads, timed),
     ...(bytes.verifies === undefined ? {} : { verifies: bytes.verifies.bind(bytes) }),
+    foreign: bytes.foreign,
     write: (source, options) => timed('data.write', () => bytes.write(source, options)),
     read: (extent, range, signal) => ({
       [Symbol.asyncIterator]() {

@@ -4,6 +4,7 @@ import { evacuate, extentsOn, fsckOf, openClusters } from '../support/clusters.t
 import { encryptingSettings, modes } from '../support/encryption.ts';
 import { alice } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, md5, putPart } from '../support/gateway-bodies.ts';
+import { imported } from '../support/import.ts';
 import { startUpstream, type UpstreamServer } from '../support/upstream.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -39,7 +40,7 @@ async function openUpstreamPair() {
   const { client } = upstream.world;
   const names = async (id: 'a' | 'b') => (await client.get(`/${buckets[id]}?list-type=2`)).all('Key').length;
   const open = async (id: 'a' | 'b') => (await client.get(`/${buckets[id]}?uploads`)).all('UploadId').length;
-  return { world, admin, drain, names, open };
+  return { world, admin, drain, names, open, buckets };
 }
 
 const kinds = [{ name: 'plain', write: {}, read: {} }, ...modes];
@@ -117,4 +118,27 @@ test('an upload that is open there keeps the upstream until it is over, and then
   expect([await names('a'), await names('b'), await extentsOn(world, 'a')]).toEqual([0, 1, 0]);
   expect((await client.get('/bucket/key')).bytes.length).toBe(5 * MiB + 3);
   expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ deregisterReady: true });
+});
+
+test('an imported object moves; what it was made of stays upstream, also when the object is deleted', async () => {
+  const { world, drain, names, buckets } = await openUpstreamPair();
+  await using _ = world;
+  const { client } = world;
+  const there = `/${buckets.a}/key`;
+  await upstream.world.client.put(there, { body: 'text', headers: { '*-meta-a': 'b' } });
+  expect(await imported(world, { cluster: 'a' })).toEqual({ imported: 1 });
+  await drain();
+  await evacuate(world.context, clock);
+  expect([await names('a'), await names('b')]).toEqual([1, 1]);
+  const read = await client.get('/bucket/key');
+  expect([read.text, read.header('*-meta-a')]).toEqual(['text', 'b']);
+  expect(await fsckOf(world)).toEqual([]);
+  expect(await imported(world, { cluster: 'a' })).toEqual({ present: 1 });
+
+  expect((await client.delete('/bucket/key')).status).toBe(204);
+  await clock.advance(31_000);
+  await world.gc();
+  expect([await names('a'), await names('b')]).toEqual([1, 0]);
+  expect((await upstream.world.client.get(there)).text).toBe('text');
+  expect(await imported(world, { cluster: 'a' })).toEqual({ released: 1 });
 });

@@ -5,6 +5,7 @@
  * holds is held as before.
  */
 import type { Context } from '../../context.ts';
+import { releaseForeign } from '../../metadata/imports.ts';
 import { findVersion } from '../../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
@@ -113,7 +114,11 @@ async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promi
       const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
       const former = leaving.map(({ extent }) => extent);
       const garbage = queueGarbageAll(former, { id: op.id, requestId, due });
-      return { changes: [{ put: next, expect: found.revision }], gone: [], then: [...then, ...garbage] };
+      return {
+        changes: [{ put: next, expect: found.revision }],
+        gone: [],
+        then: [...then, ...garbage, ...releaseForeign(bucket.id, former)],
+      };
     },
   });
   return outcome.done === 'applied';

@@ -29,6 +29,27 @@ export const listing = element(
   lax,
 );
 
+export const foreignListing = element(
+  {
+    IsTruncated: bool,
+    EncodingType: optional(token),
+    Contents: many(
+      element(
+        {
+          Key: text,
+          Size: int({ min: 0 }),
+          ETag: optional(text),
+          LastModified: optional(token),
+          StorageClass: optional(token),
+        },
+        lax,
+      ),
+      { max: pageMax },
+    ),
+  },
+  lax,
+);
+
 export const uploadListing = element(
   {
     IsTruncated: bool,

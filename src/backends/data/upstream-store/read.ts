@@ -32,6 +32,11 @@ export async function* readRange(
       signal?.throwIfAborted();
       if (isGone(cause, 'NoSuchKey'))
         throw new ChunkMissing(`extent ${extent.id} is not upstream`, { cause });
+      if (extent.foreign !== undefined && cause instanceof UpstreamError && cause.status === 412)
+        throw new ChunkDamaged(
+          `upstream object ${extent.foreign.key} changed since it was imported with ETag ${extent.foreign.etag}`,
+          { cause },
+        );
       await attempts.failed(cause, { isRepeatable: true });
     }
   }
@@ -45,8 +50,11 @@ async function* piecesOf(
   const { start, end } = range;
   const reply = await client.send({
     method: 'GET',
-    key: keyOf(prefix, extent.id),
-    headers: { range: `bytes=${start}-${end}` },
+    key: extent.foreign?.key ?? keyOf(prefix, extent.id),
+    headers: {
+      range: `bytes=${start}-${end}`,
+      ...(extent.foreign === undefined ? {} : { 'if-match': `"${extent.foreign.etag}"` }),
+    },
     signal,
   });
   try {

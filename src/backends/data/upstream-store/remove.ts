@@ -16,7 +16,9 @@ export async function removeExtents(connection: Connection, extents: readonly Ex
   }
 }
 
-async function removeExtent(connection: Connection, { id, size }: Extent): Promise<void> {
+async function removeExtent(connection: Connection, { id, size, foreign }: Extent): Promise<void> {
+  // The gateway did not store it, and others may read it.
+  if (foreign !== undefined) return;
   const key = keyOf(connection.prefix, id);
   if (size === unknownSize) {
     // First, so that no completion on its way makes an object of it afterwards.

@@ -14,12 +14,14 @@ import type { WriteBudget } from '../write-budget.ts';
 import { UpstreamClient } from './client.ts';
 import type { Connection } from './connection.ts';
 import { findExtents } from './find.ts';
+import { foreignObjects } from './foreign.ts';
 import { heldUploads } from './held-uploads.ts';
 import { marksOf } from './marks.ts';
 import { smallMax } from './put.ts';
 import { readRange } from './read.ts';
 import { removeExtents } from './remove.ts';
 import type { Upstream } from './settings.ts';
+import { headObject } from './uploads.ts';
 import { Vouching } from './vouching.ts';
 import { singleMax, writeExtent } from './write.ts';
 
@@ -50,6 +52,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
     pieceBytes: Number.POSITIVE_INFINITY,
     uploads: heldUploads(connectionTo),
     marks: marksOf(connectionTo),
+    foreign: foreignObjects(connectionTo),
 
     // Hashing little costs little.
     verifies: async (cluster, size) =>
@@ -77,7 +80,8 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
       return false;
     },
 
-    async isStored({ cluster, id }) {
+    async isStored({ cluster, id, foreign }) {
+      if (foreign !== undefined) return (await headObject(connectionTo(cluster), foreign.key)) !== undefined;
       for await (const { extent } of findExtents(connectionTo(cluster), `${id}.`)) {
         if (extent.id === id) return true;
       }

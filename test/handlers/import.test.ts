@@ -1,0 +1,254 @@
+/** `sluice import` (docs/adr/0015-import-of-upstream-objects.md): objects that lie upstream already become objects of the gateway. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openBucket } from '../../src/domain/buckets.ts';
+import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/fsck/fsck.ts';
+import { everyReleased } from '../../src/metadata/imports.ts';
+import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import type { Client } from '../support/gateway-client.ts';
+import { imported } from '../support/import.ts';
+import { startUpstream, type UpstreamServer } from '../support/upstream.ts';
+
+let upstream: UpstreamServer;
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+afterAll(() => upstream[Symbol.asyncDispose]());
+
+interface Front {
+  readonly world: GatewayWorld;
+  /** The upstream's bucket. */
+  readonly there: string;
+}
+
+async function inFront(more: { readonly prefix?: string } = {}): Promise<Front> {
+  const there = await upstream.bucket();
+  const world = await openGateway({
+    settings: {
+      SVC_DATA_BACKEND: 'upstream-store',
+      SVC_UPSTREAMS: JSON.stringify([{ id: 'default', bucket: there, ...more }]),
+      SVC_UPSTREAM_ENDPOINT: upstream.url,
+      SVC_UPSTREAM_ACCESS_KEY: alice.accessKey,
+      SVC_UPSTREAM_SECRET_KEY: alice.secretKey,
+    },
+  });
+  await world.client.put('/bucket');
+  return { world, there };
+}
+
+const put = async (path: string, body: string | Uint8Array, headers = {}): Promise<void> => {
+  const answer = await upstream.world.client.put(path, { body, headers });
+  expect(answer.status).toBe(200);
+};
+
+const remove = async (client: Client, path: string): Promise<void> => {
+  expect((await client.delete(path)).status).toBe(204);
+};
+
+describe('what was imported', () => {
+  test('is read, described, listed and counted as any object, and no byte is copied', async () => {
+    const { world, there } = await inFront();
+    const { client } = world;
+    const body = bytesOf(300_000);
+    await put(`/${there}/a/b c+d é.txt`, body, {
+      'content-type': 'text/x',
+      'cache-control': 'no-store',
+      '*-meta-color': 'blue',
+    });
+    await put(`/${there}/empty`, '');
+    const before = await upstream.world.client.get(`/${there}?list-type=2&prefix=a/`);
+    expect(await imported(world)).toEqual({ imported: 2 });
+
+    const path = '/bucket/a/b c+d é.txt';
+    const whole = await client.get(path);
+    expect(whole.status).toBe(200);
+    expect(Buffer.compare(whole.bytes, body)).toBe(0);
+    expect(`${whole.header('etag')}`).toBe(before.all('ETag')[0]);
+    expect([
+      whole.header('content-type'),
+      whole.header('cache-control'),
+      whole.header('*-meta-color'),
+    ]).toEqual(['text/x', 'no-store', 'blue']);
+    const head = await client.head(path);
+    expect([head.status, head.header('content-length')]).toEqual([200, '300000']);
+    const range = await client.get(path, { headers: { range: 'bytes=100000-100009' } });
+    expect(range.status).toBe(206);
+    expect(Buffer.compare(range.bytes, body.subarray(100_000, 100_010))).toBe(0);
+    expect((await client.get('/bucket/empty')).bytes).toHaveLength(0);
+    const attributes = await client.get(`${path}?attributes`, {
+      headers: { '*-object-attributes': 'ETag,ObjectSize' },
+    });
+    expect(attributes.all('ObjectSize')).toEqual(['300000']);
+
+    const listed = await client.get('/bucket?list-type=2');
+    expect(listed.all('Key')).toEqual(['a/b c+d é.txt', 'empty']);
+    expect(listed.all('LastModified')[0]).toBe(before.all('LastModified')[0]);
+    expect(await world.usage('bucket')).toEqual({ bytes: 300_000, objects: 2 });
+    expect(await world.stored()).toEqual([]);
+
+    const copy = await client.put('/bucket/copy', {
+      headers: { '*-copy-source': encodeURI('/bucket/a/b c+d é.txt').replace('+', '%2B') },
+    });
+    expect(copy.status).toBe(200);
+    expect(Buffer.compare((await client.get('/bucket/copy')).bytes, body)).toBe(0);
+    expect(await world.stored()).toHaveLength(1);
+    await world.close();
+  });
+
+  test('keeps the ETag of an upload in parts', async () => {
+    const { world, there } = await inFront();
+    const { client } = upstream.world;
+    const uploadId = await createUpload(client, `/${there}/large`);
+    const parts = [];
+    for (const number of [1, 2])
+      parts.push(
+        await putPart(client, `/${there}/large`, {
+          uploadId,
+          number,
+          body: bytesOf(5 * MiB + number, number),
+        }),
+      );
+    await complete(client, `/${there}/large`, { uploadId, parts });
+    expect(await imported(world)).toEqual({ imported: 1 });
+    const read = await world.client.get('/bucket/large', { headers: { range: 'bytes=-3' } });
+    expect(read.header('etag')).toMatch(/^"[0-9a-f]{32}-2"$/);
+    expect(Buffer.compare(read.bytes, bytesOf(5 * MiB + 2, 2).subarray(-3))).toBe(0);
+    await world.close();
+  });
+
+  test('is without the headers of its HEAD where the run leaves them out', async () => {
+    const { world, there } = await inFront();
+    await put(`/${there}/key`, 'text', { 'content-type': 'text/x' });
+    expect(await imported(world, { headers: false })).toEqual({ imported: 1 });
+    const read = await world.client.get('/bucket/key');
+    expect([read.text, read.header('content-type')]).toEqual(['text', 'binary/octet-stream']);
+    await world.close();
+  });
+
+  test('is deleted from the gateway alone, and no later run brings it back', async () => {
+    const { world, there } = await inFront();
+    for (const key of ['deleted', 'overwritten', 'kept']) await put(`/${there}/${key}`, key);
+    await put(`/${there}/empty`, '');
+    expect(await imported(world)).toEqual({ imported: 4 });
+    for (const key of ['deleted', 'empty']) await remove(world.client, `/bucket/${key}`);
+    await world.client.put('/bucket/overwritten', { body: 'by the gateway' });
+    await remove(world.client, '/bucket/overwritten');
+    await world.gc();
+    await world.sweep();
+    for (const key of ['deleted', 'overwritten', 'kept'])
+      expect((await upstream.world.client.get(`/${there}/${key}`)).text).toBe(key);
+    expect(await imported(world)).toMatchObject({ present: 1, released: 3 });
+    expect((await world.client.get('/bucket?list-type=2')).all('Key')).toEqual(['kept']);
+    expect(await world.usage('bucket')).toEqual({ bytes: 4, objects: 1 });
+    const { id } = await openBucket(world.context, 'bucket');
+    const released = await Array.fromAsync(everyReleased(world.context.metadata, id), ({ key }) => key);
+    expect(released.sort()).toEqual(['deleted', 'empty', 'overwritten']);
+
+    // Another content under the key is another object.
+    await put(`/${there}/deleted`, 'anew');
+    expect(await imported(world)).toMatchObject({ imported: 1 });
+    expect((await world.client.get('/bucket/deleted')).text).toBe('anew');
+    await world.close();
+  });
+
+  test('is refused when it changed upstream since, until a run takes its new content', async () => {
+    const { world, there } = await inFront();
+    await put(`/${there}/key`, 'first');
+    await imported(world);
+    await put(`/${there}/key`, 'other');
+    expect((await world.client.get('/bucket/key')).status).toBe(500);
+    const changed: string[] = [];
+    expect(await imported(world, { changed: (key) => changed.push(key) })).toEqual({ changed: 1 });
+    expect(changed).toEqual(['key']);
+    expect(await imported(world, { again: true })).toEqual({ replaced: 1 });
+    expect((await world.client.get('/bucket/key')).text).toBe('other');
+    expect(await imported(world)).toEqual({ present: 1 });
+    expect(await world.usage('bucket')).toEqual({ bytes: 5, objects: 1 });
+    await world.close();
+  });
+});
+
+describe('an import', () => {
+  test('leaves what clients wrote or deleted through the gateway as it is', async () => {
+    const { world, there } = await inFront();
+    for (const key of ['written', 'marked', 'free']) await put(`/${there}/${key}`, 'upstream');
+    await setVersioning(world.client, 'bucket', 'Enabled');
+    await world.client.put('/bucket/written', { body: 'gateway' });
+    await remove(world.client, '/bucket/marked');
+    expect(await imported(world)).toMatchObject({ imported: 1, present: 2 });
+    expect((await world.client.get('/bucket/written')).text).toBe('gateway');
+    expect((await world.client.get('/bucket/marked')).status).toBe(404);
+    expect((await world.client.get('/bucket/free')).text).toBe('upstream');
+    await world.close();
+  });
+
+  test('passes over the objects of gateways, its own by name and others by their back-references', async () => {
+    const { world, there } = await inFront();
+    await world.client.put('/bucket/own', { body: 'own' });
+    await put(`/${there}/sluice/installation.json`, '{}');
+    await put(`/${there}/other/123.0`, 'x', {
+      '*-meta-sluice-key': 'k',
+      '*-meta-sluice-owner': '{"bucketId":"b"}',
+    });
+    await put(`/${there}/plain`, 'plain');
+    expect(await imported(world)).toEqual({ imported: 1, skipped: 3 });
+    expect((await world.client.get('/bucket?list-type=2')).all('Key')).toEqual(['own', 'plain']);
+    await world.close();
+  });
+
+  test('is refused where the upstream has no prefix of its own', async () => {
+    const { world } = await inFront({ prefix: '' });
+    expect(world.context.bytes.foreign?.refusal('default')).toContain('empty prefix');
+    await world.close();
+  });
+
+  test('goes on behind the last batch when it was cut short, and a repeated run changes nothing', async () => {
+    const { world, there } = await inFront();
+    const keys = Array.from({ length: 230 }, (_, i) => `key-${String(i).padStart(3, '0')}`);
+    for (const key of keys) await put(`/${there}/${key}`, key);
+    const positions: string[] = [];
+    const cut = new AbortController();
+    const cutShort = imported(world, {
+      headers: false,
+      signal: cut.signal,
+      progress: ({ after }) => {
+        positions.push(after);
+        if (positions.length === 2) cut.abort(new Error('cut short'));
+      },
+    });
+    await expect(cutShort).rejects.toThrow('cut short');
+    expect(positions).toEqual(['key-099', 'key-199']);
+    expect(await imported(world, { headers: false })).toEqual({ imported: 230 });
+    expect(await world.usage('bucket')).toEqual({ bytes: 230 * 7, objects: 230 });
+    expect(await imported(world)).toEqual({ present: 230 });
+    expect(await world.usage('bucket')).toEqual({ bytes: 230 * 7, objects: 230 });
+    await world.close();
+  });
+
+  test('makes one row of a key for two runs at once', async () => {
+    const { world, there } = await inFront();
+    for (let i = 0; i < 40; i += 1) await put(`/${there}/key-${i}`, 'x');
+    await Promise.all([imported(world), imported(world)]);
+    expect(await world.usage('bucket')).toEqual({ bytes: 40, objects: 40 });
+    await world.close();
+  });
+});
+
+test('fsck finds an imported object that is gone upstream, and takes none for an orphan', async () => {
+  const { world, there } = await inFront();
+  await world.client.put('/bucket/own', { body: 'own' });
+  for (const key of ['one', 'two']) await put(`/${there}/${key}`, key);
+  await imported(world);
+  await put(`/${there}/not-imported`, 'later');
+  expect(await findings(world, { fix: true, drop: false, deep: true })).toEqual([]);
+  await remove(upstream.world.client, `/${there}/two`);
+  expect(await findings(world, { fix: false, drop: false })).toMatchObject([{ kind: 'missing', key: 'two' }]);
+  expect((await upstream.world.client.get(`/${there}/not-imported`)).text).toBe('later');
+  await world.close();
+});
+
+async function findings({ context }: GatewayWorld, mode: FsckOptions['mode']): Promise<FsckFinding[]> {
+  const found: FsckFinding[] = [];
+  await runFsck(context, (finding) => void found.push(finding), { mode });
+  return found;
+}

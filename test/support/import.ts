@@ -1,0 +1,23 @@
+/** A run of `sluice import` inside the process of a test. */
+import { openBucket } from '../../src/domain/buckets.ts';
+import { type ImportCounts, type ImportRun, importBucket } from '../../src/domain/import/import-bucket.ts';
+import type { GatewayWorld } from './gateway.ts';
+
+/** Into the bucket `bucket`. @returns the counts that are not zero */
+export async function imported(
+  { context }: Pick<GatewayWorld, 'context'>,
+  more: Partial<ImportRun> = {},
+): Promise<Partial<ImportCounts>> {
+  const counts = await importBucket(context, {
+    bucket: await openBucket(context, 'bucket'),
+    cluster: 'default',
+    headers: true,
+    again: false,
+    rate: Number.POSITIVE_INFINITY,
+    signal: new AbortController().signal,
+    progress: () => {},
+    changed: () => {},
+    ...more,
+  });
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+}
