@@ -247,7 +247,10 @@ test('fsck finds an imported object that is gone upstream, and takes none for an
   await world.close();
 });
 
-async function findings({ context }: GatewayWorld, mode: FsckOptions['mode']): Promise<FsckFinding[]> {
+async function findings(
+  { context }: GatewayWorld,
+  mode: NonNullable<FsckOptions['mode']>,
+): Promise<FsckFinding[]> {
   const found: FsckFinding[] = [];
   await runFsck(context, (finding) => void found.push(finding), { mode });
   return found;
