@@ -141,7 +141,8 @@ describe('what was imported', () => {
     expect((await world.client.get('/bucket?list-type=2')).all('Key')).toEqual(['kept']);
     expect(await world.usage('bucket')).toEqual({ bytes: 4, objects: 1 });
     const { id } = await openBucket(world.context, 'bucket');
-    const released = await Array.fromAsync(everyReleased(world.context.metadata, id), ({ key }) => key);
+    const released: string[] = [];
+    for await (const { key } of everyReleased(world.context.metadata, id)) released.push(key);
     expect(released.sort()).toEqual(['deleted', 'empty', 'overwritten']);
 
     // Another content under the key is another object.

@@ -71,9 +71,9 @@ export const foreignObjects = (connectionTo: (cluster: string) => Connection): F
 
 interface Listed {
   readonly Size: number;
-  readonly ETag: string | undefined;
-  readonly LastModified: string | undefined;
-  readonly StorageClass: string | undefined;
+  readonly ETag?: string | undefined;
+  readonly LastModified?: string | undefined;
+  readonly StorageClass?: string | undefined;
 }
 
 function pageOf(
