@@ -59,11 +59,7 @@ export async function eventChanges(
     const task: NotifyTask = { sink: sinkOf(rule) ?? rule.arn, message: { Records: [record] } };
     const { requestId } = cause;
     const id = `${requestId}/${subject.version}/${n}`;
-    return queuedByHour(
-      ctx.metadata,
-      { queue: 'notify', slotKey: subject.key },
-      { task, id, due, requestId },
-    );
+    return queuedByHour(ctx, { queue: 'notify', slotKey: subject.key }, { task, id, due, requestId });
   });
   return Promise.all(rows);
 }
@@ -170,11 +166,7 @@ export async function testEvents(
   const rows = [...sinks].map((sink) => {
     const task: NotifyTask = { sink, message };
     const id = `${requestId}/test/${sink}`;
-    return queuedByHour(
-      ctx.metadata,
-      { queue: 'notify', slotKey: bucket.name },
-      { task, id, due, requestId },
-    );
+    return queuedByHour(ctx, { queue: 'notify', slotKey: bucket.name }, { task, id, due, requestId });
   });
   return Promise.all(rows);
 }

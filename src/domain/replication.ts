@@ -15,7 +15,7 @@ export const isReplicated = ({ documents }: Pick<BucketRow, 'documents'>): boole
 
 /** The plan with what is to be replicated marked and queued. */
 export async function replicated(
-  ctx: Pick<Context, 'metadata'>,
+  ctx: Pick<Context, 'metadata' | 'clock'>,
   plan: Plan,
   { bucket, requestId }: { readonly bucket: BucketRow; readonly requestId: string },
 ): Promise<Plan> {
@@ -28,7 +28,7 @@ export async function replicated(
   const task: ReplicationTask = { ...about, rule: rule.ID ?? '', destination: rule.Destination };
   const due = await ctx.metadata.now();
   const queue = { queue: 'replication', slotKey: key } as const;
-  const row = await queuedByHour(ctx.metadata, queue, {
+  const row = await queuedByHour(ctx, queue, {
     task,
     id: `${requestId}/${version}`,
     due,

@@ -95,7 +95,7 @@ function rowOf(
     line,
   };
   return queuedByHour(
-    ctx.metadata,
+    ctx,
     { queue: 'access-log', slotKey: bucket.id },
     { task, id: requestId, due: ctx.clock.now(), requestId },
   );

@@ -4,10 +4,12 @@
  * it may become, goes as one deletion. `queueHours` says which hours there are.
  */
 import { BoundedCache } from '../ports/bounded-cache.ts';
-import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import type { Clock } from '../ports/clock.ts';
+import { type At, type MetadataStore, type SideChange, StoreUnavailable } from '../ports/metadata-store.ts';
 import { ofEach } from '../ports/remembered.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from './queue-tables.ts';
 import { type QueuedOptions, slotOf } from './queues.ts';
+import { findTask, putTask, type TaskKind } from './tasks.ts';
 
 export const hourlyQueueNames = ['notify', 'replication', 'access-log'] as const;
 export type HourlyQueue = (typeof hourlyQueueNames)[number];
@@ -22,28 +24,97 @@ const hourAt = ({ queue, slot, hour }: Omit<QueueHour, 'rows'>): At<typeof hourl
 const hoursAt = (queue: string): At<typeof queueHours> => ({ table: queueHours, in: { queue } });
 
 type Metadata = Pick<MetadataStore, 'apply' | 'scan' | 'clear'>;
+type Placing = Pick<MetadataStore, 'apply' | 'get'>;
 
-/** Hours that this process has written into `queueHours`. */
-const announcedIn = ofEach((_: object) => new BoundedCache<true>({ name: 'queue-hours', entriesMax: 1_024 }));
+/**
+ * How long a process believes that an hour is announced, and which hours are closed. Measured by its own monotonic clock, so
+ * that a wall clock that lags changes nothing.
+ */
+export const placedMaxMs = 60_000;
+/** After so long no process places a row by what it read before: its commit may stall for nine minutes. */
+export const placementsEndMs = 10 * 60_000;
+
+/** The hours before `below` are closed: a row that is due in one of them goes into the hour `open`. */
+export interface ClosedHours {
+  readonly below: number;
+  /** The present hour by the clock of the leader, within an hour. */
+  readonly open: number;
+}
+const closedHours: TaskKind<ClosedHours> = { kind: 'queue-hours' };
+/** Leaders that close hours at the same moment. */
+const closingsMax = 8;
+
+/** What this process knows of the hours, and until when it believes it. */
+interface Known {
+  readonly announced: BoundedCache<number>;
+  readonly closed: Map<HourlyQueue, ClosedHours & { readonly until: number }>;
+}
+const knownOf = ofEach(
+  (_: object): Known => ({
+    announced: new BoundedCache({ name: 'queue-hours', entriesMax: 1_024 }),
+    closed: new Map(),
+  }),
+);
 
 /**
  * A task, as the side change of the commit that makes it necessary. The hour is written first and on its own: it may
- * name an hour without rows, but no row lies in an hour that is not named.
+ * name an hour without rows, but no row lies in an hour that is not named. A row never goes into a closed hour, because the
+ * leader deletes closed hours whole.
  */
 export async function queuedByHour(
-  metadata: Pick<MetadataStore, 'apply'>,
+  { metadata, clock }: { readonly metadata: Placing; readonly clock: Pick<Clock, 'elapsed'> },
   { queue, slotKey }: { readonly queue: HourlyQueue; readonly slotKey: string },
   { task, id, due, requestId, attempts = 0 }: QueuedOptions & { readonly task: unknown },
 ): Promise<SideChange> {
-  const place = { queue, slot: slotOf(slotKey), hour: hourOf(due) };
-  const announced = announcedIn(metadata);
+  const { announced, closed } = knownOf(metadata);
+  const now = clock.elapsed();
+  const until = now + placedMaxMs;
+  let known = closed.get(queue);
+  if (known === undefined || known.until <= now) {
+    known = { ...(await closedHoursOf(metadata, queue)), until };
+    closed.set(queue, known);
+  }
+  const hour = hourOf(due) < known.below ? known.open : hourOf(due);
+  const place = { queue, slot: slotOf(slotKey), hour };
   const name = `${queue} ${place.slot} ${place.hour}`;
-  if (announced.get(name) === undefined) {
+  if ((announced.get(name) ?? 0) <= now) {
+    // Without a count: the one that the leader keeps of an hour is wrong from now on.
     await metadata.apply([{ at: hoursAt(queue), put: place }]);
-    announced.set(name, true);
+    announced.set(name, until);
   }
   const row: HourlyRow = { ...place, due, id, task, attempts, requestId };
   return { at: hourAt(place), put: row };
+}
+
+const noneClosed: ClosedHours = { below: 0, open: 0 };
+
+const closedHoursOf = async (
+  metadata: Pick<MetadataStore, 'get'>,
+  queue: HourlyQueue,
+): Promise<ClosedHours> => (await findTask(metadata, closedHours, queue))?.state ?? noneClosed;
+
+/**
+ * Closes the hours before `below` for good; what another leader closed stays closed. Other processes learn of it within
+ * `placedMaxMs`; `placementsEndMs` after this returned, no row comes to these hours any more, and `clearHour` may delete them.
+ */
+export async function closeHours(
+  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  queue: HourlyQueue,
+  { below, open }: ClosedHours,
+): Promise<void> {
+  for (let attempt = 0; attempt < closingsMax; attempt += 1) {
+    const found = await findTask(metadata, closedHours, queue);
+    const former = found?.state ?? noneClosed;
+    if (former.below >= below && former.open >= open) return;
+    const state = { below: Math.max(below, former.below), open: Math.max(open, former.open) };
+    const outcome = await putTask(metadata, closedHours, {
+      name: queue,
+      state,
+      expect: found?.revision ?? 'absent',
+    });
+    if (outcome.applied) return;
+  }
+  throw new StoreUnavailable(`the closed hours of queue ${queue} never stood still`);
 }
 
 /** The hours and slots that may have rows, the oldest first. */
@@ -85,7 +156,7 @@ export const rememberCount = (
   rows: number,
 ): Promise<void> => metadata.apply([{ at: hoursAt(hour.queue), put: { ...hour, rows } }]);
 
-/** Forgets an hour with all of its rows. */
+/** Forgets a closed hour with all of its rows, not before `placementsEndMs` after it was closed. */
 export async function clearHour(metadata: Metadata, hour: QueueHour): Promise<void> {
   await metadata.clear(hourAt(hour), {});
   await metadata.apply([{ at: hoursAt(hour.queue), remove: { hour: hour.hour, slot: hour.slot } }]);

@@ -1,16 +1,19 @@
 /** `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time. */
 import type { Context } from '../context.ts';
-import { boundQueues } from '../domain/queue-retention.ts';
+import { boundQueues, firstLook } from '../domain/queue-retention.ts';
 import type { Unit } from './worker.ts';
 
-export const boundAllQueues = (context: Pick<Context, 'metadata' | 'config' | 'telemetry'>): Unit => {
+export const boundAllQueues = (
+  context: Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>,
+): Unit => {
+  const looks = firstLook();
   let isWatched = false;
   return async (signal) => {
     // A process that leads no longer shows nothing: the new leader's gauges are about the same queues.
     if (!isWatched)
       signal.addEventListener('abort', () => context.telemetry.queueBacklogs([]), { once: true });
     isWatched = true;
-    const backlogs = await boundQueues(context, signal);
+    const backlogs = await boundQueues(context, looks, signal);
     if (!signal.aborted) context.telemetry.queueBacklogs(backlogs);
     return 'idle';
   };

@@ -1,7 +1,15 @@
 /** The queues of events, replication and access logs stay within their bounds, and what is dropped is counted. @storage */
 import { describe, expect, test } from 'vitest';
-import { boundQueues } from '../../src/domain/queue-retention.ts';
-import { type HourlyQueue, hourMs, hourOf, hoursOf, queuedByHour } from '../../src/metadata/hourly-queues.ts';
+import { boundQueues, firstLook } from '../../src/domain/queue-retention.ts';
+import {
+  type HourlyQueue,
+  hourMs,
+  hourOf,
+  hoursOf,
+  placementsEndMs,
+  queuedByHour,
+} from '../../src/metadata/hourly-queues.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { type QueueBacklog, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { tasksOf } from '../support/recorded.ts';
@@ -19,18 +27,47 @@ function watch() {
   return { dropped, logged, telemetry };
 }
 
-/** Rows as writers of earlier hours left them. */
+/** The system's clock, whose monotonic time a test lets pass. */
+function skippingClock(): Clock & { skip(ms: number): void } {
+  let skipped = 0;
+  return {
+    ...systemClock,
+    elapsed: () => systemClock.elapsed() + skipped,
+    skip: (ms) => {
+      skipped += ms;
+    },
+  };
+}
+
+/** The leader's looks; `bound` lets the time pass that an hour stays closed before it goes. */
+function leaderOf({ context }: Pick<GatewayWorld, 'context'>, clock: { skip(ms: number): void }) {
+  const looks = firstLook();
+  const look = (): Promise<readonly QueueBacklog[]> => boundQueues(context, looks, never);
+  return {
+    look,
+    async bound(): Promise<readonly QueueBacklog[]> {
+      await look();
+      clock.skip(placementsEndMs);
+      return look();
+    },
+  };
+}
+
+/** Another process over the same store: it knows nothing of what the first one knows. */
+const processOf = ({ context }: Pick<GatewayWorld, 'context'>): Pick<GatewayWorld, 'context'> => ({
+  context: { ...context, metadata: { ...context.metadata } },
+});
+
+/** Rows as writers of earlier hours left them, or as a process writes them whose clock is so much behind. */
 async function queueAt(
-  { context }: GatewayWorld,
+  { context }: Pick<GatewayWorld, 'context'>,
   queue: HourlyQueue,
-  { hoursAgo, count }: { hoursAgo: number; count: number },
+  { hoursAgo, count, name = '' }: { hoursAgo: number; count: number; name?: string },
 ) {
   const due = (await context.metadata.now()) - hoursAgo * hourMs;
   for (let n = 0; n < count; n += 1) {
-    const options = { task: { n }, id: `${hoursAgo}-${n}`, due, requestId: 'request' };
-    await context.metadata.apply([
-      await queuedByHour(context.metadata, { queue, slotKey: `key ${n}` }, options),
-    ]);
+    const options = { task: { n }, id: `${name}${hoursAgo}-${n}`, due, requestId: 'request' };
+    await context.metadata.apply([await queuedByHour(context, { queue, slotKey: `key ${n}` }, options)]);
   }
 }
 
@@ -40,10 +77,17 @@ const of = (backlogs: readonly QueueBacklog[], queue: string) =>
 describe.each(backends)('on %s', (backend) => {
   test('rows of hours beyond the retention go, counted and logged; younger ones stay', async () => {
     const { dropped, logged, telemetry } = watch();
-    await using world = await openGateway({ backend, telemetry, settings: { SVC_QUEUE_RETENTION: '3h' } });
+    const clock = skippingClock();
+    await using world = await openGateway({
+      backend,
+      clock,
+      telemetry,
+      settings: { SVC_QUEUE_RETENTION: '3h' },
+    });
+    const leader = leaderOf(world, clock);
     for (const hoursAgo of [10, 5, 2, 0]) await queueAt(world, 'notify', { hoursAgo, count: 20 });
     await queueAt(world, 'access-log', { hoursAgo: 9, count: 3 });
-    const backlogs = await boundQueues(world.context, never);
+    const backlogs = await leader.bound();
     expect(dropped.sort()).toEqual(['access-log age 3', 'notify age 40']);
     expect(logged.filter((line) => line === 'WARN queued tasks were dropped')).toHaveLength(2);
     expect(of(backlogs, 'notify')?.rows).toBe(40);
@@ -51,7 +95,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await tasksOf(world.context, 'notify')).toHaveLength(40);
     expect(of(backlogs, 'replication')).toEqual({ queue: 'replication', rows: 0, oldestSeconds: 0 });
     // A second look finds the same, and drops nothing more.
-    expect(of(await boundQueues(world.context, never), 'notify')?.rows).toBe(40);
+    expect(of(await leader.look(), 'notify')?.rows).toBe(40);
     expect(dropped).toHaveLength(2);
     const hours: number[] = [];
     for await (const { hour } of hoursOf(world.context.metadata, 'notify')) hours.push(hour);
@@ -71,17 +115,78 @@ describe.each(backends)('on %s', (backend) => {
     const before = (await tasksOf(world.context, 'notify')).length;
     for (let n = 0; n < 5; n += 1) await client.put(`/bucket/${n}`, { body: 'x' });
     expect((await tasksOf(world.context, 'notify')).length - before).toBe(5);
-    expect(of(await boundQueues(world.context, never), 'notify')?.rows).toBe(before + 5);
+    expect(of(await boundQueues(world.context, firstLook(), never), 'notify')?.rows).toBe(before + 5);
   });
 });
 
 test('beyond its rows a queue loses its oldest hours, and never one of the last two', async () => {
   const { dropped, telemetry } = watch();
-  await using world = await openGateway({ telemetry, settings: { SVC_QUEUE_ROWS_MAX: '1000' } });
+  const clock = skippingClock();
+  await using world = await openGateway({ clock, telemetry, settings: { SVC_QUEUE_ROWS_MAX: '1000' } });
   for (const hoursAgo of [9, 7, 5]) await queueAt(world, 'replication', { hoursAgo, count: 300 });
   for (const hoursAgo of [1, 0]) await queueAt(world, 'replication', { hoursAgo, count: 600 });
-  const backlogs = await boundQueues(world.context, never);
+  const backlogs = await leaderOf(world, clock).bound();
   expect(dropped).toEqual(['replication rows 900']);
   expect(of(backlogs, 'replication')?.rows).toBe(1200);
   expect(await tasksOf(world.context, 'replication')).toHaveLength(1200);
+});
+
+describe.each(backends)('a process whose clock lags, on %s', (backend) => {
+  const settings = { SVC_QUEUE_RETENTION: '3h' };
+
+  test('queues no task into an hour that another process has deleted', async () => {
+    const { dropped, telemetry } = watch();
+    const clock = skippingClock();
+    await using world = await openGateway({ backend, clock, telemetry, settings });
+    const leader = leaderOf(world, clock);
+    const lagging = processOf(world);
+    const behind = { hoursAgo: 6, count: 20 };
+    await queueAt(lagging, 'notify', { ...behind, name: 'early ' });
+    await leader.bound();
+    expect(dropped).toEqual(['notify age 20']);
+    await queueAt(lagging, 'notify', { ...behind, name: 'late ' });
+    expect(await tasksOf(world.context, 'notify')).toHaveLength(20);
+    for (let looks = 0; looks < 3; looks += 1) expect(of(await leader.bound(), 'notify')?.rows).toBe(20);
+    expect(dropped).toEqual(['notify age 20']);
+  });
+
+  test('may still queue tasks into an hour that is closed; they are counted before it is deleted', async () => {
+    const { dropped, telemetry } = watch();
+    const clock = skippingClock();
+    await using world = await openGateway({ backend, clock, telemetry, settings });
+    const leader = leaderOf(world, clock);
+    const lagging = processOf(world);
+    const behind = { hoursAgo: 6, count: 3 };
+    await queueAt(lagging, 'notify', { ...behind, name: 'early ' });
+    await leader.look();
+    await queueAt(lagging, 'notify', { ...behind, name: 'late ' });
+    expect(dropped).toEqual([]);
+    clock.skip(placementsEndMs);
+    await leader.look();
+    expect(dropped).toEqual(['notify age 6']);
+    expect(await tasksOf(world.context, 'notify')).toEqual([]);
+  });
+
+  test('adds to an hour that was counted: the count is corrected', async () => {
+    const clock = skippingClock();
+    await using world = await openGateway({ backend, clock });
+    const leader = leaderOf(world, clock);
+    const lagging = processOf(world);
+    const behind = { hoursAgo: 4, count: 10 };
+    const rows = async (): Promise<number | undefined> => of(await leader.look(), 'notify')?.rows;
+    await queueAt(lagging, 'notify', { ...behind, name: 'first ' });
+    expect(await rows()).toBe(10);
+    // By what it announced before the count.
+    await queueAt(lagging, 'notify', { ...behind, name: 'second ' });
+    clock.skip(placementsEndMs);
+    expect(await rows()).toBe(20);
+    // By an announcement of its own.
+    await queueAt(lagging, 'notify', { ...behind, name: 'third ' });
+    expect(await rows()).toBe(30);
+    // A new leader, who finds counts that another one kept.
+    const next = leaderOf(world, clock);
+    expect(of(await next.look(), 'notify')?.rows).toBe(30);
+    await queueAt(lagging, 'notify', { ...behind, name: 'fourth ' });
+    expect(of(await next.bound(), 'notify')?.rows).toBe(40);
+  });
 });
