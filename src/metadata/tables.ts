@@ -12,6 +12,7 @@ import { leases } from './lease-table.ts';
 import { hourlyQueues, queueHours, queues } from './queue-tables.ts';
 import { rebalance } from './rebalance-tables.ts';
 import { tasks } from './task-tables.ts';
+import { usage } from './usage-tables.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
 export interface BucketRow {
@@ -358,22 +359,6 @@ export const uploadIndex = table<UploadIndexRow>()({
     checksumAlgorithm: 'text',
     checksumType: 'text',
   },
-});
-
-/** Stored bytes and objects of a bucket by storage class; the sum over slots is the spec's counter. */
-export interface UsageRow {
-  readonly bucketId: string;
-  readonly storageClass: string;
-  readonly slot: number;
-  readonly bytes: number;
-  readonly objects: number;
-}
-export const usage = table<UsageRow>()({
-  name: 'usage',
-  kind: 'counter',
-  partition: ['bucketId'],
-  sort: ['storageClass', 'slot'],
-  columns: { bucketId: 'text', storageClass: 'text', slot: 'int', bytes: 'int', objects: 'int' },
 });
 
 export const tables = {

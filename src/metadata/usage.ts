@@ -1,7 +1,7 @@
 /** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes (design §5). */
 import type { At, MetadataStore, RowOf, SideChange, Stored } from '../ports/metadata-store.ts';
 import { spread } from './spread.ts';
-import { usage } from './tables.ts';
+import { usage } from './usage-tables.ts';
 
 /** Counter rows are spread so that the writers of a bucket do not queue behind one row. */
 const usageSlots = 64;
