@@ -7,7 +7,7 @@ import { bucketAcl, ownershipControls, publicAccessBlock } from '../domain/famil
 import { ownershipOf } from '../domain/object-ownership.ts';
 import { fail } from '../errors/refusal.ts';
 import type { AccessPointRow } from '../metadata/access-point-tables.ts';
-import type { BucketRow } from '../metadata/tables.ts';
+import type { BucketRow, Grant } from '../metadata/tables.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { accessPointSide } from './access-point.ts';
@@ -37,6 +37,11 @@ export interface Question extends About {
    * whoever may write may also say who reads (public API).
    */
   readonly writer?: string | undefined;
+  /**
+   * An anonymous writer names a canned ACL for the object that it makes. By the bucket's ACL the right to write is the
+   * right to that as well (public API).
+   */
+  readonly isWritersAcl?: boolean;
   /** What would be decided if this were the bucket's policy. */
   readonly policy?: Policy | undefined;
   /** That it is asked through. */
@@ -176,10 +181,21 @@ const resourceOf = ({ action, bucketName, key }: Question): string => {
   return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;
 };
 
+/** The grants that the object would have if each writer of the bucket could say who reads it. */
+const writersOf = (acl: readonly Grant[]): readonly Grant[] =>
+  acl
+    .filter(({ permission }) => permission === 'WRITE' || permission === 'FULL_CONTROL')
+    .map((grant) => ({ ...grant, permission: 'WRITE_ACP' }));
+
 async function bucketSide(
   ctx: AuthorizationContext,
   bucket: BucketRow,
-  { target, writer, policy: supposed }: Pick<Question, 'target' | 'writer' | 'policy'>,
+  {
+    target,
+    writer,
+    isWritersAcl,
+    policy: supposed,
+  }: Pick<Question, 'target' | 'writer' | 'isWritersAcl' | 'policy'>,
 ): Promise<BucketSide> {
   // What a bucket has not set is not waited for.
   const { documents } = bucket;
@@ -192,7 +208,7 @@ async function bucketSide(
   return {
     owner: bucket.owner,
     policy,
-    acls: { bucket: acl ?? [], object: target?.acl },
+    acls: { bucket: acl ?? [], object: isWritersAcl ? writersOf(acl ?? []) : target?.acl },
     ownership: writer === undefined ? ownership : 'ObjectWriter',
     objectOwner: writer ?? target?.owner,
     publicAccess: block && {

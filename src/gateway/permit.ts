@@ -75,11 +75,18 @@ export async function permit(
   }
   const judging = authorize(ctx, asker, { ...about, action, writer });
   if (judging !== undefined) await judging;
+  const isWritersAcl = identity === undefined && namesCannedAcl(call);
   for (const along of [...alongOf(call), ...alongBody])
-    await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner });
+    await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl });
   if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
     await assertMayKnow(ctx, call, about);
   return target;
+}
+
+/** Whether the only ACL that the request brings is a canned one. */
+function namesCannedAcl({ own }: Pick<Call, 'own'>): boolean {
+  for (const name of own.keys()) if (name.startsWith('grant-')) return false;
+  return own.has('acl');
 }
 
 const readsObject = ({ operation }: Asking): boolean =>

@@ -7,6 +7,8 @@ export interface Principals {
   readonly everyone: boolean;
   /** Accounts, named by id, root ARN or canonical user id. */
   readonly accounts: ReadonlySet<string>;
+  /** Those of the accounts that are named by their id alone: an access key or a user's name looks the same. */
+  readonly bare: ReadonlySet<string>;
   /** ARNs of users, roles and sessions. */
   readonly arns: ReadonlySet<string>;
   readonly services: ReadonlySet<string>;
@@ -31,6 +33,7 @@ const namedArn = new RegExp(
 const servicePattern = /^[a-z0-9-]+(?:\.[a-z0-9-]+)*\.amazonaws\.com(?:\.cn)?$/;
 
 interface Found {
+  readonly bare: Set<string>;
   readonly accounts: Set<string>;
   readonly arns: Set<string>;
   readonly services: Set<string>;
@@ -41,6 +44,7 @@ function readAws(name: string, at: string, found: Found): void {
   if (account !== undefined) {
     if (!accountPattern.test(account)) throw malformed(at, `${shown(name)} is not an account`);
     found.accounts.add(account);
+    if (account === name) found.bare.add(name);
     return;
   }
   const match = namedArn.exec(name);
@@ -79,7 +83,12 @@ function namesOf(value: Json, at: string): readonly string[] {
 
 /** @throws MalformedPolicy for a form that the engine does not know */
 export function parsePrincipals(value: Json, at: string): Principals {
-  const found = { accounts: new Set<string>(), arns: new Set<string>(), services: new Set<string>() };
+  const found = {
+    accounts: new Set<string>(),
+    bare: new Set<string>(),
+    arns: new Set<string>(),
+    services: new Set<string>(),
+  };
   if (value === '*') return { everyone: true, ...found };
   if (!(value instanceof Map)) throw malformed(at, 'must be "*" or an object such as {"AWS": "*"}');
   const entries = value as ReadonlyMap<string, Json>;

@@ -27,6 +27,8 @@ export interface Statement {
   readonly effect: 'Allow' | 'Deny';
   /** Undefined in policies of an identity, which are about whoever they are attached to. */
   readonly principals: Principals | undefined;
+  /** Accounts that Principal or NotPrincipal names by their id alone. */
+  readonly bareNames: readonly string[];
   readonly conditions: readonly Condition[];
   /** @param action in lower case */
   matchesAction(action: string): boolean;
@@ -193,6 +195,7 @@ export function compileStatement(value: Json, at: string, rules: StatementRules)
   return {
     sid,
     effect,
+    bareNames: [...(principals?.of.bare ?? [])],
     principals: principals?.negated === true ? undefined : principals?.of,
     conditions,
     matchesAction: (action) => actions.match(action) !== actions.negated,

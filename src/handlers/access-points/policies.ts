@@ -1,4 +1,5 @@
 /** The policy of an access point: Put, Get, Delete, and whether it is public (design §7.24). */
+import { refuseBarePrincipals } from '../../auth/bare-principals.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import type { Context } from '../../context.ts';
@@ -34,6 +35,7 @@ export const PutAccessPointPolicy = action(
       const { row } = await openAccessPoint(ctx, account, name);
       const accessPoint = accessPointArn(row);
       const document = parsePolicy(text, { kind: 'access-point', accessPoint });
+      await refuseBarePrincipals(ctx, account, document);
       const isPublic = isPublicPolicy(document);
       await setAccessPointPolicy(
         ctx,

@@ -1,5 +1,6 @@
 /** PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus (spec "Policy"). */
 import { isAllowed } from '../../auth/authorize.ts';
+import { refuseBarePrincipals } from '../../auth/bare-principals.ts';
 import { bucketPolicy } from '../../auth/bucket-policy.ts';
 import { type PolicyDocument, parsePolicy } from '../../auth/policy/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
@@ -24,6 +25,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, call) =
   if (body.length === 0) throw fail('MissingRequestBodyError');
   const text = textOf(body);
   const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name });
+  await refuseBarePrincipals(ctx, bucket.owner, document);
   const isPublic = isPublicPolicy(document);
   // Asked in the commit: a block that came after the request is obeyed as well.
   const amend = async (row: BucketRow): Promise<BucketRow> => {

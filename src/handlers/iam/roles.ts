@@ -1,4 +1,5 @@
 /** The actions on roles: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html and its neighbours. */
+import { refuseBarePrincipals } from '../../auth/bare-principals.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { Context } from '../../context.ts';
 import { getNamed, listEntities } from '../../domain/iam/entities.ts';
@@ -78,7 +79,8 @@ export const CreateRole = action(
     result: element({ Role: role }),
     async run(ctx, call, given) {
       const { owner } = call.identity;
-      parsePolicy(given.AssumeRolePolicyDocument, { kind: 'trust' });
+      const trust = parsePolicy(given.AssumeRolePolicyDocument, { kind: 'trust' });
+      await refuseBarePrincipals(ctx, owner, trust);
       const { PermissionsBoundary: boundary } = given;
       const made = await createRole(ctx, owner, {
         name: given.RoleName,
@@ -161,8 +163,9 @@ export const UpdateAssumeRolePolicy = action(
   { RoleName: roleName, PolicyDocument: policyDocument },
   {
     resource: roleResource,
-    run(ctx, { identity }, { RoleName, PolicyDocument }) {
-      parsePolicy(PolicyDocument, { kind: 'trust' });
+    async run(ctx, { identity }, { RoleName, PolicyDocument }) {
+      const trust = parsePolicy(PolicyDocument, { kind: 'trust' });
+      await refuseBarePrincipals(ctx, identity.owner, trust);
       return updateTrust(ctx, identity.owner, { role: RoleName, trust: PolicyDocument });
     },
   },
