@@ -18,8 +18,11 @@ export interface Amendment {
   readonly versionId?: string | undefined;
   readonly requestId: string;
   readonly record?: Recorder | undefined;
-  /** The row as it is to be; its place, bytes and size stay. The same row means that nothing needs doing. Refusals are thrown. */
-  amend(row: ObjectRow): ObjectRow;
+  /**
+   * The row as it is to be; its place, bytes and size stay. The same row means that nothing needs doing. Refusals are thrown.
+   * @param bucket the bucket row that the commit rests on
+   */
+  amend(row: ObjectRow, bucket: BucketRow): ObjectRow | Promise<ObjectRow>;
 }
 
 /**
@@ -37,7 +40,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
     record,
     decide: async (state) => {
       const target = await targetOf(ctx, amendment, state);
-      amended = amend(target.row);
+      amended = await amend(target.row, state.bucket);
       if (amended === target.row) return undefined;
       if (JSON.stringify(amended).length > rowMax)
         throw fail('InvalidRequest', 'The tags, metadata and ACL of the object are too large together.');

@@ -7,6 +7,7 @@ import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import { findBucket } from '../metadata/buckets.ts';
 import { documentId, documentRemovals, readText, writeDocument } from '../metadata/documents.ts';
+import { objectsOf } from '../metadata/objects.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { BoundedCache } from '../ports/bounded-cache.ts';
 import type { MetadataStore, SideChange } from '../ports/metadata-store.ts';
@@ -23,6 +24,8 @@ export interface Family<T> {
   readonly parse: (text: string) => T;
   /** How many bytes a parsed document holds in memory, where that does not follow from the length of its text. */
   heldBytes?(value: T): number;
+  /** A change fences the commits of object writers that read an older bucket row: they retry with the new row. */
+  readonly fencesWriters?: boolean;
 }
 
 /** A family whose text is the JSON of its value. */
@@ -103,7 +106,7 @@ export async function dropDocuments(ctx: Ctx, ids: Readonly<Record<string, strin
 }
 export interface DocumentChange {
   readonly bucket: JudgedBucket;
-  readonly family: Pick<Family<unknown>, 'name'>;
+  readonly family: Pick<Family<unknown>, 'name' | 'fencesWriters'>;
   /** The new text; undefined removes the document. */
   readonly text: string | undefined;
   /** What else changes in the row, or why the change is refused: asked with the row that the commit replaces. */
@@ -133,9 +136,12 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
         if (isStale || (former === undefined && id === undefined)) return undefined;
         const documents = id === undefined ? others : { ...others, [kind.name]: id };
         const replaced = former === undefined ? [] : documentRemovals(former);
-        return { row: await amend({ ...row, documents }), then: [...replaced, ...more] };
+        const generation = row.generation + (kind.fencesWriters === true ? 1 : 0);
+        return { row: await amend({ ...row, documents, generation }), then: [...replaced, ...more] };
       },
     });
+    if (changed !== undefined && kind.fencesWriters === true)
+      await ctx.metadata.raiseFence(objectsOf(changed.row), changed.row.generation);
     if (changed === undefined) await dropUnnamed(ctx, bucket.name, id);
     return !isStale;
   } catch (cause) {

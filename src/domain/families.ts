@@ -1,6 +1,6 @@
 /** The families of bucket configurations that the domain itself reads; a document's shape is its XML's. */
 import type { Grant } from '../metadata/tables.ts';
-import { family } from './documents.ts';
+import { type Family, family } from './documents.ts';
 import type { Lifecycle, TagFilter } from './lifecycle.ts';
 import type { Notification } from './notification.ts';
 
@@ -26,7 +26,10 @@ export interface PublicAccessBlock {
   readonly BlockPublicPolicy?: boolean;
   readonly RestrictPublicBuckets?: boolean;
 }
-export const publicAccessBlock = family<PublicAccessBlock>('public-access-block');
+export const publicAccessBlock: Family<PublicAccessBlock> = {
+  ...family<PublicAccessBlock>('public-access-block'),
+  fencesWriters: true,
+};
 
 export interface CorsRule {
   readonly ID?: string;

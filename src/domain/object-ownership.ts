@@ -32,6 +32,17 @@ function changesNothing(given: GivenAcl, { owner, bucketOwner }: AclOwners): boo
 /** An object's ACL lies in its row, beside headers of at most 8 KiB and the manifest (design §5 "Row size"). */
 const objectAclMax = 7168;
 
+const publicAclBlocked = () => fail('AccessDenied', 'Public ACLs are blocked by a public access block.');
+
+/**
+ * A commit calls this with the bucket row that it rests on. A later block fences the commit.
+ * @throws AccessDenied where the ACL is public and the bucket blocks public ones
+ */
+export async function assertUnblocked(ctx: Ctx, bucket: BucketRow, grants: readonly Grant[]): Promise<void> {
+  const block = await readDocument(ctx, bucket, publicAccessBlock);
+  if (block?.BlockPublicAcls === true && isPublicAcl(grants)) throw publicAclBlocked();
+}
+
 interface Taking {
   /** The access point that the ACL comes through. */
   readonly accessPoint?: AccessPointRow | undefined;
@@ -56,10 +67,8 @@ async function takeAcl(
     throw fail('AccessControlListNotSupported');
   }
   const grants = grantsOf(given, { owner, bucketOwner: bucket.owner });
-  const block = await readDocument(ctx, bucket, publicAccessBlock);
-  const isBlocked = block?.BlockPublicAcls === true || accessPoint?.block.BlockPublicAcls === true;
-  if (isBlocked && isPublicAcl(grants))
-    throw fail('AccessDenied', 'Public ACLs are blocked by a public access block.');
+  if (accessPoint?.block.BlockPublicAcls === true && isPublicAcl(grants)) throw publicAclBlocked();
+  await assertUnblocked(ctx, bucket, grants);
   if (of === 'object' && JSON.stringify(grants).length > objectAclMax)
     throw fail('InvalidRequest', `The ACL of an object takes at most ${objectAclMax} bytes here.`);
   return grants;

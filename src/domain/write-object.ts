@@ -16,6 +16,7 @@ import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
 import type { ObjectKey } from './encryption/key.ts';
 import { lockAtWrite } from './object-lock.ts';
+import { assertUnblocked } from './object-ownership.ts';
 import { placeWrite } from './placement/place-write.ts';
 import type { Recorder } from './recorder.ts';
 import { type Content, queueUnowned, storeBytes } from './store-bytes.ts';
@@ -158,7 +159,8 @@ export async function commitObject(
           fresh: held === undefined ? fresh : { ...fresh, lock: held },
           version: versionFor(ctx, wanted, { behind: head?.row.version }),
         });
-      return now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan();
+      const planLocked = () => (now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan());
+      return acl === undefined ? planLocked() : assertUnblocked(ctx, now, acl).then(planLocked);
     },
     // The same version is no new write: a mover or an amendment changed its row.
     lost: (winner, { bucket: now, head }) =>

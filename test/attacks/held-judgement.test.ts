@@ -1,6 +1,6 @@
 /** A judgement that goes stale while the body of its request is held back (attacks 16). */
 import { describe, expect, test } from 'vitest';
-import { documents } from '../../src/metadata/tables.ts';
+import { documents, objects } from '../../src/metadata/tables.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { blockXml, policyOf } from '../support/access.ts';
 import { openActions } from '../support/actions.ts';
@@ -162,6 +162,40 @@ test.each([
     );
     expect([answer.status, answer.code]).toEqual([403, 'AccessDenied']);
     expect((await world.anonymous.get('/bucket')).status).toBe(403);
+  },
+);
+
+test.each([
+  ['PutObjectAcl', '/bucket/key?acl'],
+  ['PutObject with a public ACL', '/bucket/key'],
+  ['PutObject of a new key with a public ACL', '/bucket/new'],
+])(
+  '%s is refused by a public access block that came between its judgement and its commit',
+  async (_, path) => {
+    let between = async (): Promise<unknown> => undefined;
+    await using world = await openGateway({
+      wrap: (context) => {
+        const { metadata } = context;
+        const commit: MetadataStore['commit'] = async (at, changes, options) => {
+          // The handler has planned the change of the object's row; its commit follows.
+          if ((at.table as unknown) === objects) await between();
+          return metadata.commit(at, changes, options);
+        };
+        return { ...context, metadata: faulty(metadata, { commit }) };
+      },
+    });
+    const { client } = world;
+    await client.put('/bucket', { headers: { '*-object-ownership': 'ObjectWriter' } });
+    await client.put('/bucket/key', { body: 'content' });
+    let blocked: number | undefined;
+    between = async () => {
+      between = async () => undefined;
+      blocked = (await client.put('/bucket?publicAccessBlock', { body: blockXml('BlockPublicAcls') })).status;
+    };
+    const answer = await client.put(path, { headers: { '*-acl': 'public-read' } });
+    expect([blocked, answer.status, answer.code]).toEqual([200, 403, 'AccessDenied']);
+    expect((await world.anonymous.get(path.replace('?acl', ''))).status).toBe(403);
+    expect((await client.get('/bucket/key')).text).toBe('content');
   },
 );
 

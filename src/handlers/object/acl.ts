@@ -3,7 +3,13 @@ import type { Context } from '../../context.ts';
 import { isPlainAcl, toUser } from '../../domain/acl.ts';
 import { amendVersion } from '../../domain/amend-version.ts';
 import { ownershipControls } from '../../domain/families.ts';
-import { acceptAcl, accessOfNew, type ObjectAccess, ownershipOf } from '../../domain/object-ownership.ts';
+import {
+  acceptAcl,
+  accessOfNew,
+  assertUnblocked,
+  type ObjectAccess,
+  ownershipOf,
+} from '../../domain/object-ownership.ts';
 import { fail } from '../../errors/refusal.ts';
 import { aclReply } from '../acl/acl-body.ts';
 import { givenAcl, namesAcl } from '../acl/given-acl.ts';
@@ -62,9 +68,10 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, call) => {
     versionId: query.get('versionId'),
     record,
     requestId,
-    amend: ({ acl: _, ...found }) => {
+    amend: async ({ acl: _, ...found }, current) => {
       // The caller was judged by another version, which may have been another's.
       if (found.version !== judged.version) throw fail('OperationAborted');
+      await assertUnblocked(ctx, current, grants);
       return isPlainAcl(grants, owner) ? found : { ...found, acl: grants };
     },
   });
