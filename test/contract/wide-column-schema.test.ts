@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import cassandra from 'cassandra-driver';
@@ -133,6 +133,30 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
       await Promise.all(servers.map((server) => server.stop()));
     }
     expect(await versionOf(env['SVC_WIDECOL_KEYSPACE'] as string)).toBe(schemaVersion);
+  });
+
+  it('is refused to a gateway whose chunks are of another installation, and both are named', async () => {
+    // It has metadata of an installation: two gateways have served from it.
+    const keyspace = keyspaces.at(-1) ?? '';
+    expect(await versionOf(keyspace)).toBe(schemaVersion);
+    const foreign = '0'.repeat(32);
+    const chunks = join(directory, 'data/chunks/default');
+    await mkdir(chunks, { recursive: true });
+    await writeFile(join(chunks, 'installation.json'), JSON.stringify({ id: foreign, format: 1 }));
+    const env = {
+      ...settings(keyspace),
+      SVC_DATA_BACKEND: 'file',
+      SVC_DATA_DIR: join(directory, 'data'),
+      SVC_DISK_RESERVE: '0',
+    };
+    const { status, stderr } = startedIn(env);
+    expect(stderr).toMatch(
+      new RegExp(
+        `in ${chunks} belong to installation ${foreign}, and the metadata to installation [0-9a-f]{32}:`,
+      ),
+    );
+    expect(status).toBe(2);
+    expect(JSON.parse(await readFile(join(chunks, 'installation.json'), 'utf8')).id).toBe(foreign);
   });
 
   it('is not touched by a second start', async () => {
