@@ -28,7 +28,7 @@ export interface Ownership {
 
 /**
  * The shard counts of all buckets by their ids. A bucket that is missing is deleted, which it only can be
- * without objects; one that was created later owns nothing that was stored before.
+ * without objects, or not in the lists yet (`hasUnlistedBuckets`); one that was created later owns nothing that was stored before.
  */
 export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
   const shards = new Map<string, number>();

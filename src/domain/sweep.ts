@@ -1,7 +1,8 @@
 /** Finishes or undoes what dead processes left behind (design §5): runs in every gateway, and as often as it likes. */
 import type { Context } from '../context.ts';
+import { hasUnlistedBuckets } from '../metadata/buckets.ts';
 import type { Abandoned } from '../ports/metadata-store.ts';
-import { DataUnavailable, type Extent } from '../ports/object-bytes.ts';
+import { DataUnavailable, type Extent, type Owner } from '../ports/object-bytes.ts';
 import { extentsPerTask, queueGarbage } from './garbage.ts';
 import { isOwned, type Ownership, openOwnership } from './ownership.ts';
 
@@ -20,9 +21,8 @@ const intentsPerWalk = 64;
 export async function sweep(context: SweepContext, signal: AbortSignal): Promise<'busy' | 'idle'> {
   const abandoned = await context.metadata.abandoned();
   if (abandoned.length === 0) return 'idle';
-  // Opened after the intents were taken, so that every bucket that they could have written to is in it.
   const ownership = await openOwnership(context);
-  const run = { ownership, signal, away: new Map<string, unknown>() };
+  const run: Run = { ownership, signal, away: new Map(), areBucketsListed: false };
   for (let first = 0; first < abandoned.length; first += intentsPerWalk) {
     const some = abandoned.slice(first, first + intentsPerWalk);
     for (const [cluster, prefixes] of prefixesByCluster(context, some)) {
@@ -39,7 +39,9 @@ export async function sweep(context: SweepContext, signal: AbortSignal): Promise
 }
 
 interface Run {
-  readonly ownership: Ownership;
+  ownership: Ownership;
+  /** Known of `ownership`: every bucket that could have been written to under the intents is in it. */
+  areBucketsListed: boolean;
   readonly signal: AbortSignal;
   /** Clusters that cannot be asked, and why: what may lie there waits, the rest does not. */
   readonly away: Map<string, unknown>;
@@ -65,7 +67,19 @@ interface Place {
   readonly prefixes: readonly string[];
 }
 
-/** False when the signal ended it before the end. */
+/**
+ * Whether the list of buckets can say whose the bytes are: it has their bucket, or no bucket is missing in it. One that was
+ * created is missing while its creator, that died or has not finished, still has to put it there; writers do not wait for that.
+ */
+async function knowsBucket(context: SweepContext, run: Run, { bucketId }: Owner): Promise<boolean> {
+  if (run.areBucketsListed || run.ownership.shards.has(bucketId)) return true;
+  if (await hasUnlistedBuckets(context.metadata)) return false;
+  run.ownership = await openOwnership(context);
+  run.areBucketsListed = true;
+  return true;
+}
+
+/** False when it has to end before the end, and the intents wait for another sweep. */
 async function examine(context: SweepContext, run: Run, place: Place): Promise<boolean> {
   const { away } = run;
   if (away.has(place.cluster)) return true;
@@ -78,17 +92,14 @@ async function examine(context: SweepContext, run: Run, place: Place): Promise<b
   }
 }
 
-/** Queues what lacks an owner on one cluster; false when the signal ended it before the end. */
-async function queueUnowned(
-  context: SweepContext,
-  { ownership, signal }: Run,
-  { cluster, prefixes }: Place,
-): Promise<boolean> {
+/** Queues what lacks an owner on one cluster; false when it has to end before the end. */
+async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes }: Place): Promise<boolean> {
   let orphans: Extent[] = [];
   for await (const found of context.bytes.find(cluster, ...prefixes)) {
-    if (signal.aborted) return false;
+    if (run.signal.aborted) return false;
+    if (!(await knowsBucket(context, run, found.owner))) return false;
     // fsck tells of what cannot say whose it is.
-    if (found.owner.unreadable || (await isOwned(context, ownership, found))) continue;
+    if (found.owner.unreadable || (await isOwned(context, run.ownership, found))) continue;
     orphans.push(found.extent);
     if (orphans.length < extentsPerTask) continue;
     await queueOrphans(context, orphans);

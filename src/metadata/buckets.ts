@@ -99,6 +99,10 @@ export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
   for (let slot = 0; slot < bucketSlots; slot += 1) yield* bucketsInSlot(metadata, slot);
 }
 
+/** Whether a bucket that was created may not be in the lists yet, because its creator died or has not finished. */
+export const hasUnlistedBuckets = async (metadata: Pick<MetadataStore, 'hasPendingPuts'>): Promise<boolean> =>
+  (await metadata.hasPendingPuts?.(bucketsAll)) ?? false;
+
 /** The bucket that follows in the order of `everyBucket`, for a walk that goes on elsewhere. */
 export async function nextBucket(
   metadata: Pick<MetadataStore, 'scan'>,

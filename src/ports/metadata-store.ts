@@ -275,6 +275,13 @@ export interface MetadataStore {
    */
   hasPendingAdditions<T extends AnyTable>(at: At<T>): Promise<boolean>;
 
+  /**
+   * Whether a commit that has applied may still have to put a row into a plain table, because its process died, or has not
+   * finished, between the commit and its side changes. `false`: every row that such a commit puts is seen by every read from
+   * now on. It may say `true` for a while where none is missing. Absent where a commit and its side changes are one transaction.
+   */
+  readonly hasPendingPuts?: (table: AnyTable) => Promise<boolean>;
+
   /** Applies side changes alone, atomically per partition at least. For plain and counter tables. */
   apply(changes: readonly SideChange[]): Promise<void>;
   /** Read, change, write without a lost update; the row carries no other condition. */

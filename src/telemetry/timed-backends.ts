@@ -1,6 +1,6 @@
 /** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`. */
 import type { Clock } from '../ports/clock.ts';
-import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { AnyTable, MetadataStore } from '../ports/metadata-store.ts';
 import type { ObjectBytes, UploadBytes } from '../ports/object-bytes.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 
@@ -26,6 +26,7 @@ function timer({ telemetry, clock }: Measure): Timed {
 export function timedMetadata(store: MetadataStore, measure: Measure): MetadataStore {
   const timed = timer(measure);
   const split = store.split?.bind(store);
+  const hasPendingPuts = store.hasPendingPuts?.bind(store);
   return {
     isDistant: store.isDistant,
     get: (at, key) => timed('metadata.get', () => store.get(at, key)),
@@ -45,6 +46,9 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     abandoned: () => timed('metadata.abandoned', () => store.abandoned()),
     settle: (intent) => timed('metadata.settle', () => store.settle(intent)),
     hasPendingAdditions: (at) => timed('metadata.hasPendingAdditions', () => store.hasPendingAdditions(at)),
+    ...(hasPendingPuts && {
+      hasPendingPuts: (table: AnyTable) => timed('metadata.hasPendingPuts', () => hasPendingPuts(table)),
+    }),
     apply: (changes) => timed('metadata.apply', () => store.apply(changes)),
     update: (at, key, change) => timed('metadata.update', () => store.update(at, key, change)),
     clear: (at, range) => timed('metadata.clear', () => store.clear(at, range)),

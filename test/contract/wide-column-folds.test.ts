@@ -1,7 +1,7 @@
 /** Folding the additions of counters on a real Cassandra: the sum stays what it is, whoever dies wherever. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
+import type { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
 import { countersIn } from '../../src/backends/metadata/wide-column/counters.ts';
 import { type FoldPorts, Folds } from '../../src/backends/metadata/wide-column/folds.ts';
 import { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
@@ -10,14 +10,22 @@ import { type WideColumnStore, wideColumnStore } from '../../src/backends/metada
 import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { Died, type DiesAt, dyingCommits } from '../support/dying-commits.ts';
 import { type Engine, noCassandra, replicatedOver, startCassandra } from '../support/engines/cassandra.ts';
-import { contractTables, fresh, head, headsOf, tallies, talliesOf } from './metadata-store/tables.ts';
+import {
+  contractTables,
+  fresh,
+  head,
+  headsOf,
+  ranks,
+  ranksOf,
+  tallies,
+  talliesOf,
+} from './metadata-store/tables.ts';
 
 const random = systemRandom();
 const keyspace = `folds_${randomBytes(4).toString('hex')}`;
 const ttlMs = 60_000;
-
-class Died extends Error {}
 
 describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ?? ''}`, () => {
   let engine: Engine;
@@ -199,26 +207,9 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     await world.close();
   });
 
-  /** A process that dies once its commit has applied, before its side changes, or instead of its commit. */
-  function dying(at: 'side changes' | 'commit'): { readonly commits: Commits; readonly intents: Intents } {
-    const tables = new Tables(keyspace);
+  function dying(at: DiesAt): { readonly commits: Commits; readonly intents: Intents } {
     const intents = intentsOf();
-    const die = async (): Promise<never> => {
-      throw new Died();
-    };
-    const mortal = new Proxy(session, {
-      get: (target, name) => {
-        if (name === (at === 'commit' ? 'decide' : 'write')) return die;
-        const value = Reflect.get(target, name) as unknown;
-        return typeof value === 'function' ? value.bind(target) : value;
-      },
-    });
-    const folds = new Folds({ session, tables, intents });
-    const placed = async (): Promise<never> => {
-      throw new Error('nothing is split');
-    };
-    const ports = { session: mortal, tables, intents, folds, random, now: storeClock, placed };
-    return { commits: new Commits(ports), intents };
+    return { commits: dyingCommits({ session, keyspace, intents, random, now: storeClock }, at), intents };
   }
 
   it('owes the addition of a process that died right after its commit, until a sweep has settled it', async () => {
@@ -241,6 +232,28 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     for (const intent of await world.store.abandoned()) await world.store.settle(intent);
     expect(await world.sum()).toBe(6);
     expect(await world.store.hasPendingAdditions(world.at)).toBe(false);
+    await world.close();
+  });
+
+  it('owes the row of a process that died right after its commit, until a sweep has settled it', async () => {
+    const world = await opened();
+    const { commits } = dying('side changes');
+    const [bucket, other] = [fresh(), fresh()];
+    const row = { board: fresh(), score: 1, name: 'n' };
+    const then = [{ at: ranksOf(row.board), put: row }];
+    expect(await world.store.hasPendingPuts?.(ranks)).toBe(false);
+    const put = { put: head(bucket, 'k'), expect: 'absent' as const };
+    await expect(commits.commit(headsOf(bucket), [put], { then })).rejects.toThrow(Died);
+    expect(await world.store.hasPendingPuts?.(ranks)).toBe(true);
+    now += ttlMs + 1;
+    for (const intent of await world.store.abandoned()) await world.store.settle(intent);
+    expect(await world.store.hasPendingPuts?.(ranks)).toBe(false);
+    // Of a process that lives, the row is there when its commit returns.
+    const alive = { put: head(other, 'k'), expect: 'absent' as const };
+    await world.store.commit(headsOf(other), [alive], {
+      then: [{ at: ranksOf(row.board), put: { ...row, score: 2 } }],
+    });
+    expect(await world.store.hasPendingPuts?.(ranks)).toBe(false);
     await world.close();
   });
 

@@ -39,6 +39,20 @@ export async function hasPendingAdditions(ports: PendingPorts, at: At<AnyTable>)
   return false;
 }
 
+/** Whether a commit that has applied still has to put a row into a plain table: its attempt says so, and the row is not there. */
+export async function hasPendingPuts(ports: PendingPorts, table: AnyTable): Promise<boolean> {
+  const { put, get } = ports.tables.of(table).statements;
+  const keyParams = get.split('?').length - 1;
+  for await (const attempt of ports.intents.unsettled()) {
+    for (const { query, params } of attempt.side) {
+      if (query !== put) continue;
+      const isThere = (await ports.session.readAll(get, params.slice(0, keyParams))).length > 0;
+      if (!isThere && (await attempt.hasApplied())) return true;
+    }
+  }
+  return false;
+}
+
 /** The names of the additions that some side changes make to a partition. */
 function namesIn({ table, place }: Partition, side: readonly Statement[]): readonly string[] {
   const isMine = ({ query, params }: Statement): boolean =>

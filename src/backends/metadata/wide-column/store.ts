@@ -36,7 +36,7 @@ import { Folds } from './folds.ts';
 import { clusterHealth } from './health.ts';
 import { Intents } from './intents.ts';
 import { migrate } from './migrate.ts';
-import { hasPendingAdditions } from './pending-additions.ts';
+import { hasPendingAdditions, hasPendingPuts } from './pending-additions.ts';
 import { isAlive, type RawRow } from './rows.ts';
 import type { SerialSetting } from './serial-scope.ts';
 import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session.ts';
@@ -182,6 +182,11 @@ class WideColumn implements WideColumnStore {
   hasPendingAdditions<T extends AnyTable>(at: At<T>): Promise<boolean> {
     const ports = { session: this.#session, tables: this.#tables, intents: this.#intents };
     return certain(hasPendingAdditions(ports, at));
+  }
+
+  hasPendingPuts(table: AnyTable): Promise<boolean> {
+    const ports = { session: this.#session, tables: this.#tables, intents: this.#intents };
+    return certain(hasPendingPuts(ports, table));
   }
 
   abandoned(): Promise<readonly Abandoned[]> {
