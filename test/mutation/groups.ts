@@ -8,7 +8,7 @@ export interface Group {
 export const groups: Readonly<Record<string, Group>> = {
   domain: {
     mutate: ['src/domain/lifecycle-rules.ts', 'src/domain/conditions.ts'],
-    tests: ['test/unit/lifecycle-rules.test.ts', 'test/handlers/conditions.test.ts'],
+    tests: ['test/unit/lifecycle-rules.test.ts', 'test/unit/conditions.test.ts'],
   },
   cors: { mutate: ['src/domain/cors.ts'], tests: ['test/unit/cors.test.ts'] },
   protocol: {

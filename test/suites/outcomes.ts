@@ -1,4 +1,5 @@
 /** What the tests of another project's suite came to, read from the reports of Go, JUnit and pytest. */
+import { readFileSync } from 'node:fs';
 import { XMLParser } from 'fast-xml-parser';
 
 export interface Outcome {
@@ -29,9 +30,9 @@ interface TestCase {
 
 const parser = new XMLParser({ ignoreAttributes: false, isArray: (name) => name === 'testcase' });
 
-/** The test cases of one JUnit report, which pytest writes too. */
-export function readJunitOutcomes(xml: string): readonly Outcome[] {
-  const { testsuites, testsuite } = parser.parse(xml);
+/** The test cases of one JUnit report in a file, which pytest writes too. */
+export function readJunitOutcomes(path: string): readonly Outcome[] {
+  const { testsuites, testsuite } = parser.parse(readFileSync(path, 'utf8'));
   const cases: readonly TestCase[] = (testsuites?.testsuite ?? testsuite).testcase;
   return cases.map((test) => ({
     name: `${test['@_classname'].slice(test['@_classname'].lastIndexOf('.') + 1)}.${test['@_name']}`,

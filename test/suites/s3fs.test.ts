@@ -1,10 +1,10 @@
 /** The test suite of s3fs (Python), at the pinned version, which was written against moto. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { test } from 'vitest';
 import { hsmKeys } from '../support/encryption.ts';
-import { compareOutcomes, type ExpectedFailures, readJunitOutcomes } from './outcomes.ts';
-import { startSuiteWorld, suiteMs, suitesHome } from './world.ts';
+import { type ExpectedFailures, readJunitOutcomes } from './outcomes.ts';
+import { expectSuite, type SuiteWorld, suiteMs, suitesHome } from './world.ts';
 
 const s3fs = join(suitesHome, 's3fs');
 /** Below this the suite has not run as a whole: 177 tests passed when it was pinned. */
@@ -33,18 +33,15 @@ const expectedFailures: ExpectedFailures = {
   'test_s3fs.test_async_close': 'It connects to the public service by its name.',
 };
 
+function settings(folder: string): Readonly<Record<string, string>> {
+  const keys = join(folder, 'hsm-keys.json');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(keys, JSON.stringify(hsmKeys), { mode: 0o600 });
+  return { SVC_KEY_PROVIDER: 'local-hsm', SVC_HSM_KEYS_FILE: keys, SVC_KMS_DEFAULT_KEY_ID: 'alias/main' };
+}
+
 test('every test of s3fs passes, but for those that are expected to fail', { timeout: suiteMs }, async () => {
-  const keys = JSON.stringify(hsmKeys);
-  const world = await startSuiteWorld((folder) => {
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'hsm-keys.json'), keys, { mode: 0o600 });
-    return {
-      SVC_KEY_PROVIDER: 'local-hsm',
-      SVC_HSM_KEYS_FILE: join(folder, 'hsm-keys.json'),
-      SVC_KMS_DEFAULT_KEY_ID: 'alias/main',
-    };
-  });
-  try {
+  const run = async (world: SuiteWorld) => {
     const report = join(world.home, 'report.xml');
     const output = await world.run(
       join(s3fs, 'python/bin/python'),
@@ -63,12 +60,7 @@ test('every test of s3fs passes, but for those that are expected to fail', { tim
         },
       },
     );
-    const outcomes = readJunitOutcomes(readFileSync(report, 'utf8'));
-    const { unexpectedFailures, mendedTests, passed } = compareOutcomes(outcomes, expectedFailures);
-    expect(unexpectedFailures, output.slice(-16_000)).toEqual([]);
-    expect(mendedTests).toEqual([]);
-    expect(passed, output.slice(-8_000)).toBeGreaterThanOrEqual(passedMin);
-  } finally {
-    await world.stop();
-  }
+    return { output, outcomes: () => readJunitOutcomes(report) };
+  };
+  await expectSuite({ passedMin, expectedFailures, settings, run });
 });

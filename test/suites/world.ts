@@ -3,7 +3,9 @@ import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { expect } from 'vitest';
 import { startServer, type TestServer, testCredentials } from '../support/server.ts';
+import { compareOutcomes, type ExpectedFailures, type Outcome } from './outcomes.ts';
 
 /** Where install.sh puts the suites. */
 export const suitesHome = join(import.meta.dirname, '../../.cache/suites');
@@ -28,8 +30,33 @@ interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+interface Suite {
+  /** Below this many passed tests the suite has not run as a whole. */
+  readonly passedMin: number;
+  readonly expectedFailures?: ExpectedFailures;
+  /** Further settings of the server, whose files may lie in the folder. */
+  readonly settings?: (folder: string) => Readonly<Record<string, string>>;
+  readonly run: (
+    world: SuiteWorld,
+  ) => Promise<{ readonly output: string; readonly outcomes: (output: string) => readonly Outcome[] }>;
+}
+
+/** Runs a suite against a server of its own. Every test must pass but the expected failures, and those must still fail. */
+export async function expectSuite({ passedMin, expectedFailures = {}, settings, run }: Suite): Promise<void> {
+  const world = await startSuiteWorld(settings);
+  try {
+    const { output, outcomes } = await run(world);
+    const { unexpectedFailures, mendedTests, passed } = compareOutcomes(outcomes(output), expectedFailures);
+    expect(unexpectedFailures, output.slice(-16_000)).toEqual([]);
+    expect(mendedTests).toEqual([]);
+    expect(passed, output.slice(-8_000)).toBeGreaterThanOrEqual(passedMin);
+  } finally {
+    await world.stop();
+  }
+}
+
 /** @param settings further settings of the server, whose files may lie in the folder */
-export async function startSuiteWorld(
+async function startSuiteWorld(
   settings: (folder: string) => Readonly<Record<string, string>> = () => ({}),
 ): Promise<SuiteWorld> {
   execFileSync(join(import.meta.dirname, 'install.sh'), { stdio: 'inherit' });

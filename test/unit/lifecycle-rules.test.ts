@@ -55,6 +55,8 @@ describe('an expiration', () => {
   test('is the earliest of those whose rules apply', () => {
     const rules = of({ Expiration: { Days: 9 } }, { Expiration: { Days: 2 } }, { Expiration: { Days: 5 } });
     expect(expirationOf(rules, version)?.rule).toBe('r1');
+    // Of two at the same time the first one is named.
+    expect(expirationOf(of(threeDays, threeDays), version)?.rule).toBe('r0');
   });
 
   test('is none where nothing expires, a rule is off, or a marker is what it is about', () => {
@@ -94,6 +96,7 @@ describe('a rule applies', () => {
     expect(applies({ Filter: { Tag: { Key: 'env', Value: 'test' } } })).toBe(true);
     expect(applies({ Filter: { Tag: { Key: 'env', Value: 'prod' } } })).toBe(false);
     expect(applies({ Filter: { Tag: { Key: 'test', Value: 'env' } } })).toBe(false);
+    expect(applies({ Filter: { Tag: { Key: 'kind', Value: 'test' } } })).toBe(false);
     expect(applies({ Filter: { Tag: { Key: 'env', Value: 'test' } } }, { tags: undefined })).toBe(false);
   });
 
@@ -152,6 +155,7 @@ describe('a delete marker with nothing behind it', () => {
       { Tag: { Key: 'a', Value: 'b' } },
       { ObjectSizeLessThan: 1 },
       { Prefix: 'other/' },
+      { And: { Prefix: 'logs/', Tag: [{ Key: 'a', Value: 'b' }] } },
       { And: { Prefix: 'logs/', Tag: [], ObjectSizeLessThan: 9 } },
     ]) {
       expect(markerRemovalOf(of({ ...threeDays, Filter }), marker)).toBeUndefined();
@@ -170,6 +174,14 @@ describe('the latest version', () => {
     expect(on(2)).toEqual({ do: 'transition', rule: 'r0', storageClass: 'STANDARD_IA' });
     expect(on(6)).toEqual({ do: 'transition', rule: 'r0', storageClass: 'GLACIER' });
     expect(on(10)).toEqual({ do: 'expire', rule: 'r0' });
+    // An action is due at its very moment.
+    const { at: moment = 0 } = expirationOf(cooling, version) ?? {};
+    expect(actionOnCurrent(cooling, version, moment)).toEqual({ do: 'expire', rule: 'r0' });
+  });
+
+  test('moves by no rule that is about other objects', () => {
+    const others = of({ Transition: [to('GLACIER', 1)], Filter: { Prefix: 'other/' } });
+    expect(on(6, others)).toBeUndefined();
   });
 
   test('never moves to where it is or back', () => {
@@ -184,6 +196,8 @@ describe('the latest version', () => {
     expect(on(6, cooling, { size: 128 * KiB })).toBeDefined();
     const sized = of({ Transition: [to('STANDARD_IA', 1)], Filter: { ObjectSizeGreaterThan: 1 } });
     expect(on(6, sized, small)).toMatchObject({ storageClass: 'STANDARD_IA' });
+    const bounded = of({ Transition: [to('STANDARD_IA', 1)], Filter: { ObjectSizeLessThan: 1000 * KiB } });
+    expect(on(6, bounded, small)).toMatchObject({ storageClass: 'STANDARD_IA' });
     const varies: Lifecycle = { ...cooling, minimumSize: 'varies_by_storage_class' };
     expect(on(2, varies, small)).toBeUndefined();
     expect(on(6, varies, small)).toMatchObject({ storageClass: 'GLACIER' });
@@ -210,6 +224,19 @@ describe('a noncurrent version', () => {
       rule: 'r0',
     });
     expect(actionOnNoncurrent(of(threeDays), old, at('2030-01-01'))).toBeUndefined();
+  });
+
+  test('is left alone by a rule that is about other objects, and is not moved while small', () => {
+    const later = at('2027-01-01');
+    const move = { NoncurrentVersionTransition: [{ NoncurrentDays: 0, StorageClass: 'GLACIER' }] };
+    for (const rule of [ten, move]) {
+      expect(actionOnNoncurrent(of(rule), old, later)).toBeDefined();
+      expect(actionOnNoncurrent(of({ ...rule, Filter: { Prefix: 'other/' } }), old, later)).toBeUndefined();
+    }
+    const small = { ...old, size: 128 * KiB - 1 };
+    expect(actionOnNoncurrent(of(move), small, later)).toBeUndefined();
+    const varies: Lifecycle = { ...of(move), minimumSize: 'varies_by_storage_class' };
+    expect(actionOnNoncurrent(varies, small, later)).toMatchObject({ storageClass: 'GLACIER' });
   });
 
   test('is kept among the newest that a rule keeps', () => {

@@ -1,0 +1,109 @@
+/** Which condition of a request decides, and how: the grammar of ETag lists, the seconds of dates (RFC 9110 §13). */
+import { describe, expect, test } from 'vitest';
+import {
+  type Conditions,
+  checkCopySource,
+  checkDelete,
+  checkRead,
+  checkWrite,
+  isConditional,
+} from '../../src/domain/conditions.ts';
+import { Refusal } from '../../src/errors/refusal.ts';
+
+const modified = Date.parse('2026-01-10T10:30:00.500Z');
+const second = 1_000;
+const row = { key: 'key', etag: 'abc', modified, size: 5 };
+
+/** What a check says, or the refusal's code with the condition that it names. */
+function told(check: () => unknown): unknown {
+  try {
+    return check();
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal)) throw refusal;
+    return [refusal.code, refusal.details.elements?.['Condition']].join(' ').trim();
+  }
+}
+
+describe('an ETag list', () => {
+  test.each([
+    ['"abc"', true],
+    ['abc', true],
+    ['*', true],
+    [' "x" , "abc" ', true],
+    ['"x", W/"abc"', false],
+    ['"abcd"', false],
+    ['x"abc"', false],
+    ['"abc"x', false],
+    ['', false],
+  ])('%j of If-Match names the object: %s', (ifMatch, expected) => {
+    expect(told(() => checkRead({ ifMatch }, row))).toBe(expected ? 'ok' : 'PreconditionFailed If-Match');
+  });
+
+  test.each([
+    ['W/"abc"', true],
+    ['"x", W/"abc" ', true],
+    ['xW/abc', false],
+    ['aW/bc', false],
+  ])('%j of If-None-Match names the object, weakly: %s', (ifNoneMatch, expected) => {
+    expect(checkRead({ ifNoneMatch }, row)).toBe(expected ? 'not-modified' : 'ok');
+  });
+});
+
+test.each<[Conditions, string]>([
+  [{}, 'ok'],
+  [{ ifModifiedSince: modified }, 'not-modified'],
+  [{ ifModifiedSince: modified - 500 }, 'not-modified'],
+  [{ ifModifiedSince: modified - second }, 'ok'],
+  [{ ifUnmodifiedSince: modified - 500 }, 'ok'],
+  [{ ifUnmodifiedSince: modified - second }, 'PreconditionFailed If-Unmodified-Since'],
+  [{ ifMatch: 'abc', ifUnmodifiedSince: modified - second }, 'ok'],
+  [{ ifNoneMatch: 'x', ifModifiedSince: modified }, 'ok'],
+  [{ ifSize: 1 }, 'ok'],
+])('a read on %j is told %s', (conditions, expected) => {
+  expect(told(() => checkRead(conditions, row))).toBe(expected);
+});
+
+test('the source of a copy is refused where a read would be told that nothing changed', () => {
+  expect(told(() => checkCopySource({ ifNoneMatch: 'abc' }, row))).toBe(
+    'PreconditionFailed copy-source-if-none-match',
+  );
+  expect(told(() => checkCopySource({ ifModifiedSince: modified }, row))).toMatch(/^PreconditionFailed/);
+  expect(told(() => checkCopySource({ ifNoneMatch: 'x' }, row))).toBeUndefined();
+});
+
+test.each<[Conditions, boolean, string | undefined]>([
+  [{ ifMatch: '*' }, false, 'NoSuchKey'],
+  [{ ifNoneMatch: '*' }, false, undefined],
+  [{ ifNoneMatch: '*' }, true, 'PreconditionFailed If-None-Match'],
+  [{ ifMatch: 'x' }, true, 'PreconditionFailed If-Match'],
+  [{ ifUnmodifiedSince: modified - second }, true, 'PreconditionFailed If-Unmodified-Since'],
+])('a write on %j, over an object: %s, is told %s', (conditions, isThere, expected) => {
+  expect(told(() => checkWrite(conditions, isThere ? row : undefined))).toBe(expected);
+});
+
+test.each<[Conditions, boolean, string | undefined]>([
+  [{}, false, undefined],
+  [{ ifMatch: ' * ' }, false, 'NoSuchKey'],
+  [{ ifMatch: 'abc' }, false, 'PreconditionFailed If-Match'],
+  [{ ifNoneMatch: 'x' }, true, undefined],
+  [{ ifNoneMatch: 'abc' }, true, 'PreconditionFailed If-None-Match'],
+  [{ ifNoneMatch: 'abc' }, false, undefined],
+  [{ ifModifiedAt: modified - 500 }, true, undefined],
+  [{ ifModifiedAt: modified + second }, true, 'PreconditionFailed If-Match-Last-Modified-Time'],
+  [{ ifModifiedAt: modified }, false, 'PreconditionFailed If-Match-Last-Modified-Time'],
+  [{ ifSize: 5 }, true, undefined],
+  [{ ifSize: 4 }, true, 'PreconditionFailed If-Match-Size'],
+  [{ ifSize: 5 }, false, 'PreconditionFailed If-Match-Size'],
+])('a delete on %j, of an object: %s, is told %s', (conditions, isThere, expected) => {
+  expect(told(() => checkDelete(conditions, isThere ? row : undefined))).toBe(expected);
+});
+
+test.each<[Conditions, boolean]>([
+  [{}, false],
+  [{ ifModifiedSince: 1 }, false],
+  [{ ifMatch: '*' }, true],
+  [{ ifNoneMatch: '*' }, true],
+  [{ ifUnmodifiedSince: 1 }, true],
+])('a write with %j is conditional: %s', (conditions, expected) => {
+  expect(isConditional(conditions)).toBe(expected);
+});
