@@ -3,6 +3,7 @@
  * see it again. Every field must be covered by a condition, the bucket too, or a form could add what nobody signed.
  */
 import { fail, type Refusal } from '../errors/refusal.ts';
+import { findRepeatedMember } from '../text/repeated-member.ts';
 
 type Fields = ReadonlyMap<string, string>;
 
@@ -48,11 +49,14 @@ export function parsePostPolicy(encoded: string): PostPolicy {
 
 function decode(encoded: string): object {
   let document: unknown;
+  let text: string;
   try {
-    document = JSON.parse(utf8.decode(Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0))));
+    text = utf8.decode(Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)));
+    document = JSON.parse(text);
   } catch {
     throw invalid('Invalid JSON.');
   }
+  if (findRepeatedMember(text) !== undefined) throw invalid('A member is given more than once.');
   if (typeof document === 'object' && document !== null) return document;
   throw invalid('Invalid JSON.');
 }

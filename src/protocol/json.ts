@@ -1,5 +1,6 @@
 /** Bodies of the operator API: one schema reads a JSON value strictly and infers its type (design §4). */
 import { fail } from '../errors/refusal.ts';
+import { findRepeatedMember } from '../text/repeated-member.ts';
 
 /** @param at the place, such as `context.aws:SourceIp`; '' for the whole body */
 export type JsonReader<T> = (value: unknown, at: string) => T;
@@ -84,11 +85,14 @@ function objectOf(value: unknown, at: string): Readonly<Record<string, unknown>>
 /** Reads a whole body; an empty one counts as `{}`. @throws MalformedJSON naming the place */
 export function readJson<T>(reader: JsonReader<T>, bytes: Uint8Array): T {
   let value: unknown = {};
+  let text = '{}';
   try {
-    if (bytes.length > 0) value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    if (bytes.length > 0) text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    value = JSON.parse(text);
   } catch {
     // The parser's own message quotes the body, which may hold secrets.
     throw malformed('', 'is not valid JSON');
   }
+  if (findRepeatedMember(text) !== undefined) throw malformed('', 'has a member more than once');
   return reader(value, '');
 }
