@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
-import { isStorageFull } from '../ports/storage-room.ts';
+import { isStorageFull, isStorageReadOnly } from '../ports/storage-room.ts';
 import type { Incoming } from '../protocol/wire.ts';
 
 /** What is known of a request when it fails. */
@@ -11,6 +11,9 @@ export interface FailedRequest {
   readonly incoming: Incoming;
   readonly trace: { readonly requestId: string; readonly operation: string; readonly path: string };
 }
+
+const readOnlyMessage =
+  'The storage of this service is read-only at the moment: objects can be read, and nothing can be written or deleted.';
 
 /** What a client is told: refusals as they are, a client that left nothing, everything else as an internal error. */
 export function refusalOf(
@@ -31,6 +34,10 @@ export function refusalOf(
   if (isStorageFull(cause)) {
     ctx.telemetry.log('WARN', 'the storage is full', { ...fields, cause });
     return fail('InsufficientStorage', { cause });
+  }
+  if (isStorageReadOnly(cause)) {
+    ctx.telemetry.log('ERROR', 'the storage is read-only', { ...fields, cause });
+    return fail('ServiceUnavailable', { cause, message: readOnlyMessage });
   }
   if (cause instanceof StoreUnavailable) {
     ctx.telemetry.log('WARN', 'the metadata store is away', { ...fields, cause });

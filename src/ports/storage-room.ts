@@ -3,6 +3,9 @@
 /** The disk holds no more, or its reserve has been reached: deletions work, and further data is refused. */
 export class StorageFull extends Error {}
 
+/** The file system takes no writes at all; what it holds can be read. */
+export class StorageReadOnly extends Error {}
+
 /** How much room a component has. */
 export interface RoomState {
   /** `metadata`, or `data:<cluster>`. */
@@ -21,14 +24,21 @@ export interface StorageRoom {
 
 /** ENOSPC and EDQUOT, as Node calls them and as lmdb numbers them. */
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 28, 122]);
+/** EROFS, likewise. */
+const readOnlyCodes: ReadonlySet<unknown> = new Set(['EROFS', 30]);
 /** Causes are followed this far. */
 const depthMax = 8;
 
 /** Whether an error, or one of its causes, says that a disk is full. */
-export function isStorageFull(error: unknown): boolean {
+export const isStorageFull = (error: unknown): boolean => says(error, StorageFull, fullCodes);
+
+/** Whether an error, or one of its causes, says that a file system is read-only. */
+export const isStorageReadOnly = (error: unknown): boolean => says(error, StorageReadOnly, readOnlyCodes);
+
+function says(error: unknown, kind: typeof StorageFull, codes: ReadonlySet<unknown>): boolean {
   let cause = error;
   for (let depth = 0; depth < depthMax && cause instanceof Error; depth += 1) {
-    if (cause instanceof StorageFull || fullCodes.has((cause as { code?: unknown }).code)) return true;
+    if (cause instanceof kind || codes.has((cause as { code?: unknown }).code)) return true;
     cause = cause.cause;
   }
   return false;

@@ -27,6 +27,7 @@ import type { RoomState } from '../ports/storage-room.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
 import { inDataDir, openBytes, type Parts } from './compose-bytes.ts';
+import { endForReplacement } from './end-for-replacement.ts';
 
 export interface ComposeOptions {
   readonly credentials: readonly Credential[];
@@ -57,7 +58,7 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
       // Without SVC_INTENT_TTL: this process alone can hold an intent, and when it dies the store is gone too.
       return memoryStore({ clock, random });
     },
-    embedded: async ({ config, clock, random, rooms }) => {
+    embedded: async ({ config, clock, random, rooms, telemetry }) => {
       const { embeddedStore } = await import('../backends/metadata/embedded/store.ts');
       const directory = inDataDir(config, 'metadata');
       return embeddedStore({
@@ -67,6 +68,7 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
         random,
         durable: config.SVC_FSYNC === 'always',
         intentTtlMs: config.SVC_INTENT_TTL,
+        onBroken: (cause) => endForReplacement(telemetry, cause),
       });
     },
     'wide-column': async ({ config, clock, random, telemetry }) => {

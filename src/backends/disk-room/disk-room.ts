@@ -22,6 +22,10 @@ const ballastBytesMax = 16 * 1024 * 1024;
 const inodeShare = 0.02;
 const inodesMin = 16;
 const inodesMax = 1024;
+/** A transaction of metadata seldom writes more: below it, the ballast is given back. */
+const wayBytes = 1024 * 1024;
+/** What the transaction of a deletion may need. */
+const wayBytesMin = 64 * 1024;
 /** Written to find out whether a disk that failed is full. */
 const trialBytes = 64 * 1024;
 
@@ -83,6 +87,17 @@ export class DiskRoom {
       error: new StorageFull(`${component}: no space is left in ${directory}`, { cause }),
       isWorthRetry,
     };
+  }
+
+  /** Ahead of a write that must not meet a full disk: gives the ballast back in time. @throws StorageFull where that is not enough */
+  makeWay(): void {
+    if ((this.#look()?.freeBytes ?? Number.POSITIVE_INFINITY) >= wayBytes) return;
+    this.#ballast.spend();
+    this.#last = undefined;
+    const freeBytes = this.#look()?.freeBytes ?? Number.POSITIVE_INFINITY;
+    const { component, directory } = this.#options;
+    if (freeBytes < wayBytesMin)
+      throw new StorageFull(`${component}: no space is left in ${directory} (${freeBytes} bytes)`);
   }
 
   async close(): Promise<void> {

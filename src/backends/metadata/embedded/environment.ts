@@ -16,10 +16,11 @@ import {
   statSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { open } from 'lmdb';
+import { open, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { StoreRefused } from '../../../ports/metadata-store.ts';
+import { isStorageReadOnly } from '../../../ports/storage-room.ts';
 import { checkPages } from './check-pages.ts';
-import { CheckedDatabase } from './checked-database.ts';
+import { CheckedDatabase, type RawDatabase } from './checked-database.ts';
 import { identifyFiles, joinUsers } from './exclusive-use.ts';
 import { isNewFile, noteFormat } from './format.ts';
 import { dataFile, latestMeta } from './meta-page.ts';
@@ -50,7 +51,7 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   const before = identifyFiles(directory);
   assertNotTruncated(directory);
   const values = new Values();
-  const database = open<unknown, Uint8Array>({
+  const database = openFiles({
     path: directory,
     // A directory whose name has a dot in it would else be taken for a file.
     noSubdir: false,
@@ -75,6 +76,16 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     throw cause;
   }
   return checked;
+}
+
+/** @throws StoreRefused on a read-only file system */
+function openFiles(options: RootDatabaseOptionsWithPath): RawDatabase {
+  try {
+    return open<unknown, Uint8Array>(options);
+  } catch (cause) {
+    if (!isStorageReadOnly(cause)) throw cause;
+    throw new StoreRefused(`the file system of ${options.path} is read-only`, { cause });
+  }
 }
 
 /**

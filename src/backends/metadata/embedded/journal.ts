@@ -20,6 +20,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
 import type { Database } from './environment.ts';
+import { hasOverrun, WriteGuard, type WriteGuardOptions } from './write-guard.ts';
 
 /** What one transaction knows. Its maps hold rows as they will be when it commits. */
 export interface Batch {
@@ -51,17 +52,16 @@ export class Journal {
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #room: DiskRoom | undefined;
+  readonly #guard: WriteGuard;
   readonly #waiting: Entry[] = [];
   #closed = false;
   #running: Promise<void> | undefined;
 
-  constructor(
-    database: Database,
-    { clock, room }: { readonly clock: Clock; readonly room: DiskRoom | undefined },
-  ) {
+  constructor(database: Database, { clock, ...guarded }: { readonly clock: Clock } & WriteGuardOptions) {
     this.#database = database;
     this.#clock = clock;
-    this.#room = room;
+    this.#room = guarded.room;
+    this.#guard = new WriteGuard(guarded);
   }
 
   /** Resolves once the transaction that ran `work` is durable. */
@@ -77,6 +77,7 @@ export class Journal {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#running;
+    this.#guard.close();
   }
 
   /**
@@ -91,6 +92,13 @@ export class Journal {
   /** A transaction that met a full disk wrote nothing: it runs again once the room has given its ballast back. */
   async #transact(): Promise<void> {
     const taken: Entry[] = [];
+    const complaint = this.#guard.complaint();
+    if (complaint !== undefined) {
+      for (const entry of this.#waiting.splice(0, batchLimit)) entry.reject(complaint);
+      // What arrives next is asked for anew, a turn of the event loop later.
+      await new Promise((resolve) => setImmediate(resolve));
+      return;
+    }
     for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
       try {
         await this.#database.transaction(() => {
@@ -105,10 +113,10 @@ export class Journal {
       } catch (error) {
         const reason = await reasonOf(error);
         const way = this.#room?.giveWay(reason) ?? { error: reason, isWorthRetry: false };
-        if (way.isWorthRetry && attempt < attemptsMax) continue;
+        if (way.isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;
         // If it failed before it began, its works are still waiting.
         if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
-        const failure = new Error('the metadata store could not commit', { cause: way.error });
+        const failure = this.#guard.judge(way.error);
         for (const entry of taken) entry.reject(failure);
         return;
       }
@@ -135,10 +143,13 @@ export class Journal {
   }
 }
 
+/** A loaded event loop may take so long from one promise to the next. */
+const reasonWaitMs = 1_000;
+
 /** lmdb says why a commit failed (a full disk, say) by another promise, a moment later. */
 async function reasonOf(error: unknown): Promise<unknown> {
   const later = (error as { readonly commitError?: Promise<never> }).commitError;
   if (later === undefined) return error;
-  const moment = new Promise((resolve) => setTimeout(resolve, 20, error));
+  const moment = new Promise((resolve) => setTimeout(resolve, reasonWaitMs, error));
   return Promise.race([later.catch((reason: unknown) => reason), moment]);
 }

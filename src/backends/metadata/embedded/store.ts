@@ -47,6 +47,8 @@ export interface EmbeddedOptions {
   readonly intentTtlMs?: number;
   /** Gives way to commits that meet a full disk. */
   readonly room?: DiskRoom | undefined;
+  /** Called once, when the store will not commit again: the process should be replaced. */
+  readonly onBroken?: (cause: unknown) => void;
 }
 
 export interface EmbeddedStore extends MetadataStore {
@@ -79,7 +81,7 @@ class Embedded implements EmbeddedStore {
     this.#database = database;
     this.#clock = clock;
     this.#codecs = new Codecs(database);
-    this.#journal = new Journal(database, { clock, room: options.room });
+    this.#journal = new Journal(database, options);
     this.#intents = new Intents({ database, journal: this.#journal, clock, random, ttlMs });
     this.#transactions = new Transactions(database, this.#codecs);
     // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.
