@@ -11,6 +11,7 @@ import type { Configuration } from './configuration.ts';
 import { endAtOnce } from './end-at-once.ts';
 import { assertExpected, assertStillThere } from './expected-installation.ts';
 import { leftOutClusters } from './left-out-clusters.ts';
+import { mappedFile } from './memory-faults.ts';
 import { serve } from './node.ts';
 import { joinSiblings } from './node-siblings.ts';
 import { logToStandardError, nodeTelemetry } from './node-telemetry.ts';
@@ -63,6 +64,7 @@ export async function serveUntilStopped(
     count: processes,
     log,
     shutdownTimeoutMs: config.SVC_SHUTDOWN_TIMEOUT,
+    mappedFile: mappedFile(config),
     onReady: announce,
     onRefused: (why) => process.stderr.write(`sluice: ${why}\n`),
   });

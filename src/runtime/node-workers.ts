@@ -6,6 +6,7 @@ import type { Config } from '../config.ts';
 import type { Log } from '../telemetry/log.ts';
 import { endAtOnce } from './end-at-once.ts';
 import { expecting } from './expected-installation.ts';
+import { MemoryFaults } from './memory-faults.ts';
 import { relayMetrics } from './node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
 import { isReady, isRefused } from './node-worker-messages.ts';
@@ -16,7 +17,7 @@ export function processCount(config: Config): number {
   return backendsCanShare(config) ? availableParallelism() : 1;
 }
 
-/** A process that lived for less is restarted more slowly each time. */
+/** A process that served for less is restarted more slowly each time. */
 const quickDeathMs = 10_000;
 const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
 /** The longest pause while no other process serves: clients wait for all of it. */
@@ -28,6 +29,8 @@ export interface ProcessesOptions {
   readonly count: number;
   readonly log: Log;
   readonly shutdownTimeoutMs: number;
+  /** The metadata file that the processes map. */
+  readonly mappedFile?: string | undefined;
   /** Called once, when all of them serve. */
   readonly onReady: (url: string) => void;
   /** Called once, with the first reason that a process gave for not starting. */
@@ -63,6 +66,7 @@ export function superviseProcesses(options: ProcessesOptions): Promise<number> {
 class Processes {
   readonly #options: ProcessesOptions;
   readonly #end: (code: number) => void;
+  readonly #faults: MemoryFaults;
   readonly #ready = new Set<number>();
   /** What the first process found: those that are started later must find the same. */
   #installation: string | undefined;
@@ -74,6 +78,7 @@ class Processes {
   constructor(options: ProcessesOptions, end: (code: number) => void) {
     this.#options = options;
     this.#end = end;
+    this.#faults = new MemoryFaults(options.log, options.mappedFile);
   }
 
   start(): void {
@@ -82,11 +87,14 @@ class Processes {
   }
 
   #fork(place: Place): void {
-    const startedAt = performance.now();
+    let startedAt = performance.now();
     const worker = cluster.fork(expecting(this.#installation));
     worker.on('message', (message: unknown) => {
-      if (isReady(message)) this.#take(worker, message);
-      else if (isRefused(message)) this.#refuse(message.why);
+      if (isReady(message)) {
+        // A slow start does not make a death any less quick.
+        startedAt = performance.now();
+        this.#take(worker, message);
+      } else if (isRefused(message)) this.#refuse(message.why);
     });
     // It may leave the list only now, after its exit.
     worker.on('disconnect', () => {
@@ -116,12 +124,13 @@ class Processes {
 
   #ended(worker: Worker, place: Place, end: End): void {
     const wasReady = this.#ready.delete(worker.id);
+    const isHopeless = this.#faults.note({ pid: worker.process.pid, signal: end.signal });
     if (this.#stopping) {
       this.#endWhenEmpty();
-    } else if (wasReady || this.#announced) {
+    } else if ((wasReady || this.#announced) && !isHopeless) {
       this.#restart(worker, place, end);
     } else {
-      // One that cannot even start would fail again: the address is taken, or a file is not ours.
+      // One that cannot even start would fail again: the address is taken, or a file is not ours or damaged.
       this.#exitCode = end.code || 1;
       this.#stop();
     }

@@ -49,3 +49,34 @@ test('after all processes of a node were killed one is started within a second, 
     await server.stop();
   }
 });
+
+test('a process that ends by a fault of memory is logged with the metadata file and the recovery page, and the node ends after five of them', async () => {
+  const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
+  const serving = () =>
+    linesOf(server, 'serving')
+      .map(({ pid }) => pid)
+      .filter(isAlive);
+  const faults = () => linesOf(server, 'a fault of memory ended a process');
+  const hasEnded = (): boolean => server.process.exitCode !== null;
+  try {
+    await expect.poll(() => serving().length, patience).toBe(2);
+    process.kill(serving()[0] as number, 'SIGBUS');
+    await expect.poll(() => faults().length, patience).toBe(1);
+    expect(faults()[0]).toMatchObject({
+      level: 'ERROR',
+      signal: 'SIGBUS',
+      file: expect.stringMatching(/metadata\/data\.mdb$/),
+      message: expect.stringContaining('docs/recovery.md'),
+    });
+    const kill = (): boolean => {
+      for (const pid of serving()) process.kill(pid, 'SIGSEGV');
+      return hasEnded();
+    };
+    await expect.poll(kill, patience).toBe(true);
+    expect(server.process.exitCode).toBe(1);
+    expect(faults().length).toBeGreaterThanOrEqual(5);
+    expect(linesOf(server, 'too many processes')).toHaveLength(1);
+  } finally {
+    await server.stop();
+  }
+});
