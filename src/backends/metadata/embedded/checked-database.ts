@@ -19,6 +19,13 @@ const damageCodes: readonly unknown[] = [-30797, -30796, -30795, -30793];
 const isDamage = ({ code, message }: { readonly code?: unknown; readonly message: string }): boolean =>
   damageCodes.includes(code) || message.includes('Invalid dupdata flag');
 
+/** MDB_BAD_TXN and MDB_BAD_RSLOT of a transaction that was sound when it began: another process took its slot, or an earlier read spoiled it. */
+export const isRefusedSnapshot = (cause: unknown): boolean =>
+  cause instanceof Error &&
+  refusedSnapshotCodes.includes((cause as { readonly code?: unknown }).code) &&
+  !isDamage(cause);
+const refusedSnapshotCodes: readonly unknown[] = [-30782, -30783];
+
 interface Closable {
   close(): void;
 }
@@ -37,6 +44,8 @@ export class CheckedDatabase {
   readonly #raw: RawDatabase;
   readonly #values: Values;
   #discard = false;
+  /** Reads are part of the transaction that runs. */
+  #isWriting = false;
   #first: (() => void) | undefined;
   onClose: (() => void) | undefined;
 
@@ -50,11 +59,24 @@ export class CheckedDatabase {
    * @throws MetadataDamaged
    */
   get(key: Uint8Array): unknown {
-    this.#values.key = key;
     try {
-      return this.#raw.get(key);
+      return this.#renewing(() => {
+        this.#values.key = key;
+        return this.#raw.get(key);
+      });
     } catch (cause) {
       throw this.#damage(cause, key);
+    }
+  }
+
+  /** Reads in a new snapshot where lmdb refuses the one of this turn; a second refusal is the caller's. */
+  #renewing<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (cause) {
+      if (this.#isWriting || !isRefusedSnapshot(cause)) throw cause;
+      this.#dropSnapshot();
+      return read();
     }
   }
 
@@ -153,15 +175,21 @@ export class CheckedDatabase {
   /** Ends the cursor in any case: one that is left open keeps its snapshot, and its pages from being used again. */
   #each(range: object, key: Uint8Array, visit: Visit): void {
     this.#values.key = key;
-    const rows = this.#raw.getRange(range)[Symbol.iterator]();
+    let rows: Iterator<{ key: Uint8Array; value: unknown }> | undefined;
     try {
-      for (let next = rows.next(); next.done !== true; next = rows.next())
+      // Only the first step can be repeated: a row that was visited must not be visited again.
+      const first = this.#renewing(() => {
+        rows?.return?.();
+        rows = this.#raw.getRange(range)[Symbol.iterator]();
+        return rows.next();
+      });
+      for (let next = first; next.done !== true; next = (rows as NonNullable<typeof rows>).next())
         if (!visit(next.value.key, next.value.value)) return;
     } catch (cause) {
       throw this.#damage(cause, this.#values.key);
     } finally {
       this.#values.wanted = undefined;
-      rows.return?.();
+      rows?.return?.();
     }
   }
 
@@ -207,10 +235,14 @@ export class CheckedDatabase {
 
   async transaction(work: () => void): Promise<void> {
     const first = this.#first;
-    if (first === undefined) return this.#raw.transaction(work);
     await this.#raw.transaction(() => {
-      first();
-      work();
+      this.#isWriting = true;
+      try {
+        first?.();
+        work();
+      } finally {
+        this.#isWriting = false;
+      }
     });
     this.#first = undefined;
   }

@@ -19,6 +19,7 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
+import { isRefusedSnapshot } from './checked-database.ts';
 import type { Database } from './environment.ts';
 import { hasOverrun, WriteGuard, type WriteGuardOptions } from './write-guard.ts';
 
@@ -43,7 +44,7 @@ interface Entry {
 
 /** A transaction runs on the event loop's thread: this bounds how long it holds the loop up. */
 const batchLimit = 512;
-/** Of one transaction: the second one after a full disk gave way. */
+/** Of one transaction: the second one after a full disk gave way, or after lmdb refused it unwritten. */
 const attemptsMax = 2;
 /** lmdb numbers transactions from 1, so a revision stays a safe integer for 2^37 of them. */
 const revisionsPerTransaction = 2 ** 16;
@@ -113,7 +114,8 @@ export class Journal {
       } catch (error) {
         const reason = await reasonOf(error);
         const way = this.#room?.giveWay(reason) ?? { error: reason, isWorthRetry: false };
-        if (way.isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;
+        const isWorthRetry = way.isWorthRetry || isRefusedSnapshot(reason);
+        if (isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;
         // If it failed before it began, its works are still waiting.
         if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
         const failure = this.#guard.judge(way.error);

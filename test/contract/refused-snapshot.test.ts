@@ -1,0 +1,74 @@
+/** What a client of the embedded store sees where lmdb refuses a transaction, as it did while another server opened the file. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RootDatabase } from 'lmdb';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { all, head, headsOf } from './metadata-store/tables.ts';
+
+/** The real database beneath the store. */
+let raw: RootDatabase;
+vi.mock('lmdb', async (original) => {
+  const lmdb = await original<typeof import('lmdb')>();
+  const open = (options: never): RootDatabase => {
+    raw = lmdb.open(options) as RootDatabase;
+    return raw;
+  };
+  return { ...lmdb, open };
+});
+
+const refusal = (code: number): Error => Object.assign(new Error('MDB_BAD_TXN'), { code });
+const badTransaction = -30782;
+
+let directory = '';
+let store: EmbeddedStore;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'refused-'));
+  store = embeddedStore({ directory, clock: systemClock, random: systemRandom(), durable: false });
+  for (const key of ['a', 'b', 'c'])
+    await store.commit(headsOf('b'), [{ put: head('b', key), expect: 'absent' }]);
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await store.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const read = () => store.get(headsOf('b'), { key: 'b', slot: '~' }).then((stored) => stored?.row);
+/** The next `count` calls of a method of the database are refused. */
+function refuse(method: 'get' | 'getRange' | 'transaction', count: number): void {
+  const spy = vi.spyOn(raw, method as 'get');
+  for (let n = 0; n < count; n += 1)
+    spy.mockImplementationOnce(() => {
+      throw refusal(badTransaction);
+    });
+}
+
+describe('a transaction that lmdb refuses with MDB_BAD_TXN', () => {
+  it('is begun again for a look-up, a listing and a commit', async () => {
+    const expected = await read();
+    expect(expected?.key).toBe('b');
+    refuse('get', 1);
+    expect(await read()).toEqual(expected);
+    refuse('getRange', 1);
+    expect((await all(store.scan(headsOf('b')))).map(({ key }) => key)).toEqual(['a', 'b', 'c']);
+    refuse('transaction', 1);
+    const outcome = await store.commit(headsOf('b'), [{ put: head('b', 'd'), expect: 'absent' }]);
+    expect(outcome).toMatchObject({ applied: true });
+    expect(await all(store.scan(headsOf('b')))).toHaveLength(4);
+  });
+
+  it('is an error the second time, and not an absent row', async () => {
+    refuse('get', 2);
+    await expect(read()).rejects.toThrow('MDB_BAD_TXN');
+    refuse('getRange', 2);
+    await expect(all(store.scan(headsOf('b')))).rejects.toThrow('MDB_BAD_TXN');
+    refuse('transaction', 2);
+    const late = store.commit(headsOf('b'), [{ put: head('b', 'd'), expect: 'absent' }]);
+    await expect(late).rejects.toThrow('could not commit');
+    expect(await all(store.scan(headsOf('b')))).toHaveLength(3);
+  });
+});
