@@ -3,7 +3,7 @@
  * see it again. Every field must be covered by a condition, the bucket too, or a form could add what nobody signed.
  */
 import { fail, type Refusal } from '../errors/refusal.ts';
-import { findRepeatedMember } from '../text/repeated-member.ts';
+import { type Json, type JsonObject, readStrictJson } from '../text/strict-json.ts';
 
 type Fields = ReadonlyMap<string, string>;
 
@@ -32,14 +32,16 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** @param encoded base64 of its JSON @throws InvalidPolicyDocument */
 export function parsePostPolicy(encoded: string): PostPolicy {
-  const { expiration, conditions } = decode(encoded) as { expiration?: unknown; conditions?: unknown };
+  const document = decode(encoded);
+  const expiration = document.get('expiration');
+  const conditions = document.get('conditions');
   if (expiration === undefined) throw invalid('Policy missing expiration.');
   if (typeof expiration !== 'string' || !isoSeconds.test(expiration) || Number.isNaN(Date.parse(expiration)))
     throw invalid(`Invalid 'expiration' value: '${String(expiration)}'`);
   if (!Array.isArray(conditions)) throw invalid('Policy missing conditions.');
   const matches: Match[] = [];
   let lengths: LengthRange = { min: 0, max: Number.MAX_SAFE_INTEGER };
-  for (const condition of conditions as readonly unknown[]) {
+  for (const condition of conditions as readonly Json[]) {
     const read = readCondition(condition);
     if ('field' in read) matches.push(read);
     else lengths = { min: Math.max(lengths.min, read.min), max: Math.min(lengths.max, read.max) };
@@ -47,23 +49,25 @@ export function parsePostPolicy(encoded: string): PostPolicy {
   return { expiration: Date.parse(expiration), matches, lengths };
 }
 
-function decode(encoded: string): object {
-  let document: unknown;
-  let text: string;
-  try {
-    text = utf8.decode(Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)));
-    document = JSON.parse(text);
-  } catch {
-    throw invalid('Invalid JSON.');
-  }
-  if (findRepeatedMember(text) !== undefined) throw invalid('A member is given more than once.');
-  if (typeof document === 'object' && document !== null) return document;
-  throw invalid('Invalid JSON.');
+function decode(encoded: string): JsonObject {
+  const document = readStrictJson(textOf(encoded), {
+    refuse: (path, problem) => invalid(`Invalid JSON: ${path === '' ? 'the document' : path} ${problem}.`),
+  });
+  if (document instanceof Map) return document as JsonObject;
+  throw invalid('Invalid JSON: the document must be an object.');
 }
 
-function readCondition(condition: unknown): Match | LengthRange {
-  if (Array.isArray(condition)) return readList(condition as readonly unknown[]);
-  const pairs = typeof condition === 'object' && condition !== null ? Object.entries(condition) : [];
+function textOf(encoded: string): string {
+  try {
+    return utf8.decode(Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)));
+  } catch {
+    throw invalid('Invalid JSON: the document must be UTF-8 in base64.');
+  }
+}
+
+function readCondition(condition: Json): Match | LengthRange {
+  if (Array.isArray(condition)) return readList(condition as readonly Json[]);
+  const pairs = condition instanceof Map ? [...(condition as JsonObject)] : [];
   const [field, value] = pairs[0] ?? [];
   if (field === undefined || pairs.length > 1)
     throw invalid('Invalid Simple-Condition: Simple-Conditions must have exactly one property specified.');
@@ -71,7 +75,7 @@ function readCondition(condition: unknown): Match | LengthRange {
   return { kind: 'eq', field: field.toLowerCase(), value };
 }
 
-function readList(condition: readonly unknown[]): Match | LengthRange {
+function readList(condition: readonly Json[]): Match | LengthRange {
   const [operator, left, right] = condition;
   const kind = typeof operator === 'string' ? operator.toLowerCase() : undefined;
   if (condition.length === 3 && kind === 'content-length-range' && isLength(left) && isLength(right))

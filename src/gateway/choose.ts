@@ -1,5 +1,6 @@
 /** The third step: which operation is asked for, and what only that operation brings (spec "Service" 6.6). */
 import type { Context } from '../context.ts';
+import { fail } from '../errors/refusal.ts';
 import { type Call, header } from '../handlers/call.ts';
 import { assertKey } from '../handlers/key.ts';
 import { serviceOf } from '../protocol/action-errors.ts';
@@ -7,7 +8,7 @@ import { noParameters } from '../protocol/action-query.ts';
 import { describeOperation } from '../protocol/operations.ts';
 import type { Scope } from '../protocol/request-line.ts';
 import { select } from '../protocol/select.ts';
-import type { Incoming } from '../protocol/wire.ts';
+import type { Incoming, Query } from '../protocol/wire.ts';
 import { acceptForm } from './accept-form.ts';
 import { askedAction } from './asked-action.ts';
 import type { Place } from './locate.ts';
@@ -34,9 +35,20 @@ export function choose(ctx: Context, arrived: Arrived, choosing: Choosing): Chos
   const { place, scope } = choosing;
   if (place.isAction) return chooseAction(ctx, arrived, choosing);
   const { wire, query } = arrived;
+  assertMeansOne(query);
   const operation = select(wire.method, scope, query, (name) => header(arrived, name) !== undefined);
   const about = { ...arrived, operation, parameters: noParameters };
   return operation === 'PostObject' ? chooseForm(ctx, about, choosing) : chosen(ctx, about, choosing);
+}
+
+/** @throws InvalidArgument for a parameter with two values (attacks 17) */
+function assertMeansOne(query: Query): void {
+  const name = query.ambiguousName();
+  if (name === undefined) return;
+  throw fail('InvalidArgument', {
+    message: `The query parameter ${name.slice(0, 128)} is given more than once, with different values.`,
+    elements: { ArgumentName: name.slice(0, 128) },
+  });
 }
 
 async function chooseAction(ctx: Context, arrived: Arrived, choosing: Choosing): Promise<Chosen> {

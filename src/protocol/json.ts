@@ -1,9 +1,9 @@
 /** Bodies of the operator API: one schema reads a JSON value strictly and infers its type (design §4). */
 import { fail } from '../errors/refusal.ts';
-import { findRepeatedMember } from '../text/repeated-member.ts';
+import { type Json, type JsonObject, readStrictJson } from '../text/strict-json.ts';
 
 /** @param at the place, such as `context.aws:SourceIp`; '' for the whole body */
-export type JsonReader<T> = (value: unknown, at: string) => T;
+export type JsonReader<T> = (value: Json | undefined, at: string) => T;
 type ValueOf<R> = R extends JsonReader<infer T> ? T : never;
 
 const malformed = (at: string, must: string) =>
@@ -52,9 +52,9 @@ export const jsonMap =
     { max = namesMax }: { readonly max?: number } = {},
   ): JsonReader<ReadonlyMap<string, T>> =>
   (value, at) => {
-    const entries = Object.entries(objectOf(value, at));
-    if (entries.length > max) throw malformed(at, `must have at most ${max} names`);
-    return new Map(entries.map(([name, each]) => [name, inner(each, `${at}.${name}`)]));
+    const given = objectOf(value, at);
+    if (given.size > max) throw malformed(at, `must have at most ${max} names`);
+    return new Map([...given].map(([name, each]) => [name, inner(each, `${at}.${name}`)]));
   };
 
 export const jsonTexts: JsonReader<ReadonlyMap<string, string>> = jsonMap(jsonText());
@@ -65,34 +65,32 @@ export const jsonObject =
   ): JsonReader<{ readonly [K in keyof F]: ValueOf<F[K]> }> =>
   (value, at) => {
     const given = objectOf(value, at);
-    for (const name of Object.keys(given))
+    for (const name of given.keys())
       if (!Object.hasOwn(fields, name))
         throw malformed(at, `has "${name}"; it takes ${Object.keys(fields).join(', ')}`);
-    const read = Object.entries(fields).map(([name, reader]) => {
-      const found = Object.hasOwn(given, name) ? given[name] : undefined;
-      return [name, reader(found, at === '' ? name : `${at}.${name}`)];
-    });
+    const read = Object.entries(fields).map(([name, reader]) => [
+      name,
+      reader(given.get(name), at === '' ? name : `${at}.${name}`),
+    ]);
     // The cast: each name was read by the field of that name.
     return Object.fromEntries(read) as { readonly [K in keyof F]: ValueOf<F[K]> };
   };
 
-function objectOf(value: unknown, at: string): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw malformed(at, 'must be a JSON object');
-  return value as Readonly<Record<string, unknown>>;
+function objectOf(value: Json | undefined, at: string): JsonObject {
+  if (value instanceof Map) return value as JsonObject;
+  throw malformed(at, 'must be a JSON object');
 }
 
 /** Reads a whole body; an empty one counts as `{}`. @throws MalformedJSON naming the place */
 export function readJson<T>(reader: JsonReader<T>, bytes: Uint8Array): T {
-  let value: unknown = {};
-  let text = '{}';
+  if (bytes.length === 0) return reader(new Map(), '');
+  return reader(readStrictJson(textOf(bytes), { refuse: malformed }), '');
+}
+
+function textOf(bytes: Uint8Array): string {
   try {
-    if (bytes.length > 0) text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    value = JSON.parse(text);
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    // The parser's own message quotes the body, which may hold secrets.
-    throw malformed('', 'is not valid JSON');
+    throw malformed('', 'is not UTF-8');
   }
-  if (findRepeatedMember(text) !== undefined) throw malformed('', 'has a member more than once');
-  return reader(value, '');
 }

@@ -105,6 +105,22 @@ export class Query {
   has(name: string): boolean {
     return this.get(name) !== undefined;
   }
+  /**
+   * A name with two values. Version-4 signatures sort their query, so that they would cover either order. The names of
+   * headers that were moved into the query count in any case.
+   */
+  ambiguousName(): string | undefined {
+    if (this.pairs.length < 2) return undefined;
+    const values = new Map<string, string>();
+    for (const [name, value] of this.pairs) {
+      const lower = name.toLowerCase();
+      const known = lower.startsWith('x-') ? lower : name;
+      const before = values.get(known);
+      if (before !== undefined && before !== value) return name;
+      values.set(known, value);
+    }
+    return undefined;
+  }
 }
 
 const decodePlus = (text: string): string =>

@@ -1,6 +1,7 @@
 /** Long runs of one short text, and every place of a request that takes a text (attacks 15). */
 import { alice } from '../support/gateway.ts';
 import type { Ask, Client } from '../support/gateway-client.ts';
+import { encodeForm, fieldsOf, fileOf, multipart, signPolicyV2 } from '../support/post-form.ts';
 import { xmlBodies } from '../support/xml-bodies.ts';
 import { headerNames, queryNames } from './random-words.ts';
 
@@ -196,7 +197,51 @@ const xmlPlaces: readonly Place[] = xmlBodies.flatMap(({ root, on, document }) =
   ];
 });
 
+/** A form that alice signed; its policy is what holds the text, which only a signature lets in. */
+const policyForm = (name: string, policy: (text: string) => string): Place => ({
+  name: `a form whose policy has ${name}`,
+  send: (client, text) => {
+    const parts = [
+      ...fieldsOf({ key: 'k', ...signPolicyV2(alice, base64(policy(text))) }),
+      fileOf('content'),
+    ];
+    return client.post('/bucket', { body: encodeForm(parts), payload: 'missing', headers: multipart() });
+  },
+});
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+const conditions = (condition: unknown): string =>
+  JSON.stringify({ expiration: '2100-01-01T00:00:00Z', conditions: [condition] });
+/** The fields of a form hold 20 KiB together. */
+const fitting = (text: string): string => text.slice(0, 12_000);
+
+const policyForms: readonly Place[] = [
+  policyForm('a long document', (text) => fitting(text)),
+  policyForm('long blanks', (text) => `{ ${fitting(text)} }`),
+  policyForm('a long date', (text) => JSON.stringify({ expiration: fitting(text), conditions: [] })),
+  policyForm('a long field', (text) => conditions({ [fitting(text)]: 'a' })),
+  policyForm('a long value', (text) => conditions(['starts-with', '$key', fitting(text)])),
+  policyForm('a long operator', (text) => conditions([fitting(text), '$key', 'a'])),
+];
+
+const adminPlace = (name: string, path: string, body: (text: string) => string): Place => ({
+  name: `${path} with ${name}`,
+  send: (client, text) => client.send('PUT', `/admin/v1${path}`, { body: body(text) }),
+});
+
+/** Bodies of the operator API: the JSON itself, names and texts in it. */
+export const adminPlaces: readonly Place[] = [
+  adminPlace('a long body', '/clusters/default/weight', (text) => text),
+  adminPlace('long blanks', '/clusters/default/weight', (text) => `{ ${text} "weight": 1}`),
+  adminPlace('a long number', '/clusters/default/weight', (text) => `{"weight": ${text}}`),
+  adminPlace('a long name', '/clusters/default/weight', (text) => JSON.stringify({ [text]: 1 })),
+  adminPlace('a long text', '/clusters/default/weight', (text) => JSON.stringify({ weight: text })),
+  adminPlace('a long member', '/buckets/bucket/placement', (text) =>
+    JSON.stringify({ placement: { [text]: 1 } }),
+  ),
+];
+
 export const bodyPlaces: readonly Place[] = [
+  ...policyForms,
   ...xmlPlaces,
   policyPlace('a long document', (text) => text),
   policyPlace('a long string', (text) => policyWith({ Sid: text })),

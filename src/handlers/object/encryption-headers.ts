@@ -7,6 +7,7 @@ import type { WantedEncryption } from '../../domain/encryption/wanted.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Encryption } from '../../metadata/encryption.ts';
 import { cipherKeyBytes } from '../../ports/cipher.ts';
+import { type JsonObject, readStrictJson } from '../../text/strict-json.ts';
 import { type Call, type HeaderPair, header } from '../call.ts';
 import { utf8Length } from '../parameters.ts';
 
@@ -107,9 +108,9 @@ function contextOf(call: Wired): Readonly<Record<string, string>> | undefined {
 function parseContext(given: string): Readonly<Record<string, string>> | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fromBase64(given));
-    const parsed: unknown = JSON.parse(text);
-    if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return undefined;
-    const entries = Object.entries(parsed);
+    const parsed = readStrictJson(text, { refuse: (path, problem) => new Error(`${path} ${problem}`) });
+    if (!(parsed instanceof Map)) return undefined;
+    const entries = [...(parsed as JsonObject)];
     const isMap = entries.every((entry): entry is [string, string] => typeof entry[1] === 'string');
     return isMap && utf8Length(text) <= contextMax ? Object.fromEntries(entries) : undefined;
   } catch {
