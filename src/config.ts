@@ -237,6 +237,11 @@ export const settings = {
     range: ['0', '1000000'],
     doc: 'How many refusals of anonymous and unknown callers each process audits one by one in a minute. The others are counted: one audit row for each minute, operation and error code.',
   }),
+  SVC_AUDIT_REFUSALS: integer({
+    fallback: '100',
+    range: ['0', '1000000'],
+    doc: 'How many refusals of one account each process audits one by one in a minute. The others are counted: one audit row for each minute, account, operation and error code. Requests that change something always have a row.',
+  }),
   SVC_QUEUE_RETENTION: duration({
     fallback: '7d',
     range: ['1h', '365d'],

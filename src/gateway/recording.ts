@@ -14,7 +14,7 @@ import type { AuditRow } from '../metadata/audit-tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Wire } from '../protocol/wire.ts';
 import { askedAt, type Place } from './locate.ts';
-import { unknownCallersOf } from './unknown-callers.ts';
+import { refusedCallersOf } from './refused-callers.ts';
 
 export interface RecordedRequest {
   readonly requestId: string;
@@ -91,8 +91,8 @@ export class Recording implements Recorder {
 
   async #write({ status, code }: Ending): Promise<void> {
     const entry = { ...this.#entry, status, ...(code === undefined ? {} : { error: code }) };
-    const isUnknown = code !== undefined && this.#request.identity === undefined && !this.#isWritten;
-    if (isUnknown && !unknownCallersOf(this.#ctx.metadata).admit(this.#ctx, entry)) return;
+    const isRefused = code !== undefined && !this.#isWritten;
+    if (isRefused && !refusedCallersOf(this.#ctx.metadata).admit(this.#ctx, entry)) return;
     try {
       await this.#ctx.metadata.apply([this.#row(entry)]);
     } catch (cause) {

@@ -41,7 +41,7 @@ export const measurements = {
   svc_audit_counted_total: {
     kind: 'counter',
     labels: ['error'],
-    doc: 'Refusals of anonymous and unknown callers beyond SVC_AUDIT_UNKNOWN_CALLERS: counted in one audit row a minute for each operation and error code.',
+    doc: 'Refusals beyond SVC_AUDIT_REFUSALS of an account, or SVC_AUDIT_UNKNOWN_CALLERS of unknown callers: counted in one audit row a minute for each operation and error code.',
   },
   svc_kms_decrypt_total: {
     kind: 'counter',

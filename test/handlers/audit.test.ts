@@ -251,11 +251,11 @@ describe('of whatever may change something', () => {
   });
 });
 
-describe('refusals of unknown callers', () => {
+describe('refusals', () => {
   const settings = { SVC_AUDIT_UNKNOWN_CALLERS: '10' };
   const never = { tamper: { signature: () => '0'.repeat(64) } };
 
-  test('beyond the limit of a minute are counted, in one row for each operation and error', async () => {
+  test('of unknown callers beyond the limit of a minute are counted, in one row for each operation and error', async () => {
     const clock = virtualClock();
     const counted: string[] = [];
     const telemetry = { ...silentTelemetry, refusalCounted: (error: string) => void counted.push(error) };
@@ -283,6 +283,37 @@ describe('refusals of unknown callers', () => {
     await clock.advance(5_000);
     const later = (await auditRows(world.context)).slice(rows.length + 1);
     expect(later.map(({ count }) => count ?? 0).sort()).toEqual([...Array(10).fill(0), 2]);
+  });
+
+  test('of one account are limited by themselves: what it changes, and other accounts, keep their rows', async () => {
+    const clock = virtualClock();
+    const limited = { SVC_AUDIT_UNKNOWN_CALLERS: '0', SVC_AUDIT_REFUSALS: '10' };
+    await using world = await openGateway({ clock, settings: limited });
+    await world.client.put('/bucket');
+    await world.bob.put('/of-bob');
+    for (let round = 0; round < 50; round += 1) await world.bob.put('/bucket/key', { body: 'x' });
+    await world.bob.put('/of-bob/key', { body: 'x' });
+    await world.client.put('/of-bob/key', { body: 'x' });
+    await clock.advance(5_000);
+    const rows = await auditRows(world.context);
+    const of = (account: string) =>
+      rows
+        .filter((row) => row.account === account)
+        .map(({ action, error = '', count = 1 }) => `${action} ${error} ${count}`);
+    expect(of('bob-account').sort()).toEqual([
+      'CreateBucket  1',
+      'PutObject  1',
+      ...Array<string>(10).fill('PutObject AccessDenied 1'),
+      'PutObject AccessDenied 40',
+    ]);
+    expect(of('alice-account').sort()).toEqual(['CreateBucket  1', 'PutObject AccessDenied 1']);
+    // The next minute has rows of its own.
+    await clock.advance(60_000);
+    await world.bob.put('/bucket/key', { body: 'x' });
+    expect((await auditRows(world.context)).at(-1)).toMatchObject({
+      account: 'bob-account',
+      error: 'AccessDenied',
+    });
   });
 
   test('of a caller who proved who they are each have a row', async () => {
