@@ -14,13 +14,14 @@ export interface Flags {
   readonly generators: number;
   readonly processes: string;
   readonly directory: string;
+  readonly checkout: string | undefined;
 }
 
 export const usage = `npm run bench -- [flags]
 
   --quick            the cases and targets that the goals need, in four minutes on an idle machine
   --target=a,b       ${Object.keys(targets).join(', ')}
-                     (default: all but the two on Ceph; the peer is built with Go, once)
+                     (default: all but those on Ceph and of another checkout; the peer is built with Go, once)
   --op=a,b           ${Object.keys(operations).join(', ')}
   --size=a,b         ${Object.keys(sizes).join(', ')}, or a number of bytes
   --clients=16       connections at a time
@@ -29,6 +30,7 @@ export const usage = `npm run bench -- [flags]
   --generators=N     processes that make the load (default: one for every two cores)
   --processes=1      SVC_PROCESSES of this gateway where its backends can share
   --dir=PATH         where data directories are made (default: the system's temporary directory)
+  --checkout=PATH    another checkout of this project, with its packages: the targets "other" and "other-noop"
 `;
 
 const usualTargets = Object.keys(targets).filter((name) => targets[name]?.onlyNamed !== true);
@@ -73,6 +75,7 @@ export function readFlags(args: readonly string[]): Flags | undefined {
       generators: text,
       processes: text,
       dir: text,
+      checkout: text,
     },
   });
   if (values.help) return undefined;
@@ -90,5 +93,6 @@ export function readFlags(args: readonly string[]): Flags | undefined {
     generators: Number(values.generators ?? Math.max(1, availableParallelism() >> 1)),
     processes: values.processes ?? '1',
     directory: values.dir ?? tmpdir(),
+    checkout: values.checkout,
   };
 }

@@ -29,17 +29,35 @@ export interface StartOptions {
   /** Where data directories are made. */
   readonly directory: string;
   readonly processes: string;
+  /** Another checkout of this project. */
+  readonly checkout?: string | undefined;
 }
 
 const host = '127.0.0.1';
 const cli = fileURLToPath(new URL('../../src/runtime/cli.ts', import.meta.url));
 const credentials = JSON.stringify([benchCredential]);
 
-export const sluice = (env: Readonly<Record<string, string>>) => async (options: StartOptions) => {
+const cliIn = (checkout: string | undefined): string => {
+  if (checkout === undefined) throw new Error('--checkout=PATH says where the other checkout is');
+  return join(checkout, 'src/runtime/cli.ts');
+};
+
+/** The same settings in another checkout, to compare two commits in one run. */
+const other = (env: Readonly<Record<string, string>>) => (options: StartOptions) =>
+  start(cliIn(options.checkout), env, options);
+
+export const sluice = (env: Readonly<Record<string, string>>) => (options: StartOptions) =>
+  start(cli, env, options);
+
+async function start(
+  program: string,
+  env: Readonly<Record<string, string>>,
+  options: StartOptions,
+): Promise<Running> {
   const directory = mkdtempSync(join(options.directory, 'sluice-'));
   const port = await freePort();
   const data = env['SVC_META_BACKEND'] === 'memory' ? [] : ['--data-dir', directory];
-  const args = [cli, 'serve', '--listen', `${host}:${port}`, ...data];
+  const args = [program, 'serve', '--listen', `${host}:${port}`, ...data];
   return launch(process.execPath, args, {
     port,
     directory,
@@ -50,7 +68,7 @@ export const sluice = (env: Readonly<Record<string, string>>) => async (options:
       ...env,
     },
   });
-};
+}
 
 const noop = { SVC_META_BACKEND: 'memory', SVC_DATA_BACKEND: 'noop' };
 
@@ -79,6 +97,18 @@ export const targets: Readonly<Record<string, Target>> = {
     durability: 'flushed',
     doc: 'sluice, embedded + file, SVC_FSYNC=always (the default)',
     start: sluice({ SVC_FSYNC: 'always' }),
+  },
+  other: {
+    durability: 'page cache',
+    doc: 'sluice of another checkout, as the target sluice',
+    onlyNamed: true,
+    start: other({ SVC_FSYNC: 'never' }),
+  },
+  'other-noop': {
+    durability: 'nothing kept',
+    doc: 'sluice of another checkout, as the target noop',
+    onlyNamed: true,
+    start: other(noop),
   },
   'sluice-ceph': {
     durability: 'flushed',
