@@ -218,6 +218,17 @@ const halvesLastAlike: Check = {
   },
 };
 
+/** How long the locks of a gateway that died stand on TiKV (`ordered-kv/tikv/heartbeat.ts`). */
+const kvLockMs = 6_000;
+
+const timeoutOutlastsLocks: Check = {
+  reads: ['SVC_META_BACKEND', 'SVC_KV_TIMEOUT'],
+  find: ({ SVC_META_BACKEND: backend, SVC_KV_TIMEOUT: timeoutMs }) =>
+    backend === 'ordered-kv' && timeoutMs <= kvLockMs
+      ? `SVC_KV_TIMEOUT=${timeoutMs}ms is no longer than the locks of a gateway that died (${kvLockMs}ms): writes that meet one are answered 503`
+      : undefined,
+};
+
 export const checks: { readonly faults: readonly Check[]; readonly warnings: readonly Check[] } = {
   faults: [
     needsDataDir,
@@ -236,5 +247,5 @@ export const checks: { readonly faults: readonly Check[]; readonly warnings: rea
     pinsAreListed,
     poolsAreUsed,
   ],
-  warnings: [halvesLastAlike],
+  warnings: [halvesLastAlike, timeoutOutlastsLocks],
 };

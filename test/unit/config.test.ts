@@ -154,6 +154,14 @@ describe('a configuration', () => {
     expect(readConfig({ SVC_DATA_DIR: '/d', SVC_DATA_BACKEND: 'noop' }).warnings).toEqual([]);
   });
 
+  it('warns where requests to TiKV give up before the locks of a dead gateway do', () => {
+    const env = { SVC_META_BACKEND: 'ordered-kv', SVC_KV_PD_ENDPOINTS: 'pd:2379', SVC_DATA_DIR: '/d' };
+    expect(readConfig({ ...env, SVC_KV_TIMEOUT: '6001ms' }).warnings).toEqual([]);
+    expect(readConfig({ ...env, SVC_KV_TIMEOUT: '6s' }).warnings).toEqual([
+      'SVC_KV_TIMEOUT=6000ms is no longer than the locks of a gateway that died (6000ms): writes that meet one are answered 503',
+    ]);
+  });
+
   it('clamps with a warning where the table says so', () => {
     const table = {
       SVC_SAMPLES: integer({ fallback: '24', range: ['1', '1440'], outside: 'clamped', doc: '' }),
