@@ -3,6 +3,7 @@ import { fail } from '../errors/refusal.ts';
 import type { UploadPart } from '../metadata/tables.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../metadata/uploads.ts';
 import type { Op } from '../ports/metadata-store.ts';
+import { assertNotEmptied } from './clusters/assert-not-emptied.ts';
 import type { ObjectKey } from './encryption/key.ts';
 import { queueGarbage } from './garbage.ts';
 import { heldUploadOf, refusalOf, uploadsOf } from './held-upload.ts';
@@ -60,6 +61,7 @@ export async function writePart(
       signal,
     },
     async (stored, op) => {
+      await assertNotEmptied(ctx, clusterOf(session));
       const uploaded: UploadPart = {
         extent: stored.extent,
         etag: stored.etag,

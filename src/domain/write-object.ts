@@ -12,6 +12,7 @@ import type {
   ObjectRow,
 } from '../metadata/tables.ts';
 import type { Op, SideChange } from '../ports/metadata-store.ts';
+import { assertNotEmptied } from './clusters/assert-not-emptied.ts';
 import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite, isConditional } from './conditions.ts';
 import type { ObjectKey } from './encryption/key.ts';
@@ -78,6 +79,7 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
   const begun = ctx.clock.elapsed();
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return await storeBytes(ctx, content, write, async (stored, op) => {
+    await assertNotEmptied(ctx, cluster);
     const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
     const owned = {
       size: stored.size,

@@ -5,15 +5,17 @@ export interface HeldRequest {
   readonly method: string;
   readonly path: string;
   readonly ask: Ask;
+  /** How many bytes of the body arrive at once; the rest is held back. Default 0. */
+  readonly early?: number;
 }
 
 /**
- * Sends a request, runs `meanwhile` once the gateway asks for its body, and then lets the body arrive.
+ * Sends a request, runs `meanwhile` once the gateway asks for the rest of its body, and then lets that arrive.
  * @throws where the request was answered without its body
  */
 export async function whileHeld(
   client: Client,
-  { method, path, ask }: HeldRequest,
+  { method, path, ask, early = 0 }: HeldRequest,
   meanwhile: () => Promise<unknown>,
 ): Promise<Answer> {
   const { promise: asked, resolve: begin } = Promise.withResolvers<void>();
@@ -21,9 +23,10 @@ export async function whileHeld(
   const answering = client.send(method, path, {
     ...ask,
     async *arriving(body) {
+      if (early > 0) yield body.subarray(0, early);
       begin();
       await released;
-      yield body;
+      yield body.subarray(early);
     },
   });
   const first = await Promise.race([asked.then(() => undefined), answering]);

@@ -1,13 +1,13 @@
 /** What a drain would mean, and how far one has come (spec "Cluster lifecycle"). */
 import { openCluster } from '../../domain/clusters/change-cluster.ts';
 import { drainImpact } from '../../domain/clusters/drain-impact.ts';
-import { drainProgress } from '../../domain/clusters/drain-progress.ts';
+import { confirmedProgress } from '../../domain/rebalance/settle-drained.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 
 export const GetDrainProgress: AdminHandler = async (ctx, { params }) => {
   await ctx.clusterStates.view();
   const row = await openCluster(ctx, params.get('id') ?? '');
-  const { seen, chunks, gcQueue, reasons } = await drainProgress(ctx, row);
+  const { seen, chunks, gcQueue, reasons } = await confirmedProgress(ctx, row);
   return jsonReply({
     cluster: row.id,
     state: row.state,
