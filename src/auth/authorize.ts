@@ -102,15 +102,19 @@ export async function isAllowed(
   return isRootAtHome(caller, question) || (await verdictOn(ctx, caller, question)).allowed;
 }
 
-/** Whether nothing forbids it; perhaps nothing allows it either. */
-export async function isNotForbidden(
+/**
+ * Whether the caller may know that what it asks for is absent, though nothing lets it read that. A missing object has no
+ * ACL that could let it: the right to list decides (public API). False where reading is allowed or explicitly denied.
+ */
+export async function mayKnowAbsence(
   ctx: AuthorizationContext,
   caller: Caller,
   question: Question,
 ): Promise<boolean> {
-  if (isRootAtHome(caller, question)) return true;
+  if (isRootAtHome(caller, question)) return false;
   const { allowed, reason } = await verdictOn(ctx, caller, question);
-  return allowed || reason === 'nothing-allows' || reason === 'other-account';
+  if (allowed || (reason !== 'nothing-allows' && reason !== 'other-account')) return false;
+  return isAllowed(ctx, caller, { ...question, action: 's3:ListBucket', key: '', target: undefined });
 }
 
 export async function verdictOn(

@@ -1,5 +1,5 @@
 /** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
-import { assertMayKnow, authorize, isAllowed, isNotForbidden } from '../auth/authorize.ts';
+import { assertMayKnow, authorize, mayKnowAbsence } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';
@@ -58,19 +58,15 @@ export async function permit(
   const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
   const writer = row.about === 'upload' ? await initiatorOf(ctx, call, bucket) : undefined;
   const asker = row.about === 'parts' ? await asBegunBy(ctx, caller, bucket) : caller;
-  const isAbsent = row.about === 'version' && (target === undefined || target.marker);
-  if (isAbsent && versionId === undefined && readsObject(call) && bucket !== undefined) {
-    // A missing object has no ACL that could let the caller read it: the right to list decides between 404 and 403.
+  const wanted = { key, versionId: query.get('versionId') };
+  const isAbsent = target === undefined || (target.marker && wanted.versionId === undefined);
+  if (isAbsent && readsVersion.has(call.operation) && bucket !== undefined) {
     // A caller that may not list gets the text of the refusal that it would get if the object were there.
-    const listing = { ...about, action: 's3:ListBucket', key: '', target: undefined };
-    if (
-      (await isNotForbidden(ctx, asker, { ...about, action, writer })) &&
-      (await isAllowed(ctx, call, listing))
-    ) {
+    if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
       // Without the header of a payer the answer is 403 for every key, so that it does not tell which exist.
       const charging = isCharged(ctx, call, bucket);
       if (charging !== false) await charging;
-      assertObject(target, { key, versionId: undefined });
+      assertObject(target, wanted);
     }
   }
   const judging = authorize(ctx, asker, { ...about, action, writer });
@@ -89,8 +85,16 @@ function namesCannedAcl({ own }: Pick<Call, 'own'>): boolean {
   return own.has('acl');
 }
 
-const readsObject = ({ operation }: Asking): boolean =>
-  operation === 'GetObject' || operation === 'HeadObject';
+/** Operations that read a version or what is kept about it, and change nothing. */
+const readsVersion: ReadonlySet<OperationName> = new Set<OperationName>([
+  'GetObject',
+  'HeadObject',
+  'GetObjectAttributes',
+  'GetObjectTagging',
+  'GetObjectAcl',
+  'GetObjectRetention',
+  'GetObjectLegalHold',
+]);
 
 /**
  * Before a body is read that the decision needs.

@@ -1,6 +1,6 @@
 /** The `copy-source` header: which version of which object, and that the caller may read it (public API "CopyObject"). */
 
-import { assertMayKnow, authorize, type Question } from '../../auth/authorize.ts';
+import { assertMayKnow, authorize, mayKnowAbsence, type Question } from '../../auth/authorize.ts';
 import { isCharged } from '../../auth/requester-pays.ts';
 import type { Context } from '../../context.ts';
 import { reach, reachThrough } from '../../domain/access-points.ts';
@@ -89,9 +89,10 @@ export async function openCopySource(ctx: Context, call: Call): Promise<CopySour
   const { versionId } = source;
   const about = aboutSource({ bucket, versionId }, { key: source.key, target: found });
   const action = versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
+  const isAbsent = found === undefined || (found.marker && versionId === undefined);
+  if (isAbsent && (await mayKnowAbsence(ctx, asker, { ...about, action }))) assertObject(found, source);
   await authorize(ctx, asker, { ...about, action });
-  if (found === undefined || (found.marker && versionId === undefined))
-    await assertMayKnow(ctx, asker, about);
+  if (isAbsent) await assertMayKnow(ctx, asker, about);
   if (found?.marker && versionId !== undefined)
     throw fail(
       'InvalidRequest',
