@@ -176,10 +176,13 @@ describe.each(backends)('the scrub: %s', (backend) => {
     const admin = operatorOf(world);
     await world.context.bytes.remove(await extentsOf(scrubbed, 'big'));
     const before = await world.stored();
-    for (let pass = 0; pass < 2; pass += 1) {
-      await toTheEnd(scrubbed);
+    // An engine has a clock of its own, so that each pass is asked for.
+    const scrubAgain = async (): Promise<void> => {
       await later(scrubbed.clock);
-    }
+      await admin.must('POST', '/scrub');
+      await toTheEnd(scrubbed);
+    };
+    for (let pass = 0; pass < 2; pass += 1) await scrubAgain();
     const named = { kind: 'missing', bucket: 'bucket', key: 'big', cluster: 'default' };
     const lines = scrubbed.logged.filter(({ message }) => message === 'stored bytes are damaged');
     expect(lines.map(({ fields }) => fields)).toMatchObject([named]);
@@ -191,7 +194,7 @@ describe.each(backends)('the scrub: %s', (backend) => {
     expect(await world.stored()).toEqual(before);
     expect((await world.client.head('/bucket/big')).status).toBe(200);
     expect((await world.client.delete('/bucket/big?versionId=null')).status).toBe(204);
-    await toTheEnd(scrubbed);
+    await scrubAgain();
     expect(await asked(scrubbed)).toMatchObject({ damaged: 0, damagedList: [] });
     expect(JSON.stringify(await admin.must('GET', '/storage/health'))).not.toContain('the scrub found');
   });

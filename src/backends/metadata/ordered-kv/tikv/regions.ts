@@ -37,7 +37,9 @@ export class Regions {
       const known = this.#find(encoded, side);
       if (known !== undefined) return known;
       let found = await this.#pd.region(encoded, 'at', backoff);
-      if (side === 'before' && found?.region?.start_key && encoded.compare(found.region.start_key) === 0)
+      // A key that was not sent is an empty array; ahead of the first region there is none.
+      const start = found?.region?.start_key;
+      if (side === 'before' && start?.length && encoded.equals(start))
         found = await this.#pd.region(encoded, 'before', backoff);
       const leader = found?.leader ?? found?.region?.peers[0];
       if (found?.region && leader) {
