@@ -1,26 +1,55 @@
 /** Which region a key lies in, as PD's answers say it on the wire. */
 import { expect, test } from 'vitest';
 import { Backoff } from '../../src/backends/metadata/ordered-kv/tikv/backoff.ts';
+import { encodeKey } from '../../src/backends/metadata/ordered-kv/tikv/encoded-key.ts';
 import { messageCodec } from '../../src/backends/metadata/ordered-kv/tikv/messages.ts';
 import type { PlacementDriver } from '../../src/backends/metadata/ordered-kv/tikv/placement-driver.ts';
 import { Regions } from '../../src/backends/metadata/ordered-kv/tikv/regions.ts';
 
 const answers = messageCodec<Awaited<ReturnType<PlacementDriver['region']>>>('GetRegionResponse');
 
-test('ahead of a key of the first region, whose start is not sent, lies the first region', async () => {
-  const peer = { id: 1, store_id: 1 };
-  const epoch = { conf_ver: 1, version: 1 };
-  const region = { id: 7, end_key: Buffer.from('z'), region_epoch: epoch, peers: [peer] };
-  const sent = answers.encode({ region, leader: peer });
+const peer = { id: 1, store_id: 1 };
+const regionFrom = (id: number, start: string, end: string) => ({
+  id,
+  ...(start === '' ? {} : { start_key: encodeKey(Buffer.from(start)) }),
+  ...(end === '' ? {} : { end_key: encodeKey(Buffer.from(end)) }),
+  region_epoch: { conf_ver: 1, version: id },
+  peers: [peer],
+});
+
+/** Regions of a placement driver that gives these answers in turn. */
+function answering(...given: readonly ReturnType<typeof regionFrom>[]) {
   const sides: string[] = [];
+  const left = given.map((region) => answers.encode({ region, leader: peer }));
   const driver = {
     region: async (_: Uint8Array, side: string) => {
       sides.push(side);
-      return answers.decode(sent);
+      return answers.decode(left.shift() as Uint8Array);
     },
   };
   // The cast: nothing else of the driver is asked.
-  const regions = new Regions(driver as unknown as PlacementDriver);
+  return { regions: new Regions(driver as unknown as PlacementDriver), sides };
+}
+
+test('ahead of a key of the first region, whose start is not sent, lies the first region', async () => {
+  const { regions, sides } = answering(regionFrom(7, '', 'z'));
   const found = await regions.locate(Buffer.from('key'), new Backoff(1_000), 'before');
-  expect([found.start.length, found.end.toString(), sides]).toEqual([0, 'z', ['at']]);
+  expect([found.id, found.start.length, sides]).toEqual([7n, 0, ['at']]);
+});
+
+test('two regions that merge while the one ahead of a key is asked for are asked for again', async () => {
+  // c-z begins at the key; then b-c and c-z become one, and the region ahead of that one is a-b.
+  const { regions, sides } = answering(
+    regionFrom(3, 'c', 'z'),
+    regionFrom(1, 'a', 'b'),
+    regionFrom(4, 'b', 'z'),
+  );
+  const found = await regions.locate(Buffer.from('c'), new Backoff(5_000), 'before');
+  expect([found.id, sides]).toEqual([4n, ['at', 'before', 'at']]);
+});
+
+test('an answer that does not hold the key is not taken', async () => {
+  const { regions, sides } = answering(regionFrom(1, 'a', 'b'), regionFrom(2, 'b', ''));
+  const found = await regions.locate(Buffer.from('c'), new Backoff(5_000));
+  expect([found.id, sides]).toEqual([2n, ['at', 'at']]);
 });

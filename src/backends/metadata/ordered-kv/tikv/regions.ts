@@ -42,8 +42,9 @@ export class Regions {
       if (side === 'before' && start?.length && encoded.equals(start))
         found = await this.#pd.region(encoded, 'before', backoff);
       const leader = found?.leader ?? found?.region?.peers[0];
-      if (found?.region && leader) {
-        const region = regionOf(found.region, leader);
+      const region = found?.region && leader ? regionOf(found.region, leader) : undefined;
+      // Regions may split and merge between the two questions; a region further ahead would hide the keys between.
+      if (region !== undefined && covers(region, encoded, side)) {
         this.#remember(region);
         return region;
       }
@@ -88,9 +89,7 @@ export class Regions {
 
   #find(encoded: Buffer, side: Side): Region | undefined {
     const region = this.#known[this.#indexOf(encoded, side)];
-    if (region === undefined) return undefined;
-    const order = region.end.length === 0 ? -1 : encoded.compare(region.end);
-    return order < 0 || (order === 0 && side === 'before') ? region : undefined;
+    return region !== undefined && covers(region, encoded, side) ? region : undefined;
   }
 
   /** Takes the place of all that it overlaps; but what is known of one of them to be newer stays. */
@@ -107,6 +106,13 @@ export class Regions {
     }
     this.#known.splice(from, to - from, region);
   }
+}
+
+/** Whether a key lies in a region; with 'before', whether the keys right ahead of it do. */
+function covers({ start, end }: Region, encoded: Buffer, side: Side): boolean {
+  const fromStart = start.compare(encoded);
+  const toEnd = end.length === 0 ? -1 : encoded.compare(end);
+  return side === 'at' ? fromStart <= 0 && toEnd < 0 : (fromStart < 0 || start.length === 0) && toEnd <= 0;
 }
 
 /** Whether a start lies at or behind an end; nothing lies behind the empty one. */
