@@ -10,6 +10,7 @@ import {
   findInstallation,
   formatVersion,
   type InstallationMode,
+  type KeptInstallation,
   putInstallation,
   refusalOf,
 } from '../metadata/installation.ts';
@@ -63,9 +64,16 @@ export async function isNew(
   const { found: clusters } = await foundClusters(config, stored);
   // The cause, not that the key is missing.
   const lost = refusalOf({ kept: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
-  if (lost !== undefined) throw new StartRefusal(lost, 2);
+  if (lost !== undefined) {
+    if (await isChanged(metadata, undefined)) return false;
+    throw new StartRefusal(lost, 2);
+  }
   return clusters.every((each) => each.mark === undefined && !each.holdsChunks);
 }
+
+/** Whether another process that starts has written the row since: then the marks that were read behind it may be that one's. */
+const isChanged = async (metadata: MetadataStore, former: KeptInstallation | undefined): Promise<boolean> =>
+  (await findInstallation(metadata))?.revision !== former?.revision;
 
 /** @throws StartRefusal */
 export async function checkInstallation(
@@ -79,7 +87,10 @@ export async function checkInstallation(
     const kept = former?.state;
     const world = { kept, rows, clusters, keys, keyFile: config.SVC_MASTER_KEY_FILE };
     const refusal = refusalOf(world, mode);
-    if (refusal !== undefined) throw new StartRefusal(refusal, 2);
+    if (refusal !== undefined) {
+      if (await isChanged(metadata, former)) continue;
+      throw new StartRefusal(refusal, 2);
+    }
     if (mode === 'inspect') return { id: kept?.id, away };
     const adopted = mode === 'adopt' ? clusters.find(({ mark }) => mark !== undefined)?.mark : undefined;
     const id = kept?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');

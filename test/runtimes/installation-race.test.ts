@@ -58,6 +58,21 @@ test.each<InstallationMode>(['start', 'init'])(
   },
 );
 
+test('a process that finds no installation, and then the marks of one that another process has begun meanwhile, is let in', async () => {
+  const metadata = emptyMetadata();
+  let begun: Promise<string> | undefined;
+  const lateGet: MetadataStore['get'] = async (...asked) => {
+    const found = await metadata.get(...asked);
+    begun ??= check(metadata, 'start');
+    await begun;
+    return found;
+  };
+  const late = new Proxy(metadata, {
+    get: (store, name) => (name === 'get' ? lateGet : Reflect.get(store, name).bind(store)),
+  });
+  expect(await check(late, 'start')).toBe(await begun);
+});
+
 test('processes of one installation that replace a mark together are all let in, and the mark is always there', async () => {
   await keepFile(markPath(), `${JSON.stringify({ id: '0'.repeat(32), format: 1 })}\n`);
   const metadata = emptyMetadata();
