@@ -103,8 +103,8 @@ describe('with a damaged metadata file', () => {
 
   it('a file that was cut short is refused with its sizes, before it is mapped', async () => {
     await fill();
-    const { length } = await readFile(dataFile());
-    await truncate(dataFile(), length - 5 * 4096);
+    // The last pages may be free ones, which a file may lack: this leaves one behind its two meta pages.
+    await truncate(dataFile(), 3 * 4096);
     await expect(openWorld()).rejects.toThrow(
       /data\.mdb is damaged: the file ends before page \d+; docs\/recovery\.md/,
     );
