@@ -5,7 +5,7 @@ import type { GarbageTask } from '../metadata/queue-tables.ts';
 import { queued } from '../metadata/queues.ts';
 import type { Manifest } from '../metadata/tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
-import type { Extent } from '../ports/object-bytes.ts';
+import type { Extent, Owner } from '../ports/object-bytes.ts';
 
 /** What one queue row may name, so that it stays well below the row limit. More takes several rows. */
 export const extentsPerTask = 64;
@@ -30,6 +30,15 @@ export function queueGarbage(extents: readonly Extent[], options: GarbageOptions
   const first = extents[0]?.id ?? manifestId ?? '';
   const task: GarbageTask = { extents, ...(manifestId === undefined ? {} : { manifestId }) };
   return queued('gc', first, task, { id: `${options.id}/${first}`, requestId, due });
+}
+
+/** Queues an extent that seems to have no owner: `gc` looks for one again before it deletes it. */
+export function queueOrphan(
+  extent: Extent,
+  { owner, id, requestId, due }: Omit<GarbageOptions, 'manifestId'> & { readonly owner: Owner },
+): SideChange {
+  const task: GarbageTask = { extents: [extent], owner };
+  return queued('gc', extent.id, task, { id: `${id}/${extent.id}`, requestId, due });
 }
 
 /** Queues any number of extents, in as many rows as they need. */

@@ -7,6 +7,7 @@
  * |---|---|---|
  * | all | changes of versions, uploads, buckets, clusters | the commit states the revisions that the decision rests on |
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never used again |
+ * | runs of fsck that mend | rows that are made again, bytes that are queued for deletion | the holder of `fsck-mending` reads its lease before each; `gc` looks for an owner before it deletes what fsck queued |
  * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
  * | `bucket-stats`, `fsck`, `scrub` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
@@ -61,6 +62,18 @@ export async function acquireLease(
   if (found !== undefined && found.row.expires > now) return undefined;
   const generation = (found?.row.generation ?? 0) + 1;
   return put(metadata, { name, holder, generation, expires: now + ttlMs }, found?.revision ?? 'absent');
+}
+
+/** A lease as its row stands, held or expired. */
+export async function findLease(metadata: Pick<Metadata, 'get'>, name: string): Promise<Lease | undefined> {
+  const found = await metadata.get(leaseAt(name), {});
+  return found && { ...found.row, revision: found.revision };
+}
+
+/** Whether the holder still has a lease, renewed or not: no later holder has taken it, and it has not expired. */
+export async function holdsLease(metadata: Metadata, { name, generation }: Lease): Promise<boolean> {
+  const [found, now] = await Promise.all([findLease(metadata, name), metadata.now()]);
+  return found !== undefined && found.generation === generation && found.expires > now;
 }
 
 /** Prolongs a lease; undefined says that it is lost. An expired one is renewed as long as nobody took it. */

@@ -1,6 +1,6 @@
 /** The queues (design §5 "Queues"), and what lies in each. */
 import { table } from '../ports/metadata-store.ts';
-import type { Extent } from '../ports/object-bytes.ts';
+import type { Extent, Owner } from '../ports/object-bytes.ts';
 
 /** Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. */
 export interface QueueRow {
@@ -71,6 +71,11 @@ export const queueHours = table<QueueHour>()({
 export interface GarbageTask {
   /** Bytes to delete. */
   readonly extents: readonly Extent[];
+  /**
+   * The back-reference of the one extent, where no commit took an owner away: `gc` looks for an owner again before it
+   * deletes, because a rebuild may have made one since. Other rows are queued in the commit that removes their owner.
+   */
+  readonly owner?: Owner;
   /** A manifest to delete: its rows, and the extents that they name unless `extents` holds its bytes. */
   readonly manifestId?: string;
   /** A multipart session to settle: finish or undo a completion that was cut short, clear what is over. */

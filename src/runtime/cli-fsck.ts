@@ -1,15 +1,20 @@
 /** `sluice fsck`: compares metadata and data, mends what it may, and makes a lost index again. */
 import { existsSync } from 'node:fs';
 import type { Context } from '../context.ts';
+import type { MendingGuard } from '../domain/fsck/findings.ts';
 import { Fsck, type FsckFinding, type FsckSummary, fromTheStart } from '../domain/fsck/fsck.ts';
 import { type LostBucket, type Rebuilt, rebuildIndex } from '../domain/fsck/rebuild.ts';
 import { type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
+import { LeaseLost } from '../metadata/leases.ts';
 import { MetadataDamaged } from '../ports/metadata-store.ts';
+import { MendingElsewhere, type MendingTurn, mendAloneSoon } from '../workers/mending.ts';
 import { compose } from './compose.ts';
 import type { Configuration } from './configuration.ts';
 
 /** Something was found that is not mended; 2 is a faulty command line. */
 const foundCode = 1;
+/** Another run changes something now, or has taken over from one that was paused. */
+const elsewhereCode = 1;
 /** How often it is noted where a run stands. */
 const savedMs = 1_000;
 
@@ -51,19 +56,35 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
     installation: own.includes('--rebuild') ? 'adopt' : 'inspect',
   });
   try {
-    return await (own.includes('--rebuild') ? rebuild : compare)(context, own, stopping.signal);
+    return await work(context, own, stopping.signal);
+  } catch (cause) {
+    if (!(cause instanceof MendingElsewhere || cause instanceof LeaseLost)) throw cause;
+    process.stderr.write(`sluice: ${cause.message}; wait for its end, then run the command again\n`);
+    return elsewhereCode;
   } finally {
     await close();
   }
+}
+
+/** One run at a time changes something; any number may look beside it. */
+async function work(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
+  const saved = own.includes('--rebuild') ? undefined : await runOf(context, own);
+  const does = (given: Working) => (saved === undefined ? rebuild(given, own) : compare(given, own, saved));
+  const { fix, drop } = saved?.state.mode ?? { fix: true, drop: true };
+  if (!fix && !drop) return does({ context, signal });
+  return mendAloneSoon(context, signal, (turn) => does({ context: { ...context, ...turn }, ...turn }));
+}
+
+interface Working extends Pick<MendingTurn, 'signal'> {
+  readonly context: Context & MendingGuard;
 }
 
 const print = (text: string): void => {
   process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
 };
 
-async function compare(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
+async function compare({ context, signal }: Working, own: readonly string[], run: SavedRun): Promise<number> {
   const asJson = own.includes('--json');
-  const run = await runOf(context, own);
   const report = (finding: FsckFinding): void => print(asJson ? JSON.stringify(finding) : lineOf(finding));
   const working = new Fsck(context, { report, state: run.state });
   let savedAt = context.clock.elapsed();
@@ -99,7 +120,7 @@ async function runOf(context: Context, own: readonly string[]): Promise<SavedRun
   return { state: fromTheStart(mode), startedAt: await context.metadata.now() };
 }
 
-async function rebuild(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
+async function rebuild({ context, signal }: Working, own: readonly string[]): Promise<number> {
   const asJson = own.includes('--json');
   const buckets = own.flatMap((flag): readonly LostBucket[] => {
     const [, id, name, owner] = bucketFlag.exec(flag) ?? [];

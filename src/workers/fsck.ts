@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../domain/fsck/fsck.ts';
 import { beginComparing, type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
 import type { Term } from '../metadata/tasks.ts';
+import { MendingElsewhere, type MendingTurn, mendAlone } from './mending.ts';
 import type { Unit } from './worker.ts';
 
 export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
@@ -20,16 +21,38 @@ export const compareAll = (context: FsckWorkerContext, generation = 0): Unit => 
     logged += 1;
     if (logged <= loggedMax) telemetry.log('WARN', 'metadata and data do not match', { ...finding });
   };
+  let turn: MendingTurn | undefined;
+  let isWaiting = false;
+  const assertMayMend = async (): Promise<void> => turn?.assertMayMend();
+  /** A pass that mends waits while another run does. @returns whether it has worked */
+  const step = async (fsck: Fsck, signal: AbortSignal): Promise<boolean> => {
+    const { mode } = fsck.state;
+    try {
+      if (!mode.fix && !mode.drop) await fsck.step(signal);
+      else
+        await mendAlone(context, signal, async (taken) => {
+          turn = taken;
+          await fsck.step(taken.signal);
+        });
+      isWaiting = false;
+      return true;
+    } catch (cause) {
+      if (!(cause instanceof MendingElsewhere)) throw cause;
+      if (!isWaiting) telemetry.log('WARN', 'fsck waits', { cause: cause.message });
+      isWaiting = true;
+      return false;
+    }
+  };
   return async (signal) => {
     term ??= await beginComparing(context, generation);
     if (working === undefined) {
       const run = await dueRun(context, term);
       if (run === undefined) return 'idle';
       logged = run.state.seen.found;
-      working = { fsck: new Fsck(context, { report, state: run.state }), run };
+      working = { fsck: new Fsck({ ...context, assertMayMend }, { report, state: run.state }), run };
     }
     const { fsck, run } = working;
-    await fsck.step(signal);
+    if (!(await step(fsck, signal))) return 'idle';
     if (!fsck.isDone) {
       await saveRun(context, 'worker', { ...run, state: fsck.state, term });
       return 'idle';

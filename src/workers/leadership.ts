@@ -1,6 +1,6 @@
 /** Doing something for as long as a lease is held (spec item 12): renewal beside the work, an abort when it is lost. */
 import type { Context } from '../context.ts';
-import { type Lease, releaseLease, renewLease } from '../metadata/leases.ts';
+import { type Lease, LeaseLost, releaseLease, renewLease } from '../metadata/leases.ts';
 
 export type LeaseContext = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 
@@ -48,7 +48,7 @@ async function keepLease(
     });
     if (renewed === 'lost') {
       telemetry.log('WARN', 'a lease was lost', { lease: lease.name, generation: lease.generation });
-      ends.lost.abort();
+      ends.lost.abort(new LeaseLost(lease.name, lease.generation));
       return undefined;
     }
     if (renewed !== undefined) {

@@ -9,6 +9,7 @@ import { uploads } from '../../src/metadata/tables.ts';
 import type { Owner } from '../../src/ports/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { compareAll } from '../../src/workers/fsck.ts';
+import { mendAlone } from '../../src/workers/mending.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';
 import { tickingClock } from '../support/recorded.ts';
@@ -285,6 +286,24 @@ describe('the worker', () => {
     await unit(never);
     expect(JSON.parse((await post('{"fix":false}')).text)).toMatchObject({ state: 'running', fix: true });
     for (let i = 0; i < 9; i += 1) await unit(never);
+    expect(await asked(world)).toMatchObject({ state: 'done', found: 1, fixed: 1 });
+  });
+
+  test('waits while a rebuild is under way, and mends nothing meanwhile', async () => {
+    const logged: string[] = [];
+    await using world = await openGateway({
+      telemetry: { ...silentTelemetry, log: (_, message) => void logged.push(message) },
+    });
+    await world.client.put('/bucket');
+    await plant(world);
+    const unit = compareAll(world.context);
+    await mendAlone(world.context, never, async () => {
+      await world.as({ credential: operator }).post(at, { body: '{"fix":true}' });
+      for (let i = 0; i < 9; i += 1) await unit(never);
+      expect(await asked(world)).toMatchObject({ state: 'running', fix: true, at: 'metadata', found: 0 });
+      expect(logged.filter((message) => message === 'fsck waits')).toHaveLength(1);
+    });
+    for (let i = 0; i < 12; i += 1) await unit(never);
     expect(await asked(world)).toMatchObject({ state: 'done', found: 1, fixed: 1 });
   });
 });

@@ -4,6 +4,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { configWith } from '../../src/config/read-config.ts';
+import { compose } from '../../src/runtime/compose.ts';
+import { mendAlone } from '../../src/workers/mending.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
 
@@ -88,4 +91,25 @@ test('flags that do not go together are refused, and nothing is done', async () 
     expect([code, lines], flags.join(' ')).toEqual([2, []]);
     expect(stderr).toMatch(/^sluice: /);
   }
+});
+
+test('--fix and --rebuild are refused while another run that changes something lives; a run that only reports is not', async () => {
+  await served(async (send) => {
+    await send('PUT', '/bucket');
+  });
+  const config = configWith({ SVC_DATA_DIR: directory });
+  const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
+  try {
+    await mendAlone(context, new AbortController().signal, async () => {
+      const [reported, ...refused] = await Promise.all([fsck(), fsck('--fix'), fsck('--rebuild')]);
+      expect(reported?.code).toBe(0);
+      for (const { code, stderr, lines } of refused) {
+        expect([code, lines]).toEqual([1, []]);
+        expect(stderr).toMatch(/^sluice: another run of fsck that changes something is under way/);
+      }
+    });
+  } finally {
+    await close();
+  }
+  expect((await fsck('--rebuild')).code).toBe(0);
 });

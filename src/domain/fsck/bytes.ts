@@ -157,7 +157,7 @@ async function mend(run: FsckRun, found: FoundExtent, bucket: string): Promise<M
   if (row?.id !== found.owner.bucketId) return { left: 'its bucket went meanwhile' };
   const ownership = { shards: new Map([[row.id, row.shards]]), seen: new Set<string>() };
   if (await isOwned(run, ownership, found)) return { left: 'a row owns it by now' };
-  return queueExtent(run, asFarAsMet(found));
+  return queueExtent(run, { extent: asFarAsMet(found), owner: found.owner });
 }
 
 /** Everything that waits to be deleted, due or not. */

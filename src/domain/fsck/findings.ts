@@ -1,7 +1,14 @@
 /** What fsck can find, and what a run keeps of what it has seen. */
 import type { Context } from '../../context.ts';
 
-export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'>;
+/** What a run that may change something is given: only one of them works at a time (`workers/mending.ts`). */
+export interface MendingGuard {
+  /** Called before each change. @throws where another run may have taken over */
+  readonly assertMayMend?: (() => Promise<void>) | undefined;
+}
+
+export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'> &
+  MendingGuard;
 
 /**
  * - `metadata`: a row or a page of the metadata is damaged. A run that found one mends nothing from then on.
@@ -96,7 +103,7 @@ export interface FsckRun extends FsckContext {
 export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
 
 export function openRun(
-  { metadata, bytes, clock, random, config, hasher }: FsckContext,
+  { metadata, bytes, clock, random, config, hasher, assertMayMend }: FsckContext,
   run: Pick<FsckRun, 'mode' | 'signal'> & {
     readonly report: FsckReport;
     readonly seen: FsckSummary;
@@ -126,6 +133,7 @@ export function openRun(
       // What looks unowned or missing may be so only because its row cannot be read.
       const mayMend = run.mode.fix || (run.mode.drop && finding.kind === 'missing');
       const canMend = mayMend && finding.kind !== 'metadata' && mend !== undefined && (await isSound());
+      if (canMend) await assertMayMend?.();
       const mended = !mayMend ? {} : canMend ? await mend() : { left: damagedMetadata };
       seen.found += 1;
       if (mended.fixed !== undefined) seen.fixed += 1;

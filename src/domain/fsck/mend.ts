@@ -4,7 +4,7 @@
  *
  * | mend | proof |
  * |---|---|
- * | `queueExtent` | the op that the bytes are named after is not open, which holds for good; after that no row owns them (`bytes.ts`) |
+ * | `queueExtent` | the op that the bytes are named after is not open, which holds for good; after that no row owns them (`bytes.ts`), and `gc` looks for an owner again before it deletes them |
  * | `correctUsage` | see `usage.ts`; the commit states that no other run has corrected counters since |
  * | `unlistUpload` | upload ids are never used again, and a session's row is there before it is listed and for as long as it is |
  * | `dropVersion` | the commit takes away the row of the revision that named the missing bytes, no later one |
@@ -16,8 +16,8 @@ import { findTask, putTask, type TaskKind } from '../../metadata/tasks.ts';
 import { uploadsIn } from '../../metadata/uploads.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/usage.ts';
 import type { Revision, Stored } from '../../ports/metadata-store.ts';
-import type { Extent } from '../../ports/object-bytes.ts';
-import { queueGarbage } from '../garbage.ts';
+import type { Extent, Owner } from '../../ports/object-bytes.ts';
+import { queueOrphan } from '../garbage.ts';
 import { removeSeenVersion } from '../remove-version.ts';
 import { drawId } from '../version-ids.ts';
 import type { FsckRun, Mended } from './findings.ts';
@@ -25,9 +25,12 @@ import type { FsckRun, Mended } from './findings.ts';
 const requestId = 'fsck';
 
 /** Bytes that nobody owns and nobody can come to own. They go by way of gc, so there is time to change one's mind. */
-export async function queueExtent({ metadata, config }: FsckRun, extent: Extent): Promise<Mended> {
+export async function queueExtent(
+  { metadata, config }: FsckRun,
+  { extent, owner }: { readonly extent: Extent; readonly owner: Owner },
+): Promise<Mended> {
   const due = (await metadata.now()) + config.SVC_GC_GRACE;
-  await metadata.apply([queueGarbage([extent], { id: `fsck/${extent.id}`, requestId, due })]);
+  await metadata.apply([queueOrphan(extent, { owner, id: 'fsck', requestId, due })]);
   return { fixed: 'queued for deletion' };
 }
 

@@ -2,7 +2,6 @@
  * The versions of a key, made again from stored bytes whose back-references name it. What only the lost rows knew stays lost:
  * headers, tags, ACLs, locks, delete markers, empty objects.
  */
-import type { Context } from '../../context.ts';
 import { liveHeadOf, manifestRows, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects.ts';
 import {
   type BucketRow,
@@ -19,8 +18,9 @@ import { fromHex, toHex } from '../../ports/hex.ts';
 import { type FoundExtent, unknownSize } from '../../ports/object-bytes.ts';
 import { refreshBucket } from '../buckets.ts';
 import { drawId, timeOf, versionBefore, versionFor } from '../version-ids.ts';
+import type { FsckContext } from './findings.ts';
 
-export type RebuildContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'>;
+export type RebuildContext = FsckContext;
 
 /** The bytes of what was one version: of one write, or the parts of an upload. */
 export interface Remains {
@@ -198,6 +198,7 @@ async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow)
   const then = usageChanges(bucket.id, drawId(ctx.random), [delta]);
   let believed = bucket;
   for (let attempt = 0; attempt < 4; attempt += 1) {
+    await ctx.assertMayMend?.();
     const outcome = await ctx.metadata.commit(objectsOf(believed), [{ put: row, expect: 'absent' }], {
       then,
     });

@@ -223,6 +223,7 @@ async function restoreBucket(run: Run, { id, name, owner }: LostBucket): Promise
     documents: {},
     closedAt: 0,
   };
+  await run.assertMayMend?.();
   const outcome = await insertBucket(run.metadata, row);
   if (!outcome.applied) throw new Error(`somebody else made a bucket ${name} just now`);
   await run.metadata.raiseFence(objectsOf(row), row.generation);

@@ -1,0 +1,128 @@
+/** Runs of fsck that change something, at the same time: they take turns, and what one makes no other takes away. */
+import { describe, expect, test } from 'vitest';
+import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/fsck/fsck.ts';
+import { type Rebuilt, rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
+import { LeaseLost } from '../../../src/metadata/leases.ts';
+import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
+import { leaseTtlMs } from '../../../src/workers/leadership.ts';
+import { MendingElsewhere, mendAlone, mendAloneSoon } from '../../../src/workers/mending.ts';
+import { type DomainWorld, domainWorld, graceMs, storedExtents } from '../../support/domain-world.ts';
+
+const fix: FsckMode = { fix: true, drop: false };
+const never = new AbortController().signal;
+
+/** The row of a key, as a disk that failed would take it. */
+async function loseRow(world: DomainWorld, key: string): Promise<void> {
+  const bucket = await world.bucket();
+  const head = await findLiveHead(world.metadata, bucket, key);
+  if (head === undefined) throw new Error('no head');
+  const { space, slot } = head.row;
+  await world.metadata.commit(objectsOf(bucket), [{ remove: { space, key, slot }, expect: head.revision }]);
+}
+async function fsck(world: DomainWorld, mode: FsckMode = { fix: false, drop: false }) {
+  const findings: FsckFinding[] = [];
+  await runFsck(world, (finding) => void findings.push(finding), { mode });
+  return findings;
+}
+const rebuild = async (world: Parameters<typeof rebuildIndex>[0]) => {
+  const told: Rebuilt[] = [];
+  await rebuildIndex(world, { buckets: [], report: (each) => void told.push(each) });
+  return told;
+};
+const sizeOf = async (world: DomainWorld, key: string) =>
+  (await findLiveHead(world.metadata, await world.bucket(), key))?.row.size;
+
+/** Of a process that is paused or killed while it holds the lease: its clock stands still, so it renews nothing. */
+async function pausedTurn(world: DomainWorld) {
+  const forever = new Promise<never>(() => {});
+  const { promise, resolve } = Promise.withResolvers<() => Promise<void>>();
+  const paused = { ...world, clock: { ...world.clock, sleep: () => forever } };
+  void mendAlone(paused, never, ({ assertMayMend }) => {
+    resolve(assertMayMend);
+    return forever;
+  });
+  return promise;
+}
+
+test('gc deletes nothing that fsck queued and a rebuild owns by then', async () => {
+  const world = await domainWorld();
+  await world.process().put('lost', 'content');
+  const stored = await storedExtents(world);
+  await loseRow(world, 'lost');
+  const judged = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  // The rebuild has found the bytes unowned and not queued. Then --fix queues them.
+  const guarded = {
+    ...world,
+    assertMayMend: async () => {
+      judged.resolve();
+      await goOn.promise;
+    },
+  };
+  const rebuilding = rebuild(guarded);
+  await judged.promise;
+  expect((await fsck(world, fix)).map(({ kind, fixed }) => [kind, fixed])).toContainEqual([
+    'unowned',
+    'queued for deletion',
+  ]);
+  goOn.resolve();
+  expect(await rebuilding).toMatchObject([{ kind: 'rebuilt', key: 'lost' }]);
+  await world.cleanUp();
+  expect(await storedExtents(world)).toEqual(stored);
+  expect(await sizeOf(world, 'lost')).toBe(7);
+});
+
+describe('runs that mend', () => {
+  test('exclude each other while the holder of the lease lives', async () => {
+    const world = await domainWorld();
+    const order: string[] = [];
+    const goOn = Promise.withResolvers<void>();
+    const first = mendAlone(world, never, async () => {
+      order.push('first');
+      await goOn.promise;
+    });
+    await expect.poll(() => order).toEqual(['first']);
+    const second = mendAloneSoon(world, never, async () => void order.push('second')).catch(
+      (cause: unknown) => cause,
+    );
+    // Renewals show that the holder lives.
+    await world.clock.advance(leaseTtlMs);
+    expect(await second).toBeInstanceOf(MendingElsewhere);
+    goOn.resolve();
+    await first;
+    await mendAloneSoon(world, never, async () => void order.push('third'));
+    expect(order).toEqual(['first', 'third']);
+  });
+
+  test('wait for the lease of a process that was killed', async () => {
+    const world = await domainWorld();
+    await pausedTurn(world);
+    let done = false;
+    const waiting = mendAloneSoon(world, never, async () => {
+      done = true;
+    });
+    await world.clock.advance(leaseTtlMs / 2);
+    expect(done).toBe(false);
+    await world.clock.advance(leaseTtlMs);
+    await waiting;
+    expect(done).toBe(true);
+  });
+
+  test('make and queue nothing once a successor has taken over', async () => {
+    const world = await domainWorld();
+    await world.process().put('lost', 'content');
+    await loseRow(world, 'lost');
+    for (const work of ['rebuild', 'fix']) {
+      const paused = { ...world, assertMayMend: await pausedTurn(world) };
+      await world.clock.advance(leaseTtlMs + 1);
+      await mendAlone(world, never, async () => {
+        const late = work === 'rebuild' ? rebuild(paused) : fsck(paused, fix);
+        await expect(late).rejects.toThrow(LeaseLost);
+      });
+    }
+    expect(await sizeOf(world, 'lost')).toBeUndefined();
+    await world.clock.advance(graceMs + 1);
+    await world.cleanUp();
+    expect(await storedExtents(world)).toHaveLength(1);
+  });
+});
