@@ -3,50 +3,10 @@
  * is about CPU time of this process, so that a busy machine does not change it, and about its growth: quadratic time
  * over 16 times the bytes is 256 times as long.
  */
-import { expect, test } from 'vitest';
-import { cpuMsOf } from '../support/cpu-time.ts';
+import { describe, expect, test } from 'vitest';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import type { Client } from '../support/gateway-client.ts';
-import { adminPlaces, bodyPlaces, headerPlaces, type Place, runs, targetPlaces } from './long-runs.ts';
-
-/** Shorter texts first, so that a place whose time grows with a power of the length fails within seconds. */
-const growths = [4, 16];
-/** Compilation and garbage collection may fall into any measurement. */
-const floorMs = 120;
-/** How much more than linear is still called linear. */
-const slack = 4;
-
-const least = async (work: () => Promise<unknown>): Promise<number> => {
-  let least = Number.POSITIVE_INFINITY;
-  for (let round = 0; round < 3; round += 1) least = Math.min(least, await cpuMsOf(work));
-  return least;
-};
-
-/** The first place whose time grows faster than linear, told with its figures. */
-async function steepPlace(
-  places: readonly Place[],
-  client: Client,
-  bytes: number,
-): Promise<string | undefined> {
-  const short = new Map(runs(bytes));
-  const longer = growths.map((growth) => ({ growth, texts: new Map(runs(bytes * growth)) }));
-  for (const name of short.keys()) {
-    for (const place of places) {
-      for (const { growth, texts } of longer) {
-        const text = texts.get(name) ?? '';
-        const first = await cpuMsOf(() => place.send(client, text));
-        if (first < floorMs) continue;
-        const small = await least(() => place.send(client, short.get(name) ?? ''));
-        const bound = floorMs + growth * slack * small;
-        // A garbage collection hides in one measurement, not in three.
-        const large = first < bound ? first : await least(() => place.send(client, text));
-        if (large > bound)
-          return `${place.name}, ${name}: ${small} ms for ${bytes} bytes, ${large} ms for ${text.length}`;
-      }
-    }
-  }
-  return undefined;
-}
+import { adminPlaces, bodyPlaces, headerPlaces, type Place, targetPlaces } from './long-runs.ts';
+import { steepPlace } from './steep-place.ts';
 
 async function furnish(): Promise<GatewayWorld> {
   const world = await openGateway();
@@ -54,6 +14,42 @@ async function furnish(): Promise<GatewayWorld> {
   await world.client.put('/bucket/key', { body: 'content' });
   return world;
 }
+
+/** A place that does some work with the text instead of sending it. */
+const working = (name: string, work: (text: string) => unknown): Place => ({
+  name,
+  send: async (_, text) => work(text),
+});
+const figures = /: [\d.]+ ms for \d+ bytes, [\d.]+ ms for (\d+)$/;
+
+describe('the checker of this file', () => {
+  const places = [
+    working('linear', (text) => text.split('').reverse().sort().join('').trimEnd()),
+    working('quadratic', (text) => /[ \t\r\n]+$/.test(text)),
+  ];
+
+  test('names a place with quadratic time behind one with linear time, and the run that shows it', {
+    timeout: 300_000,
+  }, async () => {
+    await using world = await openGateway();
+    const found = await steepPlace(places, world.client, 3_000);
+    expect(found).toMatch(/^quadratic, "\\t": /);
+    expect(found).toMatch(figures);
+  });
+
+  test('finds cubic time with the shorter of the long texts', { timeout: 300_000 }, async () => {
+    await using world = await openGateway();
+    const cubic = working('cubic', (text) => /^x[\t ]*[\t ]*[\t ]*$/.test(text));
+    const found = await steepPlace([cubic], world.client, 300);
+    expect(found).toMatch(/^cubic, "\\t": /);
+    expect(Number(figures.exec(found ?? '')?.[1])).toBeLessThan(2_000);
+  });
+
+  test('finds nothing where the time is linear', { timeout: 300_000 }, async () => {
+    await using world = await openGateway();
+    expect(await steepPlace(places.slice(0, 1), world.client, 3_000)).toBeUndefined();
+  });
+});
 
 test('a long run in a header takes linear time', { timeout: 300_000 }, async () => {
   await using world = await furnish();
