@@ -4,6 +4,7 @@
  */
 import type { Context } from '../context.ts';
 import { viewOf } from '../domain/clusters/cluster-states.ts';
+import { settledPassFrom } from '../domain/clusters/drain-progress.ts';
 import { openPace, type Pace } from '../domain/rebalance/pace.ts';
 import { isLeaving, settleDrained } from '../domain/rebalance/settle-drained.ts';
 import type { Ctx as TendCtx } from '../domain/rebalance/tend-version.ts';
@@ -106,8 +107,11 @@ function isDue({ config }: RebalanceContext, round: Round, { open, ended }: Slot
   if (open !== undefined || ended === undefined) return true;
   const age = round.now - ended.endedAt;
   if (round.byWeight && age >= byWeightEveryMs) return true;
-  return round.leaving.some(({ id, since }) => {
+  return round.leaving.some((row) => {
+    const { id, since } = row;
     if (ended.startedAt < since || !ended.clusters.includes(id)) return true;
+    const settledFrom = settledPassFrom(row);
+    if (ended.startedAt < settledFrom && round.now >= settledFrom) return true;
     const isClean = ended.found[id] === undefined && !round.unmet.has(id);
     return !isClean && age >= config.SVC_REBALANCE_INTERVAL;
   });

@@ -9,7 +9,7 @@ import { defaultWeight } from './transitions.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'telemetry' | 'siblings'>;
 
-/** How long it is believed (spec "Limits"). */
+/** How long a process places writes by one view (spec "Limits"). */
 const ttlMs = 30_000;
 const topic = 'clusters';
 

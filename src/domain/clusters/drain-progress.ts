@@ -12,6 +12,8 @@ type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 export interface Seen extends Remaining {
   readonly slots: number;
   readonly slotsSeen: number;
+  /** Slots whose last pass began while other gateways could still begin uploads on the cluster. */
+  readonly slotsSeenEarly: number;
   /** Store time; the oldest of the passes that this is from. */
   readonly seenAt: number | undefined;
 }
@@ -26,6 +28,14 @@ export interface DrainProgress {
 
 /** How long other processes may place by what they read before, and a little. */
 const settledMs = 60_000;
+/**
+ * The same for a pass. It is shorter than `settledMs`, so that the pass does not delay the end of the drain. An open upload
+ * without parts has no chunks: only a pass finds it.
+ */
+const passSettledMs = 45_000;
+
+/** When a pass can begin that misses no upload of another gateway. */
+export const settledPassFrom = ({ since }: Pick<ClusterRow, 'since'>): number => since + passSettledMs;
 
 export async function seenOn({ metadata }: Pick<Ctx, 'metadata'>, { id, since }: ClusterRow): Promise<Seen> {
   const rows = await rebalanceRows(metadata);
@@ -35,8 +45,9 @@ export async function seenOn({ metadata }: Pick<Ctx, 'metadata'>, { id, since }:
   const sum = { manifests: 0, bytes: 0, stuck: 0, failed: 0, uploads: 0 };
   for (const pass of passes)
     for (const name of Object.keys(sum) as (keyof Remaining)[]) sum[name] += pass?.found[id]?.[name] ?? 0;
+  const slotsSeenEarly = passes.filter((pass) => (pass?.startedAt ?? 0) < settledPassFrom({ since })).length;
   const seenAt = passes.length === 0 ? undefined : Math.min(...passes.map((pass) => pass?.startedAt ?? 0));
-  return { ...sum, slots: rows.length, slotsSeen: passes.length, seenAt };
+  return { ...sum, slots: rows.length, slotsSeen: passes.length, slotsSeenEarly, seenAt };
 }
 
 export async function drainProgress(ctx: Ctx, row: ClusterRow): Promise<DrainProgress> {
@@ -73,6 +84,10 @@ function reasonsAgainst({ state }: ClusterRow, facts: Facts): readonly string[] 
     [
       seen.slotsSeen < seen.slots,
       `The rebalance worker has looked at ${seen.slotsSeen} of ${seen.slots} slots of buckets since the drain began.`,
+    ],
+    [
+      ageMs >= settledMs && seen.slotsSeenEarly > 0,
+      `The rebalance worker last looked at ${seen.slotsSeenEarly} slots while other gateways could still begin uploads on it.`,
     ],
     [seen.manifests > 0, `${seen.manifests} object versions were still on it when the worker came by.`],
     [seen.stuck > 0, `${seen.stuck} of them have no other cluster that they may go to.`],

@@ -1,0 +1,80 @@
+/** Uploads that another gateway began on a cluster that is drained, because its view of the clusters was old (spec item 8). */
+import { describe, expect, test } from 'vitest';
+import { createGateway } from '../../src/gateway.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
+import { evacuate, expectReady, extentsOn, openPair } from '../support/clusters.ts';
+import { alice, type GatewayWorld } from '../support/gateway.ts';
+import { completion, createUpload, putPart } from '../support/gateway-bodies.ts';
+import { openClient } from '../support/gateway-client.ts';
+import { whileHeld } from '../support/held-body.ts';
+import { heldContent } from '../support/held-writes.ts';
+import type { VirtualClock } from '../support/virtual-clock.ts';
+
+const never = new AbortController().signal;
+
+/** A client of another gateway, which places by the view that it has now for as long as the test takes. */
+async function clientOfStaleGateway({ context }: GatewayWorld, clock: VirtualClock) {
+  const view = await context.clusterStates.view();
+  const gateway = createGateway(
+    { ...context, clusterStates: { ...context.clusterStates, view: () => view } },
+    { basePath: '' },
+  );
+  return openClient(gateway, clock, { credential: alice });
+}
+
+const progressOf = (admin: Awaited<ReturnType<typeof openPair>>['admin']) =>
+  admin.must('GET', '/clusters/a/drain-progress');
+const uploadCount = /^1 open uploads are bound to it/;
+
+/** Engines go by their own clocks, which the test cannot turn. */
+describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
+  test('an upload that another gateway began after the first pass of a drain keeps the cluster, until it is aborted', async () => {
+    const { world, admin, clock, drain } = await openPair(backend);
+    await using _ = world;
+    await world.client.put('/bucket');
+    const stale = await clientOfStaleGateway(world, clock);
+    await drain();
+    const unit = rebalance(world.context);
+    await unit(never);
+    expect(await progressOf(admin)).toMatchObject({ slotsSeen: 16, slots: 16 });
+    await clock.advance(20_000);
+    const uploadId = await createUpload(stale, '/bucket/key');
+    await clock.advance(60_000);
+    // No pass has found it, and the cluster is not said to be empty for that.
+    expect(await progressOf(admin)).toMatchObject({ deregisterReady: false });
+    await evacuate(world.context, clock);
+    const kept = await progressOf(admin);
+    expect(kept).toMatchObject({ deregisterReady: false, reasons: [expect.stringMatching(uploadCount)] });
+    const part = await putPart(world.client, '/bucket/key', { uploadId, number: 1, body: 'content' });
+    const path = `/bucket/key?uploadId=${uploadId}`;
+    expect((await world.client.post(path, { body: completion([part]) })).status).toBe(200);
+    await evacuate(world.context, clock);
+    await expectReady(world, { admin, backend });
+    expect((await world.client.get('/bucket/key')).text).toBe('content');
+  });
+
+  test('a part whose cluster was found empty while its content came is refused, and stores nothing', async () => {
+    const { world, admin, clock, drain } = await openPair(backend, { settings: { SVC_BODY_RATE_MIN: '0' } });
+    await using _ = world;
+    await world.client.put('/bucket');
+    const stale = await clientOfStaleGateway(world, clock);
+    await drain();
+    const units = [rebalance(world.context), collectGarbage(world.context)];
+    await clock.advance(61_000);
+    // One pass, which ends; the next unit marks the cluster as empty.
+    await units[0]?.(never);
+    const uploadId = await createUpload(stale, '/bucket/key');
+    const path = `/bucket/key?partNumber=1&uploadId=${uploadId}`;
+    const request = { method: 'PUT', path, ask: { body: heldContent }, early: 200_000 };
+    const answer = await whileHeld(world.client, request, async () => {
+      for (const unit of units) await unit(never);
+      await expectReady(world, { admin, backend });
+      await clock.advance(2_000);
+    });
+    expect([answer.status, answer.code]).toEqual([503, 'ServiceUnavailable']);
+    expect((await world.client.get(`/bucket/key?uploadId=${uploadId}`)).all('PartNumber')).toEqual([]);
+    await world.gc();
+    expect(await extentsOn(world, 'a')).toBe(0);
+  });
+});
