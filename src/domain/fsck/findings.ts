@@ -15,6 +15,8 @@ export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random
  * - `missing`, `damaged`, `unreadable`: a row names bytes that are not there, not what was stored, or not to be read now.
  * - `manifest`: the rows of a large manifest are not what the object says.
  * - `upload`: the list of open uploads names one that is not there.
+ * - `shared`: two versions, or a version and a part of an open upload, name the same bytes.
+ * - `queued`: bytes that a version or part owns wait to be deleted.
  * - `unowned`: stored bytes that no row owns, that are not queued for deletion and that no op or sweep has in hand.
  * - `usage`: the counter of a bucket differs from the sum over its rows.
  */
@@ -25,6 +27,8 @@ export const findingKinds = [
   'unreadable',
   'manifest',
   'upload',
+  'shared',
+  'queued',
   'unowned',
   'usage',
 ] as const;

@@ -12,19 +12,21 @@ import {
   nothingSeen,
   openRun,
 } from './findings.ts';
+import { OwnersWalk } from './owners.ts';
 import { checkUploads, checkVersions } from './rows.ts';
 import { checkUsage } from './usage.ts';
 import { verifyMetadata } from './verify-metadata.ts';
 
 export type { FsckContext, FsckFinding, FsckMode, FsckReport, FsckSummary } from './findings.ts';
 
-/** Where a run stands: bucket after bucket, then cluster after cluster. */
+/** Where a run stands: bucket after bucket, then the owners of all extents, then cluster after cluster. */
 type Position =
   | { readonly at: 'metadata' }
   | { readonly at: 'buckets'; readonly slot: number; readonly after?: string }
   | (InBucket & { readonly at: 'versions'; readonly after?: SortOf<typeof objects> })
   | (InBucket & { readonly at: 'uploads'; readonly after?: SortOf<typeof uploadIndex> })
   | (InBucket & { readonly at: 'usage' })
+  | { readonly at: 'owners'; readonly before: FsckSummary }
   | InCluster
   | { readonly at: 'done' };
 interface InBucket {
@@ -62,13 +64,14 @@ const verifiedTimes = 4;
 
 /**
  * May run beside working gateways: what changes while it is looked at is looked at again, and what an open op has stored
- * is left to it. A walk over the bytes of a cluster is begun anew after a kill; what it mended stays mended.
+ * is left to it. The walk over owners and that over the bytes of a cluster begin anew after a kill; what they mended stays mended.
  */
 export class Fsck {
   readonly #context: FsckContext;
   readonly #report: FsckReport;
   #state: FsckState;
   #walk: StoredWalk | undefined;
+  #owners: OwnersWalk | undefined;
   #verified: { readonly at: number; readonly tookMs: number } | undefined;
 
   /** @param report called for each finding as it is found */
@@ -92,12 +95,18 @@ export class Fsck {
   /** One page. */
   async step(signal: AbortSignal): Promise<void> {
     const { mode, position } = this.#state;
-    const isAnew = position.at === 'stored' && this.#walk?.cluster !== position.cluster;
-    const seen = isAnew ? position.before : this.#state.seen;
+    const seen = this.#isAnew(position) ? position.before : this.#state.seen;
     const verify = (opened: FsckRun) => this.#verify(opened);
     const run = openRun(this.#context, { mode, signal, report: this.#report, seen, verify });
     const next = await this.#passOver(run, position);
     this.#state = { mode, position: next, seen: run.summary() };
+  }
+
+  #isAnew(position: Position): position is Extract<Position, { before: FsckSummary }> {
+    return (
+      (position.at === 'stored' && this.#walk?.cluster !== position.cluster) ||
+      (position.at === 'owners' && this.#owners === undefined)
+    );
   }
 
   /** Again where the last time is too long ago: a run takes days, or goes on after the crash that did the damage. */
@@ -129,7 +138,9 @@ export class Fsck {
       case 'buckets':
         return position.slot + 1 < bucketSlots
           ? { at: 'buckets', slot: position.slot + 1 }
-          : this.#cluster(run, 0);
+          : this.#owned(run);
+      case 'owners':
+        return this.#cluster(run, 0);
       case 'stored':
         return this.#cluster(run, run.bytes.clusters.indexOf(position.cluster) + 1);
       case 'done':
@@ -147,6 +158,8 @@ export class Fsck {
         return { at: 'buckets', slot: 0 };
       case 'buckets':
         return this.#nextBucket(run, position);
+      case 'owners':
+        return this.#checkOwners(run, position);
       case 'stored':
         return this.#stored(run, position);
       case 'done':
@@ -162,11 +175,22 @@ export class Fsck {
 
   async #nextBucket(run: Run, from: Extract<Position, { at: 'buckets' }>): Promise<Position> {
     const next = await nextBucket(run.metadata, from);
-    if (next === undefined) return this.#cluster(run, 0);
+    if (next === undefined) return this.#owned(run);
     const { slot, name: bucket } = next;
     if ((await findBucket(run.metadata, bucket)) === undefined) return { at: 'buckets', slot, after: bucket };
     run.count('buckets');
     return { at: 'versions', slot, bucket };
+  }
+
+  readonly #owned = (run: Run): Position => ({ at: 'owners', before: run.summary() });
+
+  async #checkOwners(run: Run, position: Extract<Position, { at: 'owners' }>): Promise<Position> {
+    const walk = this.#owners ?? new OwnersWalk(run, run.summary().named);
+    // One that failed half-way has passed rows that were not judged: the next step begins anew.
+    this.#owners = undefined;
+    if (!(await walk.check(run, unitExtents))) return this.#cluster(run, 0);
+    this.#owners = walk;
+    return position;
   }
 
   async #stored(run: Run, position: InCluster): Promise<Position> {
