@@ -81,8 +81,7 @@ async function reasonFor(
   if (identity === undefined || (bucket !== undefined && bucket.owner !== identity.owner)) return undefined;
   if (accessPoint !== undefined && accessPoint.account !== identity.owner) return undefined;
   const textOf = (asked: Question, found: Verdict): string => {
-    const arn = accessPoint && accessPointSide(accessPoint, asked.key).resource;
-    const resource = `"${arn ?? asked.resource ?? resourceOf(asked)}"`;
+    const resource = `"${asked.resource ?? arnOf({ ...asked, accessPoint })}"`;
     return denialText({ principal: principalOf(identity), action: asked.action, resource, verdict: found });
   };
   if (target === undefined) return textOf(question, verdict);
@@ -179,7 +178,13 @@ const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, polic
   policy === undefined &&
   (target === undefined || target.owner === identity.owner);
 
-const resourceOf = ({ action, bucketName, key }: Question): string => {
+/** As the caller named it: by way of the access point, where the request came through one. */
+export const arnOf = (asked: Parameters<typeof resourceOf>[0] & Pick<Question, 'accessPoint'>): string =>
+  asked.accessPoint === undefined
+    ? resourceOf(asked)
+    : accessPointSide(asked.accessPoint, asked.key).resource;
+
+const resourceOf = ({ action, bucketName, key }: Pick<Question, 'action' | 'bucketName' | 'key'>): string => {
   // Policies that let buckets be listed name all of them, by either text (public API).
   if (bucketName === '') return action.startsWith('s3:') ? 'arn:aws:s3:::*' : '*';
   return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;

@@ -15,26 +15,46 @@ const denying: Readonly<Record<DenyingSide, string>> = {
 };
 
 /** The kind of policy that an Allow is missing in; identity-based policies where no other reason is given. */
-const missing: Partial<Readonly<Record<Reason, string>>> = {
+const missing: Partial<Readonly<Record<Denial['verdict']['reason'], string>>> = {
   'session-policy': 'session policy',
   'permissions-boundary': 'permissions boundary',
   'access-point': 'access point policy',
   'other-account': 'resource-based policy',
+  'not-trusted': 'role trust policy',
 };
 
-export interface Denial {
+/** What the caller asked for. */
+interface Asked {
   readonly principal: Principal;
   readonly action: string;
   /** As the text shows it: S3 puts it in quotation marks, IAM and KMS do not. */
   readonly resource: string;
-  readonly verdict: Pick<Verdict, 'reason' | 'denied'>;
 }
 
-export function denialText({ principal, action, resource, verdict }: Denial): string {
+export interface Denial extends Asked {
+  readonly verdict: Pick<Verdict, 'denied'> & { readonly reason: Reason | 'not-trusted' };
+}
+
+const refusalText = ({ principal, action, resource }: Asked, because: string): string =>
+  `User: ${principal.sessionArn ?? principal.arn} is not authorized to perform: ${action} on resource: ${resource} ${because}`;
+
+export function denialText({ verdict, ...asked }: Denial): string {
   const { reason, denied } = verdict;
   const because =
     denied === undefined
-      ? `because no ${missing[reason] ?? 'identity-based policy'} allows the ${action} action`
+      ? `because no ${missing[reason] ?? 'identity-based policy'} allows the ${asked.action} action`
       : `with an explicit deny in ${denying[denied]}`;
-  return `User: ${principal.sessionArn ?? principal.arn} is not authorized to perform: ${action} on resource: ${resource} ${because}`;
+  return refusalText(asked, because);
 }
+
+const blocked = {
+  BlockPublicAcls: 'public access control lists (ACLs)',
+  BlockPublicPolicy: 'public policies',
+} as const;
+
+export const blockText = (asked: Asked, setting: keyof typeof blocked): string =>
+  refusalText(asked, `because ${blocked[setting]} are blocked by the ${setting} block public access setting`);
+
+/** No policy makes an operator: the settings that hold the access key do. */
+export const operatorText = (asked: Asked): string =>
+  refusalText(asked, 'because the access key is not configured as an operator');

@@ -32,7 +32,7 @@ function changesNothing(given: GivenAcl, { owner, bucketOwner }: AclOwners): boo
 /** An object's ACL lies in its row, beside headers of at most 8 KiB and the manifest (design §5 "Row size"). */
 const objectAclMax = 7168;
 
-const publicAclBlocked = () => fail('AccessDenied', 'Public ACLs are blocked by a public access block.');
+const publicAclBlocked = () => fail('AccessDenied', { blockedBy: 'BlockPublicAcls' });
 
 /**
  * A commit calls this with the bucket row that it rests on. A later block fences the commit.

@@ -7,6 +7,8 @@ export interface RefusalDetails {
   readonly cause?: unknown;
   /** Seconds after which the client should retry, where it is not the catalogue's. */
   readonly retryAfter?: number;
+  /** The setting of a public access block that refuses, for the text that callers of the resource's account get. */
+  readonly blockedBy?: 'BlockPublicAcls' | 'BlockPublicPolicy';
   /** Further reply headers (bare names take the dialect's prefix when they start with `*-`). */
   readonly headers?: Readonly<Record<string, string>>;
   /** Elements beside Code and Message, such as `Key` or `ArgumentName`. */

@@ -1,4 +1,6 @@
 /** The last steps: the bucket, may the caller, the body, and the handler of the operation. */
+import { arnOf } from '../auth/authorize.ts';
+import { explainBlock } from '../auth/explain-block.ts';
 import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';
 import { type Reached, reach } from '../domain/access-points.ts';
@@ -119,7 +121,16 @@ async function serveIn(
   trace.target = target;
   const about = judged.bucket === undefined ? {} : { bucket: judged.bucket, target, ahead: judged.ahead };
   const payload = row.streams && hasBody ? judgedAgain(ctx, judged, judging) : facts.payload;
-  const reply = await dispatch(ctx, operation, { ...judged.facts, payload, body, ...about });
+  const reply = await dispatch(ctx, operation, { ...judged.facts, payload, body, ...about }).catch(
+    (cause: unknown) => {
+      throw explainBlock(cause, {
+        identity: facts.identity,
+        owner: bucket?.owner,
+        action: row.action,
+        resource: `"${arnOf({ ...facts, action: row.action })}"`,
+      });
+    },
+  );
   return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
 }
 

@@ -237,6 +237,36 @@ describe('a user', () => {
     expect((await plain.head('/bucket/key')).status).toBe(200);
   });
 
+  test('needs kms:Decrypt for GetObjectAttributes of checksums and parts, and no key for what else describes an object', async () => {
+    await using world = await open();
+    const deny = { Effect: 'Deny', Action: 'kms:Decrypt', Resource: arnOf('alices') };
+    const allowed = { Effect: 'Allow', Action: 'kms:*', Resource: '*' };
+    const lacking = await userOf(world, policy(s3), 'lacking');
+    const refused = await userOf(world, policy(s3, allowed, deny), 'refused');
+    const holding = await userOf(world, policy(s3, kms('kms:Decrypt', 'alices')), 'holding');
+    const uploadId = await createUpload(world.client, '/bucket/key', { headers: provider('alices') });
+    const parts = [await putPart(world.client, '/bucket/key', { uploadId, number: 1, body: 'text' })];
+    expect((await complete(world.client, '/bucket/key', { uploadId, parts })).status).toBe(200);
+    const ask = (client: Client, names: string) =>
+      client.get('/bucket/key?attributes', { headers: { '*-object-attributes': names } });
+    for (const [client, name, because] of [
+      [lacking, 'lacking', 'because no identity-based policy allows the kms:Decrypt action'],
+      [refused, 'refused', 'with an explicit deny in an identity-based policy'],
+    ] as const) {
+      for (const names of ['Checksum', 'ObjectParts', 'ETag,ObjectParts']) {
+        const answer = await ask(client, names);
+        expect([...told(answer), messageOf(answer)], names).toEqual([
+          ...denied,
+          `User: arn:aws:iam::alice-account:user/${name} is not authorized to perform: kms:Decrypt on resource: ${arnOf('alices')} ${because}`,
+        ]);
+      }
+      const described = await ask(client, 'ETag,ObjectSize,StorageClass');
+      expect([described.status, described.one('ObjectSize')]).toEqual([200, '4']);
+    }
+    expect((await ask(holding, 'ETag,Checksum,ObjectParts')).one('ObjectSize')).toBeUndefined();
+    expect((await ask(holding, 'ObjectParts')).one('PartsCount')).toBe('1');
+  });
+
   test('is refused by a Deny of the action, though another statement allows it', async () => {
     await using world = await open();
     await put(world.client, 'alices');

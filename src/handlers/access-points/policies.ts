@@ -56,16 +56,11 @@ async function assertMayBe(
   if (now.alias !== judged.alias)
     throw fail('NoSuchAccessPoint', { elements: { AccessPointName: judged.name } });
   if (!isPublic) return;
-  if (now.block.BlockPublicPolicy)
-    throw fail(
-      'AccessDenied',
-      'Public policies are blocked by the public access block of this access point.',
-    );
+  if (now.block.BlockPublicPolicy) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
   const bucket = await lookUpBucket(ctx, now.bucket);
   if (bucket === undefined || bucket.owner !== now.account) return;
   const block = await readDocument(ctx, bucket, publicAccessBlock);
-  if (block?.BlockPublicPolicy === true)
-    throw fail('AccessDenied', 'Public policies are blocked by the public access block of the bucket.');
+  if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
 }
 
 async function policyOf(ctx: Context, call: ActionCall, given: Named): Promise<string> {

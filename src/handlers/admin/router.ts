@@ -1,7 +1,7 @@
 /** Registers the operator API on the router, a row of its table at a time. Only operators get through. */
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
+import { assertOperator } from '../../auth/assert-operator.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import {
   type AdminOperationName,
   adminBucketAt,
@@ -31,7 +31,8 @@ async function run(
   const { audited } = describeAdminOperation(name);
   const bucketName = adminBucketAt(request.url);
   const record = call.asked(`admin:${name}`, { audited, bucketName });
-  if (!identity?.operator) throw fail('AccessDenied', 'The operator API is for operators.');
+  const resource = `"${new URL(request.url).pathname}"`;
+  assertOperator(identity, { action: `admin:${name}`, resource });
   return adminHandlers[name](ctx, {
     requestId,
     identity,

@@ -30,8 +30,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, call) =
   // Asked in the commit: a block that came after the request is obeyed as well.
   const amend = async (row: BucketRow): Promise<BucketRow> => {
     const block = isPublic ? await readDocument(ctx, row, publicAccessBlock) : undefined;
-    if (block?.BlockPublicPolicy === true)
-      throw fail('AccessDenied', 'Public policies are blocked by the public access block of this bucket.');
+    if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
     return row;
   };
   await amend(bucket);

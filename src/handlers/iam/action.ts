@@ -4,6 +4,7 @@
  */
 import { type Question, verdictOn } from '../../auth/authorize.ts';
 import { denialText } from '../../auth/denial.ts';
+import { explainBlock } from '../../auth/explain-block.ts';
 import { callerOf, principalOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -55,7 +56,8 @@ export function action<F extends object, R = void>(
 ) {
   // The cast: `Given` is empty where a field is no parameter. A constraint would be in the way of inference.
   const fields = parameters as Fields;
-  const service = serviceOf(describeOperation(name).action);
+  const { action: permitted } = describeOperation(name);
+  const service = serviceOf(permitted);
   const namespace = actionNamespaces[service];
   const root = `${name}Response`;
   const response =
@@ -72,8 +74,10 @@ export function action<F extends object, R = void>(
     // The cast: what is left are the fields of `parameters`.
     const asked = given as Given<F>;
     if (service === 'iam') refuseBareSession(known);
+    let about = '*';
     if (resource !== 'anybody') {
       const arn = await resource(ctx, known, asked);
+      about = arn;
       call.record?.about(arn);
       const named = new Map([
         ...(await factsAt(ctx, known, arn)),
@@ -85,7 +89,10 @@ export function action<F extends object, R = void>(
         await permit(ctx, known, { resource: await becomes(ctx, known, asked), named });
     }
     const { record } = call;
-    const found = await run(record === undefined ? ctx : { ...ctx, record }, known, asked);
+    const running = async () => run(record === undefined ? ctx : { ...ctx, record }, known, asked);
+    const found = await running().catch((cause: unknown) => {
+      throw explainBlock(cause, { identity, owner: identity.owner, action: permitted, resource: about });
+    });
     const headers = [['Content-Type', 'text/xml']] as const;
     // In the shape of S3 Control nothing stands around the result.
     if (Action === undefined) {

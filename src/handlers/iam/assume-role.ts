@@ -1,5 +1,5 @@
 /** AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html */
-import { mayAssume } from '../../auth/assume-role.ts';
+import { type Assumption, assertMayAssume } from '../../auth/assume-role.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { callerOf } from '../../auth/principal.ts';
 import { packedPercent } from '../../auth/session-token.ts';
@@ -112,30 +112,25 @@ function refuseChange(passed: readonly IamTag[], brought: readonly IamTag[]): vo
     throw fail('InvalidParameterValue', `The tag ${changed[0]} was passed on to this session.`);
 }
 
-/** @throws AccessDenied, also for a role that does not exist: whether it does is for those to know whom it trusts */
+/** @throws AccessDenied, also for a role that does not exist */
 async function assumable(
   ctx: Context,
   call: ActionCall,
-  asked: {
-    readonly arn: string;
-    readonly named: ReadonlyMap<string, string | readonly string[]>;
-    readonly hasTags: boolean;
-  },
+  asked: Pick<Assumption, 'arn' | 'named' | 'hasTags'>,
 ): Promise<Assumed> {
   const parsed = parseArn(asked.arn);
   if (parsed?.kind !== 'role') throw fail('ValidationError', `${asked.arn} is invalid`);
   const { account, name, path } = parsed;
-  const role = await findNamed(ctx, account, { kind: 'role', name });
-  if (role?.path === path) {
-    const trust = await trustOf(ctx, account, role);
-    const named = new Map([...resourceTagFacts(role.tags), ...asked.named]);
-    if (await mayAssume(ctx, call, { ...asked, named, account, trust })) return { account, role };
-  }
-  const { arn, sessionArn: session } = callerOf(call.identity);
-  throw fail(
-    'AccessDenied',
-    `User: ${session ?? arn} is not authorized to perform: sts:AssumeRole on resource: ${asked.arn}`,
-  );
+  const found = await findNamed(ctx, account, { kind: 'role', name });
+  const role = found?.path === path ? found : undefined;
+  await assertMayAssume(ctx, call, {
+    ...asked,
+    account,
+    role: role && { trust: await trustOf(ctx, account, role), tags: new Map(resourceTagFacts(role.tags)) },
+  });
+  // A role that does not exist trusts no caller.
+  if (role === undefined) throw fail('AccessDenied');
+  return { account, role };
 }
 
 function secondsOf({ identity }: ActionCall, role: RoleRecord, asked: number | undefined): number {

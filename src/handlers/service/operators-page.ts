@@ -1,5 +1,7 @@
 /** What the operators' listings at service scope share: who may read them, and how they are paged. */
+import { assertOperator } from '../../auth/assert-operator.ts';
 import { fail } from '../../errors/refusal.ts';
+import { describeOperation } from '../../protocol/operations.ts';
 import { recordsMax } from '../../protocol/schemas/recorded.ts';
 import type { Call } from '../call.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
@@ -17,8 +19,8 @@ export interface PageAsked {
 }
 
 /** @throws AccessDenied, InvalidArgument */
-export function operatorsPage({ identity, query }: Call): PageAsked {
-  if (!identity?.operator) throw fail('AccessDenied', 'This is for operators.');
+export function operatorsPage({ identity, operation, query }: Call): PageAsked {
+  assertOperator(identity, { action: describeOperation(operation).action, resource: '"*"' });
   const max = countOf(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
   if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
   const raw = query.get('continuation-token');

@@ -1,0 +1,15 @@
+/** Operators alone, whatever policies allow (spec "Admin API"). */
+import { fail } from '../errors/refusal.ts';
+import { operatorText } from './denial.ts';
+import type { Identity } from './identity.ts';
+import { principalOf } from './principal.ts';
+
+/** @throws AccessDenied, with a text that only callers who signed get */
+export function assertOperator(
+  identity: Identity,
+  asked: { readonly action: string; readonly resource: string },
+): asserts identity is NonNullable<Identity> {
+  if (identity === undefined) throw fail('AccessDenied');
+  if (!identity.operator)
+    throw fail('AccessDenied', operatorText({ principal: principalOf(identity), ...asked }));
+}

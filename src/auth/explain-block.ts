@@ -1,0 +1,21 @@
+/** The refusal by a public access block: callers of the account that owns the resource are told which setting it is. */
+import { fail, Refusal } from '../errors/refusal.ts';
+import { blockText } from './denial.ts';
+import type { Identity } from './identity.ts';
+import { principalOf } from './principal.ts';
+
+export interface Blocked {
+  readonly identity: Identity;
+  /** The account of the bucket or access point that has the block. */
+  readonly owner: string | undefined;
+  readonly action: string;
+  readonly resource: string;
+}
+
+/** @returns the refusal with its text, or the same cause */
+export function explainBlock(cause: unknown, { identity, owner, action, resource }: Blocked): unknown {
+  if (!(cause instanceof Refusal) || cause.details.blockedBy === undefined) return cause;
+  if (identity === undefined || identity.owner !== owner) return cause;
+  const asked = { principal: principalOf(identity), action, resource };
+  return fail(cause.code, { ...cause.details, message: blockText(asked, cause.details.blockedBy) });
+}
