@@ -1,5 +1,5 @@
 /** One cluster of chunks (design §6): opaque values of at most 4 MiB under names that are never reused. */
-import type { ByteRange, ClusterStatus, Owner } from './object-bytes.ts';
+import type { ByteRange, ClusterStatus, Owner, RemovalMarks } from './object-bytes.ts';
 
 /** What it takes to find a chunk again. */
 export interface ChunkRef {
@@ -51,6 +51,8 @@ export interface ChunkMemory {
   release(): void;
 }
 
+export type { RemovalMarks } from './object-bytes.ts';
+
 /**
  * Promises, tested by `test/contract/chunk-store.ts`:
  * - a chunk is durable and readable when `write` returns, and `list` does not show it before (where
@@ -96,6 +98,8 @@ export interface ChunkStore {
   readAcross?(pieces: readonly ChunkPiece[], signal?: AbortSignal): AsyncIterable<Uint8Array>;
   /** Removes in the order given, a few at a time. */
   remove(chunks: readonly ChunkRef[]): Promise<void>;
+  /** Absent where a removed chunk is gone at once. */
+  readonly removals?: RemovalMarks<ChunkRef>;
   /** Every chunk whose id starts with one of the prefixes (all without), in no set order. None of them starts another. */
   list(...prefixes: readonly string[]): AsyncIterable<StoredChunk>;
   /** Those of these chunks that are there, in the order asked for; absent where `list` finds them as fast. */

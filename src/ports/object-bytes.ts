@@ -204,6 +204,13 @@ export interface ForeignObjects {
   describe(cluster: string, key: string, signal: AbortSignal): Promise<ForeignDetails | undefined>;
 }
 
+/** What was removed and can still be read: its space has not been given back. */
+export interface RemovalMarks<Ref> {
+  isMarked(ref: Ref): Promise<boolean>;
+  /** Durable on return. Where the space is being given back at this moment, the bytes may go all the same. */
+  unmark(ref: Ref): Promise<void>;
+}
+
 export interface ObjectBytes {
   readonly clusters: readonly string[];
   /** An extent is kept in pieces of this size, each of which may be missing or damaged alone. */
@@ -246,6 +253,8 @@ export interface ObjectBytes {
   holdsAnything(cluster: string): Promise<boolean>;
   /** Whether anything is left of an extent; costs no more than removing it. */
   isStored(extent: Extent): Promise<boolean>;
+  /** Absent where what is removed is gone at once. */
+  readonly removals?: RemovalMarks<Extent> | undefined;
   /** Gives the space of removed extents back: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
   /** Every cluster is told of, whatever became of the others: one that cannot be asked is `unreachable`. */

@@ -72,6 +72,7 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
     uploads: bytes.uploads && timedUploads(bytes.uploads, timed),
     ...(bytes.verifies === undefined ? {} : { verifies: bytes.verifies.bind(bytes) }),
     foreign: bytes.foreign,
+    removals: bytes.removals,
     write: (source, options) => timed('data.write', () => bytes.write(source, options)),
     read: (extent, range, signal) => ({
       [Symbol.asyncIterator]() {

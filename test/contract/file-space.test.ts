@@ -157,3 +157,22 @@ test('writing goes on in new segments when one is full', async () => {
   await small.close();
   expect(await readWhole(inPieces(new Uint8Array(3), 2))).toHaveLength(3);
 });
+
+test('a removal is taken back until the segment is packed: the chunk is listed again and survives the packing', async () => {
+  const chunks = await Promise.all(Array.from({ length: 10 }, (_, n) => put(store, `c${n}.0`, 4096)));
+  const [first, second] = chunks as [ChunkRef, ChunkRef];
+  await store.remove(chunks.slice(0, 9));
+  await store.close();
+  const other = fixture.reopen();
+  expect(await other.removals?.isMarked(first)).toBe(true);
+  await other.removals?.unmark(first);
+  expect(await other.removals?.isMarked(first)).toBe(false);
+  expect(await other.removals?.isMarked(second)).toBe(true);
+  expect(idsOf(await listAll(other))).toEqual(['c0.0', 'c9.0']);
+  await compactAll(other);
+  await expectIntact(other, first);
+  expect(await bytesIn(fixture.directory)).toBeLessThan(4 * 4096);
+  // The last word counts.
+  await other.remove([first]);
+  expect(idsOf(await listAll(other))).toEqual(['c9.0']);
+});

@@ -1,5 +1,5 @@
 /** `fsck --deep` and fsck over damaged metadata: what it names, and what it leaves alone. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -7,6 +7,7 @@ import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { rebuildIndex } from '../../src/domain/fsck/rebuild.ts';
 import { compareAll } from '../../src/workers/fsck.ts';
 import { scrubAll } from '../../src/workers/scrub.ts';
+import { bytesIn } from '../contract/file-fixture.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { filesUnder } from '../support/flip-bits.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
@@ -146,4 +147,40 @@ describe('fsck over damaged metadata', () => {
     );
     expect((await world.client.head('/another')).status).toBe(404);
   });
+});
+
+describe('small objects that gc removed, after an older metadata was restored', () => {
+  for (const [flag, mode] of [
+    ['--fix', { fix: true, drop: false }],
+    ['--drop-missing', { fix: false, drop: true }],
+  ] as const)
+    it(`are found, and ${flag} keeps their bytes through every packing`, async () => {
+      const keys = Array.from({ length: 8 }, (_, n) => `key-${n}`);
+      const { client, gc, ...world } = await openWorld();
+      await client.put('/bucket');
+      for (const key of keys) await client.put(`/bucket/${key}`, { body: `content of ${key}` });
+      await cp(join(directory, 'metadata'), `${directory}-backup`, { recursive: true });
+      // Fewer than half of a segment's chunks: it is not packed yet.
+      const deleted = keys.slice(0, 3);
+      for (const key of deleted) await client.delete(`/bucket/${key}`);
+      await gc();
+      await world[Symbol.asyncDispose]();
+      await rm(join(directory, 'metadata'), { recursive: true });
+      await rename(`${directory}-backup`, join(directory, 'metadata'));
+
+      await using restored = await openWorld();
+      const named = deleted.map((key) => ['removed', key]);
+      expect((await compare(restored)).findings.map(({ kind, key }) => [kind, key])).toEqual(named);
+      const findings: FsckFinding[] = [];
+      await runFsck(restored.context, (finding) => void findings.push(finding), { mode });
+      expect(findings.filter(({ fixed }) => fixed === 'its bytes are kept')).toHaveLength(named.length);
+      expect((await compare(restored)).findings).toEqual([]);
+      // Now more than half go.
+      for (const key of keys.slice(3)) await restored.client.delete(`/bucket/${key}`);
+      const before = await bytesIn(`${directory}/chunks`);
+      await restored.gc();
+      expect(await bytesIn(`${directory}/chunks`)).toBeLessThan(before);
+      for (const key of deleted)
+        expect((await restored.client.get(`/bucket/${key}`)).text).toBe(`content of ${key}`);
+    });
 });

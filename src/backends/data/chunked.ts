@@ -60,6 +60,13 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       }
     },
 
+    // Only the last chunk of an extent may be a small one.
+    removals: {
+      isMarked: async (extent) =>
+        extent.size > 0 && ((await storeOf(extent.cluster).removals?.isMarked(lastChunkOf(extent))) ?? false),
+      unmark: async (extent) => storeOf(extent.cluster).removals?.unmark(lastChunkOf(extent)),
+    },
+
     find: (cluster, ...prefixes) => findExtents(storeOf(cluster), { cluster, prefixes }),
 
     async holdsAnything(cluster) {
@@ -106,6 +113,8 @@ function chunkOf(extent: Extent, index: number): ChunkRef {
   const size = extent.size - index * chunkBytes;
   return at === undefined ? { id, size } : { id, size, at };
 }
+
+const lastChunkOf = (extent: Extent): ChunkRef => chunkOf(extent, chunksIn(extent.size) - 1);
 
 function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
   const pieces: ChunkPiece[] = [];

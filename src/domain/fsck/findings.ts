@@ -13,6 +13,7 @@ export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random
 /**
  * - `metadata`: a row or a page of the metadata is damaged. A run that found one mends nothing from then on.
  * - `missing`, `damaged`, `unreadable`: a row names bytes that are not there, not what was stored, or not to be read now.
+ * - `removed`: a row names bytes that are marked as removed, so that their space is going to be given back.
  * - `manifest`: the rows of a large manifest are not what the object says.
  * - `upload`: the list of open uploads names one that is not there.
  * - `shared`: two versions, or a version and a part of an open upload, name the same bytes.
@@ -25,6 +26,7 @@ export const findingKinds = [
   'missing',
   'damaged',
   'unreadable',
+  'removed',
   'manifest',
   'upload',
   'shared',
@@ -83,7 +85,10 @@ export interface FsckSummary extends Readonly<Record<Counter, number>> {
 export interface FsckMode {
   /** Mends what can be mended without losing anything. */
   readonly fix: boolean;
-  /** Takes away versions whose bytes are gone for good; without `fix` it mends nothing else, and unowned bytes stay for a rebuild. */
+  /**
+   * Takes away versions whose bytes are gone for good, and removal marks from bytes that are still there; without `fix` it
+   * mends nothing else, and unowned bytes stay for a rebuild.
+   */
   readonly drop: boolean;
   /** Reads every byte of every object, and compares the content with its MD5 where the ETag is one. */
   readonly deep?: boolean;
@@ -135,7 +140,8 @@ export function openRun(
     async find(finding, mend) {
       seen.findings[finding.kind] += 1;
       // What looks unowned or missing may be so only because its row cannot be read.
-      const mayMend = run.mode.fix || (run.mode.drop && finding.kind === 'missing');
+      const mayMend =
+        run.mode.fix || (run.mode.drop && (finding.kind === 'missing' || finding.kind === 'removed'));
       const canMend = mayMend && finding.kind !== 'metadata' && mend !== undefined && (await isSound());
       if (canMend) await assertMayMend?.();
       const mended = !mayMend ? {} : canMend ? await mend() : { left: damagedMetadata };

@@ -7,6 +7,7 @@
  * | `queueExtent` | the op that the bytes are named after is not open, which holds for good; after that no row owns them (`bytes.ts`), and `gc` looks for an owner again before it deletes them |
  * | `correctUsage` | see `usage.ts`; the commit states that no other run has corrected counters since |
  * | `unlistUpload` | upload ids are never used again, and a session's row is there before it is listed and for as long as it is |
+ * | `keepRemoved` | the row names the bytes in the revision that was met; bytes that nothing names are removed again by a later run |
  * | `dropVersion` | the commit takes away the row of the revision that named the missing bytes, no later one |
  * | `rebuildIndex` | as `queueExtent`; the commit states that the key is absent |
  */
@@ -16,7 +17,7 @@ import { findTask, putTask, type TaskKind } from '../../metadata/tasks.ts';
 import { uploadsIn } from '../../metadata/uploads.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/usage.ts';
 import type { Revision, Stored } from '../../ports/metadata-store.ts';
-import type { Extent, Owner } from '../../ports/object-bytes.ts';
+import { ChunkMissing, type Extent, type Owner } from '../../ports/object-bytes.ts';
 import { queueOrphan } from '../garbage.ts';
 import { removeSeenVersion } from '../remove-version.ts';
 import { drawId } from '../version-ids.ts';
@@ -72,6 +73,25 @@ export async function unlistUpload(
 ): Promise<Mended> {
   await metadata.apply([{ at: uploadsIn(bucketId), remove: { key, uploadId } }]);
   return { fixed: 'taken from the list' };
+}
+
+/** Takes the removal marks of bytes that a row names back, and reads them once more: a packing may have come before. */
+export async function keepRemoved(
+  { bytes, signal }: FsckRun,
+  extents: AsyncIterable<Extent> | Iterable<Extent>,
+): Promise<Mended> {
+  for await (const extent of extents) {
+    if (!(await bytes.removals?.isMarked(extent))) continue;
+    await bytes.removals?.unmark(extent);
+    try {
+      const last = extent.size - 1;
+      for await (const _ of bytes.read(extent, { start: last, end: last }, signal));
+    } catch (cause) {
+      if (!(cause instanceof ChunkMissing)) throw cause;
+      return { left: 'their space was given back meanwhile' };
+    }
+  }
+  return { fixed: 'its bytes are kept' };
 }
 
 /** A version whose bytes are gone for good answers nothing but errors; still, only who says so has it taken away. */

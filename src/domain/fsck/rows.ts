@@ -1,5 +1,5 @@
 /** fsck from the rows to the bytes: whatever a row names is stored, and whole. */
-import { manifestParts, objectsOf } from '../../metadata/objects.ts';
+import { extentsOf, manifestParts, objectsOf } from '../../metadata/objects.ts';
 import {
   type BucketRow,
   manifestSegmentParts,
@@ -14,7 +14,7 @@ import type { SortOf, Stored } from '../../ports/metadata-store.ts';
 import { ChunkDamaged, ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
 import { inlineExtents } from '../garbage.ts';
 import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
-import { dropVersion, unlistUpload } from './mend.ts';
+import { dropVersion, keepRemoved, unlistUpload } from './mend.ts';
 import { nextSound } from './next-sound.ts';
 
 type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
@@ -66,6 +66,9 @@ async function findFault(
   { seen, fault }: { readonly seen: Stored<ObjectRow>; readonly fault: Fault },
 ): Promise<void> {
   const finding = { ...fault, bucket: bucket.name, key: seen.row.key, version: seen.row.version };
+  const { manifest } = seen.row;
+  if (fault.kind === 'removed')
+    return run.find(finding, () => keepRemoved(run, extentsOf(run.metadata, manifest)));
   if (fault.kind !== 'missing') return run.find(finding, async () => ({ left: unmendable }));
   await run.find(finding, () => dropVersion(run, bucket, { seen, cluster: fault.cluster }));
 }
@@ -105,7 +108,7 @@ async function faultOf(run: FsckRun, { manifest }: ObjectRow): Promise<Fault | u
 async function faultAmong(run: FsckRun, extents: readonly Extent[]): Promise<Fault | undefined> {
   for (const extent of extents) {
     run.count('named');
-    const fault = await faultIn(run, extent);
+    const fault = (await faultIn(run, extent)) ?? (await markOf(run, extent));
     if (fault !== undefined) return fault;
   }
   return undefined;
@@ -130,6 +133,13 @@ async function faultIn(run: FsckRun, extent: Extent): Promise<Fault | undefined>
     }
   }
   return undefined;
+}
+
+/** Bytes that a store still has, and was told to remove: metadata that is older than the removal names them again. */
+async function markOf({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
+  if (extent.foreign !== undefined || (await bytes.removals?.isMarked(extent)) !== true) return undefined;
+  const detail = 'its bytes are marked as removed, and go when their space is given back';
+  return { kind: 'removed', detail, cluster: extent.cluster, extent: extent.id };
 }
 
 async function readWhole({ bytes, signal }: FsckRun, extent: Extent): Promise<Fault | undefined> {
@@ -211,7 +221,9 @@ async function checkUpload(run: FsckRun, bucket: BucketRow, { key, uploadId }: L
     if (session?.state !== 'uploading') return;
     const part = await run.metadata.get({ table: uploads, in: { uploadId } }, { part: row.part });
     if (part?.revision !== revision) continue;
-    await run.find({ ...fault, ...named, part: row.part }, async () => ({ left: unmendable }));
+    await run.find({ ...fault, ...named, part: row.part }, async () =>
+      fault.kind === 'removed' ? keepRemoved(run, [stored.extent]) : { left: unmendable },
+    );
   }
 }
 

@@ -15,6 +15,7 @@ import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
 import { writeLarge } from './large-writer.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
 import { Lister, type ListerLimits } from './list-chunks.ts';
+import { removalMarks } from './removal-marks.ts';
 import { sealSegmentsOfDead } from './seal-left-open.ts';
 import { SegmentReader } from './segment-reader.ts';
 import { SegmentWriter } from './segment-writer.ts';
@@ -82,6 +83,8 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
     },
 
     remove: async (chunks) => removeAll(parts, await sortOut(chunks, lister)),
+
+    removals: removalMarks(parts),
 
     list: (...prefixes) => lister.list(prefixes),
 
