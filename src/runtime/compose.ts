@@ -69,6 +69,8 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
         durable: config.SVC_FSYNC === 'always',
         intentTtlMs: config.SVC_INTENT_TTL,
         onBroken: (cause) => endForReplacement(telemetry, cause),
+        onRefused: (cause) =>
+          telemetry.log('WARN', 'lmdb refused a transaction; it is begun again', { cause }),
       });
     },
     'wide-column': async ({ config, clock, random, telemetry }) => {

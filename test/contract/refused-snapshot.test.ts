@@ -25,9 +25,17 @@ const badTransaction = -30782;
 
 let directory = '';
 let store: EmbeddedStore;
+let refusals: unknown[] = [];
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'refused-'));
-  store = embeddedStore({ directory, clock: systemClock, random: systemRandom(), durable: false });
+  refusals = [];
+  store = embeddedStore({
+    directory,
+    clock: systemClock,
+    random: systemRandom(),
+    durable: false,
+    onRefused: (cause) => refusals.push(cause),
+  });
   for (const key of ['a', 'b', 'c'])
     await store.commit(headsOf('b'), [{ put: head('b', key), expect: 'absent' }]);
 });
@@ -59,6 +67,8 @@ describe('a transaction that lmdb refuses with MDB_BAD_TXN', () => {
     const outcome = await store.commit(headsOf('b'), [{ put: head('b', 'd'), expect: 'absent' }]);
     expect(outcome).toMatchObject({ applied: true });
     expect(await all(store.scan(headsOf('b')))).toHaveLength(4);
+    // The log tells each.
+    expect(refusals).toHaveLength(3);
   });
 
   it('is an error the second time, and not an absent row', async () => {

@@ -8,6 +8,7 @@ import type { RootDatabase } from 'lmdb';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { Wanted } from '../packed-row.ts';
 import { compareBytes, type Span } from '../span.ts';
+import { type LatestCommit, StaleTransaction } from './latest-commit.ts';
 import { showKey } from './show-key.ts';
 import { ChecksumMismatch, type Values } from './values.ts';
 
@@ -26,6 +27,9 @@ export const isRefusedSnapshot = (cause: unknown): boolean =>
   !isDamage(cause);
 const refusedSnapshotCodes: readonly unknown[] = [-30782, -30783];
 
+/** Each needs another process that opens the file in the moment between two transactions. */
+const staleTransactionsMax = 20;
+
 interface Closable {
   close(): void;
 }
@@ -43,15 +47,22 @@ export interface ReadOptions {
 export class CheckedDatabase {
   readonly #raw: RawDatabase;
   readonly #values: Values;
+  readonly #latest: LatestCommit;
   #discard = false;
   /** Reads are part of the transaction that runs. */
   #isWriting = false;
   #first: (() => void) | undefined;
   onClose: (() => void) | undefined;
+  /** Called with each refusal of a transaction that is begun again. */
+  onRefused: ((cause: unknown) => void) | undefined;
 
-  constructor(raw: RawDatabase, values: Values) {
+  constructor(
+    raw: RawDatabase,
+    { values, latest }: { readonly values: Values; readonly latest: LatestCommit },
+  ) {
     this.#raw = raw;
     this.#values = values;
+    this.#latest = latest;
   }
 
   /**
@@ -75,6 +86,7 @@ export class CheckedDatabase {
       return read();
     } catch (cause) {
       if (this.#isWriting || !isRefusedSnapshot(cause)) throw cause;
+      this.onRefused?.(cause);
       this.#dropSnapshot();
       return read();
     }
@@ -234,8 +246,20 @@ export class CheckedDatabase {
   }
 
   async transaction(work: () => void): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#transactOnce(work);
+      } catch (cause) {
+        if (!(cause instanceof StaleTransaction) || attempt === staleTransactionsMax) throw cause;
+        this.onRefused?.(cause);
+      }
+    }
+  }
+
+  async #transactOnce(work: () => void): Promise<void> {
     const first = this.#first;
     await this.#raw.transaction(() => {
+      this.#latest.assertKnown(this.#raw.getWriteTxnId());
       this.#isWriting = true;
       try {
         first?.();
@@ -256,9 +280,10 @@ export class CheckedDatabase {
     this.#raw.readerCheck();
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.onClose?.();
-    return this.#raw.close();
+    await this.#raw.close();
+    this.#latest.close();
   }
 }
 

@@ -18,9 +18,10 @@ import { open } from 'lmdb';
 import { type AnyTable, type MetadataFault, StoreRefused } from '../../../ports/metadata-store.ts';
 import { checkPages, type PageFault } from './check-pages.ts';
 import type { RawDatabase } from './checked-database.ts';
-import { assertUnused, draftDirectory, formerFile, lockFile, underWriteLock } from './exclusive-use.ts';
+import { assertUnused, draftDirectory, formerFile, underWriteLock } from './exclusive-use.ts';
 import { assertFormat } from './format.ts';
-import { dataFile } from './meta-page.ts';
+import { LatestCommit } from './latest-commit.ts';
+import { dataFile, lockFile } from './meta-page.ts';
 import { space } from './space.ts';
 import { nameFault } from './verify.ts';
 
@@ -70,9 +71,12 @@ export async function compactFile(options: CompactOptions): Promise<Compacted> {
   const { directory } = options;
   if (!existsSync(dataFile(directory))) throw new StoreRefused(`there is no ${dataFile(directory)}`);
   const former = openRaw(directory);
+  const latest = new LatestCommit(directory);
   try {
     // The write lock is held to the end, also against gateways that start meanwhile.
     return underWriteLock(former, () => {
+      // For a gateway beside which the compaction is refused.
+      latest.correct(former.getWriteTxnId());
       assertUnused(directory, former as unknown as Parameters<typeof assertUnused>[1]);
       const draft = draftDirectory(directory);
       rmSync(draft, { recursive: true, force: true });
@@ -88,6 +92,7 @@ export async function compactFile(options: CompactOptions): Promise<Compacted> {
     });
   } finally {
     await former.close();
+    latest.close();
   }
 }
 

@@ -23,6 +23,7 @@ import { checkPages } from './check-pages.ts';
 import { CheckedDatabase, type RawDatabase } from './checked-database.ts';
 import { identifyFiles, joinUsers } from './exclusive-use.ts';
 import { isNewFile, noteFormat } from './format.ts';
+import { LatestCommit } from './latest-commit.ts';
 import { dataFile, latestMeta } from './meta-page.ts';
 import { Values } from './values.ts';
 
@@ -66,13 +67,14 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     // No mapSize: the map then doubles as it fills, in every process.
   });
   if (durable) for (const path of [directory, dirname(directory)]) flushDirectory(path);
-  const checked = new CheckedDatabase(database, values);
+  const latest = new LatestCommit(directory);
+  const checked = new CheckedDatabase(database, { values, latest });
   try {
     // Its read takes the slot in the reader table that keeps compactions away.
     if (isNewFile(checked)) checked.beginWith(() => noteFormat(checked));
-    checked.onClose = joinUsers(database, { directory, before });
+    checked.onClose = joinUsers(database, { directory, before, latest });
   } catch (cause) {
-    void database.close();
+    void checked.close();
     throw cause;
   }
   return checked;

@@ -10,9 +10,9 @@ import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RootDatabase } from 'lmdb';
 import { StoreRefused } from '../../../ports/metadata-store.ts';
-import { dataFile } from './meta-page.ts';
+import type { LatestCommit } from './latest-commit.ts';
+import { dataFile, lockFile } from './meta-page.ts';
 
-export const lockFile = (directory: string): string => join(directory, 'lock.mdb');
 /** Where a compaction writes the new file. */
 export const draftDirectory = (directory: string): string => join(directory, 'compacting');
 /** The file as it was before the latest compaction. */
@@ -39,22 +39,32 @@ export const identifyFiles = (directory: string): OpenedFiles => ({
 export const underWriteLock = <T>(database: Pick<RootDatabase, 'transactionSync'>, work: () => T): T =>
   database.transactionSync(work);
 
+type Locking = Pick<RootDatabase, 'transactionSync' | 'getWriteTxnId'>;
+
 /** How often this process has each directory open. */
 const opened = new Map<string, number>();
 
 /**
- * Removes what a compaction left. Call it with a slot in the reader table.
+ * Removes what a compaction left, and corrects what lmdb noted when it opened the file. Call it with a slot in the reader table.
  * @param before the files ahead of the opening
  * @returns call it at the close
  * @throws StoreRefused where a compaction has replaced the files since
  */
 export function joinUsers(
-  database: Pick<RootDatabase, 'transactionSync'>,
-  { directory, before }: { readonly directory: string; readonly before: OpenedFiles },
+  database: Locking,
+  {
+    directory,
+    before,
+    latest,
+  }: { readonly directory: string; readonly before: OpenedFiles; readonly latest: LatestCommit },
 ): () => void {
   const count = opened.get(directory) ?? 0;
   // The other store of this process keeps compactions away, and its writer may wait for this thread with the lock.
-  if (count === 0) underWriteLock(database, () => assertSameFiles(directory, before));
+  if (count === 0)
+    underWriteLock(database, () => {
+      latest.correct(database.getWriteTxnId());
+      assertSameFiles(directory, before);
+    });
   opened.set(directory, count + 1);
   return () => void opened.set(directory, (opened.get(directory) ?? 1) - 1);
 }

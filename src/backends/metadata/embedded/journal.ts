@@ -114,7 +114,9 @@ export class Journal {
       } catch (error) {
         const reason = await reasonOf(error);
         const way = this.#room?.giveWay(reason) ?? { error: reason, isWorthRetry: false };
-        const isWorthRetry = way.isWorthRetry || isRefusedSnapshot(reason);
+        const isRefused = isRefusedSnapshot(reason);
+        if (isRefused) this.#database.onRefused?.(reason);
+        const isWorthRetry = way.isWorthRetry || isRefused;
         if (isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;
         // If it failed before it began, its works are still waiting.
         if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));

@@ -6,6 +6,7 @@ import { fstatSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const dataFile = (directory: string): string => join(directory, 'data.mdb');
+export const lockFile = (directory: string): string => join(directory, 'lock.mdb');
 
 export const pageHeaderBytes = 24;
 const magic = 0xbeefc0de;
@@ -65,6 +66,29 @@ export function latestMeta(descriptor: number): MetaPage | undefined {
   const metas = [first, readPage(descriptor, first?.pageBytes ?? guessedPageBytes, guessedPageBytes)];
   const latest = metas.reduce((a, b) => ((b?.transaction ?? -1) > (a?.transaction ?? -1) ? b : a));
   if (latest === undefined) throw new Error('neither of its two meta pages is one');
+  return latest;
+}
+
+/** Where a meta page has the number of its transaction. */
+const transactionAt = pageHeaderBytes + 128;
+const bothMetas = new Uint8Array(2 * guessedPageBytes);
+const inBothMetas = new DataView(bothMetas.buffer);
+
+/**
+ * The number of the latest commit, by one short read for each transaction. The meta page of an even number is the first.
+ * @returns undefined where the meta pages cannot be told: other pages than of 4 KiB, or a damaged or truncated file
+ */
+export function latestTransaction(descriptor: number): number | undefined {
+  const wanted = guessedPageBytes + pageHeaderBytes + metaBytes;
+  if (readSync(descriptor, bothMetas, 0, wanted, 0) < wanted) return undefined;
+  let latest: number | undefined;
+  for (const page of [0, 1]) {
+    const start = page * guessedPageBytes;
+    if (inBothMetas.getUint32(start + pageHeaderBytes, true) !== magic) return undefined;
+    const transaction = Number(inBothMetas.getBigUint64(start + transactionAt, true));
+    // A file that was never written has two of number 0.
+    if (transaction % 2 === page || transaction === 0) latest = Math.max(latest ?? 0, transaction);
+  }
   return latest;
 }
 

@@ -49,6 +49,8 @@ export interface EmbeddedOptions {
   readonly room?: DiskRoom | undefined;
   /** Called once, when the store will not commit again: the process should be replaced. */
   readonly onBroken?: (cause: unknown) => void;
+  /** Called when lmdb refuses a transaction that was sound when it began; the store begins it again once. */
+  readonly onRefused?: (cause: unknown) => void;
 }
 
 export interface EmbeddedStore extends MetadataStore {
@@ -78,6 +80,7 @@ class Embedded implements EmbeddedStore {
     const { clock, random, intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
     const database = openEnvironment(options.directory, options.durable);
     this.#directory = options.directory;
+    database.onRefused = options.onRefused;
     this.#database = database;
     this.#clock = clock;
     this.#codecs = new Codecs(database);

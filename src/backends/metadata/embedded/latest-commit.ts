@@ -1,0 +1,88 @@
+/**
+ * Keeps a transaction from overwriting commits that it does not know. lmdb notes the number of the latest commit in `lock.mdb`,
+ * for all processes. In lmdb-js 3.5.6 each process that opens the file replaces that note by the number that it read before it
+ * mapped the file, without a lock (`mdb_env_open2` in mdb.c). When another process has committed in between, the note names an
+ * earlier commit. The next transaction then begins there. It undoes the commits after it; or lmdb refuses it with MDB_BAD_TXN,
+ * because it meets pages of later commits.
+ *
+ * The two meta pages of the file always name the latest commit. Each transaction therefore compares its number with theirs
+ * before it reads or writes anything, corrects the note under the write lock if it must, and is begun again.
+ */
+import { closeSync, openSync, readSync, writeSync } from 'node:fs';
+import { dataFile, latestTransaction, lockFile } from './meta-page.ts';
+
+/** The transaction read and wrote nothing; the next one begins at the latest commit. */
+export class StaleTransaction extends Error {}
+
+/** `lock.mdb` begins with a magic number, the number of its layout, and the number of the latest commit. */
+const lockMagic = 0xbeef_c0de;
+const noteAt = 8;
+const lockHeadBytes = 16;
+
+/**
+ * To close any descriptor of `lock.mdb` gives up every lock that the process has on it, and with them lmdb's. So a descriptor stays
+ * open until no store of this process uses the directory.
+ */
+interface LockUse {
+  users: number;
+  descriptor: number | undefined;
+}
+const lockUses = new Map<string, LockUse>();
+
+/** Of an environment that is open. Close it after the environment. */
+export class LatestCommit {
+  readonly #directory: string;
+  readonly #data: number;
+  readonly #lock: LockUse;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.#data = openSync(dataFile(directory), 'r');
+    this.#lock = lockUses.get(directory) ?? { users: 0, descriptor: undefined };
+    this.#lock.users += 1;
+    lockUses.set(directory, this.#lock);
+  }
+
+  /**
+   * Call it first in a transaction, which holds the write lock.
+   * @throws StaleTransaction where it began at an earlier commit; the note is corrected then
+   */
+  assertKnown(transaction: number): void {
+    const latest = this.correct(transaction);
+    if (latest === undefined) return;
+    throw new StaleTransaction(
+      `transaction ${transaction} began after commit ${latest}, because another process opened the metadata file`,
+    );
+  }
+
+  /**
+   * Corrects the note under the write lock.
+   * @param transaction the number of the one that holds the lock
+   * @returns the latest commit, where the note named an earlier one
+   */
+  correct(transaction: number): number | undefined {
+    const latest = latestTransaction(this.#data);
+    if (latest === undefined || transaction > latest) return undefined;
+    this.#correctNote(latest);
+    return latest;
+  }
+
+  #correctNote(latest: number): void {
+    this.#lock.descriptor ??= openSync(lockFile(this.#directory), 'r+');
+    const head = new Uint8Array(lockHeadBytes);
+    const numbers = new DataView(head.buffer);
+    readSync(this.#lock.descriptor, head, 0, lockHeadBytes, 0);
+    if (numbers.getUint32(0, true) !== lockMagic)
+      throw new Error(`${lockFile(this.#directory)} is no lock file of lmdb`);
+    numbers.setBigUint64(noteAt, BigInt(latest), true);
+    writeSync(this.#lock.descriptor, head, noteAt, lockHeadBytes - noteAt, noteAt);
+  }
+
+  close(): void {
+    closeSync(this.#data);
+    this.#lock.users -= 1;
+    if (this.#lock.users > 0) return;
+    lockUses.delete(this.#directory);
+    if (this.#lock.descriptor !== undefined) closeSync(this.#lock.descriptor);
+  }
+}
