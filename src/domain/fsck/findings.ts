@@ -14,7 +14,7 @@ export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random
  * - `metadata`: a row or a page of the metadata is damaged. A run that found one mends nothing from then on.
  * - `missing`, `damaged`, `unreadable`: a row names bytes that are not there, not what was stored, or not to be read now.
  * - `removed`: a row names bytes that are marked as removed, so that their space is going to be given back.
- * - `manifest`: the rows of a large manifest are not what the object says.
+ * - `manifest`: the rows of a large manifest, or the sizes of its bytes, are not what the object says.
  * - `upload`: the list of open uploads names one that is not there.
  * - `shared`: two versions, or a version and a part of an open upload, name the same bytes.
  * - `queued`: bytes that a version or part owns wait to be deleted.
@@ -90,7 +90,7 @@ export interface FsckMode {
    * mends nothing else, and unowned bytes stay for a rebuild.
    */
   readonly drop: boolean;
-  /** Reads every byte of every object, and compares the content with its MD5 where the ETag is one. */
+  /** Reads every byte of every object, and compares contents that are not encrypted with their ETags and checksums. */
   readonly deep?: boolean;
 }
 

@@ -5,19 +5,20 @@ import {
   manifestSegmentParts,
   type ObjectRow,
   type objects,
+  type UploadPart,
   type uploadIndex,
   uploads,
 } from '../../metadata/tables.ts';
 import { everyPart, findSession, uploadsIn } from '../../metadata/uploads.ts';
-import { toHex } from '../../ports/hex.ts';
 import type { SortOf, Stored } from '../../ports/metadata-store.ts';
-import { ChunkDamaged, ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
+import { contentSize } from '../encryption/segments.ts';
 import { inlineExtents } from '../garbage.ts';
-import { type FsckFinding, type FsckRun, pageRows } from './findings.ts';
+import { type ContentDigests, digestsOfPart, digestsOfVersion } from './content-digests.ts';
+import { type Fault, faultAmong, type NamedExtent } from './extent-faults.ts';
+import { type FsckRun, pageRows } from './findings.ts';
 import { dropVersion, keepRemoved, unlistUpload } from './mend.ts';
 import { nextSound } from './next-sound.ts';
 
-type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
 type Place = SortOf<typeof objects>;
 
 /** What a deep run reads before it saves its position, beyond the version that reaches it. */
@@ -50,7 +51,7 @@ async function checkVersion(run: FsckRun, bucket: BucketRow, met: Stored<ObjectR
   run.count('versions');
   let seen = met;
   for (let look = 0; look < looksMax; look += 1) {
-    const fault = (await faultOf(run, seen.row)) ?? (await digestFault(run, seen.row));
+    const fault = await faultOf(run, seen.row);
     if (fault === undefined) return;
     // Bytes go once no row names them any more: those that a former state of the row named may rightly be missing.
     const now = await findAgain(run, bucket, seen.row);
@@ -86,73 +87,43 @@ async function findAgain(
 }
 
 /** The first thing that is wrong with a version's bytes. */
-async function faultOf(run: FsckRun, { manifest }: ObjectRow): Promise<Fault | undefined> {
-  const fault = await faultAmong(run, inlineExtents(manifest));
-  if (fault !== undefined || !('manifestId' in manifest)) return fault;
+async function faultOf(run: FsckRun, row: ObjectRow): Promise<Fault | undefined> {
+  const { manifest, encryption } = row;
+  const digests = compares(run) ? digestsOfVersion(run.hasher, row) : undefined;
+  const inline: readonly NamedExtent[] =
+    'parts' in manifest && manifest.whole === undefined
+      ? manifest.parts
+      : inlineExtents(manifest).map((extent) => ({ extent }));
+  const fault = await faultAmong(run, inline, digests);
+  if (fault !== undefined) return fault;
   let parts = 0;
-  for await (const segment of manifestParts(run.metadata, manifest.manifestId)) {
-    parts += segment.length;
-    if (manifest.whole !== undefined) continue;
-    const partFault = await faultAmong(
-      run,
-      segment.map((part) => part.extent),
-    );
-    if (partFault !== undefined) return partFault;
-  }
-  const segments = Math.ceil(manifest.partCount / manifestSegmentParts);
-  if (parts === manifest.partCount && segments === manifest.offsets.length) return undefined;
-  const detail = `manifest ${manifest.manifestId} has ${parts} parts, the object says ${manifest.partCount}`;
-  return { kind: 'manifest', detail };
-}
-
-async function faultAmong(run: FsckRun, extents: readonly Extent[]): Promise<Fault | undefined> {
-  for (const extent of extents) {
-    run.count('named');
-    const fault = (await faultIn(run, extent)) ?? (await markOf(run, extent));
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
-}
-
-/**
- * Reads the last byte of every piece, or all bytes where the run is deep: a store verifies the checksum of a block before it
- * hands out a byte of it. The last byte is cheap, and it fails if the piece is shorter, damaged there, or gone. */
-async function faultIn(run: FsckRun, extent: Extent): Promise<Fault | undefined> {
-  const { bytes, signal } = run;
-  const named = { cluster: extent.cluster, extent: extent.id };
-  if (run.mode.deep === true) return readWhole(run, extent);
-  for (let start = 0; start < extent.size; start += bytes.pieceBytes) {
-    const last = Math.min(start + bytes.pieceBytes, extent.size) - 1;
-    try {
-      let got = 0;
-      for await (const piece of bytes.read(extent, { start: last, end: last }, signal)) got += piece.length;
-      if (got !== 1) return { kind: 'missing', detail: `it ends before byte ${last}`, ...named };
-    } catch (cause) {
-      if (signal.aborted) throw cause;
-      return { ...readFault(cause), ...named };
+  let size = 0;
+  const named = 'extents' in manifest ? inline : 'parts' in manifest ? manifest.parts : [];
+  for (const { extent } of named) size += contentSize(extent, encryption);
+  if ('manifestId' in manifest) {
+    for await (const segment of manifestParts(run.metadata, manifest.manifestId)) {
+      parts += segment.length;
+      for (const { extent } of segment) size += contentSize(extent, encryption);
+      const partFault = manifest.whole === undefined && (await faultAmong(run, segment, digests));
+      if (partFault) return partFault;
+    }
+    const segments = Math.ceil(manifest.partCount / manifestSegmentParts);
+    if (parts !== manifest.partCount || segments !== manifest.offsets.length) {
+      const detail = `manifest ${manifest.manifestId} has ${parts} parts, the object says ${manifest.partCount}`;
+      return { kind: 'manifest', detail };
     }
   }
-  return undefined;
+  if (size !== row.size)
+    return { kind: 'manifest', detail: `its bytes are ${size}, the object says ${row.size}` };
+  return damagedBy(digests);
 }
 
-/** Bytes that a store still has, and was told to remove: metadata that is older than the removal names them again. */
-async function markOf({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
-  if (extent.foreign !== undefined || (await bytes.removals?.isMarked(extent)) !== true) return undefined;
-  const detail = 'its bytes are marked as removed, and go when their space is given back';
-  return { kind: 'removed', detail, cluster: extent.cluster, extent: extent.id };
-}
+/** A store that compares contents with digests itself may name them otherwise. */
+const compares = ({ mode, bytes }: FsckRun): boolean => mode.deep === true && bytes.verifies === undefined;
 
-async function readWhole({ bytes, signal }: FsckRun, extent: Extent): Promise<Fault | undefined> {
-  const named = { cluster: extent.cluster, extent: extent.id };
-  try {
-    let got = 0;
-    for await (const piece of bytes.read(extent, undefined, signal)) got += piece.length;
-    if (got === extent.size) return undefined;
-    return { kind: 'missing', detail: `it has ${got} of ${extent.size} bytes`, ...named };
-  } catch (cause) {
-    if (signal.aborted) throw cause;
-    return { ...readFault(cause), ...named };
-  }
+function damagedBy(digests: ContentDigests | undefined): Fault | undefined {
+  const detail = digests?.fault();
+  return detail === undefined ? undefined : { kind: 'damaged', detail };
 }
 
 const md5Form = /^[0-9a-f]{32}$/;
@@ -160,29 +131,6 @@ const md5Form = /^[0-9a-f]{32}$/;
 /** The ETag of an object that came in one piece and is stored as it came is its MD5: bytes of another object show here. */
 export const comparableMd5 = ({ manifest, encryption, etag }: ObjectRow): string | undefined =>
   encryption === undefined && 'extents' in manifest && md5Form.test(etag) ? etag : undefined;
-
-async function digestFault(run: FsckRun, row: ObjectRow): Promise<Fault | undefined> {
-  const { bytes, hasher, signal, mode } = run;
-  const etag = comparableMd5(row);
-  if (mode.deep !== true || etag === undefined || bytes.verifies !== undefined) return undefined;
-  const md5 = hasher.create('md5');
-  for (const extent of inlineExtents(row.manifest))
-    for await (const piece of bytes.read(extent, undefined, signal)) md5.update(piece);
-  if (toHex(md5.digest()) === etag) return undefined;
-  return { kind: 'damaged', detail: `its content is not what its ETag ${etag} says` };
-}
-
-export interface ReadFault {
-  readonly kind: 'missing' | 'damaged' | 'unreadable';
-  readonly detail: string;
-}
-
-/** What a failed read says about the bytes. */
-export function readFault(cause: unknown): ReadFault {
-  const detail = cause instanceof Error ? cause.message : String(cause);
-  if (cause instanceof ChunkMissing) return { kind: 'missing', detail };
-  return { kind: cause instanceof ChunkDamaged ? 'damaged' : 'unreadable', detail };
-}
 
 /** A page of the parts of open uploads. Those of finished ones belong to an object, or are on their way out. */
 export async function checkUploads(
@@ -215,16 +163,26 @@ async function checkUpload(run: FsckRun, bucket: BucketRow, { key, uploadId }: L
     run.count('parts');
     // The store shows what it holds itself only when it is put together.
     if (stored.receipt !== undefined) continue;
-    const fault = await faultAmong(run, [stored.extent]);
+    const digests = compares(run) ? await digestsOfOpenPart(run, uploadId, stored) : undefined;
+    const fault = (await faultAmong(run, [{ extent: stored.extent }], digests)) ?? damagedBy(digests);
     if (fault === undefined) continue;
-    const session = (await findSession(run.metadata, uploadId))?.row.session;
-    if (session?.state !== 'uploading') return;
+    if ((await findSession(run.metadata, uploadId))?.row.session.state !== 'uploading') return;
     const part = await run.metadata.get({ table: uploads, in: { uploadId } }, { part: row.part });
     if (part?.revision !== revision) continue;
     await run.find({ ...fault, ...named, part: row.part }, async () =>
       fault.kind === 'removed' ? keepRemoved(run, [stored.extent]) : { left: unmendable },
     );
   }
+}
+
+async function digestsOfOpenPart(
+  { metadata, hasher }: FsckRun,
+  uploadId: string,
+  stored: UploadPart,
+): Promise<ContentDigests | undefined> {
+  const session = (await findSession(metadata, uploadId))?.row.session;
+  const isPlain = session !== undefined && session.encryption === undefined;
+  return isPlain ? digestsOfPart(hasher, stored) : undefined;
 }
 
 /** A session leaves the list in the commit that ends it, so its row is there as long as it is listed. */
