@@ -71,6 +71,8 @@ const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts)
         onBroken: (cause) => endForReplacement(telemetry, cause),
         onRefused: (cause) =>
           telemetry.log('WARN', 'lmdb refused a transaction; it is begun again', { cause }),
+        onDamage: ({ table, row, message }) =>
+          telemetry.log('ERROR', 'metadata is damaged: see docs/recovery.md', { table, row, cause: message }),
       });
     },
     'wide-column': async ({ config, clock, random, telemetry }) => {

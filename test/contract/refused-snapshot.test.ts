@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { all, head, headsOf } from './metadata-store/tables.ts';
+import { all, head, headsOf, holders } from './metadata-store/tables.ts';
 
 /** The real database beneath the store. */
 let raw: RootDatabase;
@@ -69,6 +69,25 @@ describe('a transaction that lmdb refuses with MDB_BAD_TXN', () => {
     expect(await all(store.scan(headsOf('b')))).toHaveLength(4);
     // The log tells each.
     expect(refusals).toHaveLength(3);
+  });
+
+  it('is no damage where the row was written between the refused snapshot and the new one', async () => {
+    const expected = await read();
+    // The former snapshot does not have the row, and is refused when its neighbours are read.
+    vi.spyOn(raw, 'get').mockImplementationOnce(() => undefined);
+    refuse('getRange', 1);
+    expect(await read()).toEqual(expected);
+  });
+
+  it('is no damage where a scan began without the row that the new snapshot has', async () => {
+    const holder = { table: holders, in: { name: 'h' } };
+    await store.commit(holder, [{ put: { name: 'h', holder: 'one' }, expect: 'absent' }]);
+    const spy = vi.spyOn(raw, 'getRange');
+    spy.mockImplementationOnce(() => [] as never);
+    spy.mockImplementationOnce(() => {
+      throw refusal(badTransaction);
+    });
+    expect(await all(store.scan(holder))).toEqual([{ name: 'h', holder: 'one' }]);
   });
 
   it('is an error the second time, and not an absent row', async () => {

@@ -51,6 +51,8 @@ export class CheckedDatabase {
   #discard = false;
   /** Reads are part of the transaction that runs. */
   #isWriting = false;
+  /** How many snapshots were dropped: two reads with the same count saw the same rows. */
+  #renewals = 0;
   #first: (() => void) | undefined;
   onClose: (() => void) | undefined;
   /** Called with each refusal of a transaction that is begun again. */
@@ -94,12 +96,25 @@ export class CheckedDatabase {
 
   /** The value under a key; undefined where the rows on either side prove that there is none. @throws MetadataDamaged */
   find(key: Uint8Array): unknown {
-    const value = this.get(key);
-    if (value === undefined) {
-      this.#assertBefore(key);
-      this.#assertFrom(key, { exclusive: true });
+    return this.#inOneSnapshot(() => {
+      const value = this.get(key);
+      if (value === undefined) {
+        this.#assertBefore(key);
+        this.#assertFrom(key, { exclusive: true });
+      }
+      return value;
+    });
+  }
+
+  /** Repeats a read once if its snapshot was renewed meanwhile: rows of two snapshots contradict each other without damage. */
+  #inOneSnapshot<T>(read: () => T, mayRepeat = (): boolean => true): T {
+    const before = this.#renewals;
+    try {
+      return read();
+    } catch (cause) {
+      if (!(cause instanceof MetadataDamaged) || this.#renewals === before || !mayRepeat()) throw cause;
+      return read();
     }
-    return value;
   }
 
   put(key: Uint8Array, value: unknown): void {
@@ -111,13 +126,28 @@ export class CheckedDatabase {
     void this.#raw.remove(key);
   }
 
-  /** Verified keys are those of rows that are read; these are not. */
-  keys(range: {
-    readonly start: Uint8Array;
-    readonly end: Uint8Array;
-    readonly limit: number;
-  }): Uint8Array[] {
-    return [...this.#raw.getKeys({ ...range })];
+  /**
+   * Removes up to `limit` rows of a range, whose values need not be sound. All of them are looked up before the first is
+   * removed: a key outside of the range or its order is one of another partition, which a damaged page put here, and a key
+   * that look-ups do not find would stay.
+   * @returns how many were removed
+   * @throws MetadataDamaged
+   */
+  removeRange({ low, high, limit }: { low: Uint8Array; high: Uint8Array; limit: number }): number {
+    const keys: Uint8Array[] = [];
+    try {
+      for (const key of this.#raw.getKeys({ start: low, end: high, limit })) {
+        const previous = keys.at(-1);
+        const isAhead =
+          previous === undefined ? compareBytes(key, low) < 0 : compareBytes(key, previous) <= 0;
+        if (isAhead || compareBytes(key, high) >= 0 || !this.#raw.doesExist(key)) throw misplaced(key);
+        keys.push(key);
+      }
+    } catch (cause) {
+      throw this.#damage(cause, keys.at(-1) ?? low);
+    }
+    for (const key of keys) this.remove(key);
+    return keys.length;
   }
 
   /**
@@ -125,10 +155,22 @@ export class CheckedDatabase {
    * @returns whether the span was read to its end
    * @throws MetadataDamaged
    */
-  read(
+  read(span: Span, visit: Visit, options: ReadOptions = {}): boolean {
+    let hasVisited = false;
+    const visitOnce: Visit = (key, value) => {
+      hasVisited = true;
+      return visit(key, value);
+    };
+    return this.#inOneSnapshot(
+      () => this.#read(span, visitOnce, options),
+      () => !hasVisited,
+    );
+  }
+
+  #read(
     { low, high, reverse }: Span,
     visit: Visit,
-    { wanted, isBehindDamage = false }: ReadOptions = {},
+    { wanted, isBehindDamage = false }: ReadOptions,
   ): boolean {
     // lmdb is given no end, so that the row at which the scan ends is verified too: its key may be a flipped one.
     const range = reverse
@@ -158,7 +200,8 @@ export class CheckedDatabase {
 
   /** No row lies at `key`, and the last row ahead of it is verified. */
   #assertBefore(key: Uint8Array): void {
-    const found = this.#neighbour(key, { start: key, reverse: true, limit: 1 });
+    // `end` has to be named: the default end of a reverse range lies behind our own spaces.
+    const found = this.#neighbour(key, { start: key, end: undefined, reverse: true, limit: 1 });
     if (found !== undefined && compareBytes(found, key) >= 0) throw misplaced(found);
   }
 
@@ -221,6 +264,7 @@ export class CheckedDatabase {
   /** One that is in use is not renewed by `resetReadTxn` but left to its user, who ends it here. */
   #dropSnapshot(): void {
     this.#discard = false;
+    this.#renewals += 1;
     const cursors = (this.#raw as unknown as { readonly db: { availableCursor: Closable | null } }).db;
     const transaction = this.#raw.useReadTransaction();
     this.#raw.resetReadTxn();

@@ -4,7 +4,7 @@
  * does: a process stopped for an hour comes back to refusals, not to lost bytes.
  */
 import type { Clock } from '../../../ports/clock.ts';
-import type { Abandoned } from '../../../ports/metadata-store.ts';
+import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
 import { secondLookMs } from '../second-look.ts';
@@ -36,9 +36,19 @@ export function isBarred(database: Database, batch: Batch, opId: string): boolea
 
 function rowIn(database: Database, batch: Batch, epoch: string): EpochRow | undefined {
   if (batch.epochs.has(epoch)) return batch.epochs.get(epoch);
-  const row = database.get(keyOf(epoch)) as EpochRow | undefined;
+  const row = database.find(keyOf(epoch)) as EpochRow | undefined;
   batch.epochs.set(epoch, row);
   return row;
+}
+
+/** An epoch of ours that cannot be read is lost: the process goes on with another one. */
+function unlessDamaged<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof MetadataDamaged) return undefined;
+    throw cause;
+  }
 }
 
 export class Intents {
@@ -67,7 +77,7 @@ export class Intents {
         journal.submit((batch) => {
           const until = clock.now() + ttlMs;
           return epochs.filter((epoch) => {
-            const row = rowIn(database, batch, epoch);
+            const row = unlessDamaged(() => rowIn(database, batch, epoch));
             if (row === undefined || row[1] !== open) return true;
             put(batch, epoch, [until, ...row.slice(1)]);
             return false;
@@ -98,7 +108,7 @@ export class Intents {
     const { database } = this.#ports;
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
     database.refresh();
-    const row = database.get(keyOf(epochOf(opId))) as EpochRow | undefined;
+    const row = database.find(keyOf(epochOf(opId))) as EpochRow | undefined;
     return row !== undefined && row[1] === open && row.indexOf(numberOf(opId), 2) < 0;
   }
 

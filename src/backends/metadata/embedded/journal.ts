@@ -27,6 +27,7 @@ import { hasOverrun, WriteGuard, type WriteGuardOptions } from './write-guard.ts
 export interface Batch {
   readonly now: number;
   readonly epochs: Map<string, readonly number[] | undefined>;
+  readonly fences: Map<string, number>;
   readonly counters: Map<string, { readonly key: Uint8Array; readonly stored: unknown[] }>;
   /** A number that no earlier write has carried: commits of one transaction differ in it too. */
   nextRevision(): number;
@@ -132,6 +133,7 @@ export class Journal {
     const batch: Batch = {
       now: this.#clock.now(),
       epochs: new Map(),
+      fences: new Map(),
       counters: new Map(),
       nextRevision: () => revision++,
     };

@@ -14,6 +14,7 @@ import type {
   Change,
   CommitOptions,
   Cursor,
+  MetadataDamaged,
   MetadataFault,
   MetadataStore,
   Op,
@@ -32,6 +33,7 @@ import { spanOf } from '../span.ts';
 import { Codecs, isAlive, type StoredRow } from './codec.ts';
 import { EmbeddedCursor } from './cursor.ts';
 import { type Database, openEnvironment } from './environment.ts';
+import { Expiries } from './expiries.ts';
 import { Intents } from './intents.ts';
 import { Journal } from './journal.ts';
 import { Transactions } from './transaction.ts';
@@ -51,6 +53,8 @@ export interface EmbeddedOptions {
   readonly onBroken?: (cause: unknown) => void;
   /** Called when lmdb refuses a transaction that was sound when it began; the store begins it again once. */
   readonly onRefused?: (cause: unknown) => void;
+  /** Called for damage that no caller sees, because the sweep of expired rows met it. */
+  readonly onDamage?: (damage: MetadataDamaged) => void;
 }
 
 export interface EmbeddedStore extends MetadataStore {
@@ -73,6 +77,7 @@ class Embedded implements EmbeddedStore {
   readonly #journal: Journal;
   readonly #intents: Intents;
   readonly #transactions: Transactions;
+  readonly #expiries: Expiries;
   readonly #timer: NodeJS.Timeout;
   #closing: Promise<void> | undefined;
 
@@ -87,6 +92,7 @@ class Embedded implements EmbeddedStore {
     this.#journal = new Journal(database, options);
     this.#intents = new Intents({ database, journal: this.#journal, clock, random, ttlMs });
     this.#transactions = new Transactions(database, this.#codecs);
+    this.#expiries = new Expiries({ database, journal: this.#journal, onDamage: options.onDamage });
     // A renewal that fails is tried again by the next; if none succeeds, the lease runs out as it must.
     this.#timer = setInterval(() => void this.maintain().catch(() => undefined), ttlMs / 3);
     // Deno's timers are numbers.
@@ -177,11 +183,7 @@ class Embedded implements EmbeddedStore {
     const limit = removalsPerTransaction;
     // In steps, so that a long range does not hold the writers up.
     for (let removed = limit; removed === limit; ) {
-      removed = await this.#journal.submit(() => {
-        const keys = this.#database.keys({ start: low, end: high, limit });
-        for (const key of keys) this.#database.remove(key);
-        return keys.length;
-      });
+      removed = await this.#journal.submit(() => this.#database.removeRange({ low, high, limit }));
     }
   }
 
@@ -192,7 +194,7 @@ class Embedded implements EmbeddedStore {
   }
 
   async raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
-    await this.#journal.submit(() => this.#transactions.raiseFence(at, generation));
+    await this.#journal.submit((batch) => this.#transactions.raiseFence(batch, at, generation));
   }
 
   verify(tables: readonly AnyTable[]): AsyncGenerator<readonly MetadataFault[]> {
@@ -219,18 +221,9 @@ class Embedded implements EmbeddedStore {
 
   async maintain(): Promise<void> {
     await this.#intents.own.renew();
-    await this.#sweepExpired();
+    await this.#expiries.sweep(this.#clock.now());
     // A process that was killed while it read would else keep old pages from being used again.
     this.#database.readerCheck();
-  }
-
-  async #sweepExpired(): Promise<void> {
-    const limit = removalsPerTransaction;
-    this.#database.refresh();
-    if (!this.#transactions.hasExpired(this.#clock.now())) return;
-    for (let swept = limit; swept === limit; ) {
-      swept = await this.#journal.submit((batch) => this.#transactions.sweep(batch.now, limit));
-    }
   }
 
   close(): Promise<void> {

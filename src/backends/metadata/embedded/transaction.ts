@@ -4,9 +4,10 @@ import type { Columns } from '../order.ts';
 import { keyOf } from '../rules.ts';
 import { type Codec, type Codecs, isAlive, revisionOf, type StoredRow } from './codec.ts';
 import type { Database } from './environment.ts';
+import { expiryKey } from './expiries.ts';
 import { isBarred } from './intents.ts';
 import type { Batch } from './journal.ts';
-import { keyIn, space } from './space.ts';
+import { keyIn } from './space.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export type Write = (batch: Batch, revision: number) => void;
@@ -25,8 +26,6 @@ export interface PreparedCommit {
 }
 
 type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
-
-const expiryDigits = 8;
 
 export class Transactions {
   readonly #database: Database;
@@ -118,7 +117,7 @@ export class Transactions {
       return { applied: false, because: 'abandoned' };
     }
     if (at.fence !== undefined) {
-      const fence = this.fence(at);
+      const fence = this.#fenceIn(batch, at);
       if (fence !== at.fence) return { applied: false, because: 'fenced', fence };
     }
     for (const { key, expect, sort } of checks) {
@@ -132,8 +131,7 @@ export class Transactions {
   }
 
   #alive(key: Uint8Array, now: number): StoredRow | undefined {
-    // Most rows that are expected absent are: that is known without decoding.
-    const stored = this.#database.get(key) as StoredRow | undefined;
+    const stored = this.#database.find(key) as StoredRow | undefined;
     return isAlive(stored, now) ? stored : undefined;
   }
 
@@ -157,49 +155,35 @@ export class Transactions {
   }
 
   fence(at: At<AnyTable>): number {
-    return (this.#database.get(this.#fenceKey(at)) as number | undefined) ?? 0;
+    return this.#readFence(this.#fenceKey(at));
   }
 
-  raiseFence(at: At<AnyTable>, generation: number): void {
-    if (generation > this.fence(at)) this.#database.put(this.#fenceKey(at), generation);
+  #readFence(key: Uint8Array): number {
+    return (this.#database.find(key) as number | undefined) ?? 0;
+  }
+
+  /** Read once for all commits of a batch. */
+  #fenceIn(batch: Batch, at: At<AnyTable>): number {
+    const key = this.#fenceKey(at);
+    const name = textOf(key);
+    let fence = batch.fences.get(name);
+    if (fence === undefined) {
+      fence = this.#readFence(key);
+      batch.fences.set(name, fence);
+    }
+    return fence;
+  }
+
+  raiseFence(batch: Batch, at: At<AnyTable>, generation: number): void {
+    if (generation <= this.#fenceIn(batch, at)) return;
+    const key = this.#fenceKey(at);
+    batch.fences.set(textOf(key), generation);
+    this.#database.put(key, generation);
   }
 
   #fenceKey(at: At<AnyTable>): Uint8Array {
     return keyIn('fence', this.#codecs.of(at.table).order.partitionKey(at.in as Columns));
   }
-
-  hasExpired(now: number): boolean {
-    return this.#expired(now, 1).length > 0;
-  }
-
-  #expired(now: number, limit: number): readonly Uint8Array[] {
-    const range = { start: Uint8Array.of(space.expiry), end: expiryKey(now + 1, noKey), limit };
-    return this.#database.keys(range);
-  }
-
-  /** Removes up to `limit` rows whose time has come; returns how many entries it looked at. */
-  sweep(now: number, limit: number): number {
-    const entries = this.#expired(now, limit);
-    for (const entry of entries) {
-      const key = new Uint8Array(entry.subarray(1 + expiryDigits));
-      const stored = this.#database.get(key) as StoredRow | undefined;
-      // A row written again since then has an entry of its own, or lives on.
-      if (stored !== undefined && !isAlive(stored, now)) this.#database.remove(key);
-      this.#database.remove(entry);
-    }
-    return entries.length;
-  }
-}
-
-const noKey = new Uint8Array(0);
-
-/** Sorts by time; the row's key follows. */
-function expiryKey(at: number, key: Uint8Array): Uint8Array {
-  const entry = new Uint8Array(1 + expiryDigits + key.length);
-  entry[0] = space.expiry;
-  new DataView(entry.buffer).setBigUint64(1, BigInt(Math.max(0, Math.ceil(at))));
-  entry.set(key, 1 + expiryDigits);
-  return entry;
 }
 
 const textOf = (key: Uint8Array): string =>

@@ -1,0 +1,111 @@
+/** Rows that expire: an entry for each, sorted by time, and the sweep that removes both when the time has come. */
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
+import { compareBytes, passed, type Span } from '../span.ts';
+import { isAlive, type StoredRow } from './codec.ts';
+import type { Database } from './environment.ts';
+import type { Journal } from './journal.ts';
+import { space } from './space.ts';
+
+export interface ExpiryPorts {
+  readonly database: Database;
+  readonly journal: Journal;
+  /** Called once for each damaged row, up to `reportsMax` of them. */
+  readonly onDamage?: ((damage: MetadataDamaged) => void) | undefined;
+}
+
+const expiryDigits = 8;
+/** Rows removed by one transaction, where many have to go. */
+const removalsPerTransaction = 256;
+const reportsMax = 100;
+
+/** Entries whose time has come, and where to go on; undefined behind the last one. */
+interface Due {
+  readonly entries: readonly Uint8Array[];
+  readonly left: Span | undefined;
+}
+
+export class Expiries {
+  readonly #ports: ExpiryPorts;
+  readonly #reported = new Set<string>();
+
+  constructor(ports: ExpiryPorts) {
+    this.#ports = ports;
+  }
+
+  /** Removes the rows whose time has come. A damaged row stays, with its entry, and the sweep goes on behind it. */
+  async sweep(now: number): Promise<void> {
+    let span: Span | undefined = {
+      low: Uint8Array.of(space.expiry),
+      high: expiryKey(now + 1, noKey),
+      reverse: false,
+    };
+    while (span !== undefined) {
+      const { entries, left }: Due = this.#due(span);
+      // Read ahead of the transaction, because lmdb refuses everything else in one that has met a damaged page.
+      const sound = entries.filter((entry) => this.#hasSoundRow(entry));
+      if (sound.length > 0) await this.#ports.journal.submit(() => this.#remove(sound, now));
+      span = left;
+    }
+  }
+
+  #due(span: Span): Due {
+    const entries: Uint8Array[] = [];
+    const { database } = this.#ports;
+    database.refresh();
+    try {
+      const visit = (key: Uint8Array): boolean => entries.push(key) < removalsPerTransaction;
+      const isEnd = database.read(span, visit, { isBehindDamage: true });
+      return { entries, left: isEnd ? undefined : passed(span, entries.at(-1) as Uint8Array) };
+    } catch (cause) {
+      const { key } = this.#report(cause);
+      // The place of a key that does not sort behind the one before it says nothing about what follows.
+      const isInside = compareBytes(key, entries.at(-1) ?? span.low) > 0 && compareBytes(key, span.high) < 0;
+      return { entries, left: isInside ? passed(span, key) : undefined };
+    }
+  }
+
+  #hasSoundRow(entry: Uint8Array): boolean {
+    try {
+      this.#ports.database.find(rowKeyOf(entry));
+      return true;
+    } catch (cause) {
+      this.#report(cause);
+      return false;
+    }
+  }
+
+  /** @throws what is no damage */
+  #report(cause: unknown): MetadataDamaged {
+    if (!(cause instanceof MetadataDamaged)) throw cause;
+    const name = `${cause.table} ${cause.row}`;
+    if (!this.#reported.has(name) && this.#reported.size < reportsMax) {
+      this.#reported.add(name);
+      this.#ports.onDamage?.(cause);
+    }
+    return cause;
+  }
+
+  #remove(entries: readonly Uint8Array[], now: number): void {
+    const { database } = this.#ports;
+    const rows = entries.map((entry) => ({ entry, key: rowKeyOf(entry) }));
+    const found = rows.map(({ key }) => database.get(key) as StoredRow | undefined);
+    rows.forEach(({ entry, key }, index) => {
+      // A row written again since then has an entry of its own, or lives on.
+      if (found[index] !== undefined && !isAlive(found[index], now)) database.remove(key);
+      database.remove(entry);
+    });
+  }
+}
+
+const rowKeyOf = (entry: Uint8Array): Uint8Array => new Uint8Array(entry.subarray(1 + expiryDigits));
+
+const noKey = new Uint8Array(0);
+
+/** Sorts by time; the row's key follows. */
+export function expiryKey(at: number, key: Uint8Array): Uint8Array {
+  const entry = new Uint8Array(1 + expiryDigits + key.length);
+  entry[0] = space.expiry;
+  new DataView(entry.buffer).setBigUint64(1, BigInt(Math.max(0, Math.ceil(at))));
+  entry.set(key, 1 + expiryDigits);
+  return entry;
+}

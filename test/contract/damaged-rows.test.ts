@@ -1,0 +1,170 @@
+/** What a client of the embedded store sees where damage hides a row, or leads a walk to rows of other partitions. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { open } from 'lmdb';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
+import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { branchEntries, flipText, patchFile } from '../support/damage-metadata.ts';
+import { all, head, headsOf, ranksOf } from './metadata-store/tables.ts';
+
+let directory = '';
+let now = 0;
+const found: MetadataDamaged[] = [];
+const clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
+const dataFile = (): string => join(directory, 'data.mdb');
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'damaged-'));
+  now = Date.UTC(2026, 0, 1);
+  found.length = 0;
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+async function withStore<T>(work: (store: EmbeddedStore) => Promise<T>): Promise<T> {
+  const onDamage = (damage: MetadataDamaged): void => void found.push(damage);
+  const store = embeddedStore({ directory, clock, random: systemRandom(), durable: false, onDamage });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+const ranked = (board: string, index: number, note?: string) => ({
+  board,
+  score: 1,
+  name: `n-${1000 + index}`,
+  ...(note === undefined ? {} : { note }),
+});
+const boards = ['a', 'b', 'c'];
+const rowsPerBoard = 400;
+/** Enough rows for a tree of several leaves to each board. */
+const fillBoards = () =>
+  withStore(async (store) => {
+    for (const board of boards)
+      await Promise.all(
+        Array.from({ length: rowsPerBoard }, (_, index) =>
+          store.commit(ranksOf(board), [{ put: ranked(board, index), expect: 'any' }]),
+        ),
+      );
+  });
+const isOf = (board: string, key: Uint8Array): boolean =>
+  Buffer.from(key).toString('latin1').startsWith(`ranks\0${board}\0`);
+const countOf = async (store: EmbeddedStore, board: string): Promise<number> =>
+  (await all(store.scan(ranksOf(board)))).length;
+
+describe('clear of a partition in a damaged file', () => {
+  it('removes no row of another partition where a branch page names a page of that', async () => {
+    await fillBoards();
+    await patchFile(dataFile(), (bytes) => {
+      const entries = branchEntries(bytes);
+      const own = entries.filter(({ key }) => isOf('b', key));
+      const other = entries.filter(({ key }) => isOf('a', key));
+      expect([own.length, other.length].every((count) => count >= 2)).toBe(true);
+      bytes.writeUInt32LE(other[1]?.page ?? 0, own[1]?.at);
+    });
+    await withStore(async (store) => {
+      await expect(store.clear(ranksOf('b'), {})).rejects.toThrow(MetadataDamaged);
+      expect(await countOf(store, 'a')).toBe(rowsPerBoard);
+      expect(await countOf(store, 'c')).toBe(rowsPerBoard);
+    });
+  });
+
+  it('says so where it cannot remove a row because a flipped key of a branch page hides it from look-ups', async () => {
+    await fillBoards();
+    await patchFile(dataFile(), (bytes) => {
+      const entry = branchEntries(bytes).filter(({ key }) => isOf('b', key))[0];
+      // Later than the first rows of its page, and still ahead of the next page.
+      const last = Buffer.from(entry?.key ?? '').lastIndexOf('n-1') + 4;
+      const at = (entry?.keyAt ?? 0) + last;
+      bytes[at] = (bytes[at] as number) + 1;
+    });
+    await withStore((store) => expect(store.clear(ranksOf('b'), {})).rejects.toThrow(MetadataDamaged));
+  });
+});
+
+describe('a row that a flipped bit in its key hides', () => {
+  const flipped = (text: string) => flipText(dataFile(), text);
+
+  it('is no absent row to a commit that expects one', async () => {
+    await withStore((store) =>
+      store.commit(headsOf('b'), [{ put: head('b', 'photo-27'), expect: 'absent' }]),
+    );
+    await flipped('photo-27\0');
+    await withStore(async (store) => {
+      const commit = store.commit(headsOf('b'), [{ put: head('b', 'photo-27'), expect: 'absent' }]);
+      await expect(commit).rejects.toThrow(MetadataDamaged);
+    });
+  });
+
+  it.each([
+    ['behind', 'fenced'],
+    ['ahead of', 'fencef'],
+  ])('is no fence of generation 0 where it is a fence that now lies %s its place', async (_, bucket) => {
+    await withStore(async (store) => {
+      await store.commit(headsOf('b'), [{ put: head('b', 'k'), expect: 'absent' }]);
+      await store.raiseFence(headsOf(bucket), 4);
+    });
+    await flipped(`${bucket}\0`);
+    await withStore(async (store) => {
+      await expect(store.fence(headsOf(bucket))).rejects.toThrow(MetadataDamaged);
+      const stale = store.commit(headsOf(bucket, 0), [{ put: head(bucket, 'k'), expect: 'absent' }]);
+      await expect(stale).rejects.toThrow(MetadataDamaged);
+      await expect(store.raiseFence(headsOf(bucket), 1)).rejects.toThrow(MetadataDamaged);
+    });
+  });
+
+  it('is no ended op where it holds the ops of a killed process', async () => {
+    const op = await withStore((store) => store.begin({ cluster: 'c' }));
+    await flipped(op.id.slice(0, op.id.lastIndexOf('.')));
+    await withStore((store) => expect(store.isOpen(op.id)).rejects.toThrow(MetadataDamaged));
+  });
+});
+
+it('a process whose own epoch row is damaged goes on with another epoch after its next renewal', async () => {
+  await withStore(async (store) => {
+    let commits = 0;
+    const commit = (id: string) =>
+      store.commit(headsOf('b'), [{ put: head('b', `k-${commits++}`), expect: 'absent' }], { op: { id } });
+    const op = await store.begin({ cluster: 'c' });
+    expect(await commit(op.id)).toMatchObject({ applied: true });
+    await flipText(dataFile(), op.id.slice(0, op.id.lastIndexOf('.')));
+    await expect(commit(op.id)).rejects.toThrow(MetadataDamaged);
+    await store.maintain();
+    expect(await commit((await store.begin({ cluster: 'c' })).id)).toMatchObject({ applied: true });
+  });
+});
+
+describe('a damaged row with an expiry', () => {
+  /** Times at which rows are due that the file still has. */
+  async function entriesLeft(): Promise<number> {
+    const database = open<unknown, Uint8Array>({ path: directory, noSubdir: false, keyEncoding: 'binary' });
+    const entries = [...database.getKeys({ start: Uint8Array.of(4), end: Uint8Array.of(5) })];
+    await database.close();
+    return entries.length;
+  }
+  const rows = 600;
+
+  it('is reported once, and the sweep removes the rows behind it', async () => {
+    await withStore((store) =>
+      Promise.all(
+        Array.from({ length: rows }, (_, index) =>
+          store.commit(ranksOf('a'), [
+            { put: ranked('a', index, `note-${1000 + index}`), expect: 'any', expiresAt: now + index },
+          ]),
+        ),
+      ),
+    );
+    now += rows;
+    await flipText(dataFile(), 'note-1002');
+    await withStore(async (store) => {
+      await store.maintain();
+      await store.maintain();
+      expect(found.map(({ table, row }) => [table, row.includes('n-1002')])).toEqual([['ranks', true]]);
+    });
+    expect(await entriesLeft()).toBe(1);
+  });
+});

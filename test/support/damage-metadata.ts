@@ -1,0 +1,54 @@
+/** Damages the metadata file of the embedded store at a chosen place. */
+import { open, readFile } from 'node:fs/promises';
+
+const pageBytes = 4096;
+const header = 24;
+
+/** Writes only the bytes that differ, because a store may have the file open. */
+export async function patchFile(path: string, patch: (bytes: Buffer) => void): Promise<void> {
+  const bytes = await readFile(path);
+  const before = Buffer.from(bytes);
+  patch(bytes);
+  const file = await open(path, 'r+');
+  for (let at = 0; at < bytes.length; at += 1) {
+    if (bytes[at] !== before[at]) await file.write(bytes, at, 1, at);
+  }
+  await file.close();
+}
+
+export interface BranchEntry {
+  readonly key: Uint8Array;
+  /** Offset of the number of the page that the entry names. */
+  readonly at: number;
+  readonly keyAt: number;
+  readonly page: number;
+}
+
+/** The entries of the root page, which must be a branch page. Layout: `MDB_meta`, `MDB_page`, `MDB_node`. */
+export function branchEntries(bytes: Buffer): BranchEntry[] {
+  const transaction = (page: number): bigint => bytes.readBigUInt64LE(page * pageBytes + header + 128);
+  const meta = transaction(1) > transaction(0) ? 1 : 0;
+  const root = Number(bytes.readBigUInt64LE(meta * pageBytes + header + 72 + 40)) * pageBytes;
+  if ((bytes.readUInt16LE(root + 18) & 1) === 0) throw new Error('the root page is no branch page');
+  return Array.from({ length: bytes.readUInt16LE(root + 20) / 2 }, (_, index) => {
+    const at = root + header + bytes.readUInt16LE(root + header + 2 * index);
+    const keyAt = at + 8;
+    const key = bytes.subarray(keyAt, keyAt + bytes.readUInt16LE(at + 6));
+    return { key, at, keyAt, page: bytes.readUInt32LE(at) };
+  });
+}
+
+/** Flips a bit of the last byte of `text` that is not 0, in every copy that the file has. @returns how many there were */
+export async function flipText(path: string, text: string): Promise<number> {
+  let flips = 0;
+  await patchFile(path, (bytes) => {
+    const wanted = Buffer.from(text);
+    for (let at = bytes.indexOf(wanted); at >= 0; at = bytes.indexOf(wanted, at + 1)) {
+      const last = at + text.replace('\0', '').length - 1;
+      bytes[last] = (bytes[last] as number) ^ 2;
+      flips += 1;
+    }
+  });
+  if (flips === 0) throw new Error(`the file does not have ${JSON.stringify(text)}`);
+  return flips;
+}
