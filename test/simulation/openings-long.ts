@@ -104,7 +104,10 @@ const client = loadClient(server.url, server.credentials.root);
 await createBuckets(client);
 const models = newModels();
 const stop = new AbortController();
-const loading = load(client, models, { seed, tally, signal: stop.signal });
+const wrong: string[] = [];
+const loading = load(client, models, { seed, tally, signal: stop.signal }).catch((cause: unknown) => {
+  wrong.push(String(cause));
+});
 const reporting = setInterval(report, 60_000);
 await Promise.race([
   Promise.all([...Array.from({ length: openerCount }, openFromProcesses), openFromServers()]),
@@ -113,7 +116,7 @@ await Promise.race([
 clearInterval(reporting);
 stop.abort();
 await loading;
-const faults = await verify(client, models);
+const faults = [...wrong, ...(await verify(client, models))];
 for (const fault of faults) say(`WRONG ${fault}`);
 client.close();
 await server.stop();
