@@ -1,31 +1,30 @@
 /**
- * The pipeline (design §1, spec "What the service does" 6): one request in, one reply out.
+ * The pipeline: one request in, one reply out.
  *
- *     authenticate → address → select → authorize → handle → render
+ *     locate → identify → select → authorize → handle → render
  *
- * The signature is verified over what arrived, before any address is rewritten. The facts that each step
- * establishes stand in one `Call`, assigned once.
+ * The signature is verified over what arrived, before any address is rewritten. Each stage adds its facts to the request
+ * (`gateway/request.ts`).
  */
 
 import type { Context } from './context.ts';
 import { drawRequestId } from './domain/version-ids.ts';
+import type { Refusal } from './errors/refusal.ts';
 import { logAccess, mayBeLogged } from './gateway/access-log.ts';
-import { areaCall } from './gateway/area-call.ts';
+import { areaRequest } from './gateway/area-request.ts';
 import { PacedBody } from './gateway/body-pace.ts';
-import { choose } from './gateway/choose.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { locate } from './gateway/locate.ts';
 import { recordingOfUnknown } from './gateway/recording.ts';
-import { refusalOf } from './gateway/refusal-of.ts';
-import { reportAnswer } from './gateway/report-answer.ts';
+import { refusalOf } from './gateway/refusal.ts';
+import { type Ending, establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
+import { selectOperation } from './gateway/select-operation.ts';
 import { serve } from './gateway/serve.ts';
 import { visitSite } from './gateway/site.ts';
-import { openTrace, type Trace, unknownOperation } from './gateway/trace.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
-import { ownHeaders } from './handlers/call.ts';
-import { type AddressRules, splitAddress } from './protocol/address.ts';
-import { amz, shownDialect, store } from './protocol/dialect.ts';
+import type { AddressRules } from './protocol/address.ts';
+import { shownDialect } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
 import type { Reply } from './protocol/reply.ts';
@@ -68,91 +67,83 @@ function paced(ctx: Context, incoming: Incoming): Incoming {
   return body === undefined ? incoming : { ...incoming, body: new PacedBody(ctx, body) };
 }
 
-/** Runs the steps and renders whatever comes of them; the one place where a request's errors are caught. */
+/** Runs the stages and renders whatever comes of them; the one place where a request's errors are caught. */
 async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   const { ctx } = pipeline;
   const { wire } = incoming;
   const startedAt = ctx.clock.elapsed();
-  const { path, query } = splitTarget(wire.target);
-  const trace = openTrace(drawRequestId(ctx.random), path);
+  const requestId = drawRequestId(ctx.random);
+  const request: RequestContext = receive(incoming, { requestId, startedAt, ...splitTarget(wire.target) });
   let reply: Reply;
   let code: string | undefined;
   try {
-    reply = await run(pipeline, { incoming, query, trace });
+    reply = await run(pipeline, request);
   } catch (cause) {
-    const refusal = refusalOf(ctx, cause, { incoming, trace });
-    // Refused before its caller was known: it is answered as it spoke, and audited as it asked.
-    trace.dialect ??= shownDialect([...wire.headers.names(), ...query.split('&')]);
+    const refusal = refusalOf(ctx, cause, request);
     code = refusal.code;
-    if (trace.operation === unknownOperation) trace.recording = recordingOfUnknown(ctx, trace);
-    const { requestId, format } = trace;
-    reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });
+    reply = refused(ctx, request, refusal);
   }
-  ctx.bodyMemory.give(trace.heldBytes);
-  const recording = trace.recording?.end({ status: reply.status, code });
+  ctx.bodyMemory.give(request.heldBytes);
+  const recording = request.record?.end({ status: reply.status, code });
   if (recording !== undefined) await recording;
-  if (mayBeLogged(trace, code)) reply = await logAccess(ctx, trace, { reply, code, startedAt });
-  const durationMs = ctx.clock.elapsed() - startedAt;
-  reportAnswer(ctx, { wire, trace, status: reply.status, code, durationMs });
-  const crossOrigin = crossOriginHeaders(ctx, wire, trace);
+  if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
+  reportAnswer(ctx, request, { status: reply.status, code });
+  const crossOrigin = crossOriginHeaders(ctx, request);
   const headers = renderHeaders(
     [
-      ['*-request-id', trace.requestId],
-      ['*-id-2', trace.requestId],
+      ['*-request-id', requestId],
+      ['*-id-2', requestId],
       ...reply.headers,
       ...(crossOrigin === undefined ? [] : await crossOrigin),
     ],
-    trace.dialect,
+    request.dialect,
   );
   return { ...reply, headers };
 }
 
-/** Where, who, what, and then the rest of the steps in `serve`. */
-async function run(
-  { ctx, rules, areas }: Pipeline,
-  {
-    incoming,
-    query: rawQuery,
-    trace,
-  }: { readonly incoming: Incoming; readonly query: string; readonly trace: Trace },
-): Promise<Reply> {
-  const place = locate(ctx.config, rules, { incoming, path: trace.path, rawQuery });
-  trace.place = place;
-  trace.format = place.format;
-  const { query, local, virtual, area } = place;
-  const who = await identify(ctx, incoming, { ...place, path: trace.path });
-  const { hoisted = [] } = who;
-  const wire =
-    hoisted.length === 0 ? place.wire : { ...place.wire, headers: place.wire.headers.with(hoisted) };
-  trace.dialect = who.dialect === undefined ? undefined : who.dialect === 'amz' ? amz : store;
-  const { identity, signed, renew, payload } = who;
+/** The reply to a request that was refused, at whatever stage. */
+function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply {
+  const { incoming, rawQuery, operation, requestId, path, format } = request;
+  const { method, headers } = incoming.wire;
+  // Refused before its caller was known: it is answered in the dialect of its headers, and audited by its address.
+  const dialect = request.dialect ?? shownDialect([...headers.names(), ...rawQuery.split('&')]);
+  const record = operation === unknownOperation ? recordingOfUnknown(ctx, request) : request.record;
+  establish(request, { dialect, record });
+  return renderRefusal(refusal, { requestId, resource: path, isHead: method === 'HEAD', format });
+}
+
+/** The stages: where it went, who sent it, which operation it asks for; then the bucket, the permission and the handler. */
+async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): Promise<Reply> {
+  const located = locate(ctx.config, rules, received);
+  const identified = await identify(ctx, located);
+  const { area, local, isSite } = identified;
   if (area !== undefined) {
-    trace.operation = `area:${area}`;
-    return areas(local, areaCall(ctx, { wire, query, identity, renew, payload, trace, incoming }));
+    establish(identified, { operation: `area:${area}` });
+    return areas(local, areaRequest(ctx, identified));
   }
-  const { requestId, dialect } = trace;
-  const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
-  const own = ownHeaders(wire, query, dialect);
-  const { signal } = incoming;
-  const arrived = {
-    requestId,
-    wire,
-    query,
-    dialect,
-    own,
-    identity,
-    signed,
-    renew,
-    payload,
-    bucketName,
-    key,
-    signal,
-  };
-  trace.call = arrived;
-  if (place.isSite) return visitSite(ctx, arrived, trace);
-  const choosing = choose(ctx, arrived, { place, scope, incoming, trace });
-  const chosen = choosing instanceof Promise ? await choosing : choosing;
-  const { body } = incoming;
-  const pace = body instanceof PacedBody ? body : undefined;
-  return await serve(ctx, chosen, { hasBody: body !== undefined, pace, place, scope, trace });
+  if (isSite) return visitSite(ctx, identified);
+  const selecting = selectOperation(ctx, identified);
+  return serve(ctx, selecting instanceof Promise ? await selecting : selecting);
+}
+
+/** Metrics of every request, and a line of the log at level DEBUG: written out it costs a tenth of a small request. */
+function reportAnswer(
+  { telemetry, clock }: Context,
+  request: RequestContext,
+  { status, code }: Ending,
+): void {
+  const { requestId, operation, path, incoming, startedAt } = request;
+  const { method, remote } = incoming.wire;
+  const durationMs = clock.elapsed() - startedAt;
+  telemetry.request({ operation, method, status, code, durationMs });
+  telemetry.log('DEBUG', 'request answered', {
+    request_id: requestId,
+    operation,
+    method,
+    path,
+    status,
+    code,
+    duration_ms: durationMs,
+    remote,
+  });
 }

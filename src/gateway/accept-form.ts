@@ -8,8 +8,8 @@ import { checkPostPolicy, type LengthRange, parsePostPolicy } from '../auth/post
 import type { Context } from '../context.ts';
 import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
-import { type Call, ownHeaders } from '../handlers/call.ts';
 import { assertKey } from '../handlers/key.ts';
+import { ownHeaders } from '../handlers/own-headers.ts';
 import { readXml } from '../protocol/codec.ts';
 import { amz, type Dialect, shownDialect } from '../protocol/dialect.ts';
 import { boundaryOf, type FormFile, readForm } from '../protocol/form-data.ts';
@@ -17,18 +17,18 @@ import { headerText } from '../protocol/header-text.ts';
 import { tagging } from '../protocol/schemas/tagging.ts';
 import { Query, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { authenticationContext } from './identify.ts';
+import type { Authorized, Identified } from './request.ts';
 
-type Arrived = Pick<Call, 'wire' | 'identity' | 'payload' | 'bucketName'>;
 type Accepted = Pick<
-  Call,
+  Authorized,
   'wire' | 'dialect' | 'own' | 'parameters' | 'identity' | 'renew' | 'signed' | 'key' | 'payload'
 >;
 
 const noQuery = new Query('');
 
 /** @throws what the form, its signature or its policy is refused with; none of the file has been read then */
-export async function acceptForm(ctx: Context, arrived: Arrived): Promise<Accepted> {
-  const { wire, identity, payload, bucketName } = arrived;
+export async function acceptForm(ctx: Context, request: Identified): Promise<Accepted> {
+  const { wire, identity, payload, bucketName } = request;
   const boundary = boundaryOf(wire.headers.get('content-type'));
   if (identity !== undefined)
     throw fail('InvalidArgument', 'A form is signed by its fields, and not by its headers or its query.');

@@ -12,45 +12,51 @@ import type { SideChange } from '../ports/metadata-store.ts';
 import { type AccessLogEntry, accessLogLine, loggedOperation } from '../protocol/access-log.ts';
 import { isOperation } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { askedAt, bucketNameAt, type Place } from './locate.ts';
-import { type Trace, unknownOperation } from './trace.ts';
+import { askedAt, bucketNameAt, whereLocated } from './locate.ts';
+import { type Located, type RequestContext, unknownOperation } from './request.ts';
+
+/** A request that came at least so far that it names a bucket. */
+type LoggedRequest = RequestContext & Located;
 
 export interface Ended {
   readonly reply: Reply;
   /** That of its refusal. */
   readonly code: string | undefined;
-  /** By the clock that never jumps. */
-  readonly startedAt: number;
 }
 
 /** Whether there may be a log to write to: false of nearly every request, which then costs nothing. */
-export const mayBeLogged = ({ bucket, place }: Trace, code: string | undefined): boolean =>
+export function mayBeLogged(request: RequestContext, code: string | undefined): boolean {
   // A line for each refusal would fill the reserve of the disk.
-  code === 'InsufficientStorage'
-    ? false
-    : bucket === undefined
-      ? code !== undefined && code !== 'NoSuchBucket' && place !== undefined && bucketNameAt(place) !== ''
-      : bucketLogging.name in bucket.documents;
+  if (code === 'InsufficientStorage') return false;
+  if (request.bucket !== undefined) return bucketLogging.name in request.bucket.documents;
+  const located = code === undefined || code === 'NoSuchBucket' ? undefined : whereLocated(request);
+  return located !== undefined && bucketNameAt(located) !== '';
+}
 
 /** Writes the line once the reply is on its way, and the last byte of its body with it. */
-export async function logAccess(ctx: Context, trace: Trace, ended: Ended): Promise<Reply> {
-  const { reply, startedAt } = ended;
-  const found = await logOf(ctx, trace);
-  if (found === undefined) return reply;
+export async function logAccess(ctx: Context, request: RequestContext, ended: Ended): Promise<Reply> {
+  const { reply } = ended;
+  const { startedAt } = request;
+  const located = whereLocated(request);
+  const found = located && (await logOf(ctx, located));
+  if (located === undefined || found === undefined) return reply;
   const turnAroundMs = ctx.clock.elapsed() - startedAt;
   const write = async (bytesSent: number): Promise<void> => {
     const totalMs = ctx.clock.elapsed() - startedAt;
     const line = accessLogLine({
-      ...entryOf(trace, found.bucket, ended),
+      ...entryOf(located, found.bucket, ended),
       time: ctx.clock.now() - totalMs,
       bytesSent,
       totalMs,
       turnAroundMs,
     });
     try {
-      await ctx.lateWrites.add(await rowOf(ctx, trace, { ...found, line }), line.length);
+      await ctx.lateWrites.add(await rowOf(ctx, located, { ...found, line }), line.length);
     } catch (cause) {
-      ctx.telemetry.log('WARN', 'a request is not in the access log', { request_id: trace.requestId, cause });
+      ctx.telemetry.log('WARN', 'a request is not in the access log', {
+        request_id: request.requestId,
+        cause,
+      });
     }
   };
   const { body } = reply;
@@ -66,20 +72,20 @@ interface Log {
 }
 
 /** A reply is not lost over a log that cannot be read. */
-async function logOf(ctx: Context, { bucket, place, requestId }: Trace): Promise<Log | undefined> {
+async function logOf(ctx: Context, request: LoggedRequest): Promise<Log | undefined> {
   try {
-    const row = bucket ?? (place && (await lookUpBucket(ctx, bucketNameAt(place))));
+    const row = request.bucket ?? (await lookUpBucket(ctx, bucketNameAt(request)));
     const to = row && (await readDocument(ctx, row, bucketLogging))?.LoggingEnabled;
     return row && to && { bucket: row, to };
   } catch (cause) {
-    ctx.telemetry.log('WARN', 'a request is not in the access log', { request_id: requestId, cause });
+    ctx.telemetry.log('WARN', 'a request is not in the access log', { request_id: request.requestId, cause });
     return undefined;
   }
 }
 
 function rowOf(
   ctx: Context,
-  { requestId }: Trace,
+  { requestId }: LoggedRequest,
   { bucket, to, line }: Log & { readonly line: string },
 ): Promise<SideChange> {
   const { TargetBucket, TargetPrefix, TargetObjectKeyFormat } = to;
@@ -109,42 +115,44 @@ const signatureNames: Readonly<Record<Signed['type'], string | undefined>> = {
 
 type Timing = 'time' | 'bytesSent' | 'totalMs' | 'turnAroundMs';
 
-function entryOf(trace: Trace, bucket: BucketRow, { reply, code }: Ended): Omit<AccessLogEntry, Timing> {
-  const { place, call, target } = trace;
-  if (place === undefined) throw new Error('a request to a bucket has no place');
-  const { wire, query } = place;
-  const identity = call?.identity;
+function entryOf(
+  request: LoggedRequest,
+  bucket: BucketRow,
+  { reply, code }: Ended,
+): Omit<AccessLogEntry, Timing> {
+  const { requestId, wire, query, identity, signed, payload, key, target } = request;
   return {
     bucketOwner: bucket.owner,
     bucket: bucket.name,
     remote: wire.remote,
     requester:
       identity === undefined ? undefined : identity.root ? identity.owner : principalOf(identity).arn,
-    requestId: trace.requestId,
-    operation: operationOf(trace, place),
-    key: call?.key ?? askedAt(place)?.key ?? '',
+    requestId,
+    operation: operationOf(request),
+    key: key ?? askedAt(request)?.key ?? '',
     method: wire.method,
     target: wire.target,
     status: reply.status,
     error: code,
-    objectSize: target?.size ?? call?.payload.length,
+    objectSize: target?.size ?? payload?.length,
     referer: wire.headers.get('referer'),
     userAgent: wire.headers.get('user-agent'),
     versionId: query.get('versionId'),
-    signatureVersion: call?.signed && (call.signed.version === 'AWS' ? 'SigV2' : 'SigV4'),
+    signatureVersion: signed && (signed.version === 'AWS' ? 'SigV2' : 'SigV4'),
     cipher: wire.tlsCipher,
-    authType: call?.signed && signatureNames[call.signed.type],
+    authType: signed && signatureNames[signed.type],
     host: wire.headers.get('host'),
     tlsVersion: wire.tlsVersion && `TLSv${wire.tlsVersion}`,
   };
 }
 
-function operationOf({ operation, call }: Trace, place: Place): string {
-  const { method } = place.wire;
-  if (place.isSite) return `WEBSITE.${method}.OBJECT`;
-  const name = operation === unknownOperation ? askedAt(place)?.action : operation;
+function operationOf(request: LoggedRequest): string {
+  const { operation, key, wire, isSite } = request;
+  const { method } = wire;
+  if (isSite) return `WEBSITE.${method}.OBJECT`;
+  const name = operation === unknownOperation ? askedAt(request)?.action : operation;
   if (name !== undefined && isOperation(name)) return loggedOperation(name);
-  return `REST.${method}.${call?.key ? 'OBJECT' : 'BUCKET'}`;
+  return `REST.${method}.${key ? 'OBJECT' : 'BUCKET'}`;
 }
 
 /** The same body; `over` is told once how many bytes were taken, at its end or when nobody wants more. */

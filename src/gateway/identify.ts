@@ -1,29 +1,44 @@
-/** The first step: who calls, established over what arrived (spec "Authentication" 1). */
+/** The second stage: who sent the request, established over what arrived. */
 import { type AuthenticationContext, authenticate } from '../auth/authenticate.ts';
 import type { Authenticated } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
-import type { Incoming, Query } from '../protocol/wire.ts';
+import { ownHeaders } from '../handlers/own-headers.ts';
+import { splitAddress } from '../protocol/address.ts';
+import { amz, store } from '../protocol/dialect.ts';
+import { establish, type Identified, type Located } from './request.ts';
 
-export interface Arrival {
-  readonly path: string;
-  /** The path without the mount point. */
-  readonly local: string;
-  readonly query: Query;
-  readonly virtual: string | undefined;
-  readonly area: string | undefined;
-  /** IAM and STS are asked, in their own words. */
-  readonly isAction: boolean;
-  readonly isSite: boolean;
+/** @throws what a wrong signature is refused with, and InvalidURI */
+export async function identify(ctx: Context, request: Located): Promise<Identified> {
+  const { hoisted = [], dialect: signedIn, ...who } = await authenticated(ctx, request);
+  const dialect = signedIn === undefined ? undefined : signedIn === 'amz' ? amz : store;
+  // Known from here on, also to a refusal.
+  const { query, local, virtual, area } = establish(request, { dialect });
+  const wire =
+    hoisted.length === 0 ? request.wire : { ...request.wire, headers: request.wire.headers.with(hoisted) };
+  const { scope, bucket, key } = area === undefined ? splitAddress(local, virtual) : atArea;
+  return establish(request, {
+    wire,
+    identity: who.identity,
+    signed: who.signed,
+    renew: who.renew,
+    payload: who.payload,
+    own: ownHeaders(wire, query, dialect),
+    scope,
+    addressedName: bucket,
+    bucketName: bucket,
+    key,
+  });
 }
 
+const atArea = { scope: 'service', bucket: '', key: '' } as const;
+
 /**
- * Who calls. A bearer token, which only areas understand, is no signature; a preflight has none, whatever its
- * query says: that is signed for the request that may follow it; and a website is there for everybody alike.
+ * A bearer token, which only areas understand, is no signature. A preflight is not signed, whatever its query says: the
+ * signature there is for the request that may follow. A website is public.
  */
-export function identify(
+function authenticated(
   ctx: Context,
-  incoming: Incoming,
-  { path, local, query, virtual, area, isAction, isSite }: Arrival,
+  { incoming, path, local, query, virtual, area, isAction, isSite }: Located,
 ): Promise<Authenticated> {
   const { method, headers } = incoming.wire;
   const isBearer = area !== undefined && headers.get('authorization')?.toLowerCase().startsWith('bearer ');

@@ -2,34 +2,16 @@
 import type { Config } from '../config.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { areaOf } from '../handlers/areas.ts';
-import { header, ownHeaders } from '../handlers/call.ts';
+import { header, ownHeaders } from '../handlers/own-headers.ts';
 import { isActionQuery } from '../protocol/action-query.ts';
 import { type AddressRules, bucketOfHost, localPath, splitAddress } from '../protocol/address.ts';
 import { adminBucketAt, adminOperationAt, describeAdminOperation } from '../protocol/admin-operations.ts';
-import { type ControlAsked, controlAt } from '../protocol/control-path.ts';
+import { controlAt } from '../protocol/control-path.ts';
 import { describeOperation } from '../protocol/operations.ts';
 import { behindProxies } from '../protocol/peer.ts';
-import type { ErrorFormat } from '../protocol/render.ts';
 import { select, selectAction } from '../protocol/select.ts';
-import { type Incoming, Query, type Wire } from '../protocol/wire.ts';
-
-export interface Place {
-  /** As the client's side of trusted proxies shows it. */
-  readonly wire: Wire;
-  readonly query: Query;
-  /** The raw path without the mount point. */
-  readonly local: string;
-  /** The bucket that the host names. */
-  readonly virtual: string | undefined;
-  readonly area: string | undefined;
-  /** Asked by `Action`, as IAM and STS are, or in the shape of S3 Control. */
-  readonly isAction: boolean;
-  readonly control: ControlAsked | undefined;
-  /** The host is that of a website. */
-  readonly isSite: boolean;
-  /** How errors are told there. */
-  readonly format: ErrorFormat;
-}
+import { Query } from '../protocol/wire.ts';
+import { establish, type Located, type Received, type RequestContext } from './request.ts';
 
 const atService = {
   local: '/',
@@ -44,12 +26,9 @@ const atService = {
 export function locate(
   config: Pick<Config, 'SVC_TRUSTED_PROXIES'>,
   rules: AddressRules,
-  {
-    incoming,
-    path,
-    rawQuery,
-  }: { readonly incoming: Incoming; readonly path: string; readonly rawQuery: string },
-): Place {
+  request: Received,
+): Located {
+  const { incoming, path, rawQuery } = request;
   const { listener } = incoming;
   const wire = behindProxies(incoming.wire, config.SVC_TRUSTED_PROXIES);
   const query = new Query(rawQuery);
@@ -62,14 +41,19 @@ export function locate(
   if (area === undefined && listener === 'admin')
     throw fail('NotFound', 'This address serves operators only.');
   const control = area === undefined && site === undefined ? controlAt(wire, local, query) : undefined;
-  // The account that stands in front of the host names no bucket.
-  if (control !== undefined) return { ...atService, wire, query, control };
+  // The host name may begin with an account id, which is not a bucket.
+  if (control !== undefined) return establish(request, { ...atService, wire, query, control });
   const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
   // A preflight is the same at every address.
   const isSite = site !== undefined && wire.method !== 'OPTIONS';
   const format = isSite ? 'html' : isAction ? 'iam' : area === undefined ? 'xml' : 'json';
-  return { wire, query, local, virtual, area, isAction, control, isSite, format };
+  return establish(request, { wire, query, local, virtual, area, isAction, control, isSite, format });
 }
+
+/** The request at least located: undefined where it was refused before. */
+export const whereLocated = (request: RequestContext): (RequestContext & Located) | undefined =>
+  // The cast: the facts of a stage are established together.
+  request.wire === undefined ? undefined : (request as RequestContext & Located);
 
 export interface Asked {
   /** The operation's name, or `admin:<OperationName>`. */
@@ -89,7 +73,7 @@ export function askedAt({
   isAction,
   control,
   isSite,
-}: Place): Asked | undefined {
+}: Located): Asked | undefined {
   if (isSite) return undefined;
   try {
     if (area !== undefined) return area === 'admin' ? askedOfAdmin(wire.method, local) : undefined;
@@ -116,7 +100,7 @@ function askedOfAdmin(method: string, path: string): Asked | undefined {
 }
 
 /** The name of the bucket that a request went to, '' where it went to none. */
-export function bucketNameAt({ local, virtual, area, isAction }: Place): string {
+export function bucketNameAt({ local, virtual, area, isAction }: Located): string {
   if (area !== undefined || isAction) return '';
   try {
     return splitAddress(local, virtual).bucket;

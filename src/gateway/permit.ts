@@ -1,4 +1,4 @@
-/** The fourth step: may the caller do this (design §7.10)? What the operation is about is read once, and handed on. */
+/** May the caller do this? What the operation is about is read once, and handed on. */
 import { assertMayKnow, authorize, mayKnowAbsence } from '../auth/authorize.ts';
 import { bucketPolicy } from '../auth/bucket-policy.ts';
 import { isCharged } from '../auth/requester-pays.ts';
@@ -7,9 +7,9 @@ import { bucketAcl } from '../domain/families.ts';
 import { assertObject, lookUpVersion } from '../domain/read-object.ts';
 import { isUploadId } from '../domain/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
-import { type Call, header } from '../handlers/call.ts';
 import { asBegun } from '../handlers/multipart/begun-as.ts';
-import { type HeadAhead, readAheadIn } from '../metadata/objects.ts';
+import { header } from '../handlers/own-headers.ts';
+import { readAheadIn } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../metadata/tables.ts';
 import { findSession } from '../metadata/uploads.ts';
 import {
@@ -18,124 +18,99 @@ import {
   type OperationName,
   operationNames,
 } from '../protocol/operations.ts';
-import { askedBy } from './asked.ts';
+import { askedFacts } from './asked-facts.ts';
+import type { Authorized, InBucket, Selected } from './request.ts';
 
-type Asking = Omit<Call, 'body'>;
-
-interface Permitted {
-  readonly row: ReturnType<typeof describeOperation>;
-  readonly bucket: BucketRow | undefined;
-  /** Where it was read to be judged by. */
-  readonly body: Uint8Array | undefined;
-  readonly ahead: HeadAhead | undefined;
-}
+type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
 
 /**
  * @returns the version that the operation is about, where there is one
  * @throws AccessDenied, also where the version does not exist and the caller may not list: absence is a secret too
  */
-export async function permit(
-  ctx: Context,
-  call: Asking,
-  { row, bucket, body, ahead }: Permitted,
-): Promise<ObjectRow | undefined> {
-  const { identity, bucketName, key, query } = call;
-  // ListBuckets of an anonymous principal is an empty list, not a refusal (spec "Authentication" 5).
-  if (identity === undefined && call.operation === 'ListBuckets') return undefined;
-  const expectedOwner = header(call, 'expected-bucket-owner');
+export async function permit(ctx: Context, request: Asking): Promise<ObjectRow | undefined> {
+  const { row, operation, identity, bucket, bucketName, key, query } = request;
+  // ListBuckets of an anonymous principal is an empty list, not a refusal.
+  if (identity === undefined && operation === 'ListBuckets') return undefined;
+  const expectedOwner = header(request, 'expected-bucket-owner');
   if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
     throw fail('AccessDenied');
-  if (row.judges === 'each' && bucket !== undefined) assertMayAsk(call, bucket);
+  if (row.judges === 'each' && bucket !== undefined) assertMayAsk(request);
   if (row.judges !== undefined) return undefined;
-  const versionId = row.versionAction === undefined ? undefined : query.get('versionId');
-  const target =
-    row.about === 'version' && bucket !== undefined
-      ? ((await readAheadIn(ahead, bucket))?.live?.row ??
-        (await lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })))
-      : undefined;
-  const { caller, requestTags, named, along: alongBody = [] } = askedBy(call, row, body);
-  const about = { bucket, bucketName, key, target, requestTags, named };
-  const action = versionId === undefined ? row.action : (row.versionAction ?? row.action);
-  const writer = row.about === 'upload' ? await initiatorOf(ctx, call, bucket) : undefined;
-  const asker = row.about === 'parts' ? await asBegunBy(ctx, caller, bucket) : caller;
   const wanted = { key, versionId: query.get('versionId') };
+  const target = await targetOf(ctx, request);
+  const { caller, requestTags, named, along: alongBody = [] } = askedFacts(request);
+  const about = { bucket, bucketName, key, target, requestTags, named };
+  const isAboutVersion = row.versionAction !== undefined && wanted.versionId !== undefined;
+  const action = isAboutVersion ? (row.versionAction ?? row.action) : row.action;
+  const writer = row.about === 'upload' ? await initiatorOf(ctx, request) : undefined;
+  const asker = row.about === 'parts' ? await asBegunBy(ctx, caller) : caller;
   const isAbsent = target === undefined || (target.marker && wanted.versionId === undefined);
-  if (isAbsent && readsVersion.has(call.operation) && bucket !== undefined) {
+  if (isAbsent && row.about === 'version' && !row.audited && bucket !== undefined) {
     // A caller that may not list gets the text of the refusal that it would get if the object were there.
     if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
       // Without the header of a payer the answer is 403 for every key, so that it does not tell which exist.
-      const charging = isCharged(ctx, call, bucket);
+      const charging = isCharged(ctx, request, bucket);
       if (charging !== false) await charging;
       assertObject(target, wanted);
     }
   }
   const judging = authorize(ctx, asker, { ...about, action, writer });
   if (judging !== undefined) await judging;
-  const isWritersAcl = identity === undefined && namesCannedAcl(call);
-  for (const along of [...alongOf(call), ...alongBody])
+  const isWritersAcl = identity === undefined && namesCannedAcl(request);
+  for (const along of [...alongOf(request), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl });
-  if (row.about === 'version' && (target === undefined || (target.marker && versionId === undefined)))
-    await assertMayKnow(ctx, call, about);
+  if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
+    await assertMayKnow(ctx, request, about);
   return target;
 }
 
+/** The version that the operation is about, where it is about one and it exists. */
+async function targetOf(ctx: Context, request: Asking): Promise<ObjectRow | undefined> {
+  const { row, bucket, ahead, key, query } = request;
+  if (row.about !== 'version' || bucket === undefined) return undefined;
+  const head = (await readAheadIn(ahead, bucket))?.live?.row;
+  return head ?? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') });
+}
+
 /** Whether the only ACL that the request brings is a canned one. */
-function namesCannedAcl({ own }: Pick<Call, 'own'>): boolean {
+function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {
   for (const name of own.keys()) if (name.startsWith('grant-')) return false;
   return own.has('acl');
 }
-
-/** Operations that read a version or what is kept about it, and change nothing. */
-const readsVersion: ReadonlySet<OperationName> = new Set<OperationName>([
-  'GetObject',
-  'HeadObject',
-  'GetObjectAttributes',
-  'GetObjectTagging',
-  'GetObjectAcl',
-  'GetObjectRetention',
-  'GetObjectLegalHold',
-]);
 
 /**
  * Before a body is read that the decision needs.
  * @throws AccessDenied to a caller whom no body could let in: an anonymous one, where no policy and no ACL is set
  */
-export function assertMayAsk({ identity }: Pick<Asking, 'identity'>, bucket: BucketRow | undefined): void {
+export function assertMayAsk({ identity, bucket }: Pick<Asking, 'identity' | 'bucket'>): void {
   if (identity === undefined && (bucket === undefined || !letsAnybodyIn(bucket))) throw fail('AccessDenied');
 }
 
-/** Whoever began an upload may look at it and end it, though the bucket be another's (public API). */
-async function initiatorOf(
-  ctx: Context,
-  call: Asking,
-  bucket: BucketRow | undefined,
-): Promise<string | undefined> {
-  const { identity } = call;
+/** The initiator of an upload may list and abort it, though the bucket belongs to another account (public API). */
+async function initiatorOf(ctx: Context, request: Asking): Promise<string | undefined> {
+  const { identity, bucket } = request;
   if (identity === undefined || bucket === undefined || identity.owner === bucket.owner) return undefined;
-  const initiator = (await uploadOf(ctx, call, bucket))?.initiator;
+  const initiator = (await uploadOf(ctx, request))?.initiator;
   return initiator === identity.owner ? initiator : undefined;
 }
 
 /** The caller with the headers that the upload was begun with, where there may be a policy that asks for them. */
-async function asBegunBy<C extends Asking>(
-  ctx: Context,
-  caller: C,
-  bucket: BucketRow | undefined,
-): Promise<C> {
+async function asBegunBy(ctx: Context, caller: Asking): Promise<Asking> {
+  const { bucket } = caller;
   const isJudged = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
   if (bucket === undefined || !isJudged) return caller;
-  return asBegun(caller, (await uploadOf(ctx, caller, bucket))?.begunAs);
+  return asBegun(caller, (await uploadOf(ctx, caller))?.begunAs);
 }
 
 /** The upload that the request names, if it is one to this key. */
 async function uploadOf(
   { metadata }: Context,
-  { key, query }: Asking,
-  bucket: BucketRow,
+  { key, query, bucket }: Asking,
 ): Promise<UploadSession | undefined> {
   const uploadId = query.get('uploadId') ?? '';
   const session = isUploadId(uploadId) ? (await findSession(metadata, uploadId))?.row.session : undefined;
-  return session?.bucketId === bucket.id && session.key === key ? session : undefined;
+  const isIts = session !== undefined && session.bucketId === bucket?.id && session.key === key;
+  return isIts ? session : undefined;
 }
 
 /** A header that asks for actions beside the operation's own: by being there, or by what it says. */
@@ -158,10 +133,10 @@ const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
 );
 
 /** The actions that the request's headers ask for beside its own. */
-function alongOf(call: Pick<Call, 'own' | 'operation'>): readonly string[] {
+function alongOf(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
   const asked: string[] = [];
-  for (const { name, relation, wanted, actions } of marks.get(call.operation) ?? []) {
-    const value = header(call, name)?.toLowerCase() ?? '';
+  for (const { name, relation, wanted, actions } of marks.get(request.operation) ?? []) {
+    const value = header(request, name)?.toLowerCase() ?? '';
     const isAsked = relation === undefined || (value === wanted) === (relation === '=');
     if (value !== '' && isAsked) asked.push(...actions);
   }

@@ -8,13 +8,14 @@ import { principalOf } from '../auth/principal.ts';
 import type { Context } from '../context.ts';
 import { eventChanges } from '../domain/events.ts';
 import { bucketNotification } from '../domain/families.ts';
-import type { KeyMove, Recorder } from '../domain/recorder.ts';
+import type { KeyMove } from '../domain/recorder.ts';
 import { audited } from '../metadata/audit.ts';
 import type { AuditRow } from '../metadata/audit-tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Wire } from '../protocol/wire.ts';
-import { askedAt, type Place } from './locate.ts';
+import { askedAt, whereLocated } from './locate.ts';
 import { refusedCallersOf } from './refused-callers.ts';
+import type { AuditRecorder, Ending, RequestContext } from './request.ts';
 
 export interface RecordedRequest {
   readonly requestId: string;
@@ -29,12 +30,6 @@ export interface RecordedRequest {
   readonly events?: readonly string[] | undefined;
 }
 
-/** How a request ended; `code` is that of its refusal. */
-export interface Ending {
-  readonly status: number;
-  readonly code: string | undefined;
-}
-
 /** Names that were refused for their length are not kept whole; what an unknown caller says is kept in short. */
 const nameMax = 1024;
 const unknownNameMax = 128;
@@ -43,7 +38,7 @@ const sourceMax = 64;
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
 
-export class Recording implements Recorder {
+export class Recording implements AuditRecorder {
   readonly #ctx: Ctx;
   readonly #request: RecordedRequest;
   #entry: Omit<AuditRow, 'hour' | 'slot'>;
@@ -106,16 +101,13 @@ export class Recording implements Recorder {
   }
 }
 
-interface Arrived {
-  readonly requestId: string;
-  readonly place: Place | undefined;
-}
-
 /** Of a request that was refused before its operation mattered: who called is not known (spec "Events" 5). */
-export function recordingOfUnknown(ctx: Ctx, { requestId, place }: Arrived): Recording | undefined {
-  const asked = place === undefined ? undefined : askedAt(place);
-  if (place === undefined || !asked?.audited) return undefined;
-  return new Recording(ctx, { ...asked, requestId, wire: place.wire, identity: undefined });
+export function recordingOfUnknown(ctx: Ctx, request: RequestContext): Recording | undefined {
+  const located = whereLocated(request);
+  const asked = located && askedAt(located);
+  if (located === undefined || !asked?.audited) return undefined;
+  const { requestId, wire } = located;
+  return new Recording(ctx, { ...asked, requestId, wire, identity: undefined });
 }
 
 function entryOf(

@@ -10,7 +10,6 @@ import { bucketWebsite, type Website } from '../domain/families.ts';
 import { type Elsewhere, pageOf, redirectOf, redirectOfError } from '../domain/website.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { noBody } from '../handlers/body.ts';
-import type { Call } from '../handlers/call.ts';
 import { assertKey } from '../handlers/key.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
@@ -20,13 +19,13 @@ import { describeOperation } from '../protocol/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { Query, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { permit } from './permit.ts';
-import type { Trace } from './trace.ts';
+import { type Authorized, establish, type Identified, type InBucket } from './request.ts';
 
-type Asking = Omit<Call, 'operation' | 'parameters' | 'record' | 'body'>;
-interface Shown {
+/** The bucket, and the request whose operation the logs and metrics name; a look of our own has none. */
+interface Visit {
   readonly bucket: BucketRow;
-  readonly trace: Pick<Trace, 'operation'>;
-  /** A page may say that it is elsewhere. */
+  readonly visitor: Identified | undefined;
+  /** Whether a page may redirect. */
   readonly follows?: boolean;
 }
 
@@ -34,7 +33,7 @@ const noQuery = new Query('');
 
 /** The index of the bucket, or of a directory in it, where this is what the storage address is asked for like a site. */
 export const asksForIndex = (
-  { wire, identity, query, key }: Asking,
+  { wire, identity, query, key }: Identified,
   { documents }: Pick<BucketRow, 'documents'>,
 ): boolean =>
   bucketWebsite.name in documents &&
@@ -43,77 +42,94 @@ export const asksForIndex = (
   query.pairs.length === 0 &&
   (key === '' || key.endsWith('/'));
 
-/** @returns undefined where the site has no index */
-export async function showIndex(ctx: Context, call: Asking, shown: Shown): Promise<Reply | undefined> {
-  const site = await readDocument(ctx, shown.bucket, bucketWebsite);
-  const key = site && pageOf(site, call.key);
-  return key === undefined ? undefined : readPage(ctx, { ...call, key }, shown);
+/** @returns undefined where the request does not ask for an index, or the site has none */
+export async function showIndex(
+  ctx: Context,
+  request: Identified & Partial<InBucket> & Pick<Authorized, 'accessPoint'>,
+): Promise<Reply | undefined> {
+  const { bucket, accessPoint } = request;
+  if (bucket === undefined || accessPoint !== undefined || !asksForIndex(request, bucket)) return undefined;
+  const site = await readDocument(ctx, bucket, bucketWebsite);
+  const key = site && pageOf(site, request.key);
+  return key === undefined ? undefined : readPage(ctx, { ...request, key }, { bucket, visitor: request });
 }
 
 /** A request at the host of a website. @throws MethodNotAllowed, NoSuchBucket, NoSuchWebsiteConfiguration, and what the page is refused with */
-export async function visitSite(ctx: Context, call: Asking, trace: Trace): Promise<Reply> {
-  const { wire, key, bucketName } = call;
+export async function visitSite(ctx: Context, request: Identified): Promise<Reply> {
+  const { wire, key, bucketName } = request;
   if (wire.method !== 'GET' && wire.method !== 'HEAD')
     throw fail('MethodNotAllowed', {
       elements: { Method: wire.method, ResourceType: 'OBJECT' },
       headers: { Allow: 'GET, HEAD' },
     });
   const bucket = await openBucket(ctx, bucketName);
-  trace.bucket = bucket;
+  establish(request, { bucket });
   const site = await readDocument(ctx, bucket, bucketWebsite);
   if (site === undefined) throw fail('NoSuchWebsiteConfiguration', { elements: { BucketName: bucketName } });
   const elsewhere = redirectOf(site, key);
   if (elsewhere !== undefined) return sendTo(wire, elsewhere);
-  const visit = { ...call, own: new Map<string, string>() };
-  const shown = { bucket, trace };
+  const asked = { ...request, own: new Map<string, string>() };
+  const visit = { bucket, visitor: request };
   try {
-    return await readPage(ctx, { ...visit, key: pageOf(site, key) ?? key }, { ...shown, follows: true });
+    return await readPage(ctx, { ...asked, key: pageOf(site, key) ?? key }, { ...visit, follows: true });
   } catch (cause) {
-    if (cause instanceof Refusal) return afterRefusal(ctx, visit, { ...shown, site, refusal: cause });
+    if (cause instanceof Refusal) return afterRefusal(ctx, asked, { ...visit, site, refusal: cause });
     throw cause;
   }
 }
 
-async function readPage(ctx: Context, call: Asking, { bucket, trace, follows }: Shown): Promise<Reply> {
-  const operation = call.wire.method === 'HEAD' ? 'HeadObject' : 'GetObject';
-  trace.operation = operation;
-  assertKey(call.key);
-  const nothingMore = { query: noQuery, parameters: noParameters, record: undefined };
-  const asked = { ...call, ...nothingMore, operation } as const;
-  const target = await permit(ctx, asked, {
+async function readPage(
+  ctx: Context,
+  request: Identified,
+  { bucket, visitor, follows }: Visit,
+): Promise<Reply> {
+  const operation = request.wire.method === 'HEAD' ? 'HeadObject' : 'GetObject';
+  if (visitor !== undefined) establish(visitor, { operation });
+  assertKey(request.key);
+  const asked = establish(request, {
+    operation,
     row: describeOperation(operation),
+    query: noQuery,
+    parameters: noParameters,
+    record: undefined,
     bucket,
-    body: undefined,
     ahead: undefined,
+    body: noBody,
   });
-  // Visitors are nobody, and nobody pays.
+  const target = await permit(ctx, asked);
+  // Visitors are anonymous, and a requester who pays is not.
   await isCharged(ctx, asked, bucket);
   const redirect = target?.headers.system?.['website-redirect-location'];
   if (follows && redirect !== undefined) return { status: 301, headers: [['Location', redirect]] };
   const read = operation === 'HeadObject' ? HeadObject : GetObject;
-  return read(ctx, { ...asked, body: noBody, bucket, target });
+  return read(ctx, establish(asked, { target }));
 }
 
-interface Refused extends Shown {
+interface Refused extends Visit {
   readonly site: Website;
   readonly refusal: Refusal;
 }
 
 /** A directory without its slash, a rule for the error, the page for errors, or the error as it is. */
-async function afterRefusal(ctx: Context, call: Asking, refused: Refused): Promise<Reply> {
+async function afterRefusal(ctx: Context, request: Identified, refused: Refused): Promise<Reply> {
   const { site, refusal } = refused;
-  const { key, wire } = call;
+  const { key, wire } = request;
   const status = statusOf(refusal.code);
   const isAbsent = status === 403 || status === 404;
   const index = key.endsWith('/') ? undefined : pageOf(site, `${key}/`);
-  if (isAbsent && key !== '' && index !== undefined && (await isThere(ctx, { ...call, key: index }, refused)))
+  if (
+    isAbsent &&
+    key !== '' &&
+    index !== undefined &&
+    (await isThere(ctx, { ...request, key: index }, refused))
+  )
     return sendTo(wire, { path: { written: '', key: `${key}/` }, code: 302 });
   const elsewhere = redirectOfError(site, key, status);
   if (elsewhere !== undefined) return sendTo(wire, elsewhere);
   // What the visitor's own conditions and ranges led to is theirs to know.
   if (site.ErrorDocument === undefined || status >= 500 || status === 412 || status === 416) throw refusal;
   try {
-    const page = { ...call, key: site.ErrorDocument.Key, wire: unconditional(wire) };
+    const page = { ...request, key: site.ErrorDocument.Key, wire: unconditional(wire) };
     return { ...(await readPage(ctx, page, refused)), status };
   } catch (cause) {
     if (cause instanceof Refusal) throw refusal;
@@ -121,11 +137,10 @@ async function afterRefusal(ctx: Context, call: Asking, refused: Refused): Promi
   }
 }
 
-async function isThere(ctx: Context, call: Asking, shown: Shown): Promise<boolean> {
+async function isThere(ctx: Context, request: Identified, visit: Visit): Promise<boolean> {
   try {
-    // A look of ours is not what was asked for.
-    const look = { ...shown, trace: { operation: '' } };
-    await readPage(ctx, { ...call, wire: { ...unconditional(call.wire), method: 'HEAD' } }, look);
+    const wire = { ...unconditional(request.wire), method: 'HEAD' };
+    await readPage(ctx, { ...request, wire }, { ...visit, visitor: undefined });
     return true;
   } catch (cause) {
     if (cause instanceof Refusal) return false;

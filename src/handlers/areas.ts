@@ -5,14 +5,14 @@ import { openReadiness, type Readiness } from '../domain/readiness.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { registerAdmin } from './admin/router.ts';
-import type { AreaCall } from './area-call.ts';
+import type { AreaRequest } from './area-request.ts';
 
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
 
 /** The area that a local path lies in, or undefined for the storage protocol. */
 export const areaOf = (path: string): string | undefined => first.exec(path)?.[1];
 
-export type Areas = (path: string, call: AreaCall) => Promise<Reply>;
+export type Areas = (path: string, call: AreaRequest) => Promise<Reply>;
 
 const plain = (status: number, body: string): Reply => ({
   status,
@@ -25,7 +25,7 @@ const plain = (status: number, body: string): Reply => ({
 
 export function openAreas(ctx: Context): Areas {
   const readiness = openReadiness(ctx);
-  const router = IttyRouter<IRequestStrict, [AreaCall]>();
+  const router = IttyRouter<IRequestStrict, [AreaRequest]>();
   router
     .get('/healthz', () => plain(200, 'ok\n'))
     .get('/readyz', (_request, call) => ready(ctx, readiness, call))
@@ -44,7 +44,7 @@ export function openAreas(ctx: Context): Areas {
  * 200 while a recent write and read of each backend succeeded, else 503; `?need=reads` asks for reads and deletions alone, which
  * a full disk still serves. Operators and scrapers see each component and its reason, strangers one word.
  */
-async function ready(ctx: Context, readiness: Readiness, call: AreaCall): Promise<Reply> {
+async function ready(ctx: Context, readiness: Readiness, call: AreaRequest): Promise<Reply> {
   const { status, components } = await readiness();
   const isReady = status === 'ok' || (status === 'full' && call.query.get('need') === 'reads');
   if (status !== 'ok') {
@@ -68,7 +68,7 @@ async function ready(ctx: Context, readiness: Readiness, call: AreaCall): Promis
 }
 
 /** Operators, and clients that send the metrics token. */
-function mayScrape({ config, hasher }: Context, { wire, identity }: AreaCall): boolean {
+function mayScrape({ config, hasher }: Context, { wire, identity }: AreaRequest): boolean {
   if (identity?.operator) return true;
   const token = config.SVC_METRICS_TOKEN;
   const bearer = /^Bearer (.+)$/i.exec(wire.headers.get('authorization') ?? '')?.[1];
@@ -76,7 +76,7 @@ function mayScrape({ config, hasher }: Context, { wire, identity }: AreaCall): b
   return token !== undefined && bearer !== undefined && hasher.sha256Hex(bearer) === hasher.sha256Hex(token);
 }
 
-async function metrics(ctx: Context, call: AreaCall): Promise<Reply> {
+async function metrics(ctx: Context, call: AreaRequest): Promise<Reply> {
   if (!mayScrape(ctx, call))
     throw fail('AccessDenied', 'Metrics are for operators, or with SVC_METRICS_TOKEN as a bearer token.');
   return {

@@ -4,14 +4,9 @@ import { digesting } from '../domain/digests.ts';
 import { gather } from '../domain/gather.ts';
 import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
+import type { Authorized, Held } from '../gateway/request.ts';
 import { bodyMaxDefault, type Operation } from '../protocol/operations.ts';
-import type { Call } from './call.ts';
 import { claimsOf } from './claims.ts';
-
-/** What a request holds of `BodyMemory`, from its body's first byte until it is answered. */
-export interface Held {
-  heldBytes: number;
-}
 
 export const noBody = new Uint8Array(0);
 
@@ -21,7 +16,7 @@ export const noBody = new Uint8Array(0);
  */
 export function readBody(
   ctx: Pick<Context, 'hasher' | 'bodyMemory'>,
-  call: Pick<Call, 'wire' | 'own' | 'payload'>,
+  request: Pick<Authorized, 'wire' | 'own' | 'payload'>,
   {
     hasBody,
     row,
@@ -32,15 +27,15 @@ export function readBody(
     readonly held: Held;
   },
 ): Uint8Array | Promise<Uint8Array> {
-  const { payload } = call;
+  const { payload } = request;
   if (row.streams || (!hasBody && payload.sha256 === undefined)) return noBody;
-  const claims = claimsOf(call);
+  const claims = claimsOf(request);
   // The signature's own hash of nothing has been compared; most requests claim no more about the body they lack.
   if (!hasBody && claims.md5 === undefined && claims.checksum === undefined) return noBody;
   const max = row.bodyMax ?? bodyMaxDefault;
   if (payload.length !== undefined && payload.length > max) throw tooLong(max);
   const digests = digesting(ctx, payload.content, {
-    claims: claimsOf(call, { isBodyHeader: row.checksumOf !== 'object' }),
+    claims: claimsOf(request, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
   const charged = watched(digests.content, {

@@ -1,12 +1,13 @@
 /** What a request says about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
 import { type ChecksumAlgorithm, type Claims, checksumAlgorithms, digestBytes } from '../domain/digests.ts';
 import { fail } from '../errors/refusal.ts';
+import type { Authorized } from '../gateway/request.ts';
 import { dialects } from '../protocol/dialect.ts';
 import { isChecksumHeader } from '../protocol/hoisted.ts';
-import { type Call, header } from './call.ts';
+import { header } from './own-headers.ts';
 import { defined } from './parameters.ts';
 
-type Request = Pick<Call, 'wire' | 'own' | 'payload'>;
+type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;
 
 interface ClaimRules {
   /** The algorithm to compute when the request names none. */
@@ -15,8 +16,8 @@ interface ClaimRules {
   readonly isBodyHeader?: boolean;
 }
 
-export function claimsOf(call: Request, { fallback, isBodyHeader = true }: ClaimRules = {}): Claims {
-  const md5 = call.wire.headers.get('content-md5');
+export function claimsOf(request: Request, { fallback, isBodyHeader = true }: ClaimRules = {}): Claims {
+  const md5 = request.wire.headers.get('content-md5');
   if (md5 !== undefined && !isDigest(md5, 16)) {
     throw fail('InvalidDigest', {
       message: 'The Content-MD5 you specified is not the base64 of 16 bytes.',
@@ -24,13 +25,13 @@ export function claimsOf(call: Request, { fallback, isBodyHeader = true }: Claim
     });
   }
   const checksum =
-    checksumOf(call, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
+    checksumOf(request, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
   return defined({ md5, checksum });
 }
 
-function checksumOf(call: Request, isBodyHeader: boolean): Claims['checksum'] {
-  const given = claimedChecksum(call);
-  const trailed = call.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
+function checksumOf(request: Request, isBodyHeader: boolean): Claims['checksum'] {
+  const given = claimedChecksum(request);
+  const trailed = request.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
   if ((given === undefined ? 0 : 1) + trailed.length > 1) {
     throw fail(
       'InvalidRequest',
@@ -38,7 +39,7 @@ function checksumOf(call: Request, isBodyHeader: boolean): Claims['checksum'] {
     );
   }
   const [trailer] = trailed;
-  const declared = header(call, 'sdk-checksum-algorithm')?.toUpperCase();
+  const declared = header(request, 'sdk-checksum-algorithm')?.toUpperCase();
   if (declared !== undefined && declared !== (trailer ?? given)?.algorithm) {
     throw fail(
       'InvalidRequest',
@@ -48,7 +49,7 @@ function checksumOf(call: Request, isBodyHeader: boolean): Claims['checksum'] {
   if (trailer !== undefined) {
     return {
       algorithm: trailer.algorithm,
-      value: () => valid(call.payload.trailers.get(trailer.name), trailer.algorithm),
+      value: () => valid(request.payload.trailers.get(trailer.name), trailer.algorithm),
     };
   }
   return isBodyHeader && given !== undefined
@@ -62,9 +63,9 @@ const headerNames = checksumAlgorithms.map(
 
 /** The checksum given in a header, if any. @throws InvalidRequest when malformed or more than one */
 export function claimedChecksum(
-  call: Pick<Call, 'own'>,
+  request: Pick<Authorized, 'own'>,
 ): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
-  for (const name of call.own.keys()) {
+  for (const name of request.own.keys()) {
     if (!isChecksumHeader(name) || headerNames.some(([, known]) => known === name)) continue;
     throw fail(
       'InvalidRequest',
@@ -72,7 +73,7 @@ export function claimedChecksum(
     );
   }
   const found = headerNames.flatMap(([algorithm, name]) => {
-    const value = valid(header(call, name), algorithm);
+    const value = valid(header(request, name), algorithm);
     return value === undefined ? [] : [{ algorithm, value }];
   });
   if (found.length > 1) {

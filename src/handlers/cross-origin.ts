@@ -1,8 +1,8 @@
 /** Cross-origin requests on the wire: what a browser says of one, and the headers that let it read the reply (spec "CORS"). */
 import { type CrossOrigin, findCorsRule } from '../domain/cors.ts';
 import type { Cors, CorsRule } from '../domain/families.ts';
+import type { HeaderPair } from '../protocol/reply.ts';
 import type { Wire } from '../protocol/wire.ts';
-import type { HeaderPair } from './call.ts';
 
 /** Browsers name the headers that a script has set, each once: nobody has more to say. */
 const headerNamesMax = 100;

@@ -6,13 +6,13 @@ import type { Context } from '../context.ts';
 import { changeDocument, type Family, readDocument } from '../domain/documents.ts';
 import type { ErrorCode } from '../errors/codes.ts';
 import { fail } from '../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../gateway/request.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import { readXml, type Xml } from '../protocol/codec.ts';
 import { bodyMaxDefault, describeOperation } from '../protocol/operations.ts';
-import type { Reply } from '../protocol/reply.ts';
+import type { HeaderPair, Reply } from '../protocol/reply.ts';
 import type { XmlLimits } from '../protocol/xml-parse.ts';
-import type { BucketCall, HeaderPair } from './call.ts';
 import { emptyReply, xmlReply } from './xml-reply.ts';
 
 export interface DocumentRules<T> {
@@ -23,13 +23,13 @@ export interface DocumentRules<T> {
   /** What an unset configuration is answered: an error code, or the document that stands for it. */
   readonly unset: ErrorCode | T;
   /** Further rules than the schema's, and what is stored where it is not what was sent. Refusals are thrown. */
-  readonly validate?: (ctx: Context, call: BucketCall, value: T) => Promise<T> | T;
+  readonly validate?: (ctx: Context, request: AuthorizedInBucket, value: T) => Promise<T> | T;
   /** Refuses a change that the row's other facts do not allow; asked with the row as it is when it changes. */
   readonly amend?: (row: BucketRow, value: T | undefined, ctx: Context) => BucketRow | Promise<BucketRow>;
   /** The document that means "not set" (an empty one), which removes instead of storing. */
   readonly isEmpty?: (value: T) => boolean;
   /** What else happens with a Put. */
-  readonly then?: (ctx: Context, call: BucketCall, value: T) => Promise<readonly SideChange[]>;
+  readonly then?: (ctx: Context, request: AuthorizedInBucket, value: T) => Promise<readonly SideChange[]>;
   readonly limits?: Partial<XmlLimits>;
   /** The status of a successful Put; 200 unless the public API says 204. */
   readonly putStatus?: 200 | 204;
@@ -37,7 +37,7 @@ export interface DocumentRules<T> {
   readonly headers?: (value: T) => readonly HeaderPair[];
 }
 
-type Handle = (ctx: Context, call: BucketCall) => Promise<Reply>;
+type Handle = (ctx: Context, request: AuthorizedInBucket) => Promise<Reply>;
 export interface DocumentHandlers {
   readonly get: Handle;
   readonly put: Handle;
@@ -46,16 +46,16 @@ export interface DocumentHandlers {
 
 export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
   const { family, root, schema, unset, amend } = rules;
-  const change = async (ctx: Context, call: BucketCall, value: T | undefined): Promise<boolean> =>
+  const change = async (ctx: Context, request: AuthorizedInBucket, value: T | undefined): Promise<boolean> =>
     changeDocument(ctx, {
-      bucket: call.bucket,
-      record: call.record,
+      bucket: request.bucket,
+      record: request.record,
       family,
       text: value === undefined ? undefined : JSON.stringify(value),
       ...(amend === undefined ? {} : { amend: (row) => amend(row, value, ctx) }),
       ...(value === undefined || rules.then === undefined
         ? {}
-        : { then: await rules.then(ctx, call, value) }),
+        : { then: await rules.then(ctx, request, value) }),
     });
   return {
     async get(ctx, { bucket }) {
@@ -64,21 +64,21 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
       if (typeof unset !== 'string') return xmlReply(schema, root, unset);
       throw fail(unset as ErrorCode, { elements: { BucketName: bucket.name } });
     },
-    async put(ctx, call) {
-      const value = await read(ctx, call, rules);
-      await change(ctx, call, rules.isEmpty?.(value) ? undefined : value);
+    async put(ctx, request) {
+      const value = await read(ctx, request, rules);
+      await change(ctx, request, rules.isEmpty?.(value) ? undefined : value);
       return emptyReply(rules.putStatus ?? 200, rules.headers?.(value));
     },
-    async remove(ctx, call) {
-      await change(ctx, call, undefined);
+    async remove(ctx, request) {
+      await change(ctx, request, undefined);
       return emptyReply(204);
     },
   };
 }
 
-async function read<T>(ctx: Context, call: BucketCall, rules: DocumentRules<T>): Promise<T> {
-  if (call.body.length === 0) throw fail('MissingRequestBodyError');
-  const maxBytes = describeOperation(call.operation).bodyMax ?? bodyMaxDefault;
-  const sent = readXml(rules.schema, rules.root, call.body, { maxBytes, ...rules.limits });
-  return rules.validate === undefined ? sent : rules.validate(ctx, call, sent);
+async function read<T>(ctx: Context, request: AuthorizedInBucket, rules: DocumentRules<T>): Promise<T> {
+  if (request.body.length === 0) throw fail('MissingRequestBodyError');
+  const maxBytes = describeOperation(request.operation).bodyMax ?? bodyMaxDefault;
+  const sent = readXml(rules.schema, rules.root, request.body, { maxBytes, ...rules.limits });
+  return rules.validate === undefined ? sent : rules.validate(ctx, request, sent);
 }

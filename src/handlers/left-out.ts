@@ -1,7 +1,7 @@
 /** What every operation that is not served is answered with. */
 import { fail } from '../errors/refusal.ts';
 import { type LeftOutName, leftOutNames, leftOutOperations } from '../protocol/left-out-operations.ts';
-import type { HandlerOf } from './call.ts';
+import type { HandlerOf } from './handler.ts';
 
 const refusing =
   (name: LeftOutName): HandlerOf<LeftOutName> =>

@@ -2,16 +2,17 @@
 import { verifyMfaHeader } from '../auth/mfa.ts';
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
-import { type BucketCall, header } from './call.ts';
+import type { AuthorizedInBucket } from '../gateway/request.ts';
+import { header } from './own-headers.ts';
 
 /**
  * Whether the caller has shown the MFA of the bucket's owner, whose root it must be. Ask only where it matters: a code
  * is good once.
  * @throws AccessDenied for a header that does not prove it
  */
-export async function hasShownMfa(ctx: Context, call: BucketCall): Promise<boolean> {
-  const { bucket, identity } = call;
-  const given = header(call, 'mfa');
+export async function hasShownMfa(ctx: Context, request: AuthorizedInBucket): Promise<boolean> {
+  const { bucket, identity } = request;
+  const given = header(request, 'mfa');
   if (given === undefined) return false;
   const isOwner = identity?.root === true && identity.owner === bucket.owner;
   if (!isOwner || !(await verifyMfaHeader(ctx, identity, given))) throw fail('AccessDenied');

@@ -1,15 +1,19 @@
-/** Every operation and the handler that answers it: a missing one does not compile. */
+/** Every operation, the handler that answers it, and what reads facts of its judgement from its body. A missing operation does not compile. */
+
+import { type OperationName, operationNames } from '../protocol/operations.ts';
 import * as accessPoints from './access-points/access-points.ts';
 import * as accessPointPolicies from './access-points/policies.ts';
+import type { ReadFacts } from './body-facts.ts';
 import { GetBucketAcl, PutBucketAcl } from './bucket/acl.ts';
 import { DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
 import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
-import { CreateBucket } from './bucket/create-bucket.ts';
+import { CreateBucket, creationFacts } from './bucket/create-bucket.ts';
 import { DeleteObjects } from './bucket/delete-objects.ts';
 import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
 import {
   DeleteBucketInventoryConfiguration,
   GetBucketInventoryConfiguration,
+  inventoryFacts,
   ListBucketInventoryConfigurations,
   PutBucketInventoryConfiguration,
 } from './bucket/inventory.ts';
@@ -48,7 +52,7 @@ import { GetBucketRequestPayment, PutBucketRequestPayment } from './bucket/reque
 import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
 import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/website.ts';
-import type { Handlers } from './call.ts';
+import type { Handlers } from './handler.ts';
 import { actions } from './iam/table.ts';
 import { leftOut } from './left-out.ts';
 import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
@@ -62,102 +66,119 @@ import { CopyObject } from './object/copy-object.ts';
 import { DeleteObject } from './object/delete-object.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
 import { GetObjectAttributes } from './object/get-object-attributes.ts';
-import { GetObjectLegalHold, PutObjectLegalHold } from './object/legal-hold.ts';
+import { GetObjectLegalHold, legalHoldFacts, PutObjectLegalHold } from './object/legal-hold.ts';
 import { PostObject } from './object/post-object.ts';
 import { PutObject } from './object/put-object.ts';
 import { RestoreObject } from './object/restore-object.ts';
-import { GetObjectRetention, PutObjectRetention } from './object/retention.ts';
-import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging } from './object/tagging.ts';
+import { GetObjectRetention, PutObjectRetention, retentionFacts } from './object/retention.ts';
+import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging, taggingFacts } from './object/tagging.ts';
 import { UpdateObjectEncryption } from './object/update-object-encryption.ts';
 import { ListAuditRecords } from './service/list-audit-records.ts';
 import { ListBuckets } from './service/list-buckets.ts';
 import { ListNotifyDeadLetters } from './service/list-notify-dead-letters.ts';
 
+/** Handlers that read no facts from a body. */
+const entries = <T extends Readonly<Record<string, unknown>>>(
+  plain: T,
+): { readonly [N in keyof T]: { readonly handle: T[N] } } =>
+  // The cast: one entry was made of each name.
+  Object.fromEntries(Object.entries(plain).map(([name, handle]) => [name, { handle }])) as {
+    readonly [N in keyof T]: { readonly handle: T[N] };
+  };
+
 export const handlers: Handlers = {
-  ListBuckets,
-  ListAuditRecords,
-  ListNotifyDeadLetters,
-  CreateBucket,
-  DeleteBucket,
-  HeadBucket,
-  GetBucketLocation,
-  GetBucketVersioning,
-  PutBucketVersioning,
-  GetBucketTagging,
-  PutBucketTagging,
-  DeleteBucketTagging,
-  GetBucketCors,
-  PutBucketCors,
-  DeleteBucketCors,
-  GetBucketLifecycleConfiguration,
-  PutBucketLifecycleConfiguration,
-  DeleteBucketLifecycleConfiguration,
-  GetBucketReplication,
-  PutBucketReplication,
-  DeleteBucketReplication,
-  GetBucketNotificationConfiguration,
-  PutBucketNotificationConfiguration,
-  GetBucketInventoryConfiguration,
-  PutBucketInventoryConfiguration,
-  DeleteBucketInventoryConfiguration,
-  ListBucketInventoryConfigurations,
-  GetBucketLogging,
-  PutBucketLogging,
-  GetBucketWebsite,
-  PutBucketWebsite,
-  DeleteBucketWebsite,
-  GetBucketEncryption,
-  PutBucketEncryption,
-  DeleteBucketEncryption,
-  GetBucketOwnershipControls,
-  PutBucketOwnershipControls,
-  DeleteBucketOwnershipControls,
-  GetPublicAccessBlock,
-  PutPublicAccessBlock,
-  DeletePublicAccessBlock,
-  GetBucketRequestPayment,
-  PutBucketRequestPayment,
-  GetObjectLockConfiguration,
-  PutObjectLockConfiguration,
-  GetBucketPolicy,
-  PutBucketPolicy,
-  DeleteBucketPolicy,
-  GetBucketPolicyStatus,
-  GetBucketAcl,
-  PutBucketAcl,
-  ListObjects,
-  ListObjectsV2,
-  ListObjectVersions,
-  ListMultipartUploads,
-  DeleteObjects,
-  PutObject,
-  PostObject,
-  CopyObject,
-  GetObject,
-  HeadObject,
-  DeleteObject,
-  GetObjectAttributes,
-  RestoreObject,
-  GetObjectTagging,
-  PutObjectTagging,
-  DeleteObjectTagging,
-  GetObjectRetention,
-  PutObjectRetention,
-  GetObjectLegalHold,
-  PutObjectLegalHold,
-  UpdateObjectEncryption,
-  GetObjectAcl,
-  PutObjectAcl,
-  CreateMultipartUpload,
-  UploadPart,
-  UploadPartCopy,
-  CompleteMultipartUpload,
-  AbortMultipartUpload,
-  ListParts,
-  OptionsBucket,
-  OptionsObject,
-  ...accessPoints,
-  ...accessPointPolicies,
-  ...actions,
-  ...leftOut,
+  ListBuckets: { handle: ListBuckets },
+  ListAuditRecords: { handle: ListAuditRecords },
+  ListNotifyDeadLetters: { handle: ListNotifyDeadLetters },
+  CreateBucket: { handle: CreateBucket, facts: creationFacts },
+  DeleteBucket: { handle: DeleteBucket },
+  HeadBucket: { handle: HeadBucket },
+  GetBucketLocation: { handle: GetBucketLocation },
+  GetBucketVersioning: { handle: GetBucketVersioning },
+  PutBucketVersioning: { handle: PutBucketVersioning },
+  GetBucketTagging: { handle: GetBucketTagging },
+  PutBucketTagging: { handle: PutBucketTagging },
+  DeleteBucketTagging: { handle: DeleteBucketTagging },
+  GetBucketCors: { handle: GetBucketCors },
+  PutBucketCors: { handle: PutBucketCors },
+  DeleteBucketCors: { handle: DeleteBucketCors },
+  GetBucketLifecycleConfiguration: { handle: GetBucketLifecycleConfiguration },
+  PutBucketLifecycleConfiguration: { handle: PutBucketLifecycleConfiguration },
+  DeleteBucketLifecycleConfiguration: { handle: DeleteBucketLifecycleConfiguration },
+  GetBucketReplication: { handle: GetBucketReplication },
+  PutBucketReplication: { handle: PutBucketReplication },
+  DeleteBucketReplication: { handle: DeleteBucketReplication },
+  GetBucketNotificationConfiguration: { handle: GetBucketNotificationConfiguration },
+  PutBucketNotificationConfiguration: { handle: PutBucketNotificationConfiguration },
+  GetBucketInventoryConfiguration: { handle: GetBucketInventoryConfiguration },
+  PutBucketInventoryConfiguration: { handle: PutBucketInventoryConfiguration, facts: inventoryFacts },
+  DeleteBucketInventoryConfiguration: { handle: DeleteBucketInventoryConfiguration },
+  ListBucketInventoryConfigurations: { handle: ListBucketInventoryConfigurations },
+  GetBucketLogging: { handle: GetBucketLogging },
+  PutBucketLogging: { handle: PutBucketLogging },
+  GetBucketWebsite: { handle: GetBucketWebsite },
+  PutBucketWebsite: { handle: PutBucketWebsite },
+  DeleteBucketWebsite: { handle: DeleteBucketWebsite },
+  GetBucketEncryption: { handle: GetBucketEncryption },
+  PutBucketEncryption: { handle: PutBucketEncryption },
+  DeleteBucketEncryption: { handle: DeleteBucketEncryption },
+  GetBucketOwnershipControls: { handle: GetBucketOwnershipControls },
+  PutBucketOwnershipControls: { handle: PutBucketOwnershipControls },
+  DeleteBucketOwnershipControls: { handle: DeleteBucketOwnershipControls },
+  GetPublicAccessBlock: { handle: GetPublicAccessBlock },
+  PutPublicAccessBlock: { handle: PutPublicAccessBlock },
+  DeletePublicAccessBlock: { handle: DeletePublicAccessBlock },
+  GetBucketRequestPayment: { handle: GetBucketRequestPayment },
+  PutBucketRequestPayment: { handle: PutBucketRequestPayment },
+  GetObjectLockConfiguration: { handle: GetObjectLockConfiguration },
+  PutObjectLockConfiguration: { handle: PutObjectLockConfiguration },
+  GetBucketPolicy: { handle: GetBucketPolicy },
+  PutBucketPolicy: { handle: PutBucketPolicy },
+  DeleteBucketPolicy: { handle: DeleteBucketPolicy },
+  GetBucketPolicyStatus: { handle: GetBucketPolicyStatus },
+  GetBucketAcl: { handle: GetBucketAcl },
+  PutBucketAcl: { handle: PutBucketAcl },
+  ListObjects: { handle: ListObjects },
+  ListObjectsV2: { handle: ListObjectsV2 },
+  ListObjectVersions: { handle: ListObjectVersions },
+  ListMultipartUploads: { handle: ListMultipartUploads },
+  DeleteObjects: { handle: DeleteObjects },
+  PutObject: { handle: PutObject },
+  PostObject: { handle: PostObject },
+  CopyObject: { handle: CopyObject },
+  GetObject: { handle: GetObject },
+  HeadObject: { handle: HeadObject },
+  DeleteObject: { handle: DeleteObject },
+  GetObjectAttributes: { handle: GetObjectAttributes },
+  RestoreObject: { handle: RestoreObject },
+  GetObjectTagging: { handle: GetObjectTagging },
+  PutObjectTagging: { handle: PutObjectTagging, facts: taggingFacts },
+  DeleteObjectTagging: { handle: DeleteObjectTagging },
+  GetObjectRetention: { handle: GetObjectRetention },
+  PutObjectRetention: { handle: PutObjectRetention, facts: retentionFacts },
+  GetObjectLegalHold: { handle: GetObjectLegalHold },
+  PutObjectLegalHold: { handle: PutObjectLegalHold, facts: legalHoldFacts },
+  UpdateObjectEncryption: { handle: UpdateObjectEncryption },
+  GetObjectAcl: { handle: GetObjectAcl },
+  PutObjectAcl: { handle: PutObjectAcl },
+  CreateMultipartUpload: { handle: CreateMultipartUpload },
+  UploadPart: { handle: UploadPart },
+  UploadPartCopy: { handle: UploadPartCopy },
+  CompleteMultipartUpload: { handle: CompleteMultipartUpload },
+  AbortMultipartUpload: { handle: AbortMultipartUpload },
+  ListParts: { handle: ListParts },
+  OptionsBucket: { handle: OptionsBucket },
+  OptionsObject: { handle: OptionsObject },
+  ...entries(accessPoints),
+  ...entries(accessPointPolicies),
+  ...entries(actions),
+  ...entries(leftOut),
 };
+
+/** Of the operations that are judged by what stands in their body. */
+export const factsReaders: ReadonlyMap<OperationName, ReadFacts> = new Map(
+  operationNames.flatMap((name) => {
+    const { facts } = handlers[name];
+    return facts === undefined ? [] : [[name, facts] as const];
+  }),
+);

@@ -1,7 +1,6 @@
 /** Replies with an XML body. */
 import { writeXml, type Xml } from '../protocol/codec.ts';
-import type { Reply } from '../protocol/reply.ts';
-import type { HeaderPair } from './call.ts';
+import type { HeaderPair, Reply } from '../protocol/reply.ts';
 
 /** Encodes `value` under the root element `root`, in the public API's namespace. */
 export function xmlReply<T>(

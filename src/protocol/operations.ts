@@ -30,6 +30,8 @@ export interface Operation {
   readonly about?: 'version' | 'head' | 'upload' | 'parts';
   /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
   readonly judges?: 'each' | 'nobody';
+  /** Of an operation on a bucket: access points serve it too. They serve every operation on an object. */
+  readonly accessPoints?: true;
   /** The events that it causes; see `domain/events.ts`. */
   readonly events?: readonly string[];
   /** Audited or not, where the method does not tell. */
@@ -89,14 +91,14 @@ export const operations = {
     },
   },
   DeleteBucket: { on: 'DELETE bucket' },
-  HeadBucket: { on: 'HEAD bucket', action: 's3:ListBucket' },
-  GetBucketLocation: { on: 'GET bucket ?location' },
+  HeadBucket: { accessPoints: true, on: 'HEAD bucket', action: 's3:ListBucket' },
+  GetBucketLocation: { accessPoints: true, on: 'GET bucket ?location' },
   GetBucketVersioning: { on: 'GET bucket ?versioning' },
   PutBucketVersioning: { on: 'PUT bucket ?versioning' },
   GetBucketTagging: { on: 'GET bucket ?tagging' },
   PutBucketTagging: { on: 'PUT bucket ?tagging' },
   DeleteBucketTagging: { on: 'DELETE bucket ?tagging', action: 's3:PutBucketTagging' },
-  GetBucketCors: { on: 'GET bucket ?cors', action: 's3:GetBucketCORS' },
+  GetBucketCors: { accessPoints: true, on: 'GET bucket ?cors', action: 's3:GetBucketCORS' },
   PutBucketCors: { on: 'PUT bucket ?cors', action: 's3:PutBucketCORS' },
   DeleteBucketCors: { on: 'DELETE bucket ?cors', action: 's3:PutBucketCORS' },
   GetBucketLifecycleConfiguration: { on: 'GET bucket ?lifecycle', action: 's3:GetLifecycleConfiguration' },
@@ -112,7 +114,11 @@ export const operations = {
   GetBucketReplication: { on: 'GET bucket ?replication', action: 's3:GetReplicationConfiguration' },
   PutBucketReplication: { on: 'PUT bucket ?replication', action: 's3:PutReplicationConfiguration' },
   DeleteBucketReplication: { on: 'DELETE bucket ?replication', action: 's3:PutReplicationConfiguration' },
-  GetBucketNotificationConfiguration: { on: 'GET bucket ?notification', action: 's3:GetBucketNotification' },
+  GetBucketNotificationConfiguration: {
+    accessPoints: true,
+    on: 'GET bucket ?notification',
+    action: 's3:GetBucketNotification',
+  },
   PutBucketNotificationConfiguration: { on: 'PUT bucket ?notification', action: 's3:PutBucketNotification' },
   GetBucketInventoryConfiguration: {
     on: 'GET bucket ?inventory ?id',
@@ -159,17 +165,22 @@ export const operations = {
     on: 'PUT bucket ?object-lock',
     action: 's3:PutBucketObjectLockConfiguration',
   },
-  GetBucketPolicy: { on: 'GET bucket ?policy' },
+  GetBucketPolicy: { accessPoints: true, on: 'GET bucket ?policy' },
   PutBucketPolicy: { on: 'PUT bucket ?policy' },
   DeleteBucketPolicy: { on: 'DELETE bucket ?policy' },
   GetBucketPolicyStatus: { on: 'GET bucket ?policyStatus' },
-  GetBucketAcl: { on: 'GET bucket ?acl' },
+  GetBucketAcl: { accessPoints: true, on: 'GET bucket ?acl' },
   PutBucketAcl: { on: 'PUT bucket ?acl' },
-  ListObjects: { on: 'GET bucket', action: 's3:ListBucket' },
-  ListObjectsV2: { on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
-  ListObjectVersions: { on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
-  ListMultipartUploads: { on: 'GET bucket ?uploads', action: 's3:ListBucketMultipartUploads' },
+  ListObjects: { accessPoints: true, on: 'GET bucket', action: 's3:ListBucket' },
+  ListObjectsV2: { accessPoints: true, on: 'GET bucket ?list-type=2', action: 's3:ListBucket' },
+  ListObjectVersions: { accessPoints: true, on: 'GET bucket ?versions', action: 's3:ListBucketVersions' },
+  ListMultipartUploads: {
+    accessPoints: true,
+    on: 'GET bucket ?uploads',
+    action: 's3:ListBucketMultipartUploads',
+  },
   DeleteObjects: {
+    accessPoints: true,
     on: 'POST bucket ?delete',
     action: 's3:DeleteObject',
     bodyMax: 4 * MiB,
@@ -310,13 +321,21 @@ export const operationNames = Object.keys(operations) as readonly OperationName[
 
 export const isOperation = (name: string): name is OperationName => Object.hasOwn(operations, name);
 
-/** The row of an operation, with what derives filled in. */
-export function describeOperation(
-  name: OperationName,
-): Operation & Required<Pick<Operation, 'action' | 'audited'>> {
-  const row: Operation = operations[name];
-  const readOnly = /^(GET|HEAD|OPTIONS) /.test(row.on);
-  return { ...row, action: row.action ?? `s3:${name}`, audited: row.audited ?? !readOnly };
+/** A row with what derives filled in. */
+export type OperationRow = Operation & Required<Pick<Operation, 'action' | 'audited'>>;
+
+const rows: ReadonlyMap<OperationName, OperationRow> = new Map(
+  operationNames.map((name) => {
+    const row: Operation = operations[name];
+    const readOnly = /^(GET|HEAD|OPTIONS) /.test(row.on);
+    return [name, { ...row, action: row.action ?? `s3:${name}`, audited: row.audited ?? !readOnly }];
+  }),
+);
+
+export function describeOperation(name: OperationName): OperationRow {
+  const row = rows.get(name);
+  if (row === undefined) throw new Error(`there is no operation ${name}`);
+  return row;
 }
 
 /**

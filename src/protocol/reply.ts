@@ -1,13 +1,15 @@
 /** What a handler answers, before a runtime turns it into its own kind of response. */
 export type ReplyBody = Uint8Array | string | AsyncIterable<Uint8Array>;
 
+export type HeaderPair = readonly [name: string, value: string];
+
 export interface Reply {
   readonly status: number;
   /**
    * Name and value in order. A name that starts with `*-` takes the prefix of the request's dialect
    * (both prefixes when the request showed none); see `render.ts`.
    */
-  readonly headers: readonly (readonly [string, string])[];
+  readonly headers: readonly HeaderPair[];
   /** A stream's arrays are valid until the next but one is asked for. Absent: no body. */
   readonly body?: ReplyBody;
 }

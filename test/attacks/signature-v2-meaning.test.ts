@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readSigV2 } from '../../src/auth/sigv2-reading.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
-import { ownHeaders } from '../../src/handlers/call.ts';
+import { ownHeaders } from '../../src/handlers/own-headers.ts';
 import { amz } from '../../src/protocol/dialect.ts';
 import { Query, WireHeaders } from '../../src/protocol/wire.ts';
 import { alice, openGateway } from '../support/gateway.ts';

@@ -12,6 +12,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   metadata: ['ports'],
   signing: ['ports', 'protocol'],
+  /** `gateway/request.ts`: the stages of a request, which handlers name. */
+  request: ['auth', 'domain', 'metadata', 'protocol'],
   // An upstream is spoken to in the protocol's words.
   backends: ['ports', 'protocol', 'signing'],
   config: ['ports'],
@@ -19,9 +21,9 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['ports'],
   domain: ['metadata', 'ports', 'context', 'config'],
   auth: ['domain', 'metadata', 'protocol', 'ports', 'signing'],
-  handlers: ['domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],
+  handlers: ['request', 'domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],
   workers: ['domain', 'metadata', 'ports', 'context', 'config'],
-  gateway: ['auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
+  gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
     'gateway',
     'workers',
@@ -39,7 +41,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   mod: ['gateway', 'workers', 'backends', 'auth', 'domain', 'config', 'context', 'ports'],
 };
 
-const layerOf = (path: string): string => (path.split('/')[1] ?? '').replace(/\.ts$/, '');
+const layerOf = (path: string): string =>
+  path === 'src/gateway/request.ts' ? 'request' : (path.split('/')[1] ?? '').replace(/\.ts$/, '');
 
 /** The files of `src` that a file imports, for their types alone too. */
 const importsOf = (path: string, source: string): string[] =>

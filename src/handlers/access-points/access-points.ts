@@ -33,8 +33,8 @@ export const CreateAccessPoint = action(
     resource: resourceOf,
     facts: factsOf,
     result: createAccessPointResult,
-    async run(ctx, call, given) {
-      const account = accountOf(call, given);
+    async run(ctx, request, given) {
+      const account = accountOf(request, given);
       const { Name: name, Bucket: bucket, BucketAccountId: bucketOwner = account } = given;
       const { BlockPublicAcls, IgnorePublicAcls, BlockPublicPolicy, RestrictPublicBuckets } =
         given.PublicAccessBlockConfiguration ?? {};
@@ -44,7 +44,7 @@ export const CreateAccessPoint = action(
         BlockPublicPolicy: BlockPublicPolicy ?? true,
         RestrictPublicBuckets: RestrictPublicBuckets ?? true,
       };
-      const wanted = { account, name, bucket, bucketOwner, block, record: call.record };
+      const wanted = { account, name, bucket, bucketOwner, block, record: request.record };
       const row = await createAccessPoint(ctx, wanted);
       return { AccessPointArn: accessPointArn(row), Alias: row.alias };
     },
@@ -55,8 +55,8 @@ export const GetAccessPoint = action('GetAccessPoint', named, {
   resource: resourceOf,
   facts: factsOf,
   result: getAccessPointResult,
-  async run(ctx, call, given) {
-    const { row } = await openAccessPoint(ctx, accountOf(call, given), given.Name);
+  async run(ctx, request, given) {
+    const { row } = await openAccessPoint(ctx, accountOf(request, given), given.Name);
     return {
       ...shown(row),
       PublicAccessBlockConfiguration: row.block,
@@ -78,9 +78,9 @@ export const DeleteAccessPoint = action('DeleteAccessPoint', named, {
   resource: resourceOf,
   facts: factsOf,
   status: 204,
-  async run(ctx, call, given) {
-    const account = accountOf(call, given);
-    await deleteAccessPoint(ctx, { account, name: given.Name, record: call.record });
+  async run(ctx, request, given) {
+    const account = accountOf(request, given);
+    await deleteAccessPoint(ctx, { account, name: given.Name, record: request.record });
   },
 });
 
@@ -95,9 +95,9 @@ export const ListAccessPoints = action(
   {
     resource: () => '*',
     result: listAccessPointsResult,
-    async run(ctx, call, given) {
+    async run(ctx, request, given) {
       const { Bucket: bucket, NextToken, MaxResults = accessPointsMax } = given;
-      const { items, next } = await listAccessPoints(ctx, accountOf(call, given), {
+      const { items, next } = await listAccessPoints(ctx, accountOf(request, given), {
         bucket,
         after: readToken(NextToken)?.after,
         max: Math.min(Math.max(MaxResults, 1), accessPointsMax),

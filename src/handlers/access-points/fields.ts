@@ -1,7 +1,7 @@
 /** Parameters that the operations on access points share, and the access point that they are about. */
 import { fail } from '../../errors/refusal.ts';
 import { flag, optional, structure, text } from '../../protocol/parameters.ts';
-import type { ActionCall } from '../iam/action-call.ts';
+import type { ActionRequest } from '../iam/action-request.ts';
 
 const account = text({ max: 128 });
 export const accessPointName = text({
@@ -28,7 +28,7 @@ export const blockFields = optional(
 
 /** Everybody asks about the access points of the account that they are of. @throws AccessDenied */
 export function accountOf(
-  { identity }: ActionCall,
+  { identity }: ActionRequest,
   { AccountId }: { readonly AccountId: string | undefined },
 ): string {
   if (AccountId !== undefined && AccountId !== identity.owner) throw fail('AccessDenied');

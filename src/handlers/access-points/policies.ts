@@ -14,7 +14,7 @@ import {
   getAccessPointPolicyStatusResult,
 } from '../../protocol/schemas/access-points.ts';
 import { action } from '../iam/action.ts';
-import type { ActionCall } from '../iam/action-call.ts';
+import type { ActionRequest } from '../iam/action-request.ts';
 import { accountOf, named, policyText } from './fields.ts';
 import { factsOf, resourceOf } from './resource.ts';
 
@@ -29,8 +29,8 @@ export const PutAccessPointPolicy = action(
   {
     resource: resourceOf,
     facts: factsOf,
-    async run(ctx, call, given) {
-      const account = accountOf(call, given);
+    async run(ctx, request, given) {
+      const account = accountOf(request, given);
       const { Name: name, Policy: text } = given;
       const { row } = await openAccessPoint(ctx, account, name);
       const accessPoint = accessPointArn(row);
@@ -39,7 +39,7 @@ export const PutAccessPointPolicy = action(
       const isPublic = isPublicPolicy(document);
       await setAccessPointPolicy(
         ctx,
-        { account, name, record: call.record },
+        { account, name, record: request.record },
         { text, assertAllowed: (now) => assertMayBe(ctx, now, { isPublic, judged: row }) },
       );
     },
@@ -63,8 +63,8 @@ async function assertMayBe(
   if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
 }
 
-async function policyOf(ctx: Context, call: ActionCall, given: Named): Promise<string> {
-  const { row } = await openAccessPoint(ctx, accountOf(call, given), given.Name);
+async function policyOf(ctx: Context, request: ActionRequest, given: Named): Promise<string> {
+  const { row } = await openAccessPoint(ctx, accountOf(request, given), given.Name);
   if (row.policy !== undefined) return row.policy.text;
   throw fail('NoSuchAccessPointPolicy', { elements: { AccessPointName: given.Name } });
 }
@@ -73,16 +73,20 @@ export const GetAccessPointPolicy = action('GetAccessPointPolicy', named, {
   resource: resourceOf,
   facts: factsOf,
   result: getAccessPointPolicyResult,
-  run: async (ctx, call, given) => ({ Policy: await policyOf(ctx, call, given) }),
+  run: async (ctx, request, given) => ({ Policy: await policyOf(ctx, request, given) }),
 });
 
 export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, {
   resource: resourceOf,
   facts: factsOf,
   status: 204,
-  async run(ctx, call, given) {
-    const account = accountOf(call, given);
-    await setAccessPointPolicy(ctx, { account, name: given.Name, record: call.record }, { text: undefined });
+  async run(ctx, request, given) {
+    const account = accountOf(request, given);
+    await setAccessPointPolicy(
+      ctx,
+      { account, name: given.Name, record: request.record },
+      { text: undefined },
+    );
   },
 });
 
@@ -90,8 +94,11 @@ export const GetAccessPointPolicyStatus = action('GetAccessPointPolicyStatus', n
   resource: resourceOf,
   facts: factsOf,
   result: getAccessPointPolicyStatusResult,
-  async run(ctx, call, given) {
-    const document = parsePolicy(await policyOf(ctx, call, given), { kind: 'access-point', isStored: true });
+  async run(ctx, request, given) {
+    const document = parsePolicy(await policyOf(ctx, request, given), {
+      kind: 'access-point',
+      isStored: true,
+    });
     return { PolicyStatus: { IsPublic: isPublicPolicy(document) } };
   },
 });

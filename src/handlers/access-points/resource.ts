@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import { accessPointArn } from '../../domain/access-points.ts';
 import { findAccessPoint } from '../../metadata/access-points.ts';
 import type { Asking } from '../iam/action.ts';
-import type { ActionCall } from '../iam/action-call.ts';
+import type { ActionRequest } from '../iam/action-request.ts';
 import { accountOf } from './fields.ts';
 
 interface Named {
@@ -13,14 +13,14 @@ interface Named {
 }
 
 /** Of one that is about to be created it is known by what it is asked with. */
-async function named({ metadata, config }: Context, call: ActionCall, given: Named) {
-  const account = accountOf(call, given);
+async function named({ metadata, config }: Context, request: ActionRequest, given: Named) {
+  const account = accountOf(request, given);
   const found = await findAccessPoint(metadata, account, given.Name);
   return { account, name: given.Name, region: found?.row.region ?? config.SVC_REGION };
 }
 
-export const resourceOf = async (ctx: Context, call: ActionCall, given: Named): Promise<string> =>
-  accessPointArn(await named(ctx, call, given));
+export const resourceOf = async (ctx: Context, request: ActionRequest, given: Named): Promise<string> =>
+  accessPointArn(await named(ctx, request, given));
 
-export const factsOf = async (given: Named, { ctx, call }: Asking): Promise<ReadonlyMap<string, string>> =>
-  accessPointFacts(await named(ctx, call, given));
+export const factsOf = async (given: Named, { ctx, request }: Asking): Promise<ReadonlyMap<string, string>> =>
+  accessPointFacts(await named(ctx, request, given));

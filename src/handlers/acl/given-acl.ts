@@ -12,11 +12,12 @@ import {
   toUser,
 } from '../../domain/acl.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import type { Grant } from '../../metadata/tables.ts';
-import { type Call, header } from '../call.ts';
+import { header } from '../own-headers.ts';
 
 type Ctx = Pick<Context, 'credentials'>;
-type Named = Pick<Call, 'own'>;
+type Named = Pick<Authorized, 'own'>;
 type Permission = Grant['permission'];
 
 const grantHeaders: readonly (readonly [string, Permission])[] = [
@@ -36,18 +37,18 @@ export const uriOf = (group: Group): string => uris[group];
 const groups = Object.keys(uris) as readonly Group[];
 
 /** Whether the headers name an ACL at all; an empty `acl` names none (public API). */
-export const namesAcl = (call: Named): boolean =>
-  (header(call, 'acl') ?? '') !== '' || grantHeaders.some(([name]) => header(call, name) !== undefined);
+export const namesAcl = (request: Named): boolean =>
+  (header(request, 'acl') ?? '') !== '' || grantHeaders.some(([name]) => header(request, name) !== undefined);
 
 /**
  * Undefined when the headers are silent.
  * @throws InvalidRequest for a canned ACL together with grants; what grantees are refused with
  */
-export async function givenAcl(ctx: Ctx, call: Named, of: AclOf): Promise<GivenAcl | undefined> {
-  const canned = header(call, 'acl') ?? '';
+export async function givenAcl(ctx: Ctx, request: Named, of: AclOf): Promise<GivenAcl | undefined> {
+  const canned = header(request, 'acl') ?? '';
   const grants: Grant[] = [];
   for (const [name, permission] of grantHeaders) {
-    const value = header(call, name);
+    const value = header(request, name);
     if (value === undefined) continue;
     if (canned !== '')
       throw fail('InvalidRequest', 'Specifying both Canned ACLs and Header Grants is not allowed');

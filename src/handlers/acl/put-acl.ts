@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import type { AclOf, GivenAcl } from '../../domain/acl.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { Call } from '../call.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import { readAclBody } from './acl-body.ts';
 import { givenAcl, namesAcl } from './given-acl.ts';
 
@@ -12,14 +12,14 @@ import { givenAcl, namesAcl } from './given-acl.ts';
  */
 export async function readPutAcl(
   ctx: Pick<Context, 'credentials'>,
-  call: Pick<Call, 'own' | 'body'>,
+  request: Pick<Authorized, 'own' | 'body'>,
   { of, owner }: { readonly of: AclOf; readonly owner: string },
 ): Promise<GivenAcl> {
-  const isNamed = namesAcl(call);
-  if (isNamed && call.body.length > 0)
+  const isNamed = namesAcl(request);
+  if (isNamed && request.body.length > 0)
     throw fail('MalformedACLError', 'An ACL is given by headers or by a body, not by both.');
-  if (call.body.length > 0) return { grants: await readAclBody(ctx, call.body, owner) };
-  const given = isNamed ? await givenAcl(ctx, call, of) : undefined;
+  if (request.body.length > 0) return { grants: await readAclBody(ctx, request.body, owner) };
+  const given = isNamed ? await givenAcl(ctx, request, of) : undefined;
   if (given !== undefined) return given;
   throw fail('MissingSecurityHeader', { elements: { MissingHeaderName: 'acl' } });
 }

@@ -6,7 +6,7 @@ import type { AdminOperationName } from '../../protocol/admin-operations.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/wire.ts';
 
-export interface AdminCall {
+export interface AdminRequest {
   readonly requestId: string;
   /** An operator. */
   readonly identity: NonNullable<Identity>;
@@ -18,7 +18,7 @@ export interface AdminCall {
   readonly body: Uint8Array;
 }
 
-export type AdminHandler = (ctx: Context, call: AdminCall) => Promise<Reply>;
+export type AdminHandler = (ctx: Context, call: AdminRequest) => Promise<Reply>;
 export type AdminHandlers = { readonly [N in AdminOperationName]: AdminHandler };
 
 export const jsonReply = (value: unknown, status = 200): Reply => ({

@@ -6,7 +6,7 @@ import type { ClusterRow } from '../../metadata/cluster-tables.ts';
 import { everyCluster } from '../../metadata/clusters.ts';
 import { jsonChoice, jsonObject, readJson } from '../../protocol/json.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { type AdminCall, type AdminHandler, jsonReply } from './call.ts';
+import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 import { jsonWeight } from './weight.ts';
 
 const weighted = jsonObject({ weight: jsonWeight });
@@ -40,7 +40,7 @@ export const GetCluster: AdminHandler = async (ctx, { params }) => {
 
 async function change(
   ctx: Context,
-  { params, record }: AdminCall,
+  { params, record }: AdminRequest,
   wanted: { readonly trigger: Trigger; readonly weight?: number },
 ): Promise<Reply> {
   const id = params.get('id') ?? '';

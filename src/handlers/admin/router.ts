@@ -9,10 +9,10 @@ import {
   describeAdminOperation,
 } from '../../protocol/admin-operations.ts';
 import { percentDecode } from '../../protocol/wire.ts';
-import type { AreaCall } from '../area-call.ts';
+import type { AreaRequest } from '../area-request.ts';
 import { adminHandlers } from './table.ts';
 
-type Router = IttyRouterType<IRequestStrict, [AreaCall]>;
+type Router = IttyRouterType<IRequestStrict, [AreaRequest]>;
 
 export function registerAdmin(router: Router, ctx: Context): void {
   for (const name of adminOperationNames) {
@@ -24,7 +24,7 @@ export function registerAdmin(router: Router, ctx: Context): void {
 
 async function run(
   ctx: Context,
-  call: AreaCall,
+  call: AreaRequest,
   { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
 ) {
   const { identity, requestId, query } = call;

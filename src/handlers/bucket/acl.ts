@@ -6,7 +6,7 @@ import { acceptAcl, ownershipOf } from '../../domain/object-ownership.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { aclReply } from '../acl/acl-body.ts';
 import { readPutAcl } from '../acl/put-acl.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 
 export const GetBucketAcl: HandlerOf<'GetBucketAcl'> = async (ctx, { bucket }) => {
@@ -16,10 +16,10 @@ export const GetBucketAcl: HandlerOf<'GetBucketAcl'> = async (ctx, { bucket }) =
   return aclReply(ctx, { bucket, owner, grants: grants ?? [toUser(owner, 'FULL_CONTROL')] });
 };
 
-export const PutBucketAcl: HandlerOf<'PutBucketAcl'> = async (ctx, call) => {
-  const { bucket, record } = call;
+export const PutBucketAcl: HandlerOf<'PutBucketAcl'> = async (ctx, request) => {
+  const { bucket, record } = request;
   const { owner } = bucket;
-  const given = await readPutAcl(ctx, call, { of: 'bucket', owner });
+  const given = await readPutAcl(ctx, request, { of: 'bucket', owner });
   const grants = await acceptAcl(ctx, given, { of: 'bucket', bucket, owner });
   if (grants === undefined) return emptyReply(200);
   const text = isPlainAcl(grants, owner) ? undefined : JSON.stringify(grants);

@@ -2,7 +2,7 @@
 import { assertUnattached } from '../../domain/access-points.ts';
 import { deleteBucket } from '../../domain/buckets.ts';
 import { locationConstraint } from '../../protocol/schemas/bucket.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 
 export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket, accessPoint }) =>

@@ -12,26 +12,29 @@ import {
 } from '../../domain/families.ts';
 import { type Ownership, ownerships } from '../../domain/object-ownership.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { type CreateBucketConfiguration, createBucketConfiguration } from '../../protocol/schemas/bucket.ts';
 import { givenAcl } from '../acl/given-acl.ts';
-import { type Call, type HandlerOf, header } from '../call.ts';
+import type { ReadFacts } from '../body-facts.ts';
+import type { HandlerOf } from '../handler.ts';
+import { header } from '../own-headers.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { assertBucketName } from './bucket-name.ts';
 import { checkBucketTags } from './tagging.ts';
 
-export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
-  const { bucketName, identity } = call;
+export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
+  const { bucketName, identity } = request;
   if (identity === undefined) throw fail('AccessDenied');
   assertBucketName(bucketName);
   await assertNoAccessPoint(ctx, bucketName);
   const asked: Asked = {
-    region: regionOf(call),
-    tags: checkBucketTags({ TagSet: creationIn(call.body).Tags ?? [] }),
-    ownership: ownershipOf(call),
-    acl: await givenAcl(ctx, call, 'bucket'),
-    objectLock: header(call, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
+    region: regionOf(request),
+    tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
+    ownership: ownershipOf(request),
+    acl: await givenAcl(ctx, request, 'bucket'),
+    objectLock: header(request, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
   };
   const { owner } = identity;
   const bucket = await createBucket(ctx, {
@@ -42,13 +45,13 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, call) => {
     region: asked.region ?? ctx.config.SVC_REGION,
     objectLock: asked.objectLock,
     documents: documentsOf(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
-    record: call.record,
+    record: request.record,
   });
   return emptyReply(200, [['Location', `/${bucket.name}`]]);
 };
 
 /** The user's name, or what stands for the root or a session. */
-function creatorOf(identity: NonNullable<Call['identity']>): string {
+function creatorOf(identity: NonNullable<Authorized['identity']>): string {
   const { username, userid } = callerOf(identity);
   return username ?? userid;
 }
@@ -62,21 +65,32 @@ interface Asked {
 }
 
 /** What the body asks for; an empty one asks for nothing. */
-export const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
+const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
   body.length === 0
     ? {}
     : readXml(createBucketConfiguration, 'CreateBucketConfiguration', body, { maxBytes: bodyMaxDefault });
 
+/** Tags and region count as facts; tags also need a right of their own. */
+export const creationFacts: ReadFacts = (body) => {
+  const { LocationConstraint = '', Tags = [] } = creationIn(body);
+  const named = new Map<string, string | readonly string[]>([
+    ...Tags.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
+    ['aws:TagKeys', Tags.map(({ Key }) => Key)],
+  ]);
+  if (LocationConstraint !== '') named.set('s3:LocationConstraint', LocationConstraint);
+  return { named, along: Tags.length === 0 ? [] : ['s3:TagResource'] };
+};
+
 /** The region of the body; none means this endpoint's own. */
-function regionOf({ body }: Call): string | undefined {
+function regionOf({ body }: Authorized): string | undefined {
   const { LocationConstraint = '' } = creationIn(body);
   if (LocationConstraint === '') return undefined;
   if (/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(LocationConstraint)) return LocationConstraint;
   throw fail('InvalidLocationConstraint', { elements: { LocationConstraint } });
 }
 
-function ownershipOf(call: Call): Ownership | undefined {
-  const raw = header(call, 'object-ownership');
+function ownershipOf(request: Authorized): Ownership | undefined {
+  const raw = header(request, 'object-ownership');
   if (raw === undefined) return undefined;
   const known = ownerships.find((each) => each === raw);
   if (known !== undefined) return known;

@@ -9,6 +9,7 @@ import { shownVersion } from '../../domain/read-object.ts';
 import { openTurns } from '../../domain/turns.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
@@ -20,7 +21,7 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/delete.ts';
-import type { BucketCall, HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { assertKey, keyBytesMax } from '../key.ts';
 import { hasShownMfa } from '../mfa.ts';
 import { asksBypass } from '../object/lock-headers.ts';
@@ -30,20 +31,20 @@ import { xmlReply } from '../xml-reply.ts';
 /** Keys worked on at once. */
 const parallel = 16;
 
-export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, call) => {
-  if (call.body.length === 0) throw fail('MissingRequestBodyError');
-  const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', call.body, deleteRequestLimits);
+export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) => {
+  if (request.body.length === 0) throw fail('MissingRequestBodyError');
+  const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', request.body, deleteRequestLimits);
   const isPermanent = objects.some(({ VersionId }) => VersionId !== undefined);
   // One code stands for all of them: without it, or with a wrong one, nothing is deleted (public API).
-  const mfa = call.bucket.mfaDelete === true && (await hasShownMfa(ctx, call));
-  if (call.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
+  const mfa = request.bucket.mfaDelete === true && (await hasShownMfa(ctx, request));
+  if (request.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
   const turn = openTurns(ctx.clock);
   const outcomes: One[] = new Array(objects.length);
   await inParallel(parallel, entriesByKey(objects), async (entries) => {
     for (const { object, places } of entries) {
       // A thousand keys may be judged by thousands of patterns each.
       await turn();
-      const outcome = await deleteOne(ctx, call, { object, i: places[0] as number, mfa });
+      const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa });
       for (const place of places) outcomes[place] = outcome;
     }
   });
@@ -82,20 +83,20 @@ function entriesByKey(objects: readonly ObjectToDelete[]): readonly (readonly En
 
 async function deleteOne(
   ctx: Context,
-  call: BucketCall,
+  request: AuthorizedInBucket,
   { object, i, mfa }: { readonly object: ObjectToDelete; readonly i: number; readonly mfa: boolean },
 ): Promise<One> {
   const { Key, VersionId } = object;
   try {
     assertKey(Key);
     const named = new Map(VersionId === undefined ? [] : [['s3:VersionId', VersionId]]);
-    const about = { bucket: call.bucket, bucketName: call.bucket.name, key: Key, named };
+    const about = { bucket: request.bucket, bucketName: request.bucket.name, key: Key, named };
     const action = VersionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion';
-    const bypass = asksBypass(call);
-    await authorize(ctx, call, { ...about, action });
-    if (bypass) await authorize(ctx, call, { ...about, action: 's3:BypassGovernanceRetention' });
+    const bypass = asksBypass(request);
+    await authorize(ctx, request, { ...about, action });
+    if (bypass) await authorize(ctx, request, { ...about, action: 's3:BypassGovernanceRetention' });
     const { version } = await deleteObject(ctx, {
-      bucket: call.bucket,
+      bucket: request.bucket,
       key: Key,
       ...defined({ versionId: VersionId }),
       conditions: defined({
@@ -105,9 +106,9 @@ async function deleteOne(
       }),
       bypass,
       mfa,
-      owner: call.identity?.owner ?? call.bucket.owner,
-      record: call.record,
-      requestId: call.requestId,
+      owner: request.identity?.owner ?? request.bucket.owner,
+      record: request.record,
+      requestId: request.requestId,
     });
     const marker = version?.marker
       ? { DeleteMarker: true, DeleteMarkerVersionId: shownVersion(version) }
@@ -116,7 +117,7 @@ async function deleteOne(
   } catch (cause) {
     if (!(cause instanceof Refusal)) {
       ctx.telemetry.log('ERROR', 'a key of DeleteObjects failed', {
-        request_id: call.requestId,
+        request_id: request.requestId,
         index: i,
         cause,
       });

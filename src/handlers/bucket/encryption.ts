@@ -4,11 +4,11 @@ import type { Context } from '../../context.ts';
 import { findKey } from '../../domain/encryption/provided-key.ts';
 import { bucketEncryption } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import {
   type ServerSideEncryptionRule,
   serverSideEncryptionConfiguration,
 } from '../../protocol/schemas/encryption.ts';
-import type { BucketCall } from '../call.ts';
 import { document } from '../document.ts';
 
 function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
@@ -31,12 +31,12 @@ function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionR
 /** A default key that the bucket's account may not use would let no writer in, and spend another account's key if it did. */
 async function checkKey(
   ctx: Context,
-  call: BucketCall,
+  request: AuthorizedInBucket,
   { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule,
 ): Promise<void> {
   const name = ApplyServerSideEncryptionByDefault?.KMSMasterKeyID;
   const key = name === undefined ? undefined : await findKey(ctx, name);
-  if (key !== undefined) assertAccountMayUse(ctx, call, key);
+  if (key !== undefined) assertAccountMayUse(ctx, request, key);
 }
 
 const documentOf = document({
@@ -44,10 +44,10 @@ const documentOf = document({
   root: 'ServerSideEncryptionConfiguration',
   schema: serverSideEncryptionConfiguration,
   unset: 'ServerSideEncryptionConfigurationNotFoundError',
-  validate: async (ctx, call, value) => {
+  validate: async (ctx, request, value) => {
     for (const rule of value.Rule) {
       checkRule(rule);
-      await checkKey(ctx, call, rule);
+      await checkKey(ctx, request, rule);
     }
     return value;
   },

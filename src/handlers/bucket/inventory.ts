@@ -9,6 +9,7 @@ import {
   withoutInventory,
 } from '../../domain/inventory.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { findBucket } from '../../metadata/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/codec.ts';
@@ -17,8 +18,9 @@ import {
   inventoryConfiguration,
   listInventoryConfigurationsResult,
 } from '../../protocol/schemas/inventory.ts';
-import type { BucketCall, HandlerOf } from '../call.ts';
+import type { ReadFacts } from '../body-facts.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 import { bucketOfArn, checkPrefix } from './rule-checks.ts';
 
@@ -31,7 +33,7 @@ const idPattern = /^[A-Za-z0-9_.-]{1,64}$/;
 const invalid = (name: string, given: string, message: string) =>
   fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
 
-function idOf({ query }: BucketCall): string {
+function idOf({ query }: AuthorizedInBucket): string {
   const id = query.get('id') ?? '';
   if (!idPattern.test(id))
     throw invalid('id', id, 'The id must be 1 to 64 of the characters a-z, A-Z, 0-9, "-", "_" and "."');
@@ -55,17 +57,21 @@ async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }
 }
 
 /** @throws MissingRequestBodyError, MalformedXML */
-export function inventoryIn(body: Uint8Array): Inventory {
+function inventoryIn(body: Uint8Array): Inventory {
   if (body.length === 0) throw fail('MissingRequestBodyError');
   return readXml(inventoryConfiguration, 'InventoryConfiguration', body, { maxBytes: bodyMaxDefault });
 }
 
+export const inventoryFacts: ReadFacts = (body) => ({
+  named: new Map([['s3:InventoryAccessibleOptionalFields', inventoryIn(body).OptionalFields ?? []]]),
+});
+
 export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfiguration'> = async (
   ctx,
-  call,
+  request,
 ) => {
-  const { bucket, body } = call;
-  const id = idOf(call);
+  const { bucket, body } = request;
+  const id = idOf(request);
   const inventory = inventoryIn(body);
   if (inventory.Id !== id)
     throw invalid('id', id, `The id of the URL must be the Id of the body, ${inventory.Id}`);
@@ -75,7 +81,7 @@ export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfi
   await checkDestination(ctx, bucket, inventory);
   await reviseDocument(ctx, bucket, {
     family: bucketInventories,
-    record: call.record,
+    record: request.record,
     revise: (inventories) => {
       const next = withInventory(inventories, inventory);
       if (next.length > inventoriesMax) throw fail('TooManyConfigurations');
@@ -87,21 +93,21 @@ export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfi
 
 export const GetBucketInventoryConfiguration: HandlerOf<'GetBucketInventoryConfiguration'> = async (
   ctx,
-  call,
+  request,
 ) => {
-  const found = findInventory(await readDocument(ctx, call.bucket, bucketInventories), idOf(call));
+  const found = findInventory(await readDocument(ctx, request.bucket, bucketInventories), idOf(request));
   if (found === undefined) throw fail('NoSuchConfiguration');
   return xmlReply(inventoryConfiguration, 'InventoryConfiguration', found);
 };
 
 export const DeleteBucketInventoryConfiguration: HandlerOf<'DeleteBucketInventoryConfiguration'> = async (
   ctx,
-  call,
+  request,
 ) => {
-  const id = idOf(call);
-  await reviseDocument(ctx, call.bucket, {
+  const id = idOf(request);
+  await reviseDocument(ctx, request.bucket, {
     family: bucketInventories,
-    record: call.record,
+    record: request.record,
     revise: (inventories) => {
       if (findInventory(inventories, id) === undefined) throw fail('NoSuchConfiguration');
       return withoutInventory(inventories, id);

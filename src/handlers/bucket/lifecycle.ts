@@ -2,17 +2,18 @@
 import { bucketLifecycle } from '../../domain/families.ts';
 import type { Lifecycle } from '../../domain/lifecycle.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import { lifecycleConfiguration, lifecycleLimits } from '../../protocol/schemas/lifecycle.ts';
-import { type Call, header } from '../call.ts';
 import { document } from '../document.ts';
+import { header } from '../own-headers.ts';
 import { checkLifecycleRule } from './lifecycle-checks.ts';
 import { withIds } from './rule-checks.ts';
 
 const rulesMax = 1000;
 const minimumSizeHeader = 'transition-default-minimum-object-size';
 
-function minimumSizeOf(call: Call): Lifecycle['minimumSize'] {
-  const given = header(call, minimumSizeHeader);
+function minimumSizeOf(request: Authorized): Lifecycle['minimumSize'] {
+  const given = header(request, minimumSizeHeader);
   if (given === undefined || given === 'all_storage_classes_128K' || given === 'varies_by_storage_class')
     return given;
   throw fail('InvalidArgument', { elements: { ArgumentName: minimumSizeHeader, ArgumentValue: given } });
@@ -33,7 +34,7 @@ const documentOf = document<Lifecycle>({
       );
     return row;
   },
-  validate: (ctx, call, { Rule: sent }) => {
+  validate: (ctx, request, { Rule: sent }) => {
     if (sent.length > rulesMax)
       throw fail(
         'InvalidRequest',
@@ -46,7 +47,7 @@ const documentOf = document<Lifecycle>({
         'Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.',
       );
     const Rule = withIds(ctx, sent.map(checkLifecycleRule));
-    const minimumSize = minimumSizeOf(call);
+    const minimumSize = minimumSizeOf(request);
     return minimumSize === undefined ? { Rule } : { Rule, minimumSize };
   },
 });

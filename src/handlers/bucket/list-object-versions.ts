@@ -6,25 +6,26 @@ import { type Grouping, readPage, startBehind } from '../../domain/listing.ts';
 import { shownVersion } from '../../domain/read-object.ts';
 import { isVersionId } from '../../domain/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { findVersion, type ListedVersionRow } from '../../metadata/objects.ts';
 import { headSlot } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/iso-time.ts';
 import { listVersionsResult } from '../../protocol/schemas/listing.ts';
-import type { BucketCall, HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { placeOf } from '../key.ts';
 import type { OwnerOf } from '../owners.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { commonFields, describeListed, encoderOf, groupingOf, ownersOf, prefixesOf } from './list-objects.ts';
 import { type RestoreStatus, restoreStatusFor } from './restore-status.ts';
 
-export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, call) => {
-  const { query, bucket } = call;
-  const grouping = groupingOf(call, 'max-keys');
-  const encode = encoderOf(call);
-  const restoreStatus = restoreStatusFor(ctx, call);
+export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, request) => {
+  const { query, bucket } = request;
+  const grouping = groupingOf(request, 'max-keys');
+  const encode = encoderOf(request);
+  const restoreStatus = restoreStatusFor(ctx, request);
   const KeyMarker = placeOf(query, 'key-marker');
   const VersionIdMarker = query.get('version-id-marker') ?? '';
-  const start = await startOf(ctx, call, { grouping, KeyMarker, VersionIdMarker });
+  const start = await startOf(ctx, request, { grouping, KeyMarker, VersionIdMarker });
   const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
   // The null version's own id: where it has gone by the next page, its place can still be told.
@@ -34,14 +35,14 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, c
       : 'row' in last
         ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: last.row.version }
         : { NextKeyMarker: encode(last.commonPrefix) };
-  const ownerOf = await ownersOf(ctx, call, page.entries);
+  const ownerOf = await ownersOf(ctx, request, page.entries);
   return xmlReply(listVersionsResult, 'ListVersionsResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
     KeyMarker: encode(KeyMarker),
     VersionIdMarker,
     ...next,
-    ...commonFields(call, grouping, encode),
+    ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
     entries: page.entries.flatMap((entry) =>
       'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf })] : [],
@@ -52,7 +53,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, c
 
 async function startOf(
   ctx: Context,
-  { bucket }: BucketCall,
+  { bucket }: AuthorizedInBucket,
   {
     grouping,
     KeyMarker,

@@ -3,11 +3,12 @@
 import type { Context } from '../../context.ts';
 import { liveObjects } from '../../domain/listed-objects.ts';
 import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listing.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ListedRow } from '../../metadata/objects.ts';
 import { isoTime } from '../../protocol/iso-time.ts';
 import { type ListedObject, listObjectsResult, listObjectsV2Result } from '../../protocol/schemas/listing.ts';
-import type { BucketCall, HandlerOf } from '../call.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
+import type { HandlerOf } from '../handler.ts';
 import { placeOf } from '../key.ts';
 import { type OwnerOf, objectOwners } from '../owners.ts';
 import { countOf, isUrlEncoded, urlEncode } from '../parameters.ts';
@@ -17,10 +18,10 @@ import { type RestoreStatus, restoreStatusFor } from './restore-status.ts';
 /** Entries on one page (public API). */
 export const pageMax = 1000;
 
-export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
-  const { query, bucket } = call;
+export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, request) => {
+  const { query, bucket } = request;
   const marker = placeOf(query, 'marker');
-  const { grouping, encode, restoreStatus, page } = await list(ctx, call, marker);
+  const { grouping, encode, restoreStatus, page } = await list(ctx, request, marker);
   const last = page.entries.at(-1);
   // The marker is the literal last entry of the page; without a delimiter clients take the last key.
   const next =
@@ -32,29 +33,29 @@ export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, call) => {
     Prefix: encode(grouping.prefix),
     Marker: encode(marker),
     ...next,
-    ...commonFields(call, grouping, encode),
+    ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
     Contents: contentsOf(page.entries, {
       encode,
       restoreStatus,
-      ownerOf: await ownersOf(ctx, call, page.entries),
+      ownerOf: await ownersOf(ctx, request, page.entries),
     }),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
 
-export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
-  const { query, bucket } = call;
+export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, request) => {
+  const { query, bucket } = request;
   const rawToken = query.get('continuation-token');
   const startAfter = placeOf(query, 'start-after');
   const { grouping, encode, restoreStatus, page } = await list(
     ctx,
-    call,
+    request,
     readToken(rawToken)?.after ?? startAfter,
   );
   const last = page.entries.at(-1);
   const isOwnerAsked = query.get('fetch-owner') === 'true';
-  const ownerOf = isOwnerAsked ? await ownersOf(ctx, call, page.entries) : undefined;
+  const ownerOf = isOwnerAsked ? await ownersOf(ctx, request, page.entries) : undefined;
   return xmlReply(listObjectsV2Result, 'ListBucketResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -64,33 +65,37 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, call) => {
       ? { NextContinuationToken: writeToken({ after: nameOf(last) }) }
       : {}),
     KeyCount: page.entries.length,
-    ...commonFields(call, grouping, encode),
+    ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
     Contents: contentsOf(page.entries, { encode, restoreStatus, ownerOf }),
     CommonPrefixes: prefixesOf(page.entries, encode),
   });
 };
 
-async function list(ctx: Context, call: BucketCall, marker: string) {
-  const grouping = groupingOf(call, 'max-keys');
-  const encode = encoderOf(call);
-  const restoreStatus = restoreStatusFor(ctx, call);
+async function list(ctx: Context, request: AuthorizedInBucket, marker: string) {
+  const grouping = groupingOf(request, 'max-keys');
+  const encode = encoderOf(request);
+  const restoreStatus = restoreStatusFor(ctx, request);
   const start = marker === '' ? undefined : startBehind(marker, grouping);
-  const page = await readPage(liveObjects(ctx, call.bucket, { prefix: grouping.prefix, start }), grouping);
+  const page = await readPage(liveObjects(ctx, request.bucket, { prefix: grouping.prefix, start }), grouping);
   return { grouping, encode, restoreStatus, page };
 }
 
-export const encoderOf = (call: BucketCall): ((text: string) => string) =>
-  isUrlEncoded(call.query) ? urlEncode : (text) => text;
+export const encoderOf = (request: AuthorizedInBucket): ((text: string) => string) =>
+  isUrlEncoded(request.query) ? urlEncode : (text) => text;
 
 /** Prefix, delimiter and page size of any listing. */
-export function groupingOf({ query }: BucketCall, limitName: string): Grouping {
+export function groupingOf({ query }: AuthorizedInBucket, limitName: string): Grouping {
   const prefix = placeOf(query, 'prefix');
   const delimiter = placeOf(query, 'delimiter');
   return { prefix, delimiter, limit: countOf(query, limitName, { fallback: pageMax, max: pageMax }) };
 }
 
-export function commonFields({ query }: BucketCall, grouping: Grouping, encode: (text: string) => string) {
+export function commonFields(
+  { query }: AuthorizedInBucket,
+  grouping: Grouping,
+  encode: (text: string) => string,
+) {
   return {
     MaxKeys: grouping.limit,
     ...(grouping.delimiter === '' ? {} : { Delimiter: encode(grouping.delimiter) }),
@@ -126,7 +131,7 @@ function contentsOf(
 
 export const ownersOf = (
   ctx: Context,
-  { bucket }: BucketCall,
+  { bucket }: AuthorizedInBucket,
   entries: readonly Entry<ListedRow>[],
 ): Promise<OwnerOf> =>
   objectOwners(

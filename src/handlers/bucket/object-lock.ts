@@ -6,7 +6,7 @@ import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { type DefaultRetention, objectLockConfiguration } from '../../protocol/schemas/object-lock.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 
 /** As long as the public API takes. */

@@ -9,19 +9,21 @@ import { isPublicAcl } from '../../domain/acl.ts';
 import { changeDocument, readDocument } from '../../domain/documents.ts';
 import { bucketAcl, publicAccessBlock } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { policyStatus } from '../../protocol/schemas/policy-status.ts';
-import { type BucketCall, type HandlerOf, header } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
+import { header } from '../own-headers.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 
 /** A policy can let other accounts do anything but this (public API). */
-function assertOwnAccount({ bucket, identity }: BucketCall): void {
+function assertOwnAccount({ bucket, identity }: AuthorizedInBucket): void {
   if (identity?.owner !== bucket.owner) throw fail('MethodNotAllowed');
 }
 
-export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, call) => {
-  assertOwnAccount(call);
-  const { bucket, body, record } = call;
+export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request) => {
+  assertOwnAccount(request);
+  const { bucket, body, record } = request;
   if (body.length === 0) throw fail('MissingRequestBodyError');
   const text = textOf(body);
   const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name });
@@ -34,8 +36,8 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, call) =
     return row;
   };
   await amend(bucket);
-  if (header(call, 'confirm-remove-self-bucket-access')?.toLowerCase() !== 'true')
-    await assertMayReturn(ctx, call, document);
+  if (header(request, 'confirm-remove-self-bucket-access')?.toLowerCase() !== 'true')
+    await assertMayReturn(ctx, request, document);
   await changeDocument(ctx, { bucket, family: bucketPolicy, text, amend, record });
   return emptyReply(204);
 };
@@ -49,39 +51,43 @@ function textOf(body: Uint8Array): string {
 }
 
 /** Whoever locks himself out by mistake would have to wake up the root of the account. */
-async function assertMayReturn(ctx: Context, call: BucketCall, document: PolicyDocument): Promise<void> {
-  const { bucket } = call;
+async function assertMayReturn(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  document: PolicyDocument,
+): Promise<void> {
+  const { bucket } = request;
   const again = { action: 's3:PutBucketPolicy', bucket, bucketName: bucket.name, key: '' };
   const policy = { name: 'new bucket policy', document };
-  if (!(await isAllowed(ctx, call, { ...again, policy })))
+  if (!(await isAllowed(ctx, request, { ...again, policy })))
     throw fail(
       'MalformedPolicy',
       'The new bucket policy will not allow you to change the bucket policy in the future: say that you mean it by the confirm-remove-self-bucket-access header.',
     );
 }
 
-export const GetBucketPolicy: HandlerOf<'GetBucketPolicy'> = async (ctx, call) => {
-  assertOwnAccount(call);
-  const { text } = await policyOf(ctx, call);
+export const GetBucketPolicy: HandlerOf<'GetBucketPolicy'> = async (ctx, request) => {
+  assertOwnAccount(request);
+  const { text } = await policyOf(ctx, request);
   return { status: 200, headers: [['Content-Type', 'application/json']], body: text };
 };
 
-async function policyOf(ctx: Context, { bucket }: BucketCall) {
+async function policyOf(ctx: Context, { bucket }: AuthorizedInBucket) {
   const policy = await readDocument(ctx, bucket, bucketPolicy);
   if (policy !== undefined) return policy;
   throw fail('NoSuchBucketPolicy', { elements: { BucketName: bucket.name } });
 }
 
-export const DeleteBucketPolicy: HandlerOf<'DeleteBucketPolicy'> = async (ctx, call) => {
-  assertOwnAccount(call);
-  const { bucket, record } = call;
+export const DeleteBucketPolicy: HandlerOf<'DeleteBucketPolicy'> = async (ctx, request) => {
+  assertOwnAccount(request);
+  const { bucket, record } = request;
   await changeDocument(ctx, { bucket, family: bucketPolicy, text: undefined, record });
   return emptyReply(204);
 };
 
-export const GetBucketPolicyStatus: HandlerOf<'GetBucketPolicyStatus'> = async (ctx, call) => {
-  const { bucket } = call;
-  const { document } = await policyOf(ctx, call);
+export const GetBucketPolicyStatus: HandlerOf<'GetBucketPolicyStatus'> = async (ctx, request) => {
+  const { bucket } = request;
+  const { document } = await policyOf(ctx, request);
   const IsPublic =
     isPublicPolicy(document) || isPublicAcl((await readDocument(ctx, bucket, bucketAcl)) ?? []);
   return xmlReply(policyStatus, 'PolicyStatus', { IsPublic });

@@ -7,15 +7,15 @@ import { lookUpBucket } from '../../domain/buckets.ts';
 import { readDocument } from '../../domain/documents.ts';
 import { bucketCors } from '../../domain/families.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import type { Call } from '../call.ts';
 import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../cross-origin.ts';
 import { emptyReply } from '../xml-reply.ts';
 
 /** That a rule can allow. */
 const corsMethods: ReadonlySet<string> = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);
 
-async function preflight(ctx: Context, { wire, bucketName, key }: Call): Promise<Reply> {
+async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): Promise<Reply> {
   const asked = crossOriginOf(wire);
   if (asked === undefined)
     throw fail('BadRequest', 'Insufficient information. Origin request header needed.');

@@ -2,17 +2,18 @@
 import type { Context } from '../../context.ts';
 import { restoredUntil } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { ListedObject } from '../../protocol/schemas/listing.ts';
-import { type BucketCall, header } from '../call.ts';
+import { header } from '../own-headers.ts';
 
 type Shown = Pick<ListedObject, 'RestoreStatus'>;
 export type RestoreStatus = (row: Pick<ObjectRow, 'restore'>) => Shown;
 const nothing: Shown = {};
 
 /** @throws InvalidArgument for an attribute that the public API does not know */
-export function restoreStatusFor(ctx: Pick<Context, 'clock'>, call: BucketCall): RestoreStatus {
-  const raw = header(call, 'optional-object-attributes');
+export function restoreStatusFor(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): RestoreStatus {
+  const raw = header(request, 'optional-object-attributes');
   if (raw === undefined) return () => nothing;
   if (raw.split(',').some((each) => each.trim() !== 'RestoreStatus')) {
     throw fail('InvalidArgument', {

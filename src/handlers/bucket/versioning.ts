@@ -5,7 +5,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { type VersioningConfiguration, versioningConfiguration } from '../../protocol/schemas/bucket.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { hasShownMfa } from '../mfa.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 
@@ -18,15 +18,15 @@ const stateOf = ({ versioning, mfaDelete }: BucketRow): VersioningConfiguration 
   ...(mfaDelete === undefined ? {} : { MfaDelete: mfaDelete ? 'Enabled' : 'Disabled' }),
 });
 
-export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx, call) => {
-  const { bucket, body, record } = call;
+export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx, request) => {
+  const { bucket, body, record } = request;
   const { Status, MfaDelete } = readXml(versioningConfiguration, 'VersioningConfiguration', body, {
     maxBytes: bodyMaxDefault,
   });
   if (Status === undefined)
     throw fail('IllegalVersioningConfigurationException', 'Status must be Enabled or Suspended.');
   const mfaDelete = MfaDelete === undefined ? undefined : MfaDelete === 'Enabled';
-  const mfa = takesMfa(bucket, mfaDelete) && (await hasShownMfa(ctx, call));
+  const mfa = takesMfa(bucket, mfaDelete) && (await hasShownMfa(ctx, request));
   await setVersioning(ctx, bucket, { versioning: Status, mfaDelete, mfa, record });
   return emptyReply(200);
 };

@@ -25,9 +25,9 @@ export const CreateAccessKey = action(
   {
     resource: userResource,
     result: element({ AccessKey: accessKey }),
-    async run(ctx, call, { UserName }) {
-      const user = userOrCaller(call, UserName);
-      const made = await createAccessKey(ctx, call.identity.owner, user);
+    async run(ctx, request, { UserName }) {
+      const user = userOrCaller(request, UserName);
+      const made = await createAccessKey(ctx, request.identity.owner, user);
       return {
         AccessKey: {
           UserName: user,
@@ -51,9 +51,9 @@ export const ListAccessKeys = action(
       AccessKeyMetadata: many(accessKeyMetadata, { name: 'member', max: membersMax }),
       ...pageFields,
     }),
-    async run(ctx, call, { UserName }) {
-      const user = userOrCaller(call, UserName);
-      const keys = await listAccessKeys(ctx, call.identity.owner, user);
+    async run(ctx, request, { UserName }) {
+      const user = userOrCaller(request, UserName);
+      const keys = await listAccessKeys(ctx, request.identity.owner, user);
       const AccessKeyMetadata = keys.map((key) => ({
         UserName: user,
         AccessKeyId: key.accessKey,
@@ -74,9 +74,9 @@ export const UpdateAccessKey = action(
   },
   {
     resource: userResource,
-    async run(ctx, call, { UserName, AccessKeyId, Status }) {
-      const user = userOrCaller(call, UserName);
-      await updateAccessKey(ctx, call.identity.owner, { user, accessKey: AccessKeyId, status: Status });
+    async run(ctx, request, { UserName, AccessKeyId, Status }) {
+      const user = userOrCaller(request, UserName);
+      await updateAccessKey(ctx, request.identity.owner, { user, accessKey: AccessKeyId, status: Status });
     },
   },
 );
@@ -86,9 +86,9 @@ export const DeleteAccessKey = action(
   { UserName: optional(userName), AccessKeyId: accessKeyId },
   {
     resource: userResource,
-    async run(ctx, call, { UserName, AccessKeyId }) {
-      const user = userOrCaller(call, UserName);
-      await deleteAccessKey(ctx, call.identity.owner, { user, accessKey: AccessKeyId });
+    async run(ctx, request, { UserName, AccessKeyId }) {
+      const user = userOrCaller(request, UserName);
+      await deleteAccessKey(ctx, request.identity.owner, { user, accessKey: AccessKeyId });
     },
   },
 );

@@ -15,8 +15,8 @@ import type { iamOperations } from '../../protocol/iam-operations.ts';
 import { describeOperation } from '../../protocol/operations.ts';
 import { type Given, optional, type Parameter, readFields, text } from '../../protocol/parameters.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import type { Call } from '../call.ts';
-import type { ActionCall } from './action-call.ts';
+import type { Authorized } from '../../gateway/request.ts';
+import type { ActionRequest } from './action-request.ts';
 import { boundaryKey, factsAt } from './resources.ts';
 
 export type ActionName = keyof typeof iamOperations | keyof typeof accessPointOperations;
@@ -25,23 +25,23 @@ type Fields = Readonly<Record<string, Parameter<unknown>>>;
 
 export interface Asking {
   readonly ctx: Context;
-  readonly call: ActionCall;
+  readonly request: ActionRequest;
 }
 
 export interface Action<F extends object, R> {
   /** The ARN that the caller must be allowed the action on, or that everybody may. */
   readonly resource:
     | 'anybody'
-    | ((ctx: Context, call: ActionCall, given: Given<F>) => string | Promise<string>);
+    | ((ctx: Context, request: ActionRequest, given: Given<F>) => string | Promise<string>);
   /** The ARN that it has afterwards, where that changes: the caller must be allowed the action on this one too. */
-  readonly becomes?: (ctx: Context, call: ActionCall, given: Given<F>) => Promise<string>;
+  readonly becomes?: (ctx: Context, request: ActionRequest, given: Given<F>) => Promise<string>;
   /** What the parameters say under the names of condition keys. */
   readonly facts?: (given: Given<F>, asking: Asking) => NamedFacts | Promise<NamedFacts>;
   /** Absent where the reply has no result. */
   readonly result?: Xml<R>;
   /** Of a reply without a body, which only the shape of S3 Control has. */
   readonly status?: 200 | 204;
-  readonly run: (ctx: Context & Pick<Call, 'record'>, call: ActionCall, given: Given<F>) => Promise<R> | R;
+  readonly run: (ctx: Context & Partial<Pick<Authorized, 'record'>>, request: ActionRequest, given: Given<F>) => Promise<R> | R;
 }
 
 const responseMetadata = element({ RequestId: token });
@@ -64,11 +64,11 @@ export function action<F extends object, R = void>(
     result === undefined
       ? element({ ResponseMetadata: responseMetadata })
       : element({ [`${name}Result`]: result, ResponseMetadata: responseMetadata });
-  return async (ctx: Context, call: Call): Promise<Reply> => {
-    const { identity, requestId } = call;
+  return async (ctx: Context, request: Authorized): Promise<Reply> => {
+    const { identity, requestId } = request;
     if (identity === undefined) throw fail('MissingAuthenticationToken');
-    const known: ActionCall = { ...call, identity };
-    const { Action, Version, ...given } = readFields({ ...common, ...fields }, call.parameters);
+    const known: ActionRequest = { ...request, identity };
+    const { Action, Version, ...given } = readFields({ ...common, ...fields }, request.parameters);
     if (Version !== undefined && Version !== versions[service])
       throw fail('InvalidAction', `Could not find operation ${name} for version ${Version}.`);
     // The cast: what is left are the fields of `parameters`.
@@ -78,17 +78,17 @@ export function action<F extends object, R = void>(
     if (resource !== 'anybody') {
       const arn = await resource(ctx, known, asked);
       about = arn;
-      call.record?.about(arn);
+      request.record?.about(arn);
       const named = new Map([
         ...(await factsAt(ctx, known, arn)),
         ...boundaryAsked(asked),
-        ...((await facts?.(asked, { ctx, call: known })) ?? []),
+        ...((await facts?.(asked, { ctx, request: known })) ?? []),
       ]);
       await permit(ctx, known, { resource: arn, named });
       if (becomes !== undefined)
         await permit(ctx, known, { resource: await becomes(ctx, known, asked), named });
     }
-    const { record } = call;
+    const { record } = request;
     const running = async () => run(record === undefined ? ctx : { ...ctx, record }, known, asked);
     const found = await running().catch((cause: unknown) => {
       throw explainBlock(cause, { identity, owner: identity.owner, action: permitted, resource: about });
@@ -109,23 +109,23 @@ const boundaryAsked = ({ PermissionsBoundary: arn }: { readonly PermissionsBound
   typeof arn === 'string' ? [[boundaryKey, arn] as const] : [];
 
 /** A user's or root's session changes who may do what only once a code of an MFA device was shown (public API). */
-function refuseBareSession({ identity }: ActionCall): void {
+function refuseBareSession({ identity }: ActionRequest): void {
   const { session } = identity;
   if (session === undefined || session.mfaAt !== undefined || callerOf(identity).kind === 'session') return;
-  throw fail('AccessDenied', 'Cannot call IAM with session credentials that were got without MFA.');
+  throw fail('AccessDenied', 'Cannot request IAM with session credentials that were got without MFA.');
 }
 
 /** @throws AccessDenied, which names the caller: whoever signed knows who that is */
 async function permit(
   ctx: Context,
-  call: ActionCall,
+  request: ActionRequest,
   { resource, named }: { readonly resource: string; readonly named: NamedFacts },
 ): Promise<void> {
-  const { action } = describeOperation(call.operation);
-  const verdict = await verdictOn(ctx, call, { action, bucketName: '', key: '', resource, named });
+  const { action } = describeOperation(request.operation);
+  const verdict = await verdictOn(ctx, request, { action, bucketName: '', key: '', resource, named });
   if (verdict.allowed) return;
   throw fail(
     'AccessDenied',
-    denialText({ principal: principalOf(call.identity), action, resource, verdict }),
+    denialText({ principal: principalOf(request.identity), action, resource, verdict }),
   );
 }

@@ -14,7 +14,7 @@ import { parseArn, sessionArn } from '../../protocol/arns.ts';
 import { integer, list, optional, structure, text } from '../../protocol/parameters.ts';
 import { assumeRoleResult } from '../../protocol/schemas/sts.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { policyArnField, policyDocument, tagKeys, tags } from './fields.ts';
 import { policyNamed } from './resources.ts';
 import { issue } from './session-credentials.ts';
@@ -64,13 +64,13 @@ export const AssumeRole = action('AssumeRole', parameters, {
   // The role's trust policy decides, which is looked up here.
   resource: 'anybody',
   result: assumeRoleResult,
-  async run(ctx, call, given) {
-    call.record?.about(given.RoleArn);
-    const passed = call.identity.session?.passedOn ?? [];
+  async run(ctx, request, given) {
+    request.record?.about(given.RoleArn);
+    const passed = request.identity.session?.passedOn ?? [];
     const brought = mergeTags([], tagsOf(given.Tags));
     refuseChange(passed, brought);
     const sessionTags = [...passed, ...brought];
-    const mfaAt = await shownAt(ctx, call, given);
+    const mfaAt = await shownAt(ctx, request, given);
     const named = new Map<string, string | readonly string[]>([
       ...(mfaAt === undefined ? [] : codeFacts),
       ...tagFacts(sessionTags.map(([Key, Value]) => ({ Key, Value }))),
@@ -79,8 +79,8 @@ export const AssumeRole = action('AssumeRole', parameters, {
       ...(given.ExternalId === undefined ? [] : [['sts:ExternalId', given.ExternalId] as const]),
     ]);
     const hasTags = given.Tags.length > 0;
-    const { account, role } = await assumable(ctx, call, { arn: given.RoleArn, named, hasTags });
-    const seconds = secondsOf(call, role, given.DurationSeconds);
+    const { account, role } = await assumable(ctx, request, { arn: given.RoleArn, named, hasTags });
+    const seconds = secondsOf(request, role, given.DurationSeconds);
     const limits = await limitsOf(ctx, account, given);
     const kept = new Set([...given.TransitiveTagKeys, ...passed.map(([key]) => key)]);
     const passedOn = sessionTags.filter(([key]) => kept.has(key));
@@ -115,7 +115,7 @@ function refuseChange(passed: readonly IamTag[], brought: readonly IamTag[]): vo
 /** @throws AccessDenied, also for a role that does not exist */
 async function assumable(
   ctx: Context,
-  call: ActionCall,
+  request: ActionRequest,
   asked: Pick<Assumption, 'arn' | 'named' | 'hasTags'>,
 ): Promise<Assumed> {
   const parsed = parseArn(asked.arn);
@@ -123,7 +123,7 @@ async function assumable(
   const { account, name, path } = parsed;
   const found = await findNamed(ctx, account, { kind: 'role', name });
   const role = found?.path === path ? found : undefined;
-  await assertMayAssume(ctx, call, {
+  await assertMayAssume(ctx, request, {
     ...asked,
     account,
     role: role && { trust: await trustOf(ctx, account, role), tags: new Map(resourceTagFacts(role.tags)) },
@@ -133,7 +133,7 @@ async function assumable(
   return { account, role };
 }
 
-function secondsOf({ identity }: ActionCall, role: RoleRecord, asked: number | undefined): number {
+function secondsOf({ identity }: ActionRequest, role: RoleRecord, asked: number | undefined): number {
   const isChained = callerOf(identity).kind === 'session';
   const max = isChained ? Math.min(chainedSecondsMax, role.sessionSecondsMax) : role.sessionSecondsMax;
   const seconds = asked ?? secondsDefault;
@@ -154,9 +154,9 @@ async function limitsOf(
 ) {
   const { Policy: inline, PolicyArns } = given;
   if (inline !== undefined) parsePolicy(inline, { kind: 'session' });
-  const call = { identity: { owner: account } };
+  const request = { identity: { owner: account } };
   const managed = await Promise.all(
-    PolicyArns.map(async ({ arn }) => (await getPolicy(ctx, account, policyNamed(call, arn))).id),
+    PolicyArns.map(async ({ arn }) => (await getPolicy(ctx, account, policyNamed(request, arn))).id),
   );
   return {
     ...(inline === undefined ? {} : { inline }),

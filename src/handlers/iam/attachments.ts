@@ -7,7 +7,7 @@ import { element, many, token } from '../../protocol/codec.ts';
 import { oneOf, optional } from '../../protocol/parameters.ts';
 import { attachedPolicies, membersMax, pageFields } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { page, pageEnd, pageFrom, path, pathPrefix, policyArnField } from './fields.ts';
 import { type HolderWord, holderIn, holders, resourceOf } from './holders.ts';
 import { policyNamed } from './resources.ts';
@@ -19,9 +19,9 @@ function attachmentActions<W extends HolderWord>(word: W) {
   const facts = ({ PolicyArn }: { readonly PolicyArn: string }) => new Map([['iam:PolicyARN', PolicyArn]]);
   const change =
     (how: typeof attachPolicy) =>
-    (ctx: Context, call: ActionCall, given: { readonly PolicyArn: string }): Promise<void> => {
-      const policy = policyNamed(call, given.PolicyArn);
-      return how(ctx, call.identity.owner, { holder: holderIn(rules, given), policy });
+    (ctx: Context, request: ActionRequest, given: { readonly PolicyArn: string }): Promise<void> => {
+      const policy = policyNamed(request, given.PolicyArn);
+      return how(ctx, request.identity.owner, { holder: holderIn(rules, given), policy });
     };
   return {
     attach: action(`Attach${word}Policy`, parameters, { resource, facts, run: change(attachPolicy) }),
@@ -84,9 +84,9 @@ export const ListEntitiesForPolicy = action(
       PolicyRoles: shownEntities('Role'),
       ...pageFields,
     }),
-    async run(ctx, call, given) {
-      const { owner } = call.identity;
-      const { id } = await getPolicy(ctx, owner, policyNamed(call, given.PolicyArn));
+    async run(ctx, request, given) {
+      const { owner } = request.identity;
+      const { id } = await getPolicy(ctx, owner, policyNamed(request, given.PolicyArn));
       const { EntityFilter: filter, PolicyUsageFilter: use } = given;
       const isHolder = filter === 'User' || filter === 'Group' || filter === 'Role';
       const { items, next } = await entitiesOf(ctx, owner, {

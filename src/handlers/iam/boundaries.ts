@@ -15,10 +15,10 @@ function boundaryActions<W extends 'User' | 'Role'>(word: W) {
       { ...named, PermissionsBoundary: policyArnField },
       {
         resource,
-        run: (ctx, call, given: { readonly PermissionsBoundary: string }) =>
-          changeBoundary(ctx, call.identity.owner, {
+        run: (ctx, request, given: { readonly PermissionsBoundary: string }) =>
+          changeBoundary(ctx, request.identity.owner, {
             holder: holderIn(rules, given),
-            policy: policyNamed(call, given.PermissionsBoundary),
+            policy: policyNamed(request, given.PermissionsBoundary),
           }),
       },
     ),

@@ -4,7 +4,7 @@ import { callerOf } from '../../auth/principal.ts';
 import { fail } from '../../errors/refusal.ts';
 import { integer, list, optional, structure, text } from '../../protocol/parameters.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 
 const name = (max: number) =>
   text({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });
@@ -85,7 +85,7 @@ export const pageEnd = (next: string | undefined) =>
   next === undefined ? { IsTruncated: false } : { IsTruncated: true, Marker: writeToken({ after: next }) };
 
 /** The user that an action is about: the named one, or the caller. @throws ValidationError for a caller that is no user */
-export function userOrCaller({ identity }: ActionCall, given: string | undefined): string {
+export function userOrCaller({ identity }: ActionRequest, given: string | undefined): string {
   const found = given ?? callerOf(identity).username;
   if (found === undefined)
     throw fail('ValidationError', 'Must specify userName when calling with non-User credentials.');

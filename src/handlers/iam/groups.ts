@@ -18,7 +18,7 @@ import { isoTime } from '../../protocol/iso-time.ts';
 import { optional } from '../../protocol/parameters.ts';
 import { group, membersMax, pageFields, user } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { groupName, page, pageEnd, pageFrom, path, pathPrefix, userName } from './fields.ts';
 import { holderResource, movedResource, userResource } from './resources.ts';
 import { shownUser } from './shown.ts';
@@ -36,9 +36,9 @@ const shownGroup = (account: string, found: GroupRecord) => ({
 
 const groupResource = (
   ctx: Context,
-  call: ActionCall,
+  request: ActionRequest,
   { GroupName }: { readonly GroupName: string },
-): Promise<string> => holderResource(ctx, call, { kind, name: GroupName });
+): Promise<string> => holderResource(ctx, request, { kind, name: GroupName });
 
 export const CreateGroup = action(
   'CreateGroup',
@@ -105,8 +105,8 @@ export const UpdateGroup = action(
   { GroupName: groupName, NewGroupName: optional(groupName), NewPath: optional(path) },
   {
     resource: groupResource,
-    becomes: (ctx, call, { GroupName, NewGroupName, NewPath }) =>
-      movedResource(ctx, call, {
+    becomes: (ctx, request, { GroupName, NewGroupName, NewPath }) =>
+      movedResource(ctx, request, {
         from: { kind, name: GroupName },
         to: { name: NewGroupName, path: NewPath },
       }),

@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import type { Named } from '../../domain/iam/entities.ts';
 import type { Parameter } from '../../protocol/parameters.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { groupName, roleName, userName } from './fields.ts';
 import { holderResource } from './resources.ts';
 
@@ -34,5 +34,5 @@ export const holderIn = <W extends HolderWord>(
 
 export const resourceOf =
   <W extends HolderWord>(rules: HolderRules<W>) =>
-  (ctx: Context, call: ActionCall, given: object): Promise<string> =>
-    holderResource(ctx, call, holderIn(rules, given));
+  (ctx: Context, request: ActionRequest, given: object): Promise<string> =>
+    holderResource(ctx, request, holderIn(rules, given));

@@ -19,7 +19,7 @@ import { isoTime } from '../../protocol/iso-time.ts';
 import { flag, optional, text } from '../../protocol/parameters.ts';
 import { membersMax, pageFields, policy, policyVersion } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { description, page, path, policyArnField, policyDocument, policyName, tags } from './fields.ts';
 import { policyNamed } from './resources.ts';
 import { encodeDocument, shownPolicy, tagFacts, tagField, tagsOf } from './shown.ts';
@@ -75,9 +75,9 @@ export const GetPolicy = action(
   {
     resource: byArn,
     result: element({ Policy: policy }),
-    async run(ctx, call, { PolicyArn }) {
-      const named = policyNamed(call, PolicyArn);
-      const { owner } = call.identity;
+    async run(ctx, request, { PolicyArn }) {
+      const named = policyNamed(request, PolicyArn);
+      const { owner } = request.identity;
       const found = await withUses(ctx, owner, await getPolicy(ctx, owner, named));
       const Description = found.description === '' ? {} : { Description: found.description };
       return { Policy: { ...shownPolicy(named.account, found), ...Description, ...tagField(found.tags) } };
@@ -90,7 +90,8 @@ export const DeletePolicy = action(
   { PolicyArn: policyArnField },
   {
     resource: byArn,
-    run: (ctx, call, { PolicyArn }) => deletePolicy(ctx, call.identity.owner, policyNamed(call, PolicyArn)),
+    run: (ctx, request, { PolicyArn }) =>
+      deletePolicy(ctx, request.identity.owner, policyNamed(request, PolicyArn)),
   },
 );
 
@@ -100,10 +101,10 @@ export const CreatePolicyVersion = action(
   {
     resource: byArn,
     result: element({ PolicyVersion: policyVersion }),
-    async run(ctx, call, { PolicyArn, PolicyDocument, SetAsDefault = false }) {
+    async run(ctx, request, { PolicyArn, PolicyDocument, SetAsDefault = false }) {
       parsePolicy(PolicyDocument, { kind: 'identity', sizeMax: anySize });
-      const made = await createVersion(ctx, call.identity.owner, {
-        policy: policyNamed(call, PolicyArn),
+      const made = await createVersion(ctx, request.identity.owner, {
+        policy: policyNamed(request, PolicyArn),
         text: PolicyDocument,
         isDefault: SetAsDefault,
       });
@@ -119,9 +120,9 @@ export const GetPolicyVersion = action(
   {
     resource: byArn,
     result: element({ PolicyVersion: policyVersion }),
-    async run(ctx, call, { PolicyArn, VersionId }) {
-      const { owner } = call.identity;
-      const found = await getPolicy(ctx, owner, policyNamed(call, PolicyArn));
+    async run(ctx, request, { PolicyArn, VersionId }) {
+      const { owner } = request.identity;
+      const found = await getPolicy(ctx, owner, policyNamed(request, PolicyArn));
       const version = versionOf(found, numberOf(VersionId));
       const document = await findVersion(ctx, owner, { id: found.id, version: version.number });
       const Document = encodeDocument(document?.text ?? '');
@@ -137,8 +138,8 @@ export const ListPolicyVersions = action(
   {
     resource: byArn,
     result: element({ Versions: many(policyVersion, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, call, { PolicyArn }) {
-      const found = await getPolicy(ctx, call.identity.owner, policyNamed(call, PolicyArn));
+    async run(ctx, request, { PolicyArn }) {
+      const found = await getPolicy(ctx, request.identity.owner, policyNamed(request, PolicyArn));
       const Versions = found.versions.toReversed().map((version) => shownVersion(found, version));
       return { Versions, IsTruncated: false };
     },
@@ -146,16 +147,17 @@ export const ListPolicyVersions = action(
 );
 
 const versionNamed = (
-  call: ActionCall,
+  request: ActionRequest,
   { PolicyArn, VersionId }: { readonly PolicyArn: string; readonly VersionId: string },
-) => ({ policy: policyNamed(call, PolicyArn), version: numberOf(VersionId) });
+) => ({ policy: policyNamed(request, PolicyArn), version: numberOf(VersionId) });
 
 export const SetDefaultPolicyVersion = action(
   'SetDefaultPolicyVersion',
   { PolicyArn: policyArnField, VersionId: versionId },
   {
     resource: byArn,
-    run: (ctx, call, given) => setDefaultVersion(ctx, call.identity.owner, versionNamed(call, given)),
+    run: (ctx, request, given) =>
+      setDefaultVersion(ctx, request.identity.owner, versionNamed(request, given)),
   },
 );
 
@@ -164,6 +166,6 @@ export const DeletePolicyVersion = action(
   { PolicyArn: policyArnField, VersionId: versionId },
   {
     resource: byArn,
-    run: (ctx, call, given) => deleteVersion(ctx, call.identity.owner, versionNamed(call, given)),
+    run: (ctx, request, given) => deleteVersion(ctx, request.identity.owner, versionNamed(request, given)),
   },
 );

@@ -20,7 +20,7 @@ import { isoTime } from '../../protocol/iso-time.ts';
 import { oneOf, optional, text } from '../../protocol/parameters.ts';
 import { membersMax, mfaDevice, pageFields, virtualDevice } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { mfaCode, page, pageEnd, pageFrom, path, serialNumber, userName, userOrCaller } from './fields.ts';
 import { userResource } from './resources.ts';
 
@@ -33,7 +33,7 @@ const deviceName = text({
 const holderName = text({ max: 128, pattern: /^[\w+=,.@-]+$/, must: 'the name of a user' });
 
 /** @throws NoSuchEntity for what is no device of the account */
-function deviceNamed({ identity }: ActionCall, serial: string): DeviceName {
+function deviceNamed({ identity }: ActionRequest, serial: string): DeviceName {
   const parsed = parseArn(serial);
   if (parsed?.kind === 'mfa' && parsed.account === identity.owner) return parsed;
   throw fail('NoSuchEntity', `VirtualMFADevice with serial number ${serial} does not exist.`);
@@ -45,15 +45,15 @@ const deviceResource = (_ctx: unknown, _call: unknown, { SerialNumber }: { reado
 /** Without a user's name the caller is meant, which may be the root. */
 const holderResource = (
   ctx: Context,
-  call: ActionCall,
+  request: ActionRequest,
   given: { readonly UserName: string | undefined },
 ): string | Promise<string> =>
-  given.UserName === undefined && call.identity.root
-    ? rootArn(call.identity.owner)
-    : userResource(ctx, call, given);
+  given.UserName === undefined && request.identity.root
+    ? rootArn(request.identity.owner)
+    : userResource(ctx, request, given);
 
 /** The root of an account names itself by the account's id, or as `root` where no user is called so. */
-async function holderOf(ctx: Context, { identity }: ActionCall, name: string): Promise<DeviceHolder> {
+async function holderOf(ctx: Context, { identity }: ActionRequest, name: string): Promise<DeviceHolder> {
   const { owner, root } = identity;
   const isRootName = name === owner || name === 'root';
   if (!root || !isRootName) return { user: name };
@@ -108,10 +108,10 @@ export const EnableMFADevice = action(
   },
   {
     resource: userResource,
-    async run(ctx, call, given) {
-      await enableDevice(ctx, call.identity.owner, {
-        device: deviceNamed(call, given.SerialNumber),
-        holder: await holderOf(ctx, call, given.UserName),
+    async run(ctx, request, given) {
+      await enableDevice(ctx, request.identity.owner, {
+        device: deviceNamed(request, given.SerialNumber),
+        holder: await holderOf(ctx, request, given.UserName),
         codes: [given.AuthenticationCode1, given.AuthenticationCode2],
       });
     },
@@ -123,12 +123,12 @@ export const DeactivateMFADevice = action(
   { UserName: optional(holderName), SerialNumber: serialNumber },
   {
     resource: holderResource,
-    async run(ctx, call, given) {
-      const { owner, root } = call.identity;
-      const name = given.UserName === undefined && root ? owner : userOrCaller(call, given.UserName);
-      await deactivateDevice(ctx, call.identity.owner, {
-        device: deviceNamed(call, given.SerialNumber),
-        holder: await holderOf(ctx, call, name),
+    async run(ctx, request, given) {
+      const { owner, root } = request.identity;
+      const name = given.UserName === undefined && root ? owner : userOrCaller(request, given.UserName);
+      await deactivateDevice(ctx, request.identity.owner, {
+        device: deviceNamed(request, given.SerialNumber),
+        holder: await holderOf(ctx, request, name),
       });
     },
   },
@@ -139,8 +139,8 @@ export const DeleteVirtualMFADevice = action(
   { SerialNumber: serialNumber },
   {
     resource: deviceResource,
-    run: (ctx, call, { SerialNumber }) =>
-      deleteDevice(ctx, call.identity.owner, deviceNamed(call, SerialNumber)),
+    run: (ctx, request, { SerialNumber }) =>
+      deleteDevice(ctx, request.identity.owner, deviceNamed(request, SerialNumber)),
   },
 );
 
@@ -151,10 +151,10 @@ export const ListMFADevices = action(
   {
     resource: holderResource,
     result: element({ MFADevices: many(mfaDevice, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, call, given) {
-      const { owner, root } = call.identity;
+    async run(ctx, request, given) {
+      const { owner, root } = request.identity;
       const isRoot = given.UserName === undefined && root;
-      const user = isRoot ? undefined : await userNamed(ctx, call, given.UserName);
+      const user = isRoot ? undefined : await userNamed(ctx, request, given.UserName);
       const { items, next } = await listDevices(ctx, owner, {
         ...pageFrom(given),
         keep: (device) => device.user === (user?.id ?? ''),
@@ -169,8 +169,8 @@ export const ListMFADevices = action(
   },
 );
 
-const userNamed = (ctx: Context, call: ActionCall, given: string | undefined) =>
-  getNamed(ctx, call.identity.owner, { kind: 'user', name: userOrCaller(call, given) });
+const userNamed = (ctx: Context, request: ActionRequest, given: string | undefined) =>
+  getNamed(ctx, request.identity.owner, { kind: 'user', name: userOrCaller(request, given) });
 
 export const ListVirtualMFADevices = action(
   'ListVirtualMFADevices',

@@ -6,7 +6,7 @@ import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import type { PolicyName } from '../../domain/iam/managed-policies.ts';
 import { fail } from '../../errors/refusal.ts';
 import { groupArn, parseArn, roleArn, userArn } from '../../protocol/arns.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { userOrCaller } from './fields.ts';
 import { boundaryArn, resourceTagFacts } from './shown.ts';
 
@@ -15,7 +15,7 @@ export const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
 /** One that does not exist is judged as if it lay at the root: whether it does is for those to know who may ask. */
 export async function holderResource(
   ctx: Pick<Context, 'metadata'>,
-  { identity }: Pick<ActionCall, 'identity'>,
+  { identity }: Pick<ActionRequest, 'identity'>,
   named: Named<HolderKind>,
 ): Promise<string> {
   const found = await findAnyCase(ctx, identity.owner, named);
@@ -30,7 +30,7 @@ interface Moved {
 /** The same under another name or path. */
 export async function movedResource(
   ctx: Pick<Context, 'metadata'>,
-  { identity }: Pick<ActionCall, 'identity'>,
+  { identity }: Pick<ActionRequest, 'identity'>,
   { from, to }: { readonly from: Named<HolderKind>; readonly to: Moved },
 ): Promise<string> {
   const found = await findAnyCase(ctx, identity.owner, from);
@@ -40,7 +40,7 @@ export async function movedResource(
 
 /** @throws ValidationError for an ARN that is no managed policy's; NoSuchEntity for one of another account */
 export function policyNamed(
-  { identity }: { readonly identity: Pick<ActionCall['identity'], 'owner'> },
+  { identity }: { readonly identity: Pick<ActionRequest['identity'], 'owner'> },
   arn: string,
 ): PolicyName {
   const parsed = parseArn(arn);
@@ -54,7 +54,7 @@ export function policyNamed(
 /** What the user, role or policy that an ARN names is to conditions: its tags, and the boundary that it has; of anything else nothing. */
 export async function factsAt(
   ctx: Pick<Context, 'metadata'>,
-  { identity: { owner } }: Pick<ActionCall, 'identity'>,
+  { identity: { owner } }: Pick<ActionRequest, 'identity'>,
   arn: string,
 ): Promise<readonly (readonly [string, string])[]> {
   const parsed = parseArn(arn);
@@ -74,6 +74,6 @@ export const boundaryKey = 'iam:PermissionsBoundary';
 
 export const userResource = (
   ctx: Pick<Context, 'metadata'>,
-  call: ActionCall,
+  request: ActionRequest,
   { UserName }: { readonly UserName?: string | undefined },
-): Promise<string> => holderResource(ctx, call, { kind: 'user', name: userOrCaller(call, UserName) });
+): Promise<string> => holderResource(ctx, request, { kind: 'user', name: userOrCaller(request, UserName) });

@@ -18,7 +18,7 @@ import { isoTime } from '../../protocol/iso-time.ts';
 import { integer, optional } from '../../protocol/parameters.ts';
 import { membersMax, pageFields, role } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import {
   description,
   page,
@@ -57,9 +57,9 @@ const whole = async (ctx: Context, account: string, found: RoleRecord) => ({
 
 const roleResource = (
   ctx: Context,
-  call: ActionCall,
+  request: ActionRequest,
   { RoleName }: { readonly RoleName: string },
-): Promise<string> => holderResource(ctx, call, { kind, name: RoleName });
+): Promise<string> => holderResource(ctx, request, { kind, name: RoleName });
 
 export const CreateRole = action(
   'CreateRole',
@@ -77,8 +77,8 @@ export const CreateRole = action(
       roleArn(identity.owner, { name: RoleName, path: Path }),
     facts: ({ Tags }) => tagFacts(Tags),
     result: element({ Role: role }),
-    async run(ctx, call, given) {
-      const { owner } = call.identity;
+    async run(ctx, request, given) {
+      const { owner } = request.identity;
       const trust = parsePolicy(given.AssumeRolePolicyDocument, { kind: 'trust' });
       await refuseBarePrincipals(ctx, owner, trust);
       const { PermissionsBoundary: boundary } = given;
@@ -88,7 +88,7 @@ export const CreateRole = action(
         description: given.Description ?? '',
         sessionSecondsMax: given.MaxSessionDuration ?? sessionSecondsDefault,
         tags: tagsOf(given.Tags),
-        boundary: boundary === undefined ? undefined : policyNamed(call, boundary),
+        boundary: boundary === undefined ? undefined : policyNamed(request, boundary),
         trust: given.AssumeRolePolicyDocument,
       });
       return { Role: await whole(ctx, owner, made) };

@@ -3,7 +3,7 @@ import { verifyMfa } from '../../auth/mfa.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { optional } from '../../protocol/parameters.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { mfaCode, serialNumber } from './fields.ts';
 
 export const codeParameters = { SerialNumber: optional(serialNumber), TokenCode: optional(mfaCode) };
@@ -14,7 +14,7 @@ export const codeParameters = { SerialNumber: optional(serialNumber), TokenCode:
  */
 export async function shownAt(
   ctx: Context,
-  { identity }: ActionCall,
+  { identity }: ActionRequest,
   given: { readonly SerialNumber: string | undefined; readonly TokenCode: string | undefined },
 ): Promise<number | undefined> {
   const { SerialNumber: serial, TokenCode: code } = given;

@@ -13,7 +13,7 @@ import { bool, element, many, optional as optionalElement, token } from '../../p
 import { type Given, list, oneOf, optional, structure, text } from '../../protocol/parameters.ts';
 import { pageFields } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { page, pageEnd, pageFrom, policyDocument } from './fields.ts';
 
 /** Every pair of an action and a resource is decided. */
@@ -86,7 +86,7 @@ interface Asked {
 
 function evaluateAll(
   { clock }: Pick<Context, 'clock'>,
-  { identity: { owner } }: ActionCall,
+  { identity: { owner } }: ActionRequest,
   { given, asked }: { readonly given: Common; readonly asked: Asked },
 ) {
   const resources = given.ResourceArns.length === 0 ? ['*'] : given.ResourceArns;
@@ -136,7 +136,7 @@ function shown(simulation: Simulation, pair: { readonly action: string; readonly
 }
 
 /** Whom requests are supposed to come from, where nobody of the account is meant. */
-function supposed({ identity: { owner } }: ActionCall, given: string | undefined): Principal {
+function supposed({ identity: { owner } }: ActionRequest, given: string | undefined): Principal {
   const parsed = given === undefined ? undefined : parseArn(given);
   if (given === rootArn(owner)) return { kind: 'root', account: owner, arn: given, userid: owner };
   if (given !== undefined && parsed?.kind !== 'user')
@@ -151,10 +151,10 @@ export const SimulateCustomPolicy = action(
   {
     resource: () => '*',
     result,
-    run: (ctx, call, given) => {
-      const principal = supposed(call, given.CallerArn);
+    run: (ctx, request, given) => {
+      const principal = supposed(request, given.CallerArn);
       const identity = policiesIn(given.PolicyInputList, 'PolicyInputList');
-      return evaluateAll(ctx, call, { given, asked: { principal, identity, boundary: undefined } });
+      return evaluateAll(ctx, request, { given, asked: { principal, identity, boundary: undefined } });
     },
   },
 );
@@ -165,15 +165,15 @@ export const SimulatePrincipalPolicy = action(
   {
     resource: (_ctx, _call, { PolicySourceArn }) => PolicySourceArn,
     result,
-    async run(ctx, call, given) {
-      const source = await sourceOf(ctx, call, given.PolicySourceArn);
+    async run(ctx, request, given) {
+      const source = await sourceOf(ctx, request, given.PolicySourceArn);
       const more = policiesIn(given.PolicyInputList, 'PolicyInputList');
       const asked = {
         ...source,
-        principal: given.CallerArn === undefined ? source.principal : supposed(call, given.CallerArn),
+        principal: given.CallerArn === undefined ? source.principal : supposed(request, given.CallerArn),
         identity: [...source.identity, ...more],
       };
-      return evaluateAll(ctx, call, { given, asked });
+      return evaluateAll(ctx, request, { given, asked });
     },
   },
 );
@@ -181,7 +181,7 @@ export const SimulatePrincipalPolicy = action(
 const isTagged = (holder: Holder): holder is UserRecord | RoleRecord => 'tags' in holder;
 
 /** @throws NoSuchEntity */
-async function sourceOf(ctx: Context, { identity: { owner } }: ActionCall, given: string): Promise<Asked> {
+async function sourceOf(ctx: Context, { identity: { owner } }: ActionRequest, given: string): Promise<Asked> {
   const parsed = parseArn(given);
   const kind = parsed?.kind;
   const isHolder = kind === 'user' || kind === 'group' || kind === 'role';

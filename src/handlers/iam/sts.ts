@@ -7,7 +7,7 @@ import { element, token } from '../../protocol/codec.ts';
 import { integer, optional } from '../../protocol/parameters.ts';
 import { credentials } from '../../protocol/schemas/sts.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { accessKeyId } from './fields.ts';
 import { issue } from './session-credentials.ts';
 import { codeParameters, shownAt } from './shown-code.ts';
@@ -37,15 +37,15 @@ export const GetSessionToken = action(
   {
     resource: 'anybody',
     result: element({ Credentials: credentials }),
-    async run(ctx, call, { DurationSeconds, ...code }) {
-      const { accessKey, iam, owner, root, session } = call.identity;
+    async run(ctx, request, { DurationSeconds, ...code }) {
+      const { accessKey, iam, owner, root, session } = request.identity;
       if (session !== undefined)
-        throw fail('AccessDenied', 'Cannot call GetSessionToken with session credentials');
+        throw fail('AccessDenied', 'Cannot request GetSessionToken with session credentials');
       const seconds = root
         ? Math.min(DurationSeconds ?? rootSecondsMax, rootSecondsMax)
         : (DurationSeconds ?? userSecondsDefault);
       const of = iam === undefined ? { configured: accessKey } : { user: iam.id };
-      const mfaAt = await shownAt(ctx, call, code);
+      const mfaAt = await shownAt(ctx, request, code);
       const asked = { account: owner, of, seconds, ...(mfaAt === undefined ? {} : { mfaAt }) };
       const { shown } = await issue(ctx, asked);
       return { Credentials: shown };
@@ -60,9 +60,9 @@ export const GetAccessKeyInfo = action(
   {
     resource: () => '*',
     result: element({ Account: token }),
-    async run(ctx, call, { AccessKeyId }) {
-      const owner = await ownerOf(ctx, call, AccessKeyId);
-      if (owner === undefined || (owner !== call.identity.owner && !call.identity.operator))
+    async run(ctx, request, { AccessKeyId }) {
+      const owner = await ownerOf(ctx, request, AccessKeyId);
+      if (owner === undefined || (owner !== request.identity.owner && !request.identity.operator))
         throw fail('ValidationError', `The access key ${AccessKeyId} is not known to your account.`);
       return { Account: owner };
     },
@@ -72,7 +72,7 @@ export const GetAccessKeyInfo = action(
 /** Also of a key that is inactive, which finds nobody. */
 async function ownerOf(
   ctx: Context,
-  { identity }: ActionCall,
+  { identity }: ActionRequest,
   accessKey: string,
 ): Promise<string | undefined> {
   const found = await ctx.credentials.find(accessKey);

@@ -10,7 +10,7 @@ import { element } from '../../protocol/codec.ts';
 import type { Parameter } from '../../protocol/parameters.ts';
 import { pageFields, tagList } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import { page, policyArnField, someTags, tagKeys } from './fields.ts';
 import { holders } from './holders.ts';
 import { holderResource, policyNamed } from './resources.ts';
@@ -27,9 +27,9 @@ interface Tagged {
   /** The parameter that names it. */
   readonly field: string;
   readonly name: Parameter<string>;
-  readonly resource: (ctx: Context, call: ActionCall, name: string) => string | Promise<string>;
-  readonly find: (ctx: Context, call: ActionCall, name: string) => Promise<{ readonly tags: Tags }>;
-  readonly change: (ctx: Context, call: ActionCall, change: Change) => Promise<void>;
+  readonly resource: (ctx: Context, request: ActionRequest, name: string) => string | Promise<string>;
+  readonly find: (ctx: Context, request: ActionRequest, name: string) => Promise<{ readonly tags: Tags }>;
+  readonly change: (ctx: Context, request: ActionRequest, change: Change) => Promise<void>;
 }
 type TaggedWord = 'User' | 'Role' | 'Policy';
 
@@ -38,7 +38,7 @@ const holder = (word: 'User' | 'Role'): Omit<Tagged, 'change'> => {
   return {
     field,
     name: parameter,
-    resource: (ctx, call, name) => holderResource(ctx, call, { kind, name }),
+    resource: (ctx, request, name) => holderResource(ctx, request, { kind, name }),
     find: (ctx, { identity }, name) => getNamed(ctx, identity.owner, { kind, name }),
   };
 };
@@ -58,9 +58,9 @@ const tagged: Readonly<Record<TaggedWord, Tagged>> = {
     field: 'PolicyArn',
     name: policyArnField,
     resource: (_ctx, _call, arn) => arn,
-    find: (ctx, call, arn) => getPolicy(ctx, call.identity.owner, policyNamed(call, arn)),
-    change: (ctx, call, { name, tags }) =>
-      changePolicyTags(ctx, call.identity.owner, { policy: policyNamed(call, name), to: tags }),
+    find: (ctx, request, arn) => getPolicy(ctx, request.identity.owner, policyNamed(request, arn)),
+    change: (ctx, request, { name, tags }) =>
+      changePolicyTags(ctx, request.identity.owner, { policy: policyNamed(request, name), to: tags }),
   },
 };
 
@@ -68,8 +68,8 @@ function tagActions<W extends TaggedWord>(word: W) {
   const { field, name, find, change, ...rules } = tagged[word];
   const named = { [field]: name };
   const nameIn = (given: object): string => String((given as Readonly<Record<string, unknown>>)[field]);
-  const resource = (ctx: Context, call: ActionCall, given: object) =>
-    rules.resource(ctx, call, nameIn(given));
+  const resource = (ctx: Context, request: ActionRequest, given: object) =>
+    rules.resource(ctx, request, nameIn(given));
   return {
     tag: action(
       `Tag${word}`,
@@ -77,8 +77,8 @@ function tagActions<W extends TaggedWord>(word: W) {
       {
         resource,
         facts: ({ Tags }: { readonly Tags: GivenTags }) => tagFacts(Tags),
-        run: (ctx, call, given: { readonly Tags: GivenTags }) =>
-          change(ctx, call, {
+        run: (ctx, request, given: { readonly Tags: GivenTags }) =>
+          change(ctx, request, {
             name: nameIn(given),
             tags: (present) => mergeTags(present, tagsOf(given.Tags)),
           }),
@@ -89,8 +89,11 @@ function tagActions<W extends TaggedWord>(word: W) {
       { ...named, TagKeys: tagKeys },
       {
         resource,
-        run: (ctx, call, given: { readonly TagKeys: readonly string[] }) =>
-          change(ctx, call, { name: nameIn(given), tags: (present) => withoutTags(present, given.TagKeys) }),
+        run: (ctx, request, given: { readonly TagKeys: readonly string[] }) =>
+          change(ctx, request, {
+            name: nameIn(given),
+            tags: (present) => withoutTags(present, given.TagKeys),
+          }),
       },
     ),
     /** Fifty at most: a page holds them all. */
@@ -100,8 +103,8 @@ function tagActions<W extends TaggedWord>(word: W) {
       {
         resource,
         result: element({ Tags: tagList, ...pageFields }),
-        async run(ctx, call, given) {
-          const { tags } = await find(ctx, call, nameIn(given));
+        async run(ctx, request, given) {
+          const { tags } = await find(ctx, request, nameIn(given));
           return { Tags: shownTags(tags), IsTruncated: false };
         },
       },

@@ -9,7 +9,7 @@ import { element, many } from '../../protocol/codec.ts';
 import { optional } from '../../protocol/parameters.ts';
 import { membersMax, pageFields, user } from '../../protocol/schemas/iam.ts';
 import { action } from './action.ts';
-import type { ActionCall } from './action-call.ts';
+import type { ActionRequest } from './action-request.ts';
 import {
   page,
   pageEnd,
@@ -24,8 +24,8 @@ import {
 import { movedResource, policyNamed, userResource } from './resources.ts';
 import { boundaryField, shownUser, tagFacts, tagField, tagsOf } from './shown.ts';
 
-const userNamed = (ctx: Context, call: ActionCall, name: string | undefined): Promise<UserRecord> =>
-  getNamed(ctx, call.identity.owner, { kind: 'user', name: userOrCaller(call, name) });
+const userNamed = (ctx: Context, request: ActionRequest, name: string | undefined): Promise<UserRecord> =>
+  getNamed(ctx, request.identity.owner, { kind: 'user', name: userOrCaller(request, name) });
 
 const whole = async (ctx: Context, account: string, found: UserRecord) => ({
   ...shownUser(account, found),
@@ -46,13 +46,13 @@ export const CreateUser = action(
       userArn(identity.owner, { name: UserName, path: Path }),
     facts: ({ Tags }) => tagFacts(Tags),
     result: element({ User: user }),
-    async run(ctx, call, { UserName, Path = '/', Tags, PermissionsBoundary }) {
-      const { owner } = call.identity;
+    async run(ctx, request, { UserName, Path = '/', Tags, PermissionsBoundary }) {
+      const { owner } = request.identity;
       const made = await createUser(ctx, owner, {
         name: UserName,
         path: Path,
         tags: tagsOf(Tags),
-        boundary: PermissionsBoundary === undefined ? undefined : policyNamed(call, PermissionsBoundary),
+        boundary: PermissionsBoundary === undefined ? undefined : policyNamed(request, PermissionsBoundary),
       });
       return { User: await whole(ctx, owner, made) };
     },
@@ -63,24 +63,24 @@ export const GetUser = action(
   'GetUser',
   { UserName: optional(userName) },
   {
-    resource: (ctx, call, given) =>
-      isSelf(call, given) ? callerOf(call.identity).arn : userResource(ctx, call, given),
+    resource: (ctx, request, given) =>
+      isSelf(request, given) ? callerOf(request.identity).arn : userResource(ctx, request, given),
     result: element({ User: user }),
-    async run(ctx, call, given) {
-      if (isSelf(call, given)) return { User: shownCaller(call) };
-      const found = await userNamed(ctx, call, given.UserName);
-      return { User: await whole(ctx, call.identity.owner, found) };
+    async run(ctx, request, given) {
+      if (isSelf(request, given)) return { User: shownCaller(request) };
+      const found = await userNamed(ctx, request, given.UserName);
+      return { User: await whole(ctx, request.identity.owner, found) };
     },
   },
 );
 
 /** The root of an account, and a configured user, are not among IAM's records. */
 const isSelf = (
-  { identity }: ActionCall,
+  { identity }: ActionRequest,
   { UserName }: { readonly UserName?: string | undefined },
 ): boolean => UserName === undefined && identity.iam === undefined;
 
-function shownCaller({ identity }: ActionCall) {
+function shownCaller({ identity }: ActionRequest) {
   const { username, userid, arn } = callerOf(identity);
   return { Path: '/', ...(username === undefined ? {} : { UserName: username }), UserId: userid, Arn: arn };
 }
@@ -105,8 +105,8 @@ export const UpdateUser = action(
   { UserName: userName, NewPath: optional(path), NewUserName: optional(userName) },
   {
     resource: userResource,
-    becomes: (ctx, call, { UserName, NewPath, NewUserName }) =>
-      movedResource(ctx, call, {
+    becomes: (ctx, request, { UserName, NewPath, NewUserName }) =>
+      movedResource(ctx, request, {
         from: { kind: 'user', name: UserName },
         to: { name: NewUserName, path: NewPath },
       }),

@@ -1,10 +1,10 @@
 /** AbortMultipartUpload (spec "AbortMultipartUpload"): idempotent; the parts go to the deletion queue. */
 import { abortUpload } from '../../domain/upload-session.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { uploadNameOf } from './upload-name.ts';
 
-export const AbortMultipartUpload: HandlerOf<'AbortMultipartUpload'> = async (ctx, call) => {
-  await abortUpload(ctx, uploadNameOf(call), call);
+export const AbortMultipartUpload: HandlerOf<'AbortMultipartUpload'> = async (ctx, request) => {
+  await abortUpload(ctx, uploadNameOf(request), request);
   return emptyReply(204);
 };

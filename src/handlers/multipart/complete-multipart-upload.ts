@@ -5,7 +5,9 @@ import { checksumAlgorithms } from '../../domain/digests.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/part-list.ts';
 import { lookUpVersion } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/codec.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import {
   type CompletedPart,
   completeMultipartUpload,
@@ -13,25 +15,26 @@ import {
   completeMultipartUploadResult,
 } from '../../protocol/schemas/multipart.ts';
 import { splitTarget } from '../../protocol/wire.ts';
-import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { claimedChecksum } from '../claims.ts';
+import type { HandlerOf } from '../handler.ts';
 import { checksumFieldsOf } from '../object/checksum-fields.ts';
 import { writeConditions } from '../object/conditions.ts';
 import { encryptionHeaders } from '../object/encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from '../object/expiration.ts';
 import { quoted, writtenVersionHeader } from '../object/object-headers.ts';
+import { header } from '../own-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { uploadNameOf } from './upload-name.ts';
 
-export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, call) => {
-  const { bucket, key, record, requestId, signal } = call;
+export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {
+  const { bucket, key, record, requestId, signal } = request;
   const result = await completeUpload(ctx, {
-    name: uploadNameOf(call),
-    parts: partsOf(call),
-    claims: claimsOf(call),
-    conditions: writeConditions(call),
-    user: keyUserOf(ctx, call),
+    name: uploadNameOf(request),
+    parts: partsOf(request),
+    claims: claimsOf(request),
+    conditions: writeConditions(request),
+    user: keyUserOf(ctx, request),
     record,
     requestId,
     signal,
@@ -46,7 +49,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     completeMultipartUploadResult,
     'CompleteMultipartUploadResult',
     {
-      Location: locationOf(call),
+      Location: locationOf(request),
       Bucket: bucket.name,
       Key: key,
       ETag: quoted(result.etag),
@@ -57,10 +60,10 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
 };
 
 /** Where the client knows the object: by the host and the path that it used. */
-const locationOf = ({ wire }: BucketCall): string =>
+const locationOf = ({ wire }: AuthorizedInBucket): string =>
   `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}${splitTarget(wire.target).path}`;
 
-function partsOf({ body }: BucketCall): ListedPart[] {
+function partsOf({ body }: AuthorizedInBucket): ListedPart[] {
   if (body.length === 0)
     throw fail('MalformedXML', 'The body is empty: it must list the parts of the upload.');
   const { Part } = readXml(
@@ -89,20 +92,20 @@ const checksumsOf = (part: CompletedPart): ListedPart['checksums'] =>
     }),
   );
 
-function claimsOf(call: BucketCall): ObjectClaims {
-  const rawSize = header(call, 'mp-object-size');
+function claimsOf(request: AuthorizedInBucket): ObjectClaims {
+  const rawSize = header(request, 'mp-object-size');
   if (rawSize !== undefined && !/^\d{1,15}$/.test(rawSize)) {
     throw fail('InvalidArgument', {
       message: 'mp-object-size must be a number of bytes',
       elements: { ArgumentName: 'mp-object-size', ArgumentValue: rawSize },
     });
   }
-  const rawType = header(call, 'checksum-type')?.toUpperCase();
+  const rawType = header(request, 'checksum-type')?.toUpperCase();
   if (rawType !== undefined && rawType !== 'FULL_OBJECT' && rawType !== 'COMPOSITE')
     throw fail('InvalidRequest', `Value for the checksum-type header is invalid: "${rawType}".`);
   return defined({
     size: rawSize === undefined ? undefined : Number(rawSize),
-    checksum: claimedChecksum(call),
+    checksum: claimedChecksum(request),
     checksumType: rawType,
   });
 }

@@ -6,43 +6,46 @@ import { drawObjectKey } from '../../domain/encryption/object-key.ts';
 import { defaultChecksumType } from '../../domain/part-list.ts';
 import { createUpload } from '../../domain/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import type { Checksum } from '../../metadata/tables.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
-import { type Call, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { algorithmOf } from '../claims.ts';
+import type { HandlerOf } from '../handler.ts';
 import { accessOf } from '../object/acl.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from '../object/encryption-headers.ts';
 import { abortHeaders, hasLifecycle } from '../object/expiration.ts';
 import { lockOf } from '../object/lock-headers.ts';
 import { objectHeadersOf } from '../object/object-headers.ts';
 import { storageClassOf } from '../object/storage-class.ts';
+import { header } from '../own-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { begunAs } from './begun-as.ts';
 
-export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, call) => {
-  const { bucket, key, record, requestId, identity } = call;
-  const checksumAlgorithm = algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm');
-  const checksumType = checksumTypeOf(call, checksumAlgorithm);
-  const objectKey = await drawObjectKey(ctx, call, {
-    wanted: wantedEncryption(ctx, call),
-    user: keyUserOf(ctx, call),
+export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, request) => {
+  const { bucket, key, record, requestId, identity } = request;
+  const checksumAlgorithm = algorithmOf(header(request, 'checksum-algorithm'), 'checksum-algorithm');
+  const checksumType = checksumTypeOf(request, checksumAlgorithm);
+  const objectKey = await drawObjectKey(ctx, request, {
+    wanted: wantedEncryption(ctx, request),
+    user: keyUserOf(ctx, request),
   });
   const { uploadId, session } = await createUpload(ctx, {
     bucket,
     key,
     record,
     requestId,
-    storageClass: storageClassOf(call),
-    headers: objectHeadersOf(call),
-    ...(await accessOf(ctx, call)),
+    storageClass: storageClassOf(request),
+    headers: objectHeadersOf(request),
+    ...(await accessOf(ctx, request)),
     initiator: identity?.owner ?? bucket.owner,
     ...defined({
       checksumAlgorithm,
       checksumType,
-      lock: lockOf(ctx, call),
+      lock: lockOf(ctx, request),
       encryption: objectKey?.encryption,
-      begunAs: begunAs(call),
+      begunAs: begunAs(request),
     }),
   });
   const headers: HeaderPair[] = [...writtenEncryptionHeaders(objectKey?.encryption)];
@@ -59,10 +62,10 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
 
 /** CRCs can cover the whole object, hashes only be composed; CRC64NVME always covers the whole (public API). */
 export function checksumTypeOf(
-  call: Call,
+  request: Authorized,
   algorithm: ChecksumAlgorithm | undefined,
 ): Checksum['type'] | undefined {
-  const raw = header(call, 'checksum-type')?.toUpperCase();
+  const raw = header(request, 'checksum-type')?.toUpperCase();
   if (raw === undefined) return algorithm && defaultChecksumType(algorithm);
   if (raw !== 'FULL_OBJECT' && raw !== 'COMPOSITE') {
     throw fail(

@@ -4,6 +4,7 @@ import type { Context } from '../../context.ts';
 import { type Grouping, type Listed, readPage, startBehind } from '../../domain/listing.ts';
 import { isUploadId } from '../../domain/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { prefixRange } from '../../metadata/prefix.ts';
 import type { UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
 import { uploadsIn } from '../../metadata/uploads.ts';
@@ -12,20 +13,20 @@ import type { Infer } from '../../protocol/codec.ts';
 import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/common.ts';
 import { listMultipartUploadsResult } from '../../protocol/schemas/multipart.ts';
 import { encoderOf, groupingOf, prefixesOf } from '../bucket/list-objects.ts';
-import type { BucketCall, HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { placeOf } from '../key.ts';
 import { type Names, namedOwner, ownerNames } from '../owners.ts';
 import { isUrlEncoded } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 
-export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ctx, call) => {
-  const { query, bucket } = call;
-  const grouping = groupingOf(call, 'max-uploads');
-  const encode = encoderOf(call);
+export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ctx, request) => {
+  const { query, bucket } = request;
+  const grouping = groupingOf(request, 'max-uploads');
+  const encode = encoderOf(request);
   const KeyMarker = placeOf(query, 'key-marker');
   // Without a key marker the upload-id marker is ignored (public API).
-  const UploadIdMarker = KeyMarker === '' ? '' : uploadIdMarkerOf(call);
-  const page = await readPage(openUploads(ctx, call, { grouping, KeyMarker, UploadIdMarker }), grouping);
+  const UploadIdMarker = KeyMarker === '' ? '' : uploadIdMarkerOf(request);
+  const page = await readPage(openUploads(ctx, request, { grouping, KeyMarker, UploadIdMarker }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
   const uploads = page.entries.flatMap((entry) => ('row' in entry ? [entry.row] : []));
   const accounts = uploads.flatMap(({ initiator, owner }) => [initiator, owner]);
@@ -49,7 +50,7 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
   });
 };
 
-function uploadIdMarkerOf({ query }: BucketCall): string {
+function uploadIdMarkerOf({ query }: AuthorizedInBucket): string {
   const raw = query.get('upload-id-marker') ?? '';
   if (raw === '' || isUploadId(raw)) return raw;
   throw fail('InvalidArgument', {
@@ -64,7 +65,11 @@ interface Marker {
   readonly UploadIdMarker: string;
 }
 
-function openUploads({ metadata }: Context, { bucket }: BucketCall, at: Marker): Listed<UploadIndexRow> {
+function openUploads(
+  { metadata }: Context,
+  { bucket }: AuthorizedInBucket,
+  at: Marker,
+): Listed<UploadIndexRow> {
   const cursor = metadata.scan(uploadsIn(bucket.id), prefixRange('key', at.grouping.prefix));
   if (at.KeyMarker !== '') begin(cursor, at);
   return {

@@ -3,7 +3,7 @@ import { contentSize } from '../../domain/encryption/segments.ts';
 import { openUploading } from '../../domain/upload-session.ts';
 import { partsOf } from '../../metadata/uploads.ts';
 import { type ListPartsResult, listPartsResult } from '../../protocol/schemas/multipart.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { partChecksumFields } from '../object/checksum-fields.ts';
 import { abortHeaders, hasLifecycle } from '../object/expiration.ts';
 import { quoted } from '../object/object-headers.ts';
@@ -14,19 +14,19 @@ import { uploadNameOf } from './upload-name.ts';
 
 const partsMax = 1000;
 
-export const ListParts: HandlerOf<'ListParts'> = async (ctx, call) => {
-  const name = uploadNameOf(call);
+export const ListParts: HandlerOf<'ListParts'> = async (ctx, request) => {
+  const name = uploadNameOf(request);
   const { session } = (await openUploading(ctx, name)).row;
-  const MaxParts = countOf(call.query, 'max-parts', { fallback: partsMax, max: partsMax });
-  const PartNumberMarker = countOf(call.query, 'part-number-marker', { fallback: 0, max: 2 ** 31 - 1 });
+  const MaxParts = countOf(request.query, 'max-parts', { fallback: partsMax, max: partsMax });
+  const PartNumberMarker = countOf(request.query, 'part-number-marker', { fallback: 0, max: 2 ** 31 - 1 });
   const found =
     MaxParts === 0 ? [] : await partsOf(ctx.metadata, name.uploadId, PartNumberMarker).next(MaxParts + 1);
   const page = found.slice(0, MaxParts);
   const last = page.at(-1)?.row.part;
-  const names = await ownerNames(ctx, call.bucket, [session.initiator, session.owner]);
+  const names = await ownerNames(ctx, request.bucket, [session.initiator, session.owner]);
   const result: ListPartsResult = {
-    Bucket: call.bucket.name,
-    Key: call.key,
+    Bucket: request.bucket.name,
+    Key: request.key,
     UploadId: name.uploadId,
     Initiator: namedOwner(names, session.initiator),
     Owner: namedOwner(names, session.owner),
@@ -50,6 +50,6 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, call) => {
           ],
     ),
   };
-  const headers = hasLifecycle(call.bucket) ? await abortHeaders(ctx, call.bucket, session) : [];
+  const headers = hasLifecycle(request.bucket) ? await abortHeaders(ctx, request.bucket, session) : [];
   return xmlReply(listPartsResult, 'ListPartsResult', result, headers);
 };

@@ -6,28 +6,30 @@ import { writePart } from '../../domain/upload-part.ts';
 import { openUploading } from '../../domain/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyPartResult } from '../../protocol/schemas/copy.ts';
-import { type HandlerOf, type HeaderPair, header } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { partChecksumFields } from '../object/checksum-fields.ts';
 import { sourceKeyOf, uploadKeyOf } from '../object/content-key.ts';
 import { openCopySource } from '../object/copy-source.ts';
 import { encryptionHeaders } from '../object/encryption-headers.ts';
 import { quoted, refuseUnbuilt } from '../object/object-headers.ts';
 import { contentOf } from '../object/write-content.ts';
+import { header } from '../own-headers.ts';
 import { defined } from '../parameters.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 import { partNumberOf, uploadNameOf } from './upload-name.ts';
 
-export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, call) => {
-  const { record, requestId, signal } = call;
-  const name = uploadNameOf(call);
-  const part = partNumberOf(call);
-  refuseUnbuilt(call);
+export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, request) => {
+  const { record, requestId, signal } = request;
+  const name = uploadNameOf(request);
+  const part = partNumberOf(request);
+  refuseUnbuilt(request);
   const found = await openUploading(ctx, name);
   const { session } = found.row;
-  const content = contentOf(call, session.checksumAlgorithm);
+  const content = contentOf(request, session.checksumAlgorithm);
   refuseOtherAlgorithm(session, content);
-  const objectKey = await uploadKeyOf(ctx, call, session);
+  const objectKey = await uploadKeyOf(ctx, request, session);
   const stored = await writePart(ctx, found, { name, part, objectKey, record, requestId, signal }, content);
   const headers: HeaderPair[] = [['ETag', quoted(stored.etag)], ...encryptionHeaders(session.encryption)];
   if (stored.checksum !== undefined)
@@ -45,20 +47,20 @@ function refuseOtherAlgorithm({ checksumAlgorithm }: UploadSession, { claims }: 
   );
 }
 
-export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, call) => {
-  const { record, requestId, signal } = call;
-  refuseUnbuilt(call);
-  const name = uploadNameOf(call);
-  const part = partNumberOf(call);
+export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) => {
+  const { record, requestId, signal } = request;
+  refuseUnbuilt(request);
+  const name = uploadNameOf(request);
+  const part = partNumberOf(request);
   const found = await openUploading(ctx, name);
-  const { bucket, row } = await openCopySource(ctx, call);
-  const slice = copyRange(header(call, 'copy-source-range'), row.size);
+  const { bucket, row } = await openCopySource(ctx, request);
+  const slice = copyRange(header(request, 'copy-source-range'), row.size);
   const length = slice.end - slice.start + 1;
   if (length > contentMax)
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
   const { session } = found.row;
-  const objectKey = await uploadKeyOf(ctx, call, session);
-  const sourceKey = await sourceKeyOf(ctx, call, { bucket, row });
+  const objectKey = await uploadKeyOf(ctx, request, session);
+  const sourceKey = await sourceKeyOf(ctx, request, { bucket, row });
   const algorithm = session.checksumAlgorithm;
   const stored = await writePart(
     ctx,

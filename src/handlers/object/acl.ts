@@ -11,10 +11,11 @@ import {
   ownershipOf,
 } from '../../domain/object-ownership.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { aclReply } from '../acl/acl-body.ts';
 import { givenAcl, namesAcl } from '../acl/given-acl.ts';
 import { readPutAcl } from '../acl/put-acl.ts';
-import { type BucketCall, type HandlerOf, targetOf } from '../call.ts';
+import { type HandlerOf, targetOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { versionHeader } from './object-headers.ts';
 
@@ -23,27 +24,27 @@ type Ctx = Pick<Context, 'metadata' | 'credentials'>;
 /** Whom the object that a request writes will belong to, and who may use it. */
 export function accessOf(
   ctx: Ctx,
-  call: Pick<BucketCall, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
 ): ObjectAccess | Promise<ObjectAccess> {
-  const { bucket, identity } = call;
+  const { bucket, identity } = request;
   const writer = identity?.owner ?? bucket.owner;
   // Nearly every write: nothing is waited for.
-  if (!namesAcl(call) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
-  return askedAccess(ctx, call, writer);
+  if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
+  return askedAccess(ctx, request, writer);
 }
 
 async function askedAccess(
   ctx: Ctx,
-  call: Pick<BucketCall, 'bucket' | 'own' | 'accessPoint'>,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'own' | 'accessPoint'>,
   writer: string,
 ): Promise<ObjectAccess> {
-  const given = await givenAcl(ctx, call, 'object');
-  return accessOfNew(ctx, call.bucket, { writer, given, accessPoint: call.accessPoint });
+  const given = await givenAcl(ctx, request, 'object');
+  return accessOfNew(ctx, request.bucket, { writer, given, accessPoint: request.accessPoint });
 }
 
-export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, call) => {
-  const { bucket } = call;
-  const row = targetOf(call);
+export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
+  const { bucket } = request;
+  const row = targetOf(request);
   const isEnforced = (await ownershipOf(ctx, bucket)) === 'BucketOwnerEnforced';
   const owner = isEnforced ? bucket.owner : row.owner;
   const grants = isEnforced ? undefined : row.acl;
@@ -51,17 +52,22 @@ export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, call) => {
     bucket,
     owner,
     grants: grants ?? [toUser(owner, 'FULL_CONTROL')],
-    headers: versionHeader(call, row),
+    headers: versionHeader(request, row),
   });
 };
 
-export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, call) => {
-  const { bucket, key, query, record, requestId } = call;
-  const judged = targetOf(call);
+export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
+  const { bucket, key, query, record, requestId } = request;
+  const judged = targetOf(request);
   const { owner } = judged;
-  const given = await readPutAcl(ctx, call, { of: 'object', owner });
-  const grants = await acceptAcl(ctx, given, { bucket, owner, of: 'object', accessPoint: call.accessPoint });
-  if (grants === undefined) return emptyReply(200, versionHeader(call, judged));
+  const given = await readPutAcl(ctx, request, { of: 'object', owner });
+  const grants = await acceptAcl(ctx, given, {
+    bucket,
+    owner,
+    of: 'object',
+    accessPoint: request.accessPoint,
+  });
+  if (grants === undefined) return emptyReply(200, versionHeader(request, judged));
   const row = await amendVersion(ctx, {
     bucket,
     key,
@@ -75,5 +81,5 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, call) => {
       return isPlainAcl(grants, owner) ? found : { ...found, acl: grants };
     },
   });
-  return emptyReply(200, versionHeader(call, row));
+  return emptyReply(200, versionHeader(request, row));
 };

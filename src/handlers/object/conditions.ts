@@ -1,10 +1,11 @@
 /** Conditional headers, read once for reads, writes and the sources of copies. */
 import type { Conditions } from '../../domain/conditions.ts';
 import { fail } from '../../errors/refusal.ts';
-import { type Call, header } from '../call.ts';
+import type { Authorized } from '../../gateway/request.ts';
+import { header } from '../own-headers.ts';
 import { dateOf, defined } from '../parameters.ts';
 
-export const readConditions = ({ wire }: Call): Conditions =>
+export const readConditions = ({ wire }: Authorized): Conditions =>
   defined({
     ifMatch: wire.headers.get('if-match'),
     ifNoneMatch: wire.headers.get('if-none-match'),
@@ -13,21 +14,21 @@ export const readConditions = ({ wire }: Call): Conditions =>
   });
 
 /** If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
-export const writeConditions = (call: Call): Conditions => {
-  const { ifModifiedSince: _, ...conditions } = readConditions(call);
+export const writeConditions = (request: Authorized): Conditions => {
+  const { ifModifiedSince: _, ...conditions } = readConditions(request);
   return conditions;
 };
 
 /** What cannot be read is refused: a delete that ignored its condition could not be undone. */
-export function deleteConditions(call: Call): Conditions {
-  const size = header(call, 'if-match-size');
-  const modified = header(call, 'if-match-last-modified-time');
+export function deleteConditions(request: Authorized): Conditions {
+  const size = header(request, 'if-match-size');
+  const modified = header(request, 'if-match-last-modified-time');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
   const modifiedAt = dateOf(modified);
   if (modified !== undefined && modifiedAt === undefined)
     throw unreadable('if-match-last-modified-time', modified);
   return {
-    ...writeConditions(call),
+    ...writeConditions(request),
     ...defined({ ifModifiedAt: modifiedAt, ifSize: size === undefined ? undefined : Number(size) }),
   };
 }
@@ -38,10 +39,10 @@ const unreadable = (name: string, value: string) =>
     elements: { ArgumentName: name, ArgumentValue: value },
   });
 
-export const sourceConditions = (call: Call): Conditions =>
+export const sourceConditions = (request: Authorized): Conditions =>
   defined({
-    ifMatch: header(call, 'copy-source-if-match'),
-    ifNoneMatch: header(call, 'copy-source-if-none-match'),
-    ifModifiedSince: dateOf(header(call, 'copy-source-if-modified-since')),
-    ifUnmodifiedSince: dateOf(header(call, 'copy-source-if-unmodified-since')),
+    ifMatch: header(request, 'copy-source-if-match'),
+    ifNoneMatch: header(request, 'copy-source-if-none-match'),
+    ifModifiedSince: dateOf(header(request, 'copy-source-if-modified-since')),
+    ifUnmodifiedSince: dateOf(header(request, 'copy-source-if-unmodified-since')),
   });

@@ -4,8 +4,8 @@ import type { Context } from '../../context.ts';
 import type { ObjectKey } from '../../domain/encryption/key.ts';
 import { assertCustomerKey, openObjectKey } from '../../domain/encryption/object-key.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
-import type { BucketCall } from '../call.ts';
 import { customerKeyOf, mentionsEncryption, refuseChoosing } from './encryption-headers.ts';
 
 /**
@@ -14,53 +14,54 @@ import { customerKeyOf, mentionsEncryption, refuseChoosing } from './encryption-
  */
 export function describeKeyOf(
   ctx: Context,
-  call: BucketCall,
+  request: AuthorizedInBucket,
   row: ObjectRow,
 ): Promise<ObjectKey> | undefined {
   const { encryption } = row;
-  if (encryption === undefined && !mentionsEncryption(call)) return undefined;
-  refuseChoosing(call);
-  const customerKey = customerKeyOf(ctx, call);
+  if (encryption === undefined && !mentionsEncryption(request)) return undefined;
+  refuseChoosing(request);
+  const customerKey = customerKeyOf(ctx, request);
   assertCustomerKey(encryption, customerKey);
   if (encryption?.by !== 'customer') return undefined;
   return openObjectKey(
     ctx,
-    { bucket: call.bucket, key: row.key },
-    { encryption, customerKey, user: keyUserOf(ctx, call) },
+    { bucket: request.bucket, key: row.key },
+    { encryption, customerKey, user: keyUserOf(ctx, request) },
   );
 }
 
 /** The key to the content, for those who read it: other people's key services are not asked before. */
 export const contentKeyOf = (
   ctx: Context,
-  call: BucketCall,
+  request: AuthorizedInBucket,
   { encryption, key }: ObjectRow,
 ): Promise<ObjectKey> | undefined =>
-  encryption && openObjectKey(ctx, { bucket: call.bucket, key }, { encryption, user: keyUserOf(ctx, call) });
+  encryption &&
+  openObjectKey(ctx, { bucket: request.bucket, key }, { encryption, user: keyUserOf(ctx, request) });
 
 /** The key to the source of a copy. */
 export function sourceKeyOf(
   ctx: Context,
-  call: BucketCall,
+  request: AuthorizedInBucket,
   { bucket, row }: { readonly bucket: BucketRow; readonly row: ObjectRow },
 ): Promise<ObjectKey> | undefined {
   const { encryption } = row;
-  const customerKey = customerKeyOf(ctx, call, 'copy-source-');
+  const customerKey = customerKeyOf(ctx, request, 'copy-source-');
   assertCustomerKey(encryption, customerKey);
   return (
     encryption &&
-    openObjectKey(ctx, { bucket, key: row.key }, { encryption, customerKey, user: keyUserOf(ctx, call) })
+    openObjectKey(ctx, { bucket, key: row.key }, { encryption, customerKey, user: keyUserOf(ctx, request) })
   );
 }
 
 /** The key of an upload, which every part of it is encrypted under; a customer sends theirs with each (spec "UploadPart"). */
 export function uploadKeyOf(
   ctx: Context,
-  call: BucketCall,
+  request: AuthorizedInBucket,
   { encryption, key }: UploadSession,
 ): Promise<ObjectKey> | undefined {
-  refuseChoosing(call);
-  const customerKey = customerKeyOf(ctx, call);
+  refuseChoosing(request);
+  const customerKey = customerKeyOf(ctx, request);
   if (encryption?.by === 'customer' && customerKey === undefined)
     throw fail(
       'InvalidRequest',
@@ -74,6 +75,10 @@ export function uploadKeyOf(
   assertCustomerKey(encryption, customerKey);
   return (
     encryption &&
-    openObjectKey(ctx, { bucket: call.bucket, key }, { encryption, customerKey, user: keyUserOf(ctx, call) })
+    openObjectKey(
+      ctx,
+      { bucket: request.bucket, key },
+      { encryption, customerKey, user: keyUserOf(ctx, request) },
+    )
   );
 }

@@ -5,10 +5,13 @@ import { readObject, shownVersion } from '../../domain/read-object.ts';
 import { contentMax } from '../../domain/store-bytes.ts';
 import { writeObject } from '../../domain/write-object.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/copy.ts';
-import { type BucketCall, type HandlerOf, type HeaderPair, header } from '../call.ts';
 import { algorithmOf } from '../claims.ts';
+import type { HandlerOf } from '../handler.ts';
+import { header } from '../own-headers.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { accessOf } from './acl.ts';
@@ -22,9 +25,9 @@ import { lockOf } from './lock-headers.ts';
 import { objectHeadersOf, quoted, writtenVersionHeader } from './object-headers.ts';
 import { storageClassOf } from './storage-class.ts';
 
-export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
-  const { bucket, key, record, requestId, signal } = call;
-  const source = await openCopySource(ctx, call);
+export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
+  const { bucket, key, record, requestId, signal } = request;
+  const source = await openCopySource(ctx, request);
   const { row } = source;
   if (row.size > contentMax) {
     throw fail(
@@ -33,30 +36,30 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, call) => {
     );
   }
   const directives = {
-    metadata: directive(call, 'metadata-directive'),
-    tagging: directive(call, 'tagging-directive'),
+    metadata: directive(request, 'metadata-directive'),
+    tagging: directive(request, 'tagging-directive'),
   };
-  refuseNoChange(call, source, directives);
-  if (directives.tagging === 'COPY') await assertMayCopyTags(ctx, call, source);
-  const sourceKey = await sourceKeyOf(ctx, call, source);
+  refuseNoChange(request, source, directives);
+  if (directives.tagging === 'COPY') await assertMayCopyTags(ctx, request, source);
+  const sourceKey = await sourceKeyOf(ctx, request, source);
   const algorithm =
-    algorithmOf(header(call, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
-  const access = await accessOf(ctx, call);
+    algorithmOf(header(request, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
+  const access = await accessOf(ctx, request);
   const written = await writeObject(
     ctx,
     {
       bucket,
       key,
-      storageClass: storageClassOf(call),
-      headers: copiedHeaders(objectHeadersOf(call), row.headers, directives),
-      lock: lockOf(ctx, call),
+      storageClass: storageClassOf(request),
+      headers: copiedHeaders(objectHeadersOf(request), row.headers, directives),
+      lock: lockOf(ctx, request),
       ...access,
-      conditions: writeConditions(call),
+      conditions: writeConditions(request),
       copiesItself: source.bucket.id === bucket.id && row.key === key,
       record,
-      objectKey: await drawObjectKey(ctx, call, {
-        wanted: wantedEncryption(ctx, call),
-        user: keyUserOf(ctx, call),
+      objectKey: await drawObjectKey(ctx, request, {
+        wanted: wantedEncryption(ctx, request),
+        user: keyUserOf(ctx, request),
       }),
       requestId,
       signal,
@@ -93,8 +96,8 @@ interface Directives {
   readonly tagging: Directive;
 }
 
-function directive(call: BucketCall, name: string): Directive {
-  const raw = header(call, name);
+function directive(request: AuthorizedInBucket, name: string): Directive {
+  const raw = header(request, name);
   if (raw === undefined || raw === 'COPY') return 'COPY';
   if (raw === 'REPLACE') return raw;
   throw fail('InvalidArgument', {
@@ -125,10 +128,10 @@ const changing = [
 ];
 
 /** A copy of the current version onto itself must change something (public API). */
-function refuseNoChange(call: BucketCall, source: CopySource, directives: Directives): void {
+function refuseNoChange(request: AuthorizedInBucket, source: CopySource, directives: Directives): void {
   const { row } = source;
-  const isSelf = source.bucket.id === call.bucket.id && row.key === call.key && row.slot === headSlot;
-  const changes = changing.some((name) => header(call, name) !== undefined);
+  const isSelf = source.bucket.id === request.bucket.id && row.key === request.key && row.slot === headSlot;
+  const changes = changing.some((name) => header(request, name) !== undefined);
   if (!isSelf || changes || directives.metadata === 'REPLACE' || directives.tagging === 'REPLACE') return;
   throw fail(
     'InvalidRequest',

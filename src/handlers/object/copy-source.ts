@@ -8,11 +8,12 @@ import { checkCopySource } from '../../domain/conditions.ts';
 import { assertObject, lookUpVersion } from '../../domain/read-object.ts';
 import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
 import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { percentDecode } from '../../protocol/wire.ts';
-import { type BucketCall, type Call, header } from '../call.ts';
 import { assertKey } from '../key.ts';
+import { header } from '../own-headers.ts';
 import { sourceConditions } from './conditions.ts';
 
 export interface CopySource {
@@ -75,16 +76,16 @@ export function parseCopySource(raw: string): NamedSource {
 }
 
 /** Finds the source and checks the caller's right to it and the conditions on it. */
-export async function openCopySource(ctx: Context, call: Call): Promise<CopySource> {
-  const source = parseCopySource(header(call, 'copy-source') ?? '');
+export async function openCopySource(ctx: Context, request: Authorized): Promise<CopySource> {
+  const source = parseCopySource(header(request, 'copy-source') ?? '');
   const { bucket, accessPoint } =
     source.through === undefined
       ? await reach(ctx, source.bucket, { isHost: false })
       : await reachThrough(ctx, source.through);
-  const asker = { ...call, accessPoint };
-  const expectedOwner = header(call, 'source-expected-bucket-owner');
+  const asker = { ...request, accessPoint };
+  const expectedOwner = header(request, 'source-expected-bucket-owner');
   if (expectedOwner !== undefined && expectedOwner !== bucket.owner) throw fail('AccessDenied');
-  await isCharged(ctx, call, bucket);
+  await isCharged(ctx, request, bucket);
   const found = await lookUpVersion(ctx, bucket, source);
   const { versionId } = source;
   const about = aboutSource({ bucket, versionId }, { key: source.key, target: found });
@@ -99,7 +100,7 @@ export async function openCopySource(ctx: Context, call: Call): Promise<CopySour
       'The source of a copy request may not specifically refer to a delete marker by version id.',
     );
   const row = assertObject(found, source);
-  checkCopySource(sourceConditions(call), row);
+  checkCopySource(sourceConditions(request), row);
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
   return { bucket, row, accessPoint, versionId };
 }
@@ -117,13 +118,17 @@ const aboutSource = (
 });
 
 /** Tags that are copied along are read there and written here, with the rights that either takes (public API). */
-export async function assertMayCopyTags(ctx: Context, call: BucketCall, source: CopySource): Promise<void> {
+export async function assertMayCopyTags(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  source: CopySource,
+): Promise<void> {
   const { row, accessPoint, versionId } = source;
   const requestTags = row.headers.tags ?? [];
   if (requestTags.length === 0) return;
   const about = aboutSource(source, { key: row.key, target: row });
   const action = versionId === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
-  await authorize(ctx, { ...call, accessPoint }, { ...about, action });
-  const { bucket, bucketName, key } = call;
-  await authorize(ctx, call, { bucket, bucketName, key, requestTags, action: 's3:PutObjectTagging' });
+  await authorize(ctx, { ...request, accessPoint }, { ...about, action });
+  const { bucket, bucketName, key } = request;
+  await authorize(ctx, request, { bucket, bucketName, key, requestTags, action: 's3:PutObjectTagging' });
 }

@@ -1,6 +1,7 @@
 /** DeleteObject (spec "DeleteObject", "Versioning"). */
 import { deleteObject } from '../../domain/delete-object.ts';
-import type { HandlerOf, HeaderPair } from '../call.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
+import type { HandlerOf } from '../handler.ts';
 import { hasShownMfa } from '../mfa.ts';
 import { defined } from '../parameters.ts';
 import { emptyReply } from '../xml-reply.ts';
@@ -8,24 +9,24 @@ import { deleteConditions } from './conditions.ts';
 import { asksBypass } from './lock-headers.ts';
 import { versionHeader } from './object-headers.ts';
 
-export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, call) => {
-  const { bucket, key, ahead, record, requestId } = call;
-  const versionId = call.query.get('versionId');
+export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, request) => {
+  const { bucket, key, ahead, record, requestId } = request;
+  const versionId = request.query.get('versionId');
   const { version } = await deleteObject(ctx, {
     bucket,
     key,
     ahead,
     ...defined({ versionId }),
-    conditions: deleteConditions(call),
-    bypass: asksBypass(call),
-    mfa: bucket.mfaDelete === true && versionId !== undefined && (await hasShownMfa(ctx, call)),
-    owner: call.identity?.owner ?? bucket.owner,
+    conditions: deleteConditions(request),
+    bypass: asksBypass(request),
+    mfa: bucket.mfaDelete === true && versionId !== undefined && (await hasShownMfa(ctx, request)),
+    owner: request.identity?.owner ?? bucket.owner,
     record,
     requestId,
   });
   const headers: HeaderPair[] = [];
   if (version?.marker) headers.push(['*-delete-marker', 'true']);
-  const shown = version === undefined ? [] : versionHeader(call, version);
+  const shown = version === undefined ? [] : versionHeader(request, version);
   headers.push(...shown);
   if (shown.length === 0 && versionId !== undefined) headers.push(['*-version-id', versionId]);
   return emptyReply(204, headers);

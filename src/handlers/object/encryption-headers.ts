@@ -5,14 +5,16 @@ import type { CustomerKey } from '../../domain/encryption/key.ts';
 import { arnName } from '../../domain/encryption/provided-key.ts';
 import type { WantedEncryption } from '../../domain/encryption/wanted.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import type { Encryption } from '../../metadata/encryption.ts';
 import { cipherKeyBytes } from '../../ports/cipher.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { type JsonObject, readStrictJson } from '../../text/strict-json.ts';
-import { type Call, type HeaderPair, header } from '../call.ts';
+import { header } from '../own-headers.ts';
 import { utf8Length } from '../parameters.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;
-type Wired = Pick<Call, 'own' | 'wire'>;
+type Wired = Pick<Authorized, 'own' | 'wire'>;
 
 const method = 'server-side-encryption';
 const keyId = `${method}-aws-kms-key-id`;
@@ -30,7 +32,7 @@ function hasAny({ own }: Wired, prefix: string): boolean {
 }
 
 /** Whether a request says anything about how an object is encrypted. */
-export const mentionsEncryption = (call: Wired): boolean => hasAny(call, method);
+export const mentionsEncryption = (request: Wired): boolean => hasAny(request, method);
 
 const invalid = (name: string, message: string, value?: string) =>
   fail('InvalidArgument', {
@@ -42,11 +44,11 @@ const invalid = (name: string, message: string, value?: string) =>
  * What a write asks for.
  * @throws InvalidArgument, InvalidRequest for headers that are malformed or contradict each other
  */
-export function wantedEncryption(ctx: Ctx, call: Wired): WantedEncryption {
-  if (!mentionsEncryption(call)) return byDefault;
-  const asked = header(call, method);
-  const customerKey = customerKeyOf(ctx, call);
-  const ofProvider = [keyId, contextName].find((name) => header(call, name) !== undefined);
+export function wantedEncryption(ctx: Ctx, request: Wired): WantedEncryption {
+  if (!mentionsEncryption(request)) return byDefault;
+  const asked = header(request, method);
+  const customerKey = customerKeyOf(ctx, request);
+  const ofProvider = [keyId, contextName].find((name) => header(request, name) !== undefined);
   if (customerKey !== undefined) {
     if (asked === undefined && ofProvider === undefined) return { by: 'customer', key: customerKey };
     throw invalid(
@@ -56,7 +58,7 @@ export function wantedEncryption(ctx: Ctx, call: Wired): WantedEncryption {
     );
   }
   if (asked === 'aws:kms') {
-    const given = { keyId: keyIdOf(call), context: contextOf(call), bucketKey: bucketKeyOf(call) };
+    const given = { keyId: keyIdOf(request), context: contextOf(request), bucketKey: bucketKeyOf(request) };
     return { by: 'provider', ...given };
   }
   if (ofProvider !== undefined)
@@ -65,15 +67,15 @@ export function wantedEncryption(ctx: Ctx, call: Wired): WantedEncryption {
       `Server Side Encryption with AWS KMS managed key requires HTTP header ${method} : aws:kms`,
       asked,
     );
-  if (asked === undefined) return { by: 'default', bucketKey: bucketKeyOf(call) };
+  if (asked === undefined) return { by: 'default', bucketKey: bucketKeyOf(request) };
   if (asked === 'AES256') return { by: 'service' };
   if (asked === 'aws:kms:dsse')
     throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
   throw invalid(method, 'The encryption method specified is not supported', asked);
 }
 
-function keyIdOf(call: Wired): string | undefined {
-  const given = header(call, keyId);
+function keyIdOf(request: Wired): string | undefined {
+  const given = header(request, keyId);
   return given === undefined ? undefined : assertKeyId(given, keyId);
 }
 
@@ -83,16 +85,16 @@ export function assertKeyId(given: string, name: string): string {
   throw invalid(name, 'The key id is not 1 to 512 printable characters without spaces', given);
 }
 
-function bucketKeyOf(call: Wired): boolean | undefined {
-  const given = header(call, bucketKeyEnabled)?.toLowerCase();
+function bucketKeyOf(request: Wired): boolean | undefined {
+  const given = header(request, bucketKeyEnabled)?.toLowerCase();
   if (given === undefined || given === 'true' || given === 'false')
     return given === undefined ? undefined : given === 'true';
   throw invalid(bucketKeyEnabled, `The value of ${bucketKeyEnabled} must be true or false`, given);
 }
 
 /** Base64 of a JSON object of texts. */
-function contextOf(call: Wired): Readonly<Record<string, string>> | undefined {
-  const given = header(call, contextName);
+function contextOf(request: Wired): Readonly<Record<string, string>> | undefined {
+  const given = header(request, contextName);
   if (given === undefined) return undefined;
   const context = parseContext(given);
   if (context === undefined)
@@ -125,15 +127,15 @@ function parseContext(given: string): Readonly<Record<string, string>> | undefin
  */
 export function customerKeyOf(
   { config, hasher }: Ctx,
-  call: Wired,
+  request: Wired,
   whose: '' | 'copy-source-' = '',
 ): CustomerKey | undefined {
   const prefix = `${whose}${method}-customer-`;
-  if (!hasAny(call, prefix)) return undefined;
+  if (!hasAny(request, prefix)) return undefined;
   const [algorithm, key, md5] = ['algorithm', 'key', 'key-md5'].map((name) =>
-    header(call, `${prefix}${name}`),
+    header(request, `${prefix}${name}`),
   );
-  if (config.SVC_SSE_C_REQUIRE_TLS && !call.wire.secure)
+  if (config.SVC_SSE_C_REQUIRE_TLS && !request.wire.secure)
     throw fail(
       'InvalidRequest',
       'Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.',
@@ -158,13 +160,13 @@ export function customerKeyOf(
 }
 
 /** Reads and parts are told how they are encrypted, they do not choose. @throws InvalidArgument */
-export function refuseChoosing(call: Wired): void {
-  if (!mentionsEncryption(call)) return;
+export function refuseChoosing(request: Wired): void {
+  if (!mentionsEncryption(request)) return;
   const chosen = [method, keyId, contextName, bucketKeyEnabled].find(
-    (name) => header(call, name) !== undefined,
+    (name) => header(request, name) !== undefined,
   );
   if (chosen !== undefined)
-    throw invalid(chosen, `${chosen} header is not supported for this operation.`, header(call, chosen));
+    throw invalid(chosen, `${chosen} header is not supported for this operation.`, header(request, chosen));
 }
 
 const none: readonly HeaderPair[] = [];

@@ -4,7 +4,7 @@ import { readDocument } from '../../domain/documents.ts';
 import { bucketLifecycle } from '../../domain/families.ts';
 import { abortOf, expirationHeader, expirationOf } from '../../domain/lifecycle-rules.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import type { HeaderPair } from '../call.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 type Bucket = Pick<BucketRow, 'id' | 'name' | 'documents'>;

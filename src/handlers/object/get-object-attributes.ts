@@ -8,12 +8,14 @@ import { assertMayDecrypt } from '../../domain/encryption/provided-key.ts';
 import { contentSize } from '../../domain/encryption/segments.ts';
 import { partsFrom } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
 } from '../../protocol/schemas/attributes.ts';
-import { type BucketCall, type HandlerOf, header, targetOf } from '../call.ts';
+import { type HandlerOf, targetOf } from '../handler.ts';
+import { header } from '../own-headers.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { checksumFieldsOf, partChecksumFields } from './checksum-fields.ts';
 import { readConditions } from './conditions.ts';
@@ -25,35 +27,35 @@ const attributes = ['ETag', 'Checksum', 'ObjectParts', 'StorageClass', 'ObjectSi
 type Attribute = (typeof attributes)[number];
 const partsMax = 1000;
 
-export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, call) => {
-  const wanted = wantedOf(call);
-  const row = targetOf(call);
-  const { bucket, key, query } = call;
+export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, request) => {
+  const wanted = wantedOf(request);
+  const row = targetOf(request);
+  const { bucket, key, query } = request;
   const action = query.get('versionId') === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
   // Its attributes are for those who may read the object itself.
-  await authorize(ctx, call, { action, bucket, bucketName: bucket.name, key, target: row });
-  await describeKeyOf(ctx, call, row);
-  if (checkRead(readConditions(call), row) === 'not-modified') return notModified(call, row);
+  await authorize(ctx, request, { action, bucket, bucketName: bucket.name, key, target: row });
+  await describeKeyOf(ctx, request, row);
+  if (checkRead(readConditions(request), row) === 'not-modified') return notModified(request, row);
   if (wanted.has('Checksum') || wanted.has('ObjectParts'))
-    await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, call));
+    await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, request));
   const { ChecksumType, ...checksum } = checksumFieldsOf(row.checksum);
   const result: GetObjectAttributesResponse = {
     ...(wanted.has('ETag') ? { ETag: row.etag } : {}),
     ...(wanted.has('Checksum') && row.checksum !== undefined
       ? { Checksum: { ...checksum, ...(ChecksumType === undefined ? {} : { ChecksumType }) } }
       : {}),
-    ...(wanted.has('ObjectParts') ? await objectParts(ctx, call, row) : {}),
+    ...(wanted.has('ObjectParts') ? await objectParts(ctx, request, row) : {}),
     ...(wanted.has('StorageClass') ? { StorageClass: row.storageClass } : {}),
     ...(wanted.has('ObjectSize') ? { ObjectSize: row.size } : {}),
   };
   return xmlReply(getObjectAttributesResponse, 'GetObjectAttributesResponse', result, [
     ['Last-Modified', new Date(row.modified).toUTCString()],
-    ...versionHeader(call, row),
+    ...versionHeader(request, row),
   ]);
 };
 
-function wantedOf(call: BucketCall): ReadonlySet<Attribute> {
-  const raw = header(call, 'object-attributes');
+function wantedOf(request: AuthorizedInBucket): ReadonlySet<Attribute> {
+  const raw = header(request, 'object-attributes');
   const names = (raw ?? '')
     .split(',')
     .map((each) => each.trim())
@@ -72,15 +74,15 @@ function wantedOf(call: BucketCall): ReadonlySet<Attribute> {
 /** Parts are listed one by one only where they carry checksums, as the public API does. */
 async function objectParts(
   ctx: Context,
-  call: BucketCall,
+  request: AuthorizedInBucket,
   row: ObjectRow,
 ): Promise<Pick<GetObjectAttributesResponse, 'ObjectParts'>> {
   const { manifest } = row;
   if ('extents' in manifest) return {};
   const PartsCount = 'parts' in manifest ? manifest.parts.length : manifest.partCount;
   if (row.checksum === undefined) return { ObjectParts: { PartsCount, Part: [] } };
-  const MaxParts = numberIn(call, 'max-parts', partsMax);
-  const PartNumberMarker = numberIn(call, 'part-number-marker', 0);
+  const MaxParts = numberIn(request, 'max-parts', partsMax);
+  const PartNumberMarker = numberIn(request, 'part-number-marker', 0);
   const Part = [];
   let isTruncated = false;
   for await (const { number, extent, checksum } of partsFrom(ctx, row, PartNumberMarker)) {
@@ -105,8 +107,8 @@ async function objectParts(
   };
 }
 
-function numberIn(call: BucketCall, name: string, fallback: number): number {
-  const raw = header(call, name);
+function numberIn(request: AuthorizedInBucket, name: string, fallback: number): number {
+  const raw = header(request, name);
   if (raw === undefined) return fallback;
   if (!/^\d{1,9}$/.test(raw)) {
     throw fail('InvalidArgument', {

@@ -8,9 +8,11 @@ import { partNumberMax } from '../../domain/part-list.ts';
 import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/read-object.ts';
 import { assertReadable } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
-import type { Reply, ReplyBody } from '../../protocol/reply.ts';
-import { type BucketCall, type HandlerOf, type HeaderPair, header, targetOf } from '../call.ts';
+import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply.ts';
+import { type HandlerOf, targetOf } from '../handler.ts';
+import { header } from '../own-headers.ts';
 import { dateOf } from '../parameters.ts';
 import { readConditions } from './conditions.ts';
 import { contentKeyOf, describeKeyOf } from './content-key.ts';
@@ -25,30 +27,30 @@ import { tagCountHeaders } from './tagging-header.ts';
 /** Contents up to this size are read before the reply begins: one write, and an error can still be told. */
 const eagerMax = 64 * 1024;
 
-export const GetObject: HandlerOf<'GetObject'> = (ctx, call) => answer(ctx, call, true);
-export const HeadObject: HandlerOf<'HeadObject'> = (ctx, call) => answer(ctx, call, false);
+export const GetObject: HandlerOf<'GetObject'> = (ctx, request) => answer(ctx, request, true);
+export const HeadObject: HandlerOf<'HeadObject'> = (ctx, request) => answer(ctx, request, false);
 
-async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promise<Reply> {
-  const row = targetOf(call);
-  const describing = describeKeyOf(ctx, call, row);
+async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boolean): Promise<Reply> {
+  const row = targetOf(request);
+  const describing = describeKeyOf(ctx, request, row);
   const described = describing && (await describing);
-  if (checkRead(readConditions(call), row) === 'not-modified') {
-    return notModified(call, row);
+  if (checkRead(readConditions(request), row) === 'not-modified') {
+    return notModified(request, row);
   }
   if (withBody) assertReadable(ctx, row);
   // A checksum tells about the content as much as the content does.
-  if (wantsChecksum(call)) await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, call));
-  const { slice, headers } = await choose(ctx, call, row);
+  if (wantsChecksum(request)) await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, request));
+  const { slice, headers } = await choose(ctx, request, row);
   const whole = { start: 0, end: row.size - 1 };
   const { start, end } = slice ?? whole;
   const shown: HeaderPair[] = [
-    ...describeObject(call, row),
+    ...describeObject(request, row),
     ...headers,
-    ...(row.headers.tags === undefined ? [] : await tagCountHeaders(ctx, call, row.headers.tags)),
-    ...(row.lock === undefined ? [] : await lockHeaders(ctx, call, row)),
+    ...(row.headers.tags === undefined ? [] : await tagCountHeaders(ctx, request, row.headers.tags)),
+    ...(row.lock === undefined ? [] : await lockHeaders(ctx, request, row)),
     ...(row.restore === undefined ? [] : restoreHeaders(ctx, row)),
-    ...(row.slot === headSlot && hasLifecycle(call.bucket)
-      ? await expirationHeaders(ctx, call.bucket, row)
+    ...(row.slot === headSlot && hasLifecycle(request.bucket)
+      ? await expirationHeaders(ctx, request.bucket, row)
       : []),
     ['Content-Length', String(end - start + 1)],
   ];
@@ -56,9 +58,9 @@ async function answer(ctx: Context, call: BucketCall, withBody: boolean): Promis
   if (slice !== undefined && start <= end) shown.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
   const reply = { status: slice === undefined ? 200 : 206, headers: shown };
   if (!withBody || end < start) return reply;
-  const opening = described === undefined ? contentKeyOf(ctx, call, row) : undefined;
+  const opening = described === undefined ? contentKeyOf(ctx, request, row) : undefined;
   const objectKey = described ?? (opening && (await opening));
-  return { ...reply, body: await bodyOf(ctx, row, { start, end }, { objectKey, signal: call.signal }) };
+  return { ...reply, body: await bodyOf(ctx, row, { start, end }, { objectKey, signal: request.signal }) };
 }
 
 interface Chosen {
@@ -68,21 +70,21 @@ interface Chosen {
 }
 
 /** The part, the range or all of it. A range shows no checksum: that one is of the whole (spec "GetObject"). */
-async function choose(ctx: Context, call: BucketCall, row: ObjectRow): Promise<Chosen> {
-  const range = call.wire.headers.get('range');
-  const partNumber = call.query.get('partNumber');
+async function choose(ctx: Context, request: AuthorizedInBucket, row: ObjectRow): Promise<Chosen> {
+  const range = request.wire.headers.get('range');
+  const partNumber = request.query.get('partNumber');
   if (partNumber !== undefined) {
     if (range !== undefined) {
       throw fail('InvalidRequest', 'Cannot specify both Range header and partNumber query parameter');
     }
-    return choosePart(ctx, call, row, partNumberOf(partNumber));
+    return choosePart(ctx, request, row, partNumberOf(partNumber));
   }
-  const slice = isRangeValid(call, row) ? parseRange(range, row.size) : undefined;
-  return { slice, headers: slice === undefined ? wholeChecksum(call, row) : [] };
+  const slice = isRangeValid(request, row) ? parseRange(range, row.size) : undefined;
+  return { slice, headers: slice === undefined ? wholeChecksum(request, row) : [] };
 }
 
 /** If-Range: the range counts only while the object is the one that the client has a piece of. */
-function isRangeValid({ wire }: BucketCall, row: ObjectRow): boolean {
+function isRangeValid({ wire }: AuthorizedInBucket, row: ObjectRow): boolean {
   const condition = wire.headers.get('if-range');
   if (condition === undefined) return true;
   if (condition.includes('"')) return condition.trim() === quoted(row.etag);
@@ -101,7 +103,12 @@ function partNumberOf(raw: string): number {
   });
 }
 
-async function choosePart(ctx: Context, call: BucketCall, row: ObjectRow, number: number): Promise<Chosen> {
+async function choosePart(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  row: ObjectRow,
+  number: number,
+): Promise<Chosen> {
   const found = await findPart(ctx, row, number);
   if (found === undefined) {
     if (number !== 1)
@@ -110,22 +117,22 @@ async function choosePart(ctx: Context, call: BucketCall, row: ObjectRow, number
       });
     return {
       slice: row.size === 0 ? undefined : { start: 0, end: row.size - 1 },
-      headers: wholeChecksum(call, row),
+      headers: wholeChecksum(request, row),
     };
   }
   const { part, partCount, start, end } = found;
   const headers: HeaderPair[] = [['*-mp-parts-count', String(partCount)]];
-  if (wantsChecksum(call) && row.checksum !== undefined && part.checksum !== undefined) {
+  if (wantsChecksum(request) && row.checksum !== undefined && part.checksum !== undefined) {
     headers.push([`*-checksum-${row.checksum.algorithm.toLowerCase()}`, part.checksum]);
     headers.push(['*-checksum-type', row.checksum.type]);
   }
   return { slice: { start, end }, headers };
 }
 
-const wantsChecksum = (call: BucketCall): boolean =>
-  header(call, 'checksum-mode')?.toUpperCase() === 'ENABLED';
-const wholeChecksum = (call: BucketCall, row: ObjectRow): HeaderPair[] =>
-  wantsChecksum(call) ? checksumHeaders(row.checksum) : [];
+const wantsChecksum = (request: AuthorizedInBucket): boolean =>
+  header(request, 'checksum-mode')?.toUpperCase() === 'ENABLED';
+const wholeChecksum = (request: AuthorizedInBucket, row: ObjectRow): HeaderPair[] =>
+  wantsChecksum(request) ? checksumHeaders(row.checksum) : [];
 
 async function bodyOf(ctx: Context, row: ObjectRow, slice: Slice, options: ReadOptions): Promise<ReplyBody> {
   const size = slice.end - slice.start + 1;

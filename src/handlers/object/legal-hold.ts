@@ -5,23 +5,28 @@ import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { type LegalHold, legalHold } from '../../protocol/schemas/object-lock.ts';
-import { type HandlerOf, targetOf } from '../call.ts';
+import type { ReadFacts } from '../body-facts.ts';
+import { type HandlerOf, targetOf } from '../handler.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 
-export const legalHoldIn = (body: Uint8Array): LegalHold =>
+const legalHoldIn = (body: Uint8Array): LegalHold =>
   readXml(legalHold, 'LegalHold', body, { maxBytes: bodyMaxDefault });
 
+export const legalHoldFacts: ReadFacts = (body) => ({
+  headers: { 'object-lock-legal-hold': legalHoldIn(body).Status },
+});
+
 /** A version that never had a hold is told from one whose hold was taken off. */
-export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, call) => {
-  assertLockable(call.bucket);
-  const held = targetOf(call).lock?.legalHold;
+export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, request) => {
+  assertLockable(request.bucket);
+  const held = targetOf(request).lock?.legalHold;
   if (held === undefined) throw fail('NoSuchObjectLockConfiguration');
   return xmlReply(legalHold, 'LegalHold', { Status: held ? 'ON' : 'OFF' });
 };
 
-export const PutObjectLegalHold: HandlerOf<'PutObjectLegalHold'> = async (ctx, call) => {
-  const { bucket, key, query, record, requestId } = call;
-  const { Status } = legalHoldIn(call.body);
+export const PutObjectLegalHold: HandlerOf<'PutObjectLegalHold'> = async (ctx, request) => {
+  const { bucket, key, query, record, requestId } = request;
+  const { Status } = legalHoldIn(request.body);
   await putLegalHold(
     ctx,
     { bucket, key, versionId: query.get('versionId'), record, requestId },

@@ -3,8 +3,10 @@ import { isAllowed } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { assertLockable, type Retention, type RetentionMode } from '../../domain/object-lock.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { Lock, ObjectRow } from '../../metadata/tables.ts';
-import { type BucketCall, type HeaderPair, header } from '../call.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
+import { header } from '../own-headers.ts';
 import { defined } from '../parameters.ts';
 
 const modeHeader = 'object-lock-mode';
@@ -12,23 +14,23 @@ const dateHeader = 'object-lock-retain-until-date';
 const holdHeader = 'object-lock-legal-hold';
 
 /** The caller asks to bypass governance; that it may is the table's to say. */
-export const asksBypass = (call: BucketCall): boolean =>
-  header(call, 'bypass-governance-retention')?.toLowerCase() === 'true';
+export const asksBypass = (request: AuthorizedInBucket): boolean =>
+  header(request, 'bypass-governance-retention')?.toLowerCase() === 'true';
 
 /**
  * What a new version is to be held with.
  * @throws InvalidArgument, and InvalidRequest where the bucket has no Object Lock
  */
-export function lockOf(ctx: Pick<Context, 'clock'>, call: BucketCall): Lock | undefined {
-  const retention = retentionOf(ctx, call);
-  const legalHold = legalHoldOf(call);
+export function lockOf(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): Lock | undefined {
+  const retention = retentionOf(ctx, request);
+  const legalHold = legalHoldOf(request);
   if (retention === undefined && legalHold === undefined) return undefined;
-  assertLockable(call.bucket);
+  assertLockable(request.bucket);
   return { ...retention, ...defined({ legalHold }) };
 }
 
-function retentionOf(ctx: Pick<Context, 'clock'>, call: BucketCall): Retention | undefined {
-  const [mode, until] = [header(call, modeHeader), header(call, dateHeader)];
+function retentionOf(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): Retention | undefined {
+  const [mode, until] = [header(request, modeHeader), header(request, dateHeader)];
   if (mode === undefined && until === undefined) return undefined;
   if (mode === undefined || until === undefined) {
     throw fail('InvalidArgument', {
@@ -57,8 +59,8 @@ export function futureRetention(
   return { mode, retainUntil };
 }
 
-function legalHoldOf(call: BucketCall): boolean | undefined {
-  const raw = header(call, holdHeader);
+function legalHoldOf(request: AuthorizedInBucket): boolean | undefined {
+  const raw = header(request, holdHeader);
   if (raw === undefined || raw === 'ON' || raw === 'OFF') return raw && raw === 'ON';
   throw invalid("Legal Hold must be either of 'ON' or 'OFF'", holdHeader, raw);
 }
@@ -67,17 +69,21 @@ const invalid = (message: string, ArgumentName: string, ArgumentValue: string) =
   fail('InvalidArgument', { message, elements: { ArgumentName, ArgumentValue } });
 
 /** What holds a version, for those who may know it. */
-export async function lockHeaders(ctx: Context, call: BucketCall, row: ObjectRow): Promise<HeaderPair[]> {
-  const { bucket, key } = call;
+export async function lockHeaders(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  row: ObjectRow,
+): Promise<HeaderPair[]> {
+  const { bucket, key } = request;
   const { mode, retainUntil, legalHold } = row.lock ?? {};
   const about = { bucket, bucketName: bucket.name, key, target: row };
   const headers: HeaderPair[] = [];
   if (mode !== undefined && retainUntil !== undefined) {
-    if (await isAllowed(ctx, call, { ...about, action: 's3:GetObjectRetention' }))
+    if (await isAllowed(ctx, request, { ...about, action: 's3:GetObjectRetention' }))
       headers.push([`*-${modeHeader}`, mode], [`*-${dateHeader}`, new Date(retainUntil).toISOString()]);
   }
   if (legalHold !== undefined) {
-    if (await isAllowed(ctx, call, { ...about, action: 's3:GetObjectLegalHold' }))
+    if (await isAllowed(ctx, request, { ...about, action: 's3:GetObjectLegalHold' }))
       headers.push([`*-${holdHeader}`, legalHold ? 'ON' : 'OFF']);
   }
   return headers;

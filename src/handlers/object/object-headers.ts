@@ -1,9 +1,11 @@
 /** Headers that describe an object: read from a write, shown by a read (public API "Object metadata"). */
 import { shownVersion } from '../../domain/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import type { ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import { headerText } from '../../protocol/header-text.ts';
-import { type Call, type HeaderPair, header, headersUnder } from '../call.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
+import { header, headersUnder } from '../own-headers.ts';
 import { defined, utf8Length } from '../parameters.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
 import { tagsOf } from './tagging-header.ts';
@@ -43,9 +45,9 @@ const refusedHeaders = [
   'write-offset-bytes',
 ] as const;
 
-export function refuseUnbuilt(call: Call): void {
+export function refuseUnbuilt(request: Authorized): void {
   for (const name of refusedHeaders) {
-    if (header(call, name) !== undefined)
+    if (header(request, name) !== undefined)
       throw fail('NotImplemented', `The ${name} header is not implemented.`);
   }
 }
@@ -53,17 +55,17 @@ export function refuseUnbuilt(call: Call): void {
 const none: ObjectHeaders = {};
 
 /** What a write stores beside the content. */
-export function objectHeadersOf(call: Call): ObjectHeaders {
-  refuseUnbuilt(call);
+export function objectHeadersOf(request: Authorized): ObjectHeaders {
+  refuseUnbuilt(request);
   const system: Record<string, string> = {};
   for (const name of systemHeaders) {
-    const value = name === 'content-encoding' ? contentEncodingOf(call) : call.wire.headers.get(name);
+    const value = name === 'content-encoding' ? contentEncodingOf(request) : request.wire.headers.get(name);
     if (value !== undefined && value !== '') system[name] = value;
   }
-  const redirect = redirectOf(call);
+  const redirect = redirectOf(request);
   if (redirect !== undefined) system['website-redirect-location'] = redirect;
-  const user = userMetadataOf(call);
-  const tags = tagsOf(header(call, 'tagging'));
+  const user = userMetadataOf(request);
+  const tags = tagsOf(header(request, 'tagging'));
   const hasSystem = Object.keys(system).length > 0;
   if (!hasSystem && user === undefined && tags.length === 0) return none;
   const headers = defined({
@@ -76,8 +78,8 @@ export function objectHeadersOf(call: Call): ObjectHeaders {
 }
 
 /** Where a website sends whoever asks for the object. @throws InvalidRedirectLocation */
-function redirectOf(call: Call): string | undefined {
-  const redirect = header(call, 'website-redirect-location');
+function redirectOf(request: Authorized): string | undefined {
+  const redirect = header(request, 'website-redirect-location');
   if (redirect === undefined) return undefined;
   if (redirect.length > redirectMax)
     throw fail('InvalidRedirectLocation', `A redirect location has at most ${redirectMax} characters.`);
@@ -88,7 +90,7 @@ function redirectOf(call: Call): string | undefined {
 const framing = 'aws-chunked';
 
 /** `aws-chunked` is the framing of the request, not an encoding of the object. The others keep their spelling. */
-function contentEncodingOf({ wire }: Call): string | undefined {
+function contentEncodingOf({ wire }: Authorized): string | undefined {
   const value = wire.headers.get('content-encoding');
   if (value === undefined || !value.toLowerCase().includes(framing)) return value;
   return value
@@ -98,8 +100,8 @@ function contentEncodingOf({ wire }: Call): string | undefined {
     .trim();
 }
 
-function userMetadataOf(call: Call): Record<string, string> | undefined {
-  const pairs = headersUnder(call, 'meta-');
+function userMetadataOf(request: Authorized): Record<string, string> | undefined {
+  const pairs = headersUnder(request, 'meta-');
   if (pairs.length === 0) return undefined;
   const user = Object.fromEntries(pairs);
   const size = Object.entries(user).reduce(
@@ -122,12 +124,12 @@ const overrides: readonly (readonly [string, string])[] = systemHeaders.map((nam
 ]);
 
 /** The headers of a GET or HEAD, without those of the content's extent. */
-export function describeObject(call: Call, row: ObjectRow): HeaderPair[] {
+export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[] {
   const { system, user } = row.headers;
   const values: Record<string, string> = {
     'content-type': defaultContentType,
     ...system,
-    ...overridesOf(call),
+    ...overridesOf(request),
   };
   const headers: HeaderPair[] = [
     ['ETag', quoted(row.etag)],
@@ -138,16 +140,16 @@ export function describeObject(call: Call, row: ObjectRow): HeaderPair[] {
   for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
   if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
-  headers.push(...encryptionHeaders(row.encryption), ...versionHeader(call, row));
+  headers.push(...encryptionHeaders(row.encryption), ...versionHeader(request, row));
   return headers;
 }
 
-function overridesOf(call: Call): Record<string, string> {
+function overridesOf(request: Authorized): Record<string, string> {
   const values: Record<string, string> = {};
   for (const [parameter, name] of overrides) {
-    const value = call.query.get(parameter);
+    const value = request.query.get(parameter);
     if (value === undefined) continue;
-    if (call.identity === undefined) {
+    if (request.identity === undefined) {
       throw fail(
         'InvalidRequest',
         'Request specific response headers cannot be used for anonymous GET requests.',
@@ -160,10 +162,10 @@ function overridesOf(call: Call): Record<string, string> {
 
 /** A version id is shown wherever a version exists; an unversioned bucket has none (design §7.18). */
 export function versionHeader(
-  call: { readonly bucket?: { readonly versioning: string } } | object,
+  request: { readonly bucket?: { readonly versioning: string } } | object,
   row: ObjectRow,
 ): HeaderPair[] {
-  const versioning = 'bucket' in call ? call.bucket?.versioning : undefined;
+  const versioning = 'bucket' in request ? request.bucket?.versioning : undefined;
   // The bucket may have been flipped since the call began: a version of its own or a marker says so.
   return row.isNull && !row.marker && !versioning ? [] : [['*-version-id', shownVersion(row)]];
 }

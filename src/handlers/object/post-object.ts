@@ -1,27 +1,29 @@
 /** PostObject (public API "POST Object"): what PutObject does, asked by a form; the reply is for a browser. */
+
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { writeXml } from '../../protocol/codec.ts';
-import type { Reply } from '../../protocol/reply.ts';
+import type { HeaderPair, Reply } from '../../protocol/reply.ts';
 import { postResponse } from '../../protocol/schemas/post-object.ts';
 import { splitTarget } from '../../protocol/wire.ts';
-import type { BucketCall, HandlerOf, HeaderPair } from '../call.ts';
 import { claimsOf } from '../claims.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { expirationHeaders, hasLifecycle } from './expiration.ts';
 import { quoted } from './object-headers.ts';
 import { writeContent, writtenHeaders } from './put-object.ts';
 
-export const PostObject: HandlerOf<'PostObject'> = async (ctx, call) => {
+export const PostObject: HandlerOf<'PostObject'> = async (ctx, request) => {
   // Of a form only its end tells how long its file is.
-  const content = { source: call.payload.content, length: undefined, claims: claimsOf(call) };
-  const row = await writeContent(ctx, call, content);
+  const content = { source: request.payload.content, length: undefined, claims: claimsOf(request) };
+  const row = await writeContent(ctx, request, content);
   const written = writtenHeaders(row);
-  if (hasLifecycle(call.bucket)) written.push(...(await expirationHeaders(ctx, call.bucket, row)));
-  return replyTo(call, row, written);
+  if (hasLifecycle(request.bucket)) written.push(...(await expirationHeaders(ctx, request.bucket, row)));
+  return replyTo(request, row, written);
 };
 
-function replyTo(call: BucketCall, row: ObjectRow, written: readonly HeaderPair[]): Reply {
-  const { parameters, bucket, key } = call;
+function replyTo(request: AuthorizedInBucket, row: ObjectRow, written: readonly HeaderPair[]): Reply {
+  const { parameters, bucket, key } = request;
   const etag = quoted(row.etag);
   const redirect = redirectOf(parameters.get('success_action_redirect') ?? parameters.get('redirect'));
   if (redirect !== undefined) {
@@ -30,7 +32,7 @@ function replyTo(call: BucketCall, row: ObjectRow, written: readonly HeaderPair[
     redirect.search += `${redirect.search === '' ? '?' : '&'}${query}`;
     return emptyReply(303, [...written, ['Location', redirect.href]]);
   }
-  const location = locationOf(call);
+  const location = locationOf(request);
   const headers: HeaderPair[] = [...written, ['Location', location]];
   const status = parameters.get('success_action_status');
   if (status !== '201') return emptyReply(status === '200' ? 200 : 204, headers);
@@ -49,7 +51,7 @@ function redirectOf(given: string | undefined): URL | undefined {
 }
 
 /** Where the client finds the object: at the host and under the path that it posted to. */
-function locationOf({ wire, key }: BucketCall): string {
+function locationOf({ wire, key }: AuthorizedInBucket): string {
   const path = splitTarget(wire.target).path.replace(/\/$/, '');
   const scheme = wire.secure ? 'https' : 'http';
   return `${scheme}://${wire.headers.get('host') ?? ''}${path}/${encodeURIComponent(key)}`;

@@ -5,8 +5,10 @@ import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/encryption/object-key.ts';
 import type { Content } from '../../domain/store-bytes.ts';
 import { writeObject } from '../../domain/write-object.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
-import type { BucketCall, HandlerOf, HeaderPair } from '../call.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { accessOf } from './acl.ts';
 import { writeConditions } from './conditions.ts';
@@ -17,25 +19,29 @@ import { checksumHeaders, objectHeadersOf, quoted, writtenVersionHeader } from '
 import { storageClassOf } from './storage-class.ts';
 import { contentOf } from './write-content.ts';
 
-export const PutObject: HandlerOf<'PutObject'> = async (ctx, call) => {
-  const row = await writeContent(ctx, call, contentOf(call));
+export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {
+  const row = await writeContent(ctx, request, contentOf(request));
   const headers = writtenHeaders(row);
-  if (hasLifecycle(call.bucket)) headers.push(...(await expirationHeaders(ctx, call.bucket, row)));
+  if (hasLifecycle(request.bucket)) headers.push(...(await expirationHeaders(ctx, request.bucket, row)));
   return emptyReply(200, headers);
 };
 
 /** The write that the headers of a call describe, or the fields of a form. */
-export async function writeContent(ctx: Context, call: BucketCall, content: Content): Promise<ObjectRow> {
-  const { bucket, key, ahead, record, requestId, signal } = call;
-  const drawing = drawObjectKey(ctx, call, {
-    wanted: wantedEncryption(ctx, call),
-    user: keyUserOf(ctx, call),
+export async function writeContent(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  content: Content,
+): Promise<ObjectRow> {
+  const { bucket, key, ahead, record, requestId, signal } = request;
+  const drawing = drawObjectKey(ctx, request, {
+    wanted: wantedEncryption(ctx, request),
+    user: keyUserOf(ctx, request),
   });
   const objectKey = drawing && (await drawing);
-  const storageClass = storageClassOf(call);
-  const headers = objectHeadersOf(call);
-  const lock = lockOf(ctx, call);
-  const asked = accessOf(ctx, call);
+  const storageClass = storageClassOf(request);
+  const headers = objectHeadersOf(request);
+  const lock = lockOf(ctx, request);
+  const asked = accessOf(ctx, request);
   const { owner, acl } = asked instanceof Promise ? await asked : asked;
   const object = {
     bucket,
@@ -46,7 +52,7 @@ export async function writeContent(ctx: Context, call: BucketCall, content: Cont
     lock,
     owner,
     acl,
-    conditions: writeConditions(call),
+    conditions: writeConditions(request),
     record,
     objectKey,
     requestId,

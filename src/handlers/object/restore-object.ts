@@ -2,25 +2,27 @@
 import type { Context } from '../../context.ts';
 import { restoredUntil, restoreVersion } from '../../domain/restore.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { restoreRequest } from '../../protocol/schemas/restore.ts';
-import type { BucketCall, HandlerOf, HeaderPair } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 
 /** A hundred years. */
 const daysMax = 36_500;
 
 /** 202 for a first restore, though it is done; 200 for another one, which sets a new end (public API). */
-export const RestoreObject: HandlerOf<'RestoreObject'> = async (ctx, call) => {
-  const { bucket, key, query, record, requestId } = call;
+export const RestoreObject: HandlerOf<'RestoreObject'> = async (ctx, request) => {
+  const { bucket, key, query, record, requestId } = request;
   const about = { bucket, key, versionId: query.get('versionId'), record, requestId };
-  const { wasRestored } = await restoreVersion(ctx, about, daysOf(call));
+  const { wasRestored } = await restoreVersion(ctx, about, daysOf(request));
   return emptyReply(wasRestored ? 200 : 202);
 };
 
-function daysOf({ body }: BucketCall): number {
+function daysOf({ body }: AuthorizedInBucket): number {
   const { Days, Type, SelectParameters, OutputLocation } = readXml(restoreRequest, 'RestoreRequest', body, {
     maxBytes: bodyMaxDefault,
   });

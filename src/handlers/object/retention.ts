@@ -5,16 +5,22 @@ import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { type Retention, retention } from '../../protocol/schemas/object-lock.ts';
-import { type HandlerOf, targetOf } from '../call.ts';
+import type { ReadFacts } from '../body-facts.ts';
+import { type HandlerOf, targetOf } from '../handler.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 import { asksBypass, futureRetention } from './lock-headers.ts';
 
-export const retentionIn = (body: Uint8Array): Retention =>
+const retentionIn = (body: Uint8Array): Retention =>
   readXml(retention, 'Retention', body, { maxBytes: bodyMaxDefault });
 
-export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, call) => {
-  assertLockable(call.bucket);
-  const { mode, retainUntil } = targetOf(call).lock ?? {};
+export const retentionFacts: ReadFacts = (body) => {
+  const { Mode, RetainUntilDate } = retentionIn(body);
+  return { headers: { 'object-lock-mode': Mode, 'object-lock-retain-until-date': RetainUntilDate } };
+};
+
+export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, request) => {
+  assertLockable(request.bucket);
+  const { mode, retainUntil } = targetOf(request).lock ?? {};
   if (mode === undefined || retainUntil === undefined) throw fail('NoSuchObjectLockConfiguration');
   return xmlReply(retention, 'Retention', {
     Mode: mode,
@@ -22,9 +28,9 @@ export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, 
   });
 };
 
-export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, call) => {
-  const { bucket, key, query, record, requestId } = call;
-  const { Mode, RetainUntilDate } = retentionIn(call.body);
+export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, request) => {
+  const { bucket, key, query, record, requestId } = request;
+  const { Mode, RetainUntilDate } = retentionIn(request.body);
   const wanted =
     Mode === undefined || RetainUntilDate === undefined
       ? undefined
@@ -32,7 +38,7 @@ export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, c
   await putRetention(
     ctx,
     { bucket, key, versionId: query.get('versionId'), record, requestId },
-    { wanted, bypass: asksBypass(call) },
+    { wanted, bypass: asksBypass(request) },
   );
   return emptyReply(200);
 };

@@ -2,11 +2,12 @@
 import { isAllowed } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { tagging } from '../../protocol/schemas/tagging.ts';
 import { Query } from '../../protocol/wire.ts';
-import type { BucketCall, HeaderPair } from '../call.ts';
 
 export type Tags = readonly (readonly [string, string])[];
 
@@ -43,10 +44,14 @@ export function tagsIn(body: Uint8Array): Tags {
 }
 
 /** How many tags there are, for those who may read them. */
-export async function tagCountHeaders(ctx: Context, call: BucketCall, tags: Tags): Promise<HeaderPair[]> {
-  const { bucket, key, query, target } = call;
+export async function tagCountHeaders(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  tags: Tags,
+): Promise<HeaderPair[]> {
+  const { bucket, key, query, target } = request;
   const action = query.get('versionId') === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
-  const mayRead = await isAllowed(ctx, call, { action, bucket, bucketName: bucket.name, key, target });
+  const mayRead = await isAllowed(ctx, request, { action, bucket, bucketName: bucket.name, key, target });
   return mayRead ? [['*-tagging-count', String(tags.length)]] : [];
 }
 

@@ -2,9 +2,11 @@
 import type { Context } from '../../context.ts';
 import { amendVersion } from '../../domain/amend-version.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { tagging } from '../../protocol/schemas/tagging.ts';
-import { type BucketCall, type HandlerOf, targetOf } from '../call.ts';
+import type { ReadFacts } from '../body-facts.ts';
+import { type HandlerOf, targetOf } from '../handler.ts';
 import { utf8Length } from '../parameters.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
 import { versionHeader } from './object-headers.ts';
@@ -13,24 +15,24 @@ import { type Tags, tagsIn } from './tagging-header.ts';
 /** What is stored with an object beside its content, tags included: it keeps its row small (design §5 "Row size"). */
 const storedMax = 12 * 1024;
 
-export const GetObjectTagging: HandlerOf<'GetObjectTagging'> = async (_ctx, call) => {
-  const row = targetOf(call);
+export const GetObjectTagging: HandlerOf<'GetObjectTagging'> = async (_ctx, request) => {
+  const row = targetOf(request);
   const TagSet = (row.headers.tags ?? []).map(([Key, Value]) => ({ Key, Value }));
-  return xmlReply(tagging, 'Tagging', { TagSet }, versionHeader(call, row));
+  return xmlReply(tagging, 'Tagging', { TagSet }, versionHeader(request, row));
 };
 
-export const PutObjectTagging: HandlerOf<'PutObjectTagging'> = async (ctx, call) => {
-  const row = await setTags(ctx, call, tagsIn(call.body));
-  return emptyReply(200, versionHeader(call, row));
+export const PutObjectTagging: HandlerOf<'PutObjectTagging'> = async (ctx, request) => {
+  const row = await setTags(ctx, request, tagsIn(request.body));
+  return emptyReply(200, versionHeader(request, row));
 };
 
-export const DeleteObjectTagging: HandlerOf<'DeleteObjectTagging'> = async (ctx, call) => {
-  const row = await setTags(ctx, call, []);
-  return emptyReply(204, versionHeader(call, row));
+export const DeleteObjectTagging: HandlerOf<'DeleteObjectTagging'> = async (ctx, request) => {
+  const row = await setTags(ctx, request, []);
+  return emptyReply(204, versionHeader(request, row));
 };
 
-async function setTags(ctx: Context, call: BucketCall, tags: Tags): Promise<ObjectRow> {
-  const { bucket, key, query, record, requestId } = call;
+async function setTags(ctx: Context, request: AuthorizedInBucket, tags: Tags): Promise<ObjectRow> {
+  const { bucket, key, query, record, requestId } = request;
   return amendVersion(ctx, {
     bucket,
     key,
@@ -47,3 +49,5 @@ async function setTags(ctx: Context, call: BucketCall, tags: Tags): Promise<Obje
     },
   });
 }
+
+export const taggingFacts: ReadFacts = (body) => ({ requestTags: tagsIn(body) });

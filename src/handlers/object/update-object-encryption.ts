@@ -4,19 +4,19 @@ import { rewrapKey } from '../../domain/encryption/rewrap-key.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { objectEncryption } from '../../protocol/schemas/encryption.ts';
-import { type HandlerOf, targetOf } from '../call.ts';
+import { type HandlerOf, targetOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { assertKeyId } from './encryption-headers.ts';
 import { versionHeader } from './object-headers.ts';
 
-export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async (ctx, call) => {
-  const { bucket, query, record, requestId } = call;
-  const row = targetOf(call);
-  const body = readXml(objectEncryption, 'ObjectEncryption', call.body, { maxBytes: bodyMaxDefault });
+export const UpdateObjectEncryption: HandlerOf<'UpdateObjectEncryption'> = async (ctx, request) => {
+  const { bucket, query, record, requestId } = request;
+  const row = targetOf(request);
+  const body = readXml(objectEncryption, 'ObjectEncryption', request.body, { maxBytes: bodyMaxDefault });
   const { KMSKeyArn, BucketKeyEnabled } = body['SSE-KMS'];
   const keyId = assertKeyId(KMSKeyArn, 'KMSKeyArn');
   const how = { by: 'provider', keyId, bucketKey: BucketKeyEnabled } as const;
-  const user = keyUserOf(ctx, call);
+  const user = keyUserOf(ctx, request);
   await rewrapKey(ctx, { bucket, row, versionId: query.get('versionId'), how, user, record, requestId });
-  return emptyReply(200, versionHeader(call, row));
+  return emptyReply(200, versionHeader(request, row));
 };

@@ -3,20 +3,20 @@
 import type { ChecksumAlgorithm } from '../../domain/digests.ts';
 import { type Content, contentMax } from '../../domain/store-bytes.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { Call } from '../call.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import { claimsOf } from '../claims.ts';
 
 /**
  * The content of an upload.
  * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
  */
-export function contentOf(call: Call, fallback?: ChecksumAlgorithm): Content {
-  const { length } = call.payload;
-  const isChunked = call.wire.headers.get('transfer-encoding') !== undefined;
+export function contentOf(request: Authorized, fallback?: ChecksumAlgorithm): Content {
+  const { length } = request.payload;
+  const isChunked = request.wire.headers.get('transfer-encoding') !== undefined;
   if (length === undefined && !isChunked) throw fail('MissingContentLength');
   if (length !== undefined && length > contentMax) {
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
   }
-  const { content: source, sha256 } = call.payload;
-  return { source, length, sha256, claims: claimsOf(call, { fallback }) };
+  const { content: source, sha256 } = request.payload;
+  return { source, length, sha256, claims: claimsOf(request, { fallback }) };
 }

@@ -3,22 +3,22 @@ import { readAudit } from '../../metadata/audit.ts';
 import type { AuditRow } from '../../metadata/audit-tables.ts';
 import { auditResult } from '../../protocol/schemas/recorded.ts';
 import type { Query } from '../../protocol/wire.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { defined } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { momentOf, operatorsPage, pagingOf } from './operators-page.ts';
 
-export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, call) => {
-  const { max, before } = operatorsPage(call);
+export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, request) => {
+  const { max, before } = operatorsPage(request);
   const now = ctx.clock.now();
   const kept = now - ctx.config.SVC_AUDIT_RETENTION;
   const { rows, next } = await readAudit(ctx.metadata, {
     // Nothing older is kept, and nothing was asked tomorrow: a wide range costs no looks.
-    start: Math.max(momentOf(call, 'start') ?? kept, kept),
-    end: Math.min(momentOf(call, 'end') ?? now, now),
+    start: Math.max(momentOf(request, 'start') ?? kept, kept),
+    end: Math.min(momentOf(request, 'end') ?? now, now),
     before: before && { time: before.at, id: before.id },
     max,
-    matches: matcherOf(call.query),
+    matches: matcherOf(request.query),
   });
   return xmlReply(auditResult, 'AuditLog', {
     Entries: rows.map(entryOf),

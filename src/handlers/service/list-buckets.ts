@@ -3,8 +3,8 @@
 import { fail } from '../../errors/refusal.ts';
 import { bucketsOf } from '../../metadata/buckets.ts';
 import { listAllMyBucketsResult } from '../../protocol/schemas/service.ts';
-import type { HandlerOf } from '../call.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
+import type { HandlerOf } from '../handler.ts';
 import { placeOf } from '../key.ts';
 import { countOf } from '../parameters.ts';
 import { xmlReply } from '../xml-reply.ts';

@@ -2,12 +2,12 @@
 import { readDeadLetters } from '../../metadata/dead-letters.ts';
 import type { DeadLetter } from '../../metadata/queue-tables.ts';
 import { deadLettersResult } from '../../protocol/schemas/recorded.ts';
-import type { HandlerOf } from '../call.ts';
+import type { HandlerOf } from '../handler.ts';
 import { xmlReply } from '../xml-reply.ts';
 import { operatorsPage, pagingOf } from './operators-page.ts';
 
-export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (ctx, call) => {
-  const { max, before } = operatorsPage(call);
+export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (ctx, request) => {
+  const { max, before } = operatorsPage(request);
   const { rows, next } = await readDeadLetters(ctx.metadata, {
     before: before && { due: before.at, id: before.id },
     max,

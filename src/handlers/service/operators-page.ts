@@ -3,7 +3,7 @@ import { assertOperator } from '../../auth/assert-operator.ts';
 import { fail } from '../../errors/refusal.ts';
 import { describeOperation } from '../../protocol/operations.ts';
 import { recordsMax } from '../../protocol/schemas/recorded.ts';
-import type { Call } from '../call.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
 import { countOf } from '../parameters.ts';
 
@@ -19,7 +19,7 @@ export interface PageAsked {
 }
 
 /** @throws AccessDenied, InvalidArgument */
-export function operatorsPage({ identity, operation, query }: Call): PageAsked {
+export function operatorsPage({ identity, operation, query }: Authorized): PageAsked {
   assertOperator(identity, { action: describeOperation(operation).action, resource: '"*"' });
   const max = countOf(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
   if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
@@ -38,7 +38,7 @@ export const pagingOf = (next: Place | undefined) => ({
 });
 
 /** A moment as ISO 8601. @throws InvalidArgument */
-export function momentOf({ query }: Pick<Call, 'query'>, name: string): number | undefined {
+export function momentOf({ query }: Pick<Authorized, 'query'>, name: string): number | undefined {
   const raw = query.get(name);
   if (raw === undefined || raw === '') return undefined;
   const ms = /^\d{4}-\d\d-\d\d/.test(raw) ? Date.parse(raw) : Number.NaN;

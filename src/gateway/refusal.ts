@@ -4,13 +4,7 @@ import { fail, Refusal } from '../errors/refusal.ts';
 import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
 import { isStorageFull, isStorageReadOnly } from '../ports/storage-room.ts';
-import type { Incoming } from '../protocol/wire.ts';
-
-/** What is known of a request when it fails. */
-export interface FailedRequest {
-  readonly incoming: Incoming;
-  readonly trace: { readonly requestId: string; readonly operation: string; readonly path: string };
-}
+import type { Received } from './request.ts';
 
 const readOnlyMessage =
   'The storage of this service is read-only at the moment: objects can be read, and nothing can be written or deleted.';
@@ -19,14 +13,9 @@ const readOnlyMessage =
 export function refusalOf(
   ctx: Pick<Context, 'telemetry'>,
   cause: unknown,
-  { incoming, trace }: FailedRequest,
+  { requestId, operation, path, incoming, signal }: Received,
 ): Refusal {
-  const fields = {
-    request_id: trace.requestId,
-    operation: trace.operation,
-    method: incoming.wire.method,
-    path: trace.path,
-  };
+  const fields = { request_id: requestId, operation, method: incoming.wire.method, path };
   if (cause instanceof Refusal) {
     ctx.telemetry.log('DEBUG', 'request refused', { ...fields, code: cause.code });
     return cause;
@@ -52,7 +41,7 @@ export function refusalOf(
     ctx.telemetry.log('WARN', 'a data cluster is away', { ...fields, cause });
     return fail('ServiceUnavailable', { cause });
   }
-  if (incoming.signal.aborted) {
+  if (signal.aborted) {
     ctx.telemetry.log('DEBUG', 'client went away', { ...fields, cause });
     return fail('RequestTimeout', { cause });
   }

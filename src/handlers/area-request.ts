@@ -3,7 +3,7 @@ import type { Identity } from '../auth/identity.ts';
 import type { Recorder } from '../domain/recorder.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 
-export interface AreaCall {
+export interface AreaRequest {
   readonly requestId: string;
   readonly wire: Wire;
   readonly query: Query;

@@ -1,0 +1,34 @@
+/** What the areas beside the storage protocol get of a request. */
+import type { Context } from '../context.ts';
+import type { AreaRequest } from '../handlers/area-request.ts';
+import { readBody } from '../handlers/body.ts';
+import { Recording } from './recording.ts';
+import { establish, type Identified } from './request.ts';
+
+export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
+  const { requestId, wire, query, identity, renew, payload, incoming } = request;
+  return {
+    requestId,
+    wire,
+    query,
+    identity,
+    async readBody() {
+      const hasBody = incoming.body !== undefined;
+      const body = await readBody(
+        ctx,
+        { wire, own: new Map(), payload },
+        { hasBody, row: {}, held: request },
+      );
+      // Its key may have been made inactive while the body came.
+      await renew?.();
+      return body;
+    },
+    asked: (action, { audited, bucketName }) => {
+      const asked = { requestId, wire, action, identity, bucketName, key: '' };
+      return establish(request, {
+        operation: action,
+        record: audited ? new Recording(ctx, asked) : undefined,
+      }).record;
+    },
+  };
+};

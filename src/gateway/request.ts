@@ -1,0 +1,188 @@
+/**
+ * A request on its way through the gateway. Each stage of the pipeline adds the facts that it establishes:
+ *
+ *     Received → Located → Identified → Selected → Authorized
+ *
+ * All stages are types of one object. A step names the stage that it needs, so the compiler refuses a step that comes too
+ * early. What a request knows when it ends, at whatever stage, is a `RequestContext`: the audit row, the access log and
+ * the metrics are written from it.
+ */
+import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
+import type { Recorder } from '../domain/recorder.ts';
+import type { AccessPointRow } from '../metadata/access-point-tables.ts';
+import type { HeadAhead } from '../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { Parameters } from '../protocol/action-query.ts';
+import type { ControlAsked } from '../protocol/control-path.ts';
+import type { Dialect } from '../protocol/dialect.ts';
+import type { OperationName, OperationRow } from '../protocol/operations.ts';
+import type { ErrorFormat } from '../protocol/render.ts';
+import type { Scope } from '../protocol/request-line.ts';
+import type { Incoming, Query, Wire } from '../protocol/wire.ts';
+
+/** How a request ended; `code` is that of its refusal. */
+export interface Ending {
+  readonly status: number;
+  readonly code: string | undefined;
+}
+
+/** Writes the audit row of a request: with its commits, and at its end where no commit did. */
+export interface AuditRecorder extends Recorder {
+  end(ending: Ending): Promise<void> | undefined;
+}
+
+/** What a request holds of `BodyMemory`, from its body's first byte until it is answered. */
+export interface Held {
+  heldBytes: number;
+}
+
+/** The operation of a request that was refused before one was selected. */
+export const unknownOperation = 'Unknown';
+
+export interface Received extends Held {
+  readonly requestId: string;
+  readonly incoming: Incoming;
+  /** Aborted when the client goes away. */
+  readonly signal: AbortSignal;
+  /** The path as it was sent. */
+  readonly path: string;
+  /** The query as it was sent, without the question mark. */
+  readonly rawQuery: string;
+  /** By the clock that never jumps (ms). */
+  readonly startedAt: number;
+  /** As logs and metrics name it: an operation, `area:<area>`, `admin:<operation>` or `Unknown`. */
+  readonly operation: string;
+  /** How a refusal is written. */
+  readonly format: ErrorFormat;
+  /** The request's own dialect; undefined when it showed none. */
+  readonly dialect: Dialect | undefined;
+  /** Absent where the request changes nothing, or where that is not known yet. */
+  readonly record: AuditRecorder | undefined;
+}
+
+/** Where it went, as host and path say. Nothing is verified yet. */
+export interface Located extends Received {
+  /** As the client's side of trusted proxies shows it. */
+  readonly wire: Wire;
+  readonly query: Query;
+  /** The raw path without the mount point. */
+  readonly local: string;
+  /** The bucket that the host names. */
+  readonly virtual: string | undefined;
+  /** Undefined for the storage protocol. */
+  readonly area: string | undefined;
+  /** Asked by `Action`, as IAM and STS are, or in the shape of S3 Control. */
+  readonly isAction: boolean;
+  readonly control: ControlAsked | undefined;
+  /** The host is that of a website. */
+  readonly isSite: boolean;
+}
+
+/** Who sent it, and which bucket and key it names. */
+export interface Identified extends Located {
+  readonly identity: Identity;
+  readonly signed: Signed | undefined;
+  /** Looks the caller up again, after a body that came slowly; absent for anonymous requests. */
+  readonly renew: Renew | undefined;
+  readonly payload: Payload;
+  /** The headers of the request's dialect by bare name: see `ownHeaders`. */
+  readonly own: ReadonlyMap<string, string>;
+  readonly scope: Scope;
+  /** The bucket, or the alias or label of an access point; '' at service scope. */
+  readonly addressedName: string;
+  /** The bucket's name, once an access point is resolved; '' at service scope. */
+  readonly bucketName: string;
+  /** The object's key; '' at service and bucket scope. */
+  readonly key: string;
+}
+
+/** Which operation it asks for. */
+export interface Selected extends Identified {
+  readonly operation: OperationName;
+  readonly row: OperationRow;
+  /** Of an action, or the fields of a form; empty for everything else. */
+  readonly parameters: Parameters;
+}
+
+/** The caller may do it: what handlers get. */
+export interface Authorized extends Selected {
+  /** The access point that the request came through. */
+  readonly accessPoint?: AccessPointRow | undefined;
+  /** The whole body, verified, where the operation's row bounds it; else empty. */
+  readonly body: Uint8Array;
+}
+
+/** What a request about a bucket that exists knows beside. */
+export interface InBucket {
+  readonly bucket: BucketRow;
+  /** The row came from a cache: a refusal by it is judged again. */
+  readonly isCached?: boolean | undefined;
+  /** Of an operation about a version: the row, where there is one; see `targetOf`. */
+  readonly target?: ObjectRow | undefined;
+  /** Of an operation that decides about the head of its key: that head, where it was asked for beforehand. */
+  readonly ahead?: HeadAhead | undefined;
+}
+
+/** What handlers get of a request about a bucket. */
+export interface AuthorizedInBucket extends Authorized, InBucket {}
+
+/** A request at any stage. */
+export type RequestContext = Received & Partial<Omit<AuthorizedInBucket, keyof Received>>;
+
+/** A request as it arrived, with every later fact still open. */
+export function receive(
+  incoming: Incoming,
+  {
+    requestId,
+    path,
+    query,
+    startedAt,
+  }: Pick<Received, 'requestId' | 'path' | 'startedAt'> & { readonly query: string },
+): Received {
+  const request: Received & { [F in Exclude<keyof AuthorizedInBucket, keyof Received>]: undefined } = {
+    requestId,
+    incoming,
+    signal: incoming.signal,
+    path,
+    rawQuery: query,
+    startedAt,
+    operation: unknownOperation,
+    format: 'xml',
+    dialect: undefined,
+    record: undefined,
+    heldBytes: 0,
+    // All facts are there from the start, so that the object keeps its shape and stays cheap to read.
+    wire: undefined,
+    query: undefined,
+    local: undefined,
+    virtual: undefined,
+    area: undefined,
+    isAction: undefined,
+    control: undefined,
+    isSite: undefined,
+    identity: undefined,
+    signed: undefined,
+    renew: undefined,
+    payload: undefined,
+    own: undefined,
+    scope: undefined,
+    addressedName: undefined,
+    bucketName: undefined,
+    key: undefined,
+    row: undefined,
+    parameters: undefined,
+    accessPoint: undefined,
+    body: undefined,
+    bucket: undefined,
+    isCached: undefined,
+    target: undefined,
+    ahead: undefined,
+  };
+  return request;
+}
+
+/** Adds the facts of a stage: the only place where a request changes. */
+export const establish = <R extends RequestContext, const F extends Partial<RequestContext>>(
+  request: R,
+  facts: F,
+): R & F => Object.assign(request, facts);
