@@ -2,8 +2,10 @@
 import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
-import { cidrs, domains, endpoints, filePath, listen, pathIn } from './config/network.ts';
+import { metadataBackendNames } from './config/metadata-backends.ts';
+import { cidrs, domains, filePath, listen, pathIn } from './config/network.ts';
 import { notifyTargets } from './config/notify-targets.ts';
+import { orderedKvSettings } from './config/ordered-kv.ts';
 import { processes } from './config/processes.ts';
 import { fault, optional, type Setting, secret, type ValueOf, value } from './config/setting.ts';
 import { storageClasses } from './config/storage-classes.ts';
@@ -78,7 +80,7 @@ export const settings = {
   ),
   SVC_META_BACKEND: withDataDir(
     choice({
-      of: ['memory', 'embedded', 'wide-column', 'ordered-kv'],
+      of: metadataBackendNames,
       fallback: 'memory',
       doc: 'Where metadata lives: in this process until it ends, in the data directory, in Cassandra, or in TiKV.',
     }),
@@ -93,33 +95,7 @@ export const settings = {
     'file',
   ),
   ...wideColumnSettings,
-  SVC_KV_PD_ENDPOINTS: optional(
-    endpoints(
-      'The placement drivers of TiKV, for SVC_META_BACKEND=ordered-kv; they are asked in this order.',
-    ),
-  ),
-  SVC_KV_PREFIX: text({
-    kind: 'prefix',
-    fallback: 'sluice/',
-    pattern: /^[\x21-\x7e]{1,64}$/,
-    otherwise: 'is not 1 to 64 printable ASCII characters',
-    doc: 'Stands before every key in TiKV, so that a cluster can be shared.',
-  }),
-  SVC_KV_TIMEOUT: duration({
-    fallback: '15s',
-    range: ['500ms', '2m'],
-    doc: 'How long TiKV is tried before a read, or one phase of a write, is answered with 503.',
-  }),
-  SVC_KV_GC_AGE: duration({
-    fallback: '1h',
-    range: ['0s', '7d'],
-    doc: 'How old versions of rows must be before TiKV may drop them; 0s leaves that to a TiDB in the same cluster.',
-  }),
-  SVC_KV_CA_FILE: optional(filePath('PEM authority of the certificates of PD and TiKV; it turns TLS on.')),
-  SVC_KV_CERT_FILE: optional(
-    filePath('PEM certificate that PD and TiKV know the gateway by; needs SVC_KV_CA_FILE.'),
-  ),
-  SVC_KV_KEY_FILE: optional(filePath('PEM private key of SVC_KV_CERT_FILE.')),
+  ...orderedKvSettings,
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],

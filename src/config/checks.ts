@@ -1,14 +1,11 @@
 /** What settings ask of each other, once each of them has been read. */
-import type { Config, SettingName } from '../config.ts';
+import type { Config } from '../config.ts';
+import type { Check } from './check.ts';
 import { poolFields } from './clusters.ts';
+import { metadataBackends } from './metadata-backends.ts';
+import { metadataChecks } from './metadata-checks.ts';
 import { showListen } from './network.ts';
 import { resolveUpstreams } from './upstreams.ts';
-
-/** One rule; it is passed over when a setting that it reads has a fault of its own. */
-export interface Check {
-  readonly reads: readonly SettingName[];
-  readonly find: (config: Config) => string | undefined;
-}
 
 const needsDataDir: Check = {
   reads: ['SVC_DATA_DIR', 'SVC_META_BACKEND', 'SVC_DATA_BACKEND', 'SVC_POOL_CLUSTERS'],
@@ -17,37 +14,14 @@ const needsDataDir: Check = {
     const file =
       config.SVC_DATA_BACKEND === 'file' && config.SVC_POOL_CLUSTERS.some(({ dir }) => dir === undefined);
     const wanting = [
-      ...(config.SVC_META_BACKEND === 'embedded' ? ['SVC_META_BACKEND=embedded'] : []),
+      ...(metadataBackends[config.SVC_META_BACKEND].needsDataDir
+        ? [`SVC_META_BACKEND=${config.SVC_META_BACKEND}`]
+        : []),
       ...(file ? ['SVC_DATA_BACKEND=file'] : []),
     ];
     return wanting.length > 0
       ? `${wanting.join(' and ')} ${wanting.length > 1 ? 'need' : 'needs'} SVC_DATA_DIR`
       : undefined;
-  },
-};
-
-/** Metadata that several machines share; each must know the same credentials and open the same secrets. */
-const sharedMetadata: Check = {
-  reads: [
-    'SVC_META_BACKEND',
-    'SVC_KV_PD_ENDPOINTS',
-    'SVC_WIDECOL_HOSTS',
-    'SVC_CREDENTIALS',
-    'SVC_CREDENTIALS_FILE',
-    'SVC_MASTER_KEY_FILE',
-  ],
-  find: (config) => {
-    const { SVC_META_BACKEND: backend, SVC_CREDENTIALS: inline, SVC_CREDENTIALS_FILE: file } = config;
-    if (backend !== 'ordered-kv' && backend !== 'wide-column') return undefined;
-    const servers = backend === 'ordered-kv' ? 'SVC_KV_PD_ENDPOINTS' : 'SVC_WIDECOL_HOSTS';
-    const missing = [
-      ...(config[servers] === undefined ? [servers] : []),
-      ...(inline === undefined && file === undefined ? ['SVC_CREDENTIALS_FILE'] : []),
-      ...(config.SVC_MASTER_KEY_FILE === undefined ? ['SVC_MASTER_KEY_FILE'] : []),
-    ];
-    return missing.length === 0
-      ? undefined
-      : `SVC_META_BACKEND=${backend} needs ${missing.join(' and ')}, the same in every gateway`;
   },
 };
 
@@ -57,43 +31,6 @@ const tlsPair: Check = {
     (cert === undefined) === (key === undefined)
       ? undefined
       : `SVC_TLS_CERT_FILE and SVC_TLS_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`,
-};
-
-const kvTls: Check = {
-  reads: ['SVC_KV_CA_FILE', 'SVC_KV_CERT_FILE', 'SVC_KV_KEY_FILE'],
-  find: ({ SVC_KV_CA_FILE: ca, SVC_KV_CERT_FILE: cert, SVC_KV_KEY_FILE: key }) => {
-    if ((cert === undefined) !== (key === undefined))
-      return `SVC_KV_CERT_FILE and SVC_KV_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`;
-    return cert !== undefined && ca === undefined ? 'SVC_KV_CERT_FILE needs SVC_KV_CA_FILE' : undefined;
-  },
-};
-
-const wideColumnTls: Check = {
-  reads: [
-    'SVC_WIDECOL_TLS',
-    'SVC_WIDECOL_CA_FILE',
-    'SVC_WIDECOL_CERT_FILE',
-    'SVC_WIDECOL_KEY_FILE',
-    'SVC_WIDECOL_SERVER_NAME',
-  ],
-  find: ({ SVC_WIDECOL_TLS: isOn, SVC_WIDECOL_CA_FILE: ca, ...config }) => {
-    const cert = config.SVC_WIDECOL_CERT_FILE;
-    if ((cert === undefined) !== (config.SVC_WIDECOL_KEY_FILE === undefined))
-      return `SVC_WIDECOL_CERT_FILE and SVC_WIDECOL_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`;
-    if (isOn || ca !== undefined) return undefined;
-    const name = cert !== undefined ? 'SVC_WIDECOL_CERT_FILE' : 'SVC_WIDECOL_SERVER_NAME';
-    return cert !== undefined || config.SVC_WIDECOL_SERVER_NAME !== undefined
-      ? `${name} needs SVC_WIDECOL_TLS=on or SVC_WIDECOL_CA_FILE`
-      : undefined;
-  },
-};
-
-const wideColumnLogin: Check = {
-  reads: ['SVC_WIDECOL_USERNAME', 'SVC_WIDECOL_PASSWORD'],
-  find: ({ SVC_WIDECOL_USERNAME: username, SVC_WIDECOL_PASSWORD: password }) =>
-    (username === undefined) === (password === undefined)
-      ? undefined
-      : `SVC_WIDECOL_USERNAME and SVC_WIDECOL_PASSWORD go together: ${username === undefined ? 'the first' : 'the second'} is not set`,
 };
 
 const oneCredentialSource: Check = {
@@ -114,7 +51,7 @@ const twoListeners: Check = {
 
 /** Memory belongs to one process; several would each answer from their own. */
 export const backendsCanShare = (config: Pick<Config, 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>): boolean =>
-  config.SVC_META_BACKEND !== 'memory' && config.SVC_DATA_BACKEND !== 'memory';
+  metadataBackends[config.SVC_META_BACKEND].scope !== 'process' && config.SVC_DATA_BACKEND !== 'memory';
 
 const sharedByProcesses: Check = {
   reads: ['SVC_PROCESSES', 'SVC_META_BACKEND', 'SVC_DATA_BACKEND'],
@@ -218,25 +155,11 @@ const halvesLastAlike: Check = {
   },
 };
 
-/** How long the locks of a gateway that died stand on TiKV (`ordered-kv/tikv/heartbeat.ts`). */
-const kvLockMs = 6_000;
-
-const timeoutOutlastsLocks: Check = {
-  reads: ['SVC_META_BACKEND', 'SVC_KV_TIMEOUT'],
-  find: ({ SVC_META_BACKEND: backend, SVC_KV_TIMEOUT: timeoutMs }) =>
-    backend === 'ordered-kv' && timeoutMs <= kvLockMs
-      ? `SVC_KV_TIMEOUT=${timeoutMs}ms is no longer than the locks of a gateway that died (${kvLockMs}ms): writes that meet one are answered 503`
-      : undefined,
-};
-
 export const checks: { readonly faults: readonly Check[]; readonly warnings: readonly Check[] } = {
   faults: [
     needsDataDir,
-    sharedMetadata,
     tlsPair,
-    kvTls,
-    wideColumnTls,
-    wideColumnLogin,
+    ...metadataChecks.faults,
     oneCredentialSource,
     twoListeners,
     sharedByProcesses,
@@ -247,5 +170,5 @@ export const checks: { readonly faults: readonly Check[]; readonly warnings: rea
     pinsAreListed,
     poolsAreUsed,
   ],
-  warnings: [halvesLastAlike, timeoutOutlastsLocks],
+  warnings: [halvesLastAlike, ...metadataChecks.warnings],
 };

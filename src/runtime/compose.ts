@@ -8,12 +8,12 @@ import type { DiskRooms } from '../backends/disk-room/rooms.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { nameKey } from '../backends/keys/sealing.ts';
 import { lateWrites } from '../backends/metadata/late-writes.ts';
+import { metadataBackends } from '../config/metadata-backends.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { openClusterStates } from '../domain/clusters/cluster-states.ts';
 import type { InstallationMode } from '../metadata/installation.ts';
 import { shareChanges } from '../metadata/shared-changes.ts';
-import { tables } from '../metadata/tables.ts';
 import { type Cipher, cipherKeyBytes } from '../ports/cipher.ts';
 import { type Clock, systemClock } from '../ports/clock.ts';
 import type { Credential } from '../ports/credentials.ts';
@@ -26,8 +26,8 @@ import { noSiblings, type Siblings } from '../ports/siblings.ts';
 import type { RoomState } from '../ports/storage-room.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../telemetry/timed-backends.ts';
-import { inDataDir, openBytes, type Parts } from './compose-bytes.ts';
-import { endForReplacement } from './end-for-replacement.ts';
+import { openBytes, type Parts } from './compose-bytes.ts';
+import { openMetadata } from './open-metadata.ts';
 
 export interface ComposeOptions {
   readonly credentials: readonly Credential[];
@@ -49,72 +49,6 @@ export interface Composed {
   readonly installation: string | undefined;
   /** Closes the stores; call it once nothing uses the context any more. */
   close(): Promise<void>;
-}
-
-const metadataMakers: Readonly<Record<Config['SVC_META_BACKEND'], (parts: Parts) => Promise<MetadataStore>>> =
-  {
-    memory: async ({ clock, random }) => {
-      const { memoryStore } = await import('../backends/metadata/memory/store.ts');
-      // Without SVC_INTENT_TTL: this process alone can hold an intent, and when it dies the store is gone too.
-      return memoryStore({ clock, random });
-    },
-    embedded: async ({ config, clock, random, rooms, telemetry }) => {
-      const { embeddedStore } = await import('../backends/metadata/embedded/store.ts');
-      const directory = inDataDir(config, 'metadata');
-      return embeddedStore({
-        directory,
-        room: rooms?.open('metadata', directory),
-        clock,
-        random,
-        durable: config.SVC_FSYNC === 'always',
-        intentTtlMs: config.SVC_INTENT_TTL,
-        onBroken: (cause) => endForReplacement(telemetry, cause),
-        onRefused: (cause) =>
-          telemetry.log('WARN', 'lmdb refused a transaction; it is begun again', { cause }),
-        onDamage: ({ table, row, message }) =>
-          telemetry.log('ERROR', 'metadata is damaged: see docs/recovery.md', { table, row, cause: message }),
-      });
-    },
-    'wide-column': async ({ config, clock, random, telemetry }) => {
-      const { wideColumnStore } = await import('../backends/metadata/wide-column/store.ts');
-      const { wideColumnTls } = await import('./store-tls.ts');
-      return wideColumnStore({
-        hosts: config.SVC_WIDECOL_HOSTS ?? [],
-        localDc: config.SVC_WIDECOL_LOCAL_DC,
-        keyspace: config.SVC_WIDECOL_KEYSPACE,
-        replication: config.SVC_WIDECOL_REPLICATION,
-        serial: config.SVC_WIDECOL_SERIAL,
-        tables: Object.values(tables),
-        username: config.SVC_WIDECOL_USERNAME,
-        password: config.SVC_WIDECOL_PASSWORD,
-        tls: await wideColumnTls(config),
-        slowMs: config.SVC_WIDECOL_SLOW_MS,
-        onSlow: (query, ms) => telemetry.log('WARN', 'a statement was slow', { query, ms: Math.round(ms) }),
-        intentTtlMs: config.SVC_INTENT_TTL,
-        clock,
-        random,
-      });
-    },
-    'ordered-kv': async ({ config, clock, random }) => {
-      const { orderedKvStore } = await import('../backends/metadata/ordered-kv/store.ts');
-      return orderedKvStore({
-        endpoints: config.SVC_KV_PD_ENDPOINTS ?? [],
-        prefix: config.SVC_KV_PREFIX,
-        timeoutMs: config.SVC_KV_TIMEOUT,
-        gcAgeMs: config.SVC_KV_GC_AGE,
-        tls: await kvTls(config),
-        intentTtlMs: config.SVC_INTENT_TTL,
-        clock,
-        random,
-      });
-    },
-  };
-
-async function kvTls({ SVC_KV_CA_FILE: ca, SVC_KV_CERT_FILE: cert, SVC_KV_KEY_FILE: key }: Config) {
-  if (ca === undefined) return undefined;
-  const { readFile } = await import('node:fs/promises');
-  if (cert === undefined || key === undefined) return { ca: await readFile(ca) };
-  return { ca: await readFile(ca), cert: await readFile(cert), key: await readFile(key) };
 }
 
 /** Without a file the key lasts as long as the process, like everything that it seals. */
@@ -156,7 +90,7 @@ async function keysOf(
 
 /** One machine's backends are read each time: that costs microseconds, and every change holds at once. */
 const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
-  SVC_META_BACKEND === 'memory' || SVC_META_BACKEND === 'embedded' ? 0 : SVC_CONFIG_CACHE_TTL;
+  metadataBackends[SVC_META_BACKEND].scope === 'network' ? SVC_CONFIG_CACHE_TTL : 0;
 
 /** Loaded only where a backend keeps files: other runtimes have no disk. */
 async function openRooms({
@@ -226,7 +160,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const hasher = options.hasher ?? (await import('../backends/hashing/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../backends/ciphering/node.ts')).nodeCipher();
   const keys = await keysOf(parts, { hasher, cipher }, options.credentials);
-  const metadata = await metadataMakers[config.SVC_META_BACKEND](parts);
+  const metadata = await openMetadata(parts);
   const { sealer, installation, stored } = await openAround(metadata, parts, {
     hasher,
     cipher,
