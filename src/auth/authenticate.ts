@@ -56,7 +56,7 @@ export async function authenticate(
     incoming: rest,
     dialect: claim.dialect,
     declared: claim.payloadHash,
-    // A presigned URL is used by whoever holds it, who cannot sign chunks.
+    // The holder of a presigned URL has no key, so cannot sign chunks.
     chain: authorization === undefined ? undefined : { ...claim, key },
   });
   const type = authorization === undefined ? 'REST-QUERY-STRING' : 'REST-HEADER';

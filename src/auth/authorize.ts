@@ -34,7 +34,7 @@ export interface Question extends About {
   readonly bucketName: string;
   /**
    * The account of the writer that an object is about to belong to. It is the one to ask about the ACL that comes along:
-   * whoever may write may also say who reads (public API).
+   * a caller that may write may also set the object's ACL (public API).
    */
   readonly writer?: string | undefined;
   /**
@@ -130,7 +130,7 @@ export async function verdictOn(
   return judge(ctx, identity, { ...question, accessPoint }, { facts });
 }
 
-/** @throws AccessDenied to whoever may not list what is not there: absence is a secret too */
+/** @throws AccessDenied to a caller that may not list the bucket: whether a key exists is secret too */
 export async function assertMayKnow(
   ctx: AuthorizationContext,
   caller: Caller,

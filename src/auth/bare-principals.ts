@@ -15,7 +15,7 @@ interface Ctx {
   readonly credentials: Credentials;
 }
 
-/** Access keys and unique ids as IAM makes them, whoever has them. */
+/** The shape of IAM's access keys and unique ids. */
 const idPattern = /^(?:AKIA|ASIA|AIDA|AROA|AGPA|ANPA)[A-Z0-9]{16}$/;
 /** Names beyond these are taken for accounts: each costs reads. */
 const lookedUpMax = 100;

@@ -1,7 +1,7 @@
 /**
  * The hash of a body that its sender did not declare: IAM and STS clients sign it and leave it out of the headers, so
  * it is computed before the signature can be checked (spec "Authentication" 2.3). Such a body is read whole by
- * somebody who has proved nothing yet but the name of a key, so it is bounded closely.
+ * a caller that has only named a key so far, so the bound is small.
  */
 import { gather } from '../domain/gather.ts';
 import { watched } from '../domain/watched.ts';
@@ -41,7 +41,7 @@ async function withComputedHash(
   return { claim: { ...claim, payloadHash }, incoming: { ...incoming, body: read } };
 }
 
-/** What it takes is given back at once: whoever reads the body then takes as much. */
+/** Gives back what it took at once: the later reader of the body takes as much. */
 async function readWhole(memory: BodyMemory, body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   let taken = 0;
   const charged = watched(body, {

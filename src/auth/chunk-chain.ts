@@ -32,7 +32,7 @@ interface ChunkRules {
   readonly trailers: TrailerRules | undefined;
 }
 
-/** A header is a length, and in signed bodies 81 characters more; the rest is for extensions nobody sends. */
+/** A header is a length, and in signed bodies 81 characters more; the rest is for extensions, which no known client sends. */
 const headerLengthMax = 256;
 const trailerLengthMax = 4096;
 

@@ -21,7 +21,7 @@ export interface Claim {
   readonly payloadHash: string;
 }
 
-/** A claim that may leave the body's hash to whoever reads the body: IAM and STS clients do not send it. */
+/** A claim without the body's hash, which is computed when the body is read: IAM and STS clients do not send it. */
 export type OpenClaim = Omit<Claim, 'payloadHash'> & { readonly payloadHash: string | undefined };
 
 export type Service = 's3' | 'iam' | 'sts';

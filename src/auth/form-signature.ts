@@ -32,7 +32,7 @@ const marks = (dialect: Dialect): string[] =>
 
 /**
  * @param fields by lower-case name
- * @returns undefined for a form that nobody signed
+ * @returns undefined for a form without a signature
  */
 export async function authenticateForm(
   ctx: AuthenticationContext,

@@ -16,7 +16,7 @@ import { type Policy, policyBytes } from './policy/evaluate.ts';
 export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
 
 const none: BroughtPolicies = { identity: [] };
-/** Configured credentials that are not their account's root may do what the account may: nobody wrote them a policy. */
+/** Configured credentials that are not their account's root may do what the account may, because no policy is attached to them. */
 const everything: BroughtPolicies = {
   identity: [
     {
@@ -97,7 +97,7 @@ async function ofIam(metadata: MetadataStore, account: string, iam: IamIdentity)
   return found.value;
 }
 
-/** The policies of a user, group or role, whoever asks. */
+/** The policies of a user, group or role. */
 export const policiesOfHolder = async (
   { metadata }: { readonly metadata: MetadataStore },
   account: string,

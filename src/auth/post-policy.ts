@@ -1,6 +1,6 @@
 /**
- * The policy of a form (public API "POST Policy"): what the form may hold, so that whoever signed it once need not
- * see it again. Every field must be covered by a condition, the bucket too, or a form could add what nobody signed.
+ * The policy of a form (public API "POST Policy"): what the form may hold, so that its signer need not
+ * see it again. A condition must cover every field, the bucket too, or a form could add fields that were not signed.
  */
 import { fail, type Refusal } from '../errors/refusal.ts';
 import { type Json, type JsonObject, readStrictJson } from '../text/strict-json.ts';

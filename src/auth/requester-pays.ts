@@ -1,6 +1,6 @@
 /**
  * Requester Pays buckets (public API "Requester Pays buckets"): other accounts say with each request that they know whom
- * it is charged to. This service bills nobody; whoever does so from its logs can rely on that word.
+ * it is charged to. This service sends no bills; billing from its logs can rely on that header.
  */
 import { readDocument } from '../domain/documents.ts';
 import { requestPayment } from '../domain/families.ts';
@@ -14,7 +14,7 @@ type Payer = Pick<Caller, 'identity' | 'own'>;
 
 /**
  * Whether the request is charged to the account that it comes from. Nearly no bucket asks that, and then nothing is awaited.
- * @throws AccessDenied for one of another account that does not agree to that, or of nobody
+ * @throws AccessDenied for one of another account that does not agree to that, or anonymous
  */
 export const isCharged = (ctx: Ctx, payer: Payer, bucket: BucketRow): false | Promise<boolean> =>
   requestPayment.name in bucket.documents && agrees(ctx, payer, bucket);

@@ -1,4 +1,4 @@
-/** What policies would say of requests that nobody made: the engine, with its trace, over facts that the asker gives. */
+/** Simulation: the policy engine, with its trace, over given facts instead of a request. */
 import { type Access, decide } from './policy/decision.ts';
 import type { Policy, TraceEntry } from './policy/evaluate.ts';
 import type { Principal } from './policy/request.ts';

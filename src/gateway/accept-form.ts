@@ -1,7 +1,6 @@
 /**
- * A form brings in its fields what other requests bring in their headers: who calls, what is stored, under which key.
- * From here on it is a request like any other. Of the headers that came with it none is listened to that could change
- * what is stored: nobody signed them.
+ * The fields of a form stand for the headers of other requests: the signature, the key, the object's metadata. The headers of
+ * the form's own request that could change what is stored are ignored, because the form's policy does not sign them.
  */
 import { authenticateForm } from '../auth/form-signature.ts';
 import { checkPostPolicy, type LengthRange, parsePostPolicy } from '../auth/post-policy.ts';

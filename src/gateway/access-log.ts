@@ -155,7 +155,7 @@ function operationOf(request: LoggedRequest): string {
   return `REST.${method}.${key ? 'OBJECT' : 'BUCKET'}`;
 }
 
-/** The same body; `over` is told once how many bytes were taken, at its end or when nobody wants more. */
+/** The same body; calls `over` once with the number of bytes that were read, at its end or when the reader stops. */
 function counted(
   body: AsyncIterable<Uint8Array>,
   over: (bytes: number) => Promise<void> | undefined,

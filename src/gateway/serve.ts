@@ -73,7 +73,7 @@ async function judge(ctx: Context, request: Judged): Promise<boolean> {
   const { row, bucket } = request;
   const target = await permit(ctx, request);
   establish(request, { target });
-  const charging = bucket !== undefined && row.judges !== 'nobody' && isCharged(ctx, request, bucket);
+  const charging = bucket !== undefined && row.judges !== 'none' && isCharged(ctx, request, bucket);
   return charging !== false && (await charging);
 }
 

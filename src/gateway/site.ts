@@ -1,6 +1,6 @@
 /**
  * Websites (spec "Website", design §7.20): at a website's host a visitor asks for pages, and an index stands for a bucket
- * or a directory in it. Pages are read as GetObject reads them, by nobody: whatever a visitor signs is not looked at.
+ * or a directory in it. Pages are read as GetObject reads them, by an anonymous caller: a visitor's signature is ignored.
  */
 import { isCharged } from '../auth/requester-pays.ts';
 import type { Context } from '../context.ts';

@@ -91,7 +91,7 @@ function valid(value: string | undefined, algorithm: ChecksumAlgorithm): string 
   throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
 }
 
-/** @throws InvalidRequest for one that nobody here could verify */
+/** @throws InvalidRequest for an algorithm that this service cannot verify */
 function algorithmOfTrailer(name: string): ChecksumAlgorithm {
   const found = checksumAlgorithms.find((algorithm) =>
     dialects.some(({ headerPrefix }) => name === `${headerPrefix}checksum-${algorithm.toLowerCase()}`),

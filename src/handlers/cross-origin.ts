@@ -4,7 +4,7 @@ import type { Cors, CorsRule } from '../domain/families.ts';
 import type { HeaderPair } from '../protocol/reply.ts';
 import type { Wire } from '../protocol/wire.ts';
 
-/** Browsers name the headers that a script has set, each once: nobody has more to say. */
+/** Browsers name the headers that a script has set, each once, so a longer list is no browser's. */
 const headerNamesMax = 100;
 
 /** Whatever a bucket with rules answers depends on these, also where no rule matched (Fetch "CORS protocol and HTTP caches"). */

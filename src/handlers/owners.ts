@@ -6,7 +6,7 @@ import type { Owner } from '../protocol/schemas/common.ts';
 
 export type Names = ReadonlyMap<string, string>;
 
-/** The names of accounts by id, those that nobody configured left out. */
+/** The names of accounts by id, without those that are not configured. */
 export async function ownerNames(
   ctx: Pick<Context, 'credentials'>,
   bucket: Pick<BucketRow, 'owner' | 'ownerName'>,

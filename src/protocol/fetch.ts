@@ -51,7 +51,7 @@ async function* readBody(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uin
     }
     finished = true;
   } finally {
-    // Whoever stops early does not wait for the client to notice.
+    // A reader that stops early does not wait for the client.
     if (!finished) reader.cancel().catch(() => {});
     reader.releaseLock();
   }

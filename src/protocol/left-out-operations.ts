@@ -6,7 +6,7 @@ import type { RequestLine } from './request-line.ts';
 
 interface LeftOutRow {
   readonly on: RequestLine;
-  readonly judges: 'nobody';
+  readonly judges: 'none';
   readonly audited: false;
   /** Its body is not looked at. */
   readonly streams: true;
@@ -19,7 +19,7 @@ const rows = <const Names extends string>(leftOut: string, lines: Readonly<Recor
   Object.fromEntries(
     Object.entries<RequestLine>(lines).map(([name, on]) => [
       name,
-      { on, judges: 'nobody', audited: false, streams: true, with: 'anything', leftOut } satisfies LeftOutRow,
+      { on, judges: 'none', audited: false, streams: true, with: 'anything', leftOut } satisfies LeftOutRow,
     ]),
     // The cast: one entry was made of each name.
   ) as unknown as Readonly<Record<Names, LeftOutRow>>;

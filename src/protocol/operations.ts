@@ -15,7 +15,7 @@ export interface Operation {
   readonly on: RequestLine;
   /** The policy action, where it is not `s3:<Name>`. */
   readonly action?: `${'s3' | 'iam' | 'sts'}:${string}`;
-  /** The policy action of the same request about a version, where it is another one. */
+  /** The policy action of the same request about a version, where it differs. */
   readonly versionAction?: `s3:${string}`;
   /**
    * What else the caller must be allowed when the request carries a dialect header: bare name, or `name=value` and
@@ -25,11 +25,11 @@ export interface Operation {
   /**
    * About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. About
    * the head of a key, whatever it is: from afar it is asked for beforehand (`gateway/read-ahead.ts`). Or
-   * about an upload, which whoever began it may look at and end; or about its parts, which policies judge as it was begun.
+   * about an upload, which its initiator may list and abort; or about its parts, which policies judge by the headers that began it.
    */
   readonly about?: 'version' | 'head' | 'upload' | 'parts';
-  /** The handler asks for each thing that it touches whether the caller may; or anybody may, and nobody is asked. */
-  readonly judges?: 'each' | 'nobody';
+  /** `each`: the handler asks for each object that it touches whether the caller may. `none`: every caller may. */
+  readonly judges?: 'each' | 'none';
   /** Of an operation on a bucket: access points serve it too. They serve every operation on an object. */
   readonly accessPoints?: true;
   /** The events that it causes; see `domain/events.ts`. */
@@ -308,8 +308,8 @@ export const operations = {
   ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts', about: 'upload' },
 
   // A browser asks before it sends the request whose query this is, and can sign nothing.
-  OptionsBucket: { on: 'OPTIONS bucket', judges: 'nobody', with: 'anything' },
-  OptionsObject: { on: 'OPTIONS object', judges: 'nobody', with: 'anything' },
+  OptionsBucket: { on: 'OPTIONS bucket', judges: 'none', with: 'anything' },
+  OptionsObject: { on: 'OPTIONS object', judges: 'none', with: 'anything' },
 
   ...accessPointOperations,
   ...iamOperations,

@@ -1,4 +1,4 @@
-/** Who is at the other end when trusted proxies stand between (SVC_TRUSTED_PROXIES): nobody else's word counts. */
+/** The address of the client behind trusted proxies (SVC_TRUSTED_PROXIES); forwarding headers of other peers are ignored. */
 import type { Wire } from './wire.ts';
 
 interface Network {

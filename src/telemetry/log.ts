@@ -19,7 +19,7 @@ const shown = {
 
 export type Log = (level: LogLevel, message: string, fields?: Fields) => void;
 
-/** Says things to whoever configured the category; nothing is made of a record that nobody wants. */
+/** Writes records of the configured categories and levels; other records are never built. */
 export function createLog(now: () => number = Date.now): Log {
   const logger = getLogger([category]);
   return (level, message, fields = {}) => {

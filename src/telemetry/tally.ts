@@ -59,7 +59,7 @@ export class Tally {
     this.#options = options;
   }
 
-  /** A new child: whoever asks keeps it. */
+  /** Creates a child; the caller keeps it. */
   labels(...values: readonly string[]): TallyChild {
     const labels = Object.fromEntries(this.#options.labelNames.map((name, i) => [name, values[i] ?? '']));
     const child = new TallyChild(this.#options.buckets);

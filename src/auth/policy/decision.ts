@@ -116,7 +116,7 @@ function evaluateSides(
   const brought = (policies: readonly Policy[]): Decision => {
     const decision = evaluate(asked, policies, trace);
     if (asked === request || decision.effect === 'Deny') return decision;
-    // Whoever is denied a bucket could else make an access point of it, and come that way.
+    // A caller that a bucket policy denies could otherwise create an access point and use that.
     const ofBucket = evaluate(request, policies, trace);
     return ofBucket.effect === 'Deny' ? ofBucket : decision;
   };
@@ -129,7 +129,7 @@ function evaluateSides(
   };
 }
 
-/** How a resource policy reaches the caller: a public one that is restricted reaches nobody outside the account. */
+/** How a resource policy reaches the caller: a public one that is restricted reaches no caller outside of the account. */
 function policyReach(
   decision: Decision,
   side: Pick<BucketSide, 'owner' | 'policy' | 'publicAccess'>,

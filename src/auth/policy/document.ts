@@ -2,7 +2,7 @@
  * A policy document of a given kind: text in, compiled statements out, or `MalformedPolicy` naming the place.
  *
  * Whatever the engine cannot evaluate is refused here and never ignored: an element, operator, key, principal or
- * variable that nobody understands would make a Deny fail open.
+ * variable that the engine does not know would make a Deny fail open.
  */
 import { type CompiledSize, checkCompiledSize, sizeOfStatements } from './compiled-size.ts';
 import { parseJson } from './json.ts';

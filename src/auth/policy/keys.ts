@@ -1,6 +1,6 @@
 /**
  * The condition keys that a policy may use: global and `s3:` ones, with what they hold and whether they hold several
- * values. A key that is not here is refused when the policy is put, because a condition nobody evaluates fails open.
+ * values. A key that is not here is refused when the policy is put, because a condition that is not evaluated fails open.
  *
  * Keys of things that do not exist here (VPCs, organisations) are listed: no request ever has them, which is exactly
  * what a request outside a VPC or an organisation means elsewhere.
@@ -39,7 +39,7 @@ const fromPrincipal: readonly [string, Row][] = [
   ['aws:PrincipalType', { type: 'text', of: (principal) => principalTypes[principal.kind] }],
   ['aws:PrincipalIsAWSService', { type: 'bool', of: ({ kind }) => String(kind === 'service') }],
   ['aws:PrincipalServiceName', { type: 'text', of: (principal) => principal.service }],
-  // No service calls another on behalf of somebody here.
+  // Here no service calls another on behalf of a user.
   ['aws:ViaAWSService', { type: 'bool', of: () => 'false' }],
 ];
 

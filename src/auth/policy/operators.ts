@@ -18,7 +18,7 @@ import type { PolicyRequest } from './request.ts';
 import { bytesOf, parseBase64, parseBool, parseDate, parseNumber } from './scalars.ts';
 import { isPlain, type Plain, parseTemplate, perRequest, type Token } from './variables.ts';
 
-/** Undefined: the value of the request is not of the operator's kind, so nobody can tell. */
+/** Undefined: the value of the request is not of the operator's kind, so the comparison has no result. */
 export type Answer = boolean | undefined;
 /** 'unresolved': a variable of the policy's value has no value in this request. */
 export type Matcher = (value: string, request: PolicyRequest) => Answer | 'unresolved';

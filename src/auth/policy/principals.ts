@@ -92,7 +92,7 @@ export function parsePrincipals(value: Json, at: string): Principals {
   if (value === '*') return { everyone: true, ...found };
   if (!(value instanceof Map)) throw malformed(at, 'must be "*" or an object such as {"AWS": "*"}');
   const entries = value as ReadonlyMap<string, Json>;
-  if (entries.size === 0) throw malformed(at, 'names nobody');
+  if (entries.size === 0) throw malformed(at, 'names no principal');
   let everyone = false;
   for (const [kind, given] of entries) {
     const read = readers.get(kind);

@@ -25,7 +25,7 @@ export interface Statement {
   readonly index: number;
   readonly sid: string | undefined;
   readonly effect: 'Allow' | 'Deny';
-  /** Undefined in policies of an identity, which are about whoever they are attached to. */
+  /** Undefined in policies of an identity, which apply to the identity that they are attached to. */
   readonly principals: Principals | undefined;
   /** Accounts that Principal or NotPrincipal names by their id alone. */
   readonly bareNames: readonly string[];
@@ -126,7 +126,7 @@ function readPrincipals(
   const { hasPrincipal: required, mayNotPrincipal: mayNot } = rules;
   const found = readChoice(statement, 'Principal', { at, required, mayNot });
   if (found === undefined) return undefined;
-  // What everybody but somebody may do, anonymous callers may do; AWS refuses it too.
+  // NotPrincipal in an Allow includes anonymous callers; AWS refuses it too.
   if (found.negated && statement.get('Effect') === 'Allow')
     throw malformed(found.at, 'must stand in a statement that denies');
   return { of: parsePrincipals(found.value, found.at), negated: found.negated };
@@ -162,7 +162,7 @@ function readResources(
   return { ...compiled, list, negated: found.negated };
 }
 
-/** A bucket's actions on objects alone would never be asked, and somebody believes that they allow something. */
+/** Bucket actions on object ARNs alone never match, though their author believes that they allow something. */
 function checkApplies(
   actions: ReturnType<typeof readActions>,
   resources: ReturnType<typeof readResources>,

@@ -39,7 +39,7 @@ function parse(body: Uint8Array): AccessControlPolicy {
   }
 }
 
-/** @throws MalformedACLError, and what a grantee that nobody knows is refused with */
+/** @throws MalformedACLError, and the refusal of an unknown grantee */
 export function readGrantee(
   ctx: Pick<Context, 'credentials'>,
   { type, ID, EmailAddress, URI }: Grantee,

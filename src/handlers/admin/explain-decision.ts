@@ -1,4 +1,4 @@
-/** ExplainDecision: may somebody do something, and which statement says so? Nothing is done (issue "Authorization"). */
+/** ExplainDecision: may a caller do something, and which statement decides it? Nothing is executed (issue "Authorization"). */
 import { judge } from '../../auth/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';

@@ -9,7 +9,7 @@ export const ForceEmptyBucket: AdminHandler = async (ctx, { params, record, requ
 export const GetForceEmptyBucket: AdminHandler = async (ctx, { params }) => {
   const name = params.get('name') ?? '';
   const found = await emptyingOf(ctx, name);
-  if (found === undefined) throw fail('NotFound', `Nobody asked lately that bucket ${name} be emptied.`);
+  if (found === undefined) throw fail('NotFound', `There is no recent request to empty bucket ${name}.`);
   return jsonReply(shown(found));
 };
 

@@ -50,7 +50,7 @@ function textOf(body: Uint8Array): string {
   }
 }
 
-/** Whoever locks himself out by mistake would have to wake up the root of the account. */
+/** A caller that locks itself out by mistake would need the root of the account to undo it. */
 async function assertMayReturn(
   ctx: Context,
   request: AuthorizedInBucket,

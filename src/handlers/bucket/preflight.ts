@@ -1,6 +1,6 @@
 /**
- * OptionsBucket and OptionsObject (spec "CORS"): a browser asks whether a page may send a request. Nobody is
- * authenticated or authorized, and whether a key exists is not looked at. The words are the public API's.
+ * OptionsBucket and OptionsObject (spec "CORS"): a browser asks whether a page may send a request. No caller is
+ * authenticated or authorized, and whether the key exists does not matter. The texts are the public API's.
  */
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets.ts';

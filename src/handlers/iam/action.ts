@@ -115,7 +115,7 @@ function refuseBareSession({ identity }: ActionRequest): void {
   throw fail('AccessDenied', 'Cannot request IAM with session credentials that were got without MFA.');
 }
 
-/** @throws AccessDenied, which names the caller: whoever signed knows who that is */
+/** @throws AccessDenied, which names the caller: the caller has signed, so that tells nothing new */
 async function permit(
   ctx: Context,
   request: ActionRequest,

@@ -135,7 +135,7 @@ function shown(simulation: Simulation, pair: { readonly action: string; readonly
   };
 }
 
-/** Whom requests are supposed to come from, where nobody of the account is meant. */
+/** The principal of simulated requests, where it is not of the account. */
 function supposed({ identity: { owner } }: ActionRequest, given: string | undefined): Principal {
   const parsed = given === undefined ? undefined : parseArn(given);
   if (given === rootArn(owner)) return { kind: 'root', account: owner, arn: given, userid: owner };

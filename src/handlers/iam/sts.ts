@@ -12,7 +12,7 @@ import { accessKeyId } from './fields.ts';
 import { issue } from './session-credentials.ts';
 import { codeParameters, shownAt } from './shown-code.ts';
 
-/** Whoever signs may know who they are. */
+/** Every caller that signs may learn its own identity. */
 export const GetCallerIdentity = action(
   'GetCallerIdentity',
   {},
@@ -69,7 +69,7 @@ export const GetAccessKeyInfo = action(
   },
 );
 
-/** Also of a key that is inactive, which finds nobody. */
+/** Also of an inactive key, which authenticates no caller. */
 async function ownerOf(
   ctx: Context,
   { identity }: ActionRequest,

@@ -77,7 +77,7 @@ export function objectHeadersOf(request: Authorized): ObjectHeaders {
   return headers;
 }
 
-/** Where a website sends whoever asks for the object. @throws InvalidRedirectLocation */
+/** Where a website redirects requests for the object. @throws InvalidRedirectLocation */
 function redirectOf(request: Authorized): string | undefined {
   const redirect = header(request, 'website-redirect-location');
   if (redirect === undefined) return undefined;

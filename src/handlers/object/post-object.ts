@@ -44,7 +44,7 @@ function replyTo(request: AuthorizedInBucket, row: ObjectRow, written: readonly 
   };
 }
 
-/** What is no address of the web is passed over, as the public service does: nobody is sent to a script. */
+/** A redirect that is not an HTTP address, such as `javascript:`, is ignored (public API). */
 function redirectOf(given: string | undefined): URL | undefined {
   const url = given === undefined ? null : URL.parse(given);
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined;

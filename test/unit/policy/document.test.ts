@@ -136,7 +136,7 @@ describe('statements', () => {
       'Statement[1].Condition.Bool: names no condition key',
     ],
     ['a principal of another form', { Principal: 'alice' }, 'Statement[1].Principal: must be "*"'],
-    ['nobody', { Principal: {} }, 'Statement[1].Principal: names nobody'],
+    ['no principal', { Principal: {} }, 'Statement[1].Principal: names no principal'],
     ['an empty list of principals', { Principal: { AWS: [] } }, 'Statement[1].Principal.AWS'],
     ['a federated principal', { Principal: { Federated: 'x' } }, '"Federated" is no kind of principal'],
     [
@@ -302,7 +302,7 @@ test('the operations of the table are actions that policies know', () => {
   const asked = operationNames
     .filter((name) => !ofOperators.has(name))
     .map(describeOperation)
-    .filter(({ judges }) => judges !== 'nobody');
+    .filter(({ judges }) => judges !== 'none');
   const actions = asked.flatMap(({ action, versionAction, also = {} }) =>
     [action, versionAction, ...Object.values(also).flat()].filter((each) => each !== undefined),
   );
