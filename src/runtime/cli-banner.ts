@@ -1,5 +1,6 @@
 /** What a person sees once when the gateway has started: where it is, the key, and a line to paste. */
 import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
 import type { Credential } from '../ports/credentials.ts';
 import { endpointOf } from './endpoint.ts';
@@ -38,10 +39,23 @@ export function banner({ version, url, config, processes, root }: Banner): strin
     rows.push(['access key', root.credential.accessKey], ['secret key', `in ${resolve(root.file)}`]);
   }
   rows.push(['try', `${environmentOf(root)}aws --endpoint-url ${url} s3 ls`]);
-  if (keys !== undefined) rows.push(['or', `mc alias set sluice ${url} ${keys.accessKey} ${keys.secretKey}`]);
+  if (keys !== undefined) {
+    rows.push(['configure', configureLine(url, keys)], ['then', 'aws --profile sluice s3 mb s3://photos']);
+    rows.push(['or', `mc alias set sluice ${url} ${keys.accessKey} ${keys.secretKey}`]);
+    rows.push(['docs', docsDirectory]);
+  }
   const lines = rows.map(([name, text]) => `  ${name.padEnd(10)}  ${text}`);
   return [`sluice ${version}`, ...lines, ''].join('\n');
 }
+
+/** Makes a profile of the AWS CLI, which then needs neither keys nor an address. */
+const configureLine = (url: string, { accessKey, secretKey }: Credential): string =>
+  [`aws_access_key_id ${accessKey}`, `aws_secret_access_key ${secretKey}`, `endpoint_url ${url}`]
+    .map((setting) => `aws configure --profile sluice set ${setting}`)
+    .join(' && ');
+
+/** Beside `src` and `dist`, in the repository and in the package. */
+const docsDirectory = fileURLToPath(new URL('../../docs/', import.meta.url));
 
 /** Quoted where it is to be filled in: a shell would take `<` for a redirection. */
 function environmentOf(root: Banner['root']): string {

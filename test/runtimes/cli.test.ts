@@ -164,6 +164,13 @@ describe('sluice serve', () => {
   it('shows a minted key once, and keeps it for itself alone', async () => {
     const first = await serving(['--data-dir', directory]);
     const [accessKey, secretKey] = keysOf(first);
+    const settings = [`aws_access_key_id ${accessKey}`, `aws_secret_access_key ${secretKey}`];
+    const lines = [...settings, `endpoint_url ${first.url}`].map(
+      (each) => `aws configure --profile sluice set ${each}`,
+    );
+    expect(first.stdout).toContain(`configure   ${lines.join(' && ')}\n`);
+    const docs = /docs +(\S+)\n/.exec(first.stdout)?.[1] ?? '';
+    expect(await readdir(docs)).toContain('operations.md');
     expect(await stopped(first)).toBe(0);
     const file = join(directory, 'root-credentials.json');
     expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject([
