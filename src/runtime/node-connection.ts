@@ -39,7 +39,7 @@ interface Exchange {
   readonly awaitsContinue: boolean;
 }
 
-/** Bytes that nobody gives now, as `gateway/refusal-of.ts` has it. */
+/** Whether the store that holds the bytes is away, as in `gateway/refusal.ts`. */
 const isAway = (error: unknown): boolean => error instanceof DataUnavailable;
 
 export class Connection implements Peer {
