@@ -8,6 +8,7 @@ import { explainBlock } from '../../auth/explain-block.ts';
 import { callerOf, principalOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import type { accessPointOperations } from '../../protocol/access-point-operations.ts';
 import { actionNamespaces, serviceOf } from '../../protocol/action-errors.ts';
 import { element, token, writeXml, type Xml } from '../../protocol/codec.ts';
@@ -15,7 +16,6 @@ import type { iamOperations } from '../../protocol/iam-operations.ts';
 import { describeOperation } from '../../protocol/operations.ts';
 import { type Given, optional, type Parameter, readFields, text } from '../../protocol/parameters.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import type { Authorized } from '../../gateway/request.ts';
 import type { ActionRequest } from './action-request.ts';
 import { boundaryKey, factsAt } from './resources.ts';
 
@@ -41,7 +41,11 @@ export interface Action<F extends object, R> {
   readonly result?: Xml<R>;
   /** Of a reply without a body, which only the shape of S3 Control has. */
   readonly status?: 200 | 204;
-  readonly run: (ctx: Context & Partial<Pick<Authorized, 'record'>>, request: ActionRequest, given: Given<F>) => Promise<R> | R;
+  readonly run: (
+    ctx: Context & Partial<Pick<Authorized, 'record'>>,
+    request: ActionRequest,
+    given: Given<F>,
+  ) => Promise<R> | R;
 }
 
 const responseMetadata = element({ RequestId: token });

@@ -1,9 +1,9 @@
 /** What the operators' listings at service scope share: who may read them, and how they are paged. */
 import { assertOperator } from '../../auth/assert-operator.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import { describeOperation } from '../../protocol/operations.ts';
 import { recordsMax } from '../../protocol/schemas/recorded.ts';
-import type { Authorized } from '../../gateway/request.ts';
 import { readToken, writeToken } from '../continuation-token.ts';
 import { countOf } from '../parameters.ts';
 
