@@ -3,13 +3,13 @@
 import type { Context } from '../context.ts';
 import { gcBacklog } from '../domain/clusters/gc-backlog.ts';
 import { deleteGarbage } from '../domain/garbage.ts';
-import { isOwned, openOwnership } from '../domain/ownership.ts';
+import { isOwned, type Ownership, openOwnership } from '../domain/ownership.ts';
 import { settleUpload } from '../domain/settle-upload.ts';
 import { drawId } from '../domain/version-ids.ts';
 import { acquireLease, slotLease } from '../metadata/leases.ts';
 import type { GarbageTask, QueueRow } from '../metadata/queue-tables.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/queues.ts';
-import { DataUnavailable, type Owner } from '../ports/object-bytes.ts';
+import { DataUnavailable } from '../ports/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Unit } from './worker.ts';
 
@@ -70,6 +70,7 @@ async function collectSlot(
 /** Works on a batch as far as the signal lets it. What failed waits, as a new row, ever longer. */
 async function workOff(context: GcContext, rows: readonly QueueRow[], signal: AbortSignal): Promise<void> {
   const { metadata, telemetry } = context;
+  const hasOwner = ownerLookup(context);
   const done = new Set(await deleteTogether(context, rows.filter(isSimple), signal));
   const failed = new Set<QueueRow>();
   // A cluster that does not answer costs one wait, and not one for each row.
@@ -84,7 +85,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
     }
     try {
       if (task.uploadId !== undefined) await settleUpload(context, task.uploadId);
-      if (task.owner !== undefined && (await hasOwner(context, task.owner, task.extents))) {
+      if (await hasOwner(task)) {
         telemetry.log('WARN', 'queued bytes have an owner: they stay', { id: row.id, ...task.owner });
         done.add(row);
         continue;
@@ -108,11 +109,16 @@ const isSimple = (row: QueueRow): boolean => {
   return row.attempts === 0 && manifestId === undefined && uploadId === undefined && owner === undefined;
 };
 
-/** Whether a row owns the bytes by now. */
-async function hasOwner(context: GcContext, owner: Owner, extents: GarbageTask['extents']): Promise<boolean> {
-  const ownership = await openOwnership(context);
-  for (const extent of extents) if (await isOwned(context, ownership, { extent, owner })) return true;
-  return false;
+/** Whether a row owns the bytes by now. The list of buckets is read once a batch. */
+function ownerLookup(context: GcContext): (task: GarbageTask) => Promise<boolean> {
+  let opened: Promise<Ownership> | undefined;
+  return async ({ owner, extents }) => {
+    if (owner === undefined) return false;
+    opened ??= openOwnership(context);
+    const ownership = await opened;
+    for (const extent of extents) if (await isOwned(context, ownership, { extent, owner })) return true;
+    return false;
+  };
 }
 
 const taskOf = (row: QueueRow): GarbageTask => row.task as GarbageTask;

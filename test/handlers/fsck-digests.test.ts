@@ -5,9 +5,10 @@ import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { openBucket } from '../../src/domain/buckets.ts';
 import { hashNames } from '../../src/domain/digests.ts';
 import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
-import { findLiveHead, objectsOf } from '../../src/metadata/objects.ts';
+import { findLiveHead, manifestRows, objectsOf } from '../../src/metadata/objects.ts';
 import type { ObjectRow, UploadPart } from '../../src/metadata/tables.ts';
 import { uploadAt } from '../../src/metadata/uploads.ts';
+import type { SideChange } from '../../src/ports/metadata-store.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';
 
@@ -60,6 +61,18 @@ async function upload(
   return id;
 }
 
+/** Moves the list of parts to rows of its own, where that of an object with many parts is. */
+async function segment(world: GatewayWorld, key: string): Promise<void> {
+  let rows: SideChange[] = [];
+  const manifestId = 'f'.repeat(32);
+  await change(world, key, ({ manifest }) => {
+    if (!('parts' in manifest)) throw new Error('no parts');
+    rows = manifestRows(manifestId, manifest.parts);
+    return { manifest: { manifestId, partCount: manifest.parts.length, offsets: [0] } };
+  });
+  await world.context.metadata.apply(rows);
+}
+
 const wrongEtag = (row: ObjectRow) => ({ etag: row.etag.replace(/^./, (c) => (c === '0' ? '1' : '0')) });
 const wrongSum = ({ checksum }: ObjectRow) => {
   if (checksum === undefined) throw new Error('no checksum');
@@ -83,11 +96,15 @@ test('what is read is compared with the ETag, the checksums and the size of its 
   });
   await upload(world, 'composite', 'SHA256');
   await upload(world, 'whole', 'CRC32C');
+  await upload(world, 'segmented', 'SHA256');
+  await segment(world, 'segmented');
   expect(await fsck(world, true)).toEqual([]);
   const damages: readonly [string, (row: ObjectRow) => Partial<ObjectRow>, RegExp][] = [
     ['single', wrongEtag, /ETag/],
     ['composite', wrongEtag, /ETag/],
     ['whole', wrongEtag, /ETag/],
+    ['segmented', wrongEtag, /ETag/],
+    ['segmented', wrongSum, /SHA256/],
     ['single', wrongSum, /SHA256/],
     ['composite', wrongSum, /SHA256/],
     ['whole', wrongSum, /CRC32C/],
