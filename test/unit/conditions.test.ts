@@ -76,6 +76,7 @@ test.each<[Conditions, boolean, string | undefined]>([
   [{ ifNoneMatch: '*' }, false, undefined],
   [{ ifNoneMatch: '*' }, true, 'PreconditionFailed If-None-Match'],
   [{ ifMatch: 'x' }, true, 'PreconditionFailed If-Match'],
+  [{ ifMatch: 'abc' }, true, undefined],
   [{ ifUnmodifiedSince: modified - second }, true, 'PreconditionFailed If-Unmodified-Since'],
 ])('a write on %j, over an object: %s, is told %s', (conditions, isThere, expected) => {
   expect(told(() => checkWrite(conditions, isThere ? row : undefined))).toBe(expected);
@@ -85,6 +86,11 @@ test.each<[Conditions, boolean, string | undefined]>([
   [{}, false, undefined],
   [{ ifMatch: ' * ' }, false, 'NoSuchKey'],
   [{ ifMatch: 'abc' }, false, 'PreconditionFailed If-Match'],
+  [{ ifMatch: 'abc' }, true, undefined],
+  [{ ifMatch: 'other' }, true, 'PreconditionFailed If-Match'],
+  [{ ifMatch: '"a"bc' }, true, 'PreconditionFailed If-Match'],
+  [{ ifMatch: 'a"bc"' }, true, 'PreconditionFailed If-Match'],
+  [{ ifUnmodifiedSince: modified - 2 * second }, true, 'PreconditionFailed If-Unmodified-Since'],
   [{ ifNoneMatch: 'x' }, true, undefined],
   [{ ifNoneMatch: 'abc' }, true, 'PreconditionFailed If-None-Match'],
   [{ ifNoneMatch: 'abc' }, false, undefined],

@@ -149,6 +149,8 @@ describe('a delete marker with nothing behind it', () => {
     );
     expect(markerRemovalOf(of({ Expiration: { ExpiredObjectDeleteMarker: false } }), marker)).toBeUndefined();
     expect(markerRemovalOf(of(threeDays), marker)?.at).toBe(at('2026-01-14T00:00:00Z'));
+    const aborts = { AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 } };
+    expect(markerRemovalOf(of(aborts), marker)).toBeUndefined();
   });
   test('stays where a rule asks for what it has not: tags, a size, another key', () => {
     for (const Filter of [
@@ -157,6 +159,7 @@ describe('a delete marker with nothing behind it', () => {
       { Prefix: 'other/' },
       { And: { Prefix: 'logs/', Tag: [{ Key: 'a', Value: 'b' }] } },
       { And: { Prefix: 'logs/', Tag: [], ObjectSizeLessThan: 9 } },
+      { ObjectSizeGreaterThan: 9 },
     ]) {
       expect(markerRemovalOf(of({ ...threeDays, Filter }), marker)).toBeUndefined();
     }
@@ -201,6 +204,11 @@ describe('the latest version', () => {
     const varies: Lifecycle = { ...cooling, minimumSize: 'varies_by_storage_class' };
     expect(on(2, varies, small)).toBeUndefined();
     expect(on(6, varies, small)).toMatchObject({ storageClass: 'GLACIER' });
+    const deep = {
+      ...of({ Transition: [to('DEEP_ARCHIVE', 1)] }),
+      minimumSize: 'varies_by_storage_class',
+    } as const;
+    expect(on(2, deep, small)).toMatchObject({ storageClass: 'DEEP_ARCHIVE' });
     expect(on(10, cooling, small)).toEqual({ do: 'expire', rule: 'r0' });
   });
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parsePolicy } from '../../../src/auth/policy/document.ts';
-import { evaluate, type Policy, type Trace } from '../../../src/auth/policy/evaluate.ts';
+import { evaluate, type Policy, policyBytes, type Trace } from '../../../src/auth/policy/evaluate.ts';
 import type { PolicyRequest } from '../../../src/auth/policy/request.ts';
 import { type ModelStatement, model } from './model.ts';
 import {
@@ -331,4 +331,20 @@ test('the Allow that reaches furthest decides, in whatever order, with a trace a
         reach: 'direct',
         by: { sid: 'direct' },
       });
+});
+
+test('of two Allows that reach as far the first one is named', () => {
+  const each = (Sid: string) => ({ Sid, Principal: { AWS: home } });
+  expect(evaluate(ask(), [policy('bucket', each('first'), each('second'))])).toMatchObject({
+    reach: 'account',
+    by: { sid: 'first' },
+  });
+});
+
+test('a cached policy counts with what its document holds compiled, and with its name', () => {
+  const short = policy('bucket', {});
+  const long = policy('bucket', {}, { Resource: `arn:aws:s3:::photos/${'a'.repeat(1_000)}/*` });
+  expect(policyBytes(short)).toBeGreaterThan(JSON.stringify(short.document.statements.length).length);
+  expect(policyBytes(long) - policyBytes(short)).toBeGreaterThan(2_000);
+  expect(policyBytes({ ...short, name: `${short.name}${'n'.repeat(500)}` })).toBe(policyBytes(short) + 1_000);
 });

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import {
   compileArn,
   compileGlob,
+  isSearching,
   type Meter,
   matchArn,
   matchGlob,
@@ -102,6 +103,11 @@ test('long runs without holes, which repeat themselves, are found where a plain 
       );
       expect(matches(`*${wanted}*${wanted}*`, given)).toBe(given.split(wanted).length > 2);
       expect(matches(`*${wanted}*`, before)).toBe(before.includes(wanted));
+      // One other character, at the beginning or later, and it does not stand there.
+      const at = cut % wanted.length;
+      const other = `${before}${wanted.slice(0, at)}c${wanted.slice(at + 1)}${after}`;
+      expect(matches(`*${wanted}*`, other)).toBe(other.includes(wanted));
+      expect(matches(`*${wanted}*`, `c${wanted.slice(1)}`)).toBe(false);
     }),
     { numRuns: 500 },
   );
@@ -141,6 +147,7 @@ test.each([
   ['*:aws:s3:::b', 'arn:aws:s3::b', false],
   ['*:aws:s3:::b', 'brn:aws:s3:::b', false],
   ['arn:aws:s3:::*', 'arn:aws:s3', false],
+  ['arn:*:s3:::b*', 'arn:aws:s3', false],
 ])('the ARN pattern %s on %s is %s: a wildcard stays in its segment', (pattern, arn, expected) => {
   const segments = splitTokens(tokensOf(pattern));
   const plain = segments?.map((segment) => segment.filter((token) => token.is !== 'variable'));
@@ -152,4 +159,17 @@ test('a value with a colon in one segment of a pattern is not two segments of an
     text === '' ? [] : [{ is: 'text' as const, text }],
   );
   expect(matchArn(compileArn(segments), 'arn:aws:s3:x:::b')).toBe(false);
+});
+
+test.each([
+  ['a', false],
+  ['*', false],
+  ['a*', false],
+  ['*a', false],
+  ['a*b', false],
+  ['*a*', true],
+  ['a*b*c', true],
+  ['*a*b', true],
+])('the pattern %s reads a text to its end: %s', (pattern, expected) => {
+  expect(isSearching(compileGlob(tokensOf(pattern)))).toBe(expected);
 });
