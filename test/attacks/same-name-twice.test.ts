@@ -58,6 +58,7 @@ describe('a query parameter with two values', () => {
   const targets = [
     '/bucket?list-type=2&prefix=a&prefix=b',
     '/bucket/key?versionId=null&versionId=other',
+    '/bucket/key?versionId=null&%76ersionId=other',
     '/bucket/key?response-content-type=text/plain&response-content-type=text/html',
     '/bucket/key?X-Amz-Expected-Bucket-Owner=alice-account&x-amz-expected-bucket-owner=bob-account',
   ];

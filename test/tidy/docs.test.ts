@@ -39,3 +39,13 @@ test('every choice of ours has a number of its own, and a test that is there', (
   const numbers = rows.map(([, number = '']) => number).filter((number) => /^[A-Z]/.test(number));
   expect(numbers.filter((number, index) => numbers.indexOf(number) !== index)).toEqual([]);
 });
+
+test('docs/security.md names tests by titles that they have', () => {
+  const groups = textOf('docs/security.md').split('## Groups 15 to 22')[1]?.split('\n## ')[0] ?? '';
+  const named = [...groups.matchAll(/`(test\/[\w./-]+\.test\.ts)`: ((?:"[^"]+"(?:, )?)+)/g)].flatMap(
+    ([, path = '', titles = '']) =>
+      [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => [path, title] as const),
+  );
+  expect(named.length).toBeGreaterThan(40);
+  expect(named.filter(([path, title]) => !textOf(path).includes(title))).toEqual([]);
+});
