@@ -7,27 +7,16 @@ export type AclOf = 'bucket' | 'object';
 /** The public API takes no more. */
 export const grantsMax = 100;
 
-const cannedNames = {
-  bucket: [
-    'private',
-    'public-read',
-    'public-read-write',
-    'authenticated-read',
-    'aws-exec-read',
-    'bucket-owner-read',
-    'bucket-owner-full-control',
-    'log-delivery-write',
-  ],
-  object: [
-    'private',
-    'public-read',
-    'public-read-write',
-    'authenticated-read',
-    'aws-exec-read',
-    'bucket-owner-read',
-    'bucket-owner-full-control',
-  ],
-} as const;
+const cannedOfObjects = [
+  'private',
+  'public-read',
+  'public-read-write',
+  'authenticated-read',
+  'aws-exec-read',
+  'bucket-owner-read',
+  'bucket-owner-full-control',
+] as const;
+const cannedNames = { bucket: [...cannedOfObjects, 'log-delivery-write'], object: cannedOfObjects } as const;
 export type CannedAcl = (typeof cannedNames)['bucket'][number];
 
 /** The canned ACL of that name, where there is one for this kind of thing. */

@@ -19,6 +19,19 @@ const putsMax = 4_000;
 
 const clientOf = (server: TestServer): LoadClient => loadClient(server.url, server.credentials.root, 8);
 
+interface Running {
+  readonly server: TestServer;
+  readonly client: LoadClient;
+}
+
+/** Kills the server, and starts one on the same disks. */
+async function startAgain({ server, client }: Running, start: () => Promise<TestServer>): Promise<Running> {
+  await server.kill9();
+  client.close();
+  const next = await start();
+  return { server: next, client: clientOf(next) };
+}
+
 /** Long headers fill metadata faster. */
 const headers = { 'x-amz-meta-filler': 'x'.repeat(1_800) };
 
@@ -76,10 +89,7 @@ describe.skipIf(!canMount())('a full disk', () => {
       expect(keys.length).toBeGreaterThan(20);
       for (const key of keys.slice(0, 5))
         expect((await client.send({ path: pathOf(bucket, key) })).status).toBe(200);
-      await server.kill9();
-      client.close();
-      server = await disks.start({ dataDir, env });
-      client = clientOf(server);
+      ({ server, client } = await startAgain({ server, client }, () => disks.start({ dataDir, env })));
       expect((await put(client, 'more', 1_000_000)).status).toBe(507);
       await removeAll(client, keys);
       await expectWritable(client);
@@ -114,10 +124,7 @@ describe.skipIf(!canMount())('a full disk', () => {
         );
       await expect.poll(metrics, patience).toContain('svc_disk_refuses_writes{component="metadata"} 1');
       await removeAll(client, keys.slice(0, 10));
-      await server.kill9();
-      client.close();
-      server = await disks.start({ dataDir, env });
-      client = clientOf(server);
+      ({ server, client } = await startAgain({ server, client }, () => disks.start({ dataDir, env })));
       expect((await put(client, 'more', 20_000)).status).toBe(507);
       await removeAll(client, keys.slice(10));
       besideServer(server, `rm ${join(dataDir, 'another-program')}`);
