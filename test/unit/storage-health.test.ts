@@ -1,4 +1,14 @@
-/** The texts of storage health (spec "Storage health details"), from what clusters say of themselves. */
+/**
+ * The texts of storage health (spec "Storage health details"), from what clusters say of themselves.
+ *
+ * Real engines are made to say most of them: Cassandra with a node that is killed, schema versions that disagree and a
+ * keyspace that is dropped (test/contract/wide-column-ring-health.test.ts, test/contract/engine-health.ts), Ceph with
+ * complaints, muted ones and pools that are away (test/ceph/health.test.ts), the placement driver with its store and with an
+ * endpoint that nothing listens on (test/contract/engine-health.ts). Stubs say what the installed engines cannot: the placement
+ * driver of the tests has one store, so that no leaders can be uneven and none is down; it gives neither an error of HTTP nor a
+ * garbled reply; and a keyspace of LocalStrategy is made by Cassandra for itself alone. A stub hangs as a stopped process does:
+ * the kernel takes the connection, and no reply comes.
+ */
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
