@@ -8,7 +8,7 @@ import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/e
 import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { branchEntries, flipText, patchFile } from '../support/damage-metadata.ts';
-import { all, head, headsOf, ranksOf } from './metadata-store/tables.ts';
+import { all, head, headsOf, putHeads, ranksOf, talliesOf } from './metadata-store/tables.ts';
 
 let directory = '';
 let now = 0;
@@ -86,6 +86,61 @@ describe('clear of a partition in a damaged file', () => {
   });
 });
 
+describe('a commit that meets a damaged page', () => {
+  /** Of board c, and not on a page that begins with rows of board b. */
+  const firstSound = 300;
+  const sound = (store: EmbeddedStore, index: number) =>
+    store.commit(ranksOf('c'), [{ put: ranked('c', firstSound + index, 'new'), expect: 'any' }]);
+
+  it.each([
+    [
+      'reads',
+      (store: EmbeddedStore) => store.commit(headsOf('b'), [{ put: head('b', 'k-200'), expect: 'absent' }]),
+    ],
+    [
+      'writes',
+      (store: EmbeddedStore) => store.commit(ranksOf('b'), [{ put: ranked('b', 200, 'new'), expect: 'any' }]),
+    ],
+    ['removes', (store: EmbeddedStore) => store.clear(ranksOf('b'), {})],
+  ])('and %s it is refused alone: commits of the same moment are applied', async (_, damaged) => {
+    await fillBoards();
+    await withStore((store) =>
+      putHeads(
+        store,
+        Array.from({ length: rowsPerBoard }, (_, index) => head('b', `k-${index}`)),
+      ),
+    );
+    await patchFile(dataFile(), (bytes) => {
+      // Every page of the board: their numbers lie behind the end of the file.
+      const isDamaged = (key: Uint8Array): boolean => isOf('b', key) || key[0] === 'h'.charCodeAt(0);
+      for (const { key, at } of branchEntries(bytes)) if (isDamaged(key)) bytes.writeUInt32LE(1 << 20, at);
+    });
+    await withStore(async (store) => {
+      // All but the first wait for one transaction.
+      const works = [
+        sound(store, 0),
+        sound(store, 1),
+        damaged(store),
+        sound(store, 2),
+        damaged(store),
+        sound(store, 3),
+      ];
+      const outcomes = await Promise.allSettled<unknown>(works);
+      expect(outcomes.map((each) => (each.status === 'rejected' ? each.reason : each.value))).toEqual([
+        expect.objectContaining({ applied: true }),
+        expect.objectContaining({ applied: true }),
+        expect.any(MetadataDamaged),
+        expect.objectContaining({ applied: true }),
+        expect.any(MetadataDamaged),
+        expect.objectContaining({ applied: true }),
+      ]);
+      const range = { from: { score: 1, name: ranked('c', firstSound).name } };
+      const notes = (await all(store.scan(ranksOf('c'), range))).map(({ note }) => note);
+      expect(notes.slice(0, 5)).toEqual(['new', 'new', 'new', 'new', undefined]);
+    });
+  });
+});
+
 describe('a row that a flipped bit in its key hides', () => {
   const flipped = (text: string) => flipText(dataFile(), text);
 
@@ -121,6 +176,26 @@ describe('a row that a flipped bit in its key hides', () => {
     const op = await withStore((store) => store.begin({ cluster: 'c' }));
     await flipped(op.id.slice(0, op.id.lastIndexOf('.')));
     await withStore((store) => expect(store.isOpen(op.id)).rejects.toThrow(MetadataDamaged));
+  });
+});
+
+it('a commit that adds to a damaged counter applies nothing', async () => {
+  const counted = { at: talliesOf('b'), add: { className: 'counted' }, by: { bytes: 1, objects: 1 } };
+  await withStore(async (store) => {
+    // Rows that prove others absent, because they lie between them and the damage.
+    await store.commit(headsOf('z'), [{ put: head('z', 'k'), expect: 'absent' }]);
+    await store.commit(ranksOf('z'), [{ put: ranked('z', 1), expect: 'any' }]);
+    await store.apply([counted]);
+  });
+  await flipText(dataFile(), 'counted\0');
+  await withStore(async (store) => {
+    const other = { at: ranksOf('a'), put: ranked('a', 1) };
+    const change = { put: head('b', 'k'), expect: 'absent' as const };
+    const commit = store.commit(headsOf('b'), [change], { then: [other, counted] });
+    await expect(commit).rejects.toThrow(MetadataDamaged);
+    await expect(store.apply([other, counted])).rejects.toThrow(MetadataDamaged);
+    expect(await store.get(headsOf('b'), { key: 'k', slot: '~' })).toBeUndefined();
+    expect(await countOf(store, 'a')).toBe(0);
   });
 });
 

@@ -13,7 +13,7 @@ import { drawFrom, filesUnder, flipBits } from '../support/flip-bits.ts';
 import { openGateway } from '../support/gateway.ts';
 
 const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const rounds = 4;
+const rounds = Number(process.env['ROUNDS'] ?? 4);
 const base = mkdtempSync(join(tmpdir(), 'sluice-flips-'));
 const keys = Array.from({ length: 60 }, (_, index) => `object-${index + 10}`);
 const bodyOf = (key: string): string => key.repeat(1 + ((Number(key.slice(7)) * 37) % 900));

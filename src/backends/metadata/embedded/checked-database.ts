@@ -117,13 +117,23 @@ export class CheckedDatabase {
     }
   }
 
+  /** @throws MetadataDamaged */
   put(key: Uint8Array, value: unknown): void {
     this.#values.key = key;
-    void this.#raw.put(key, value);
+    try {
+      void this.#raw.put(key, value);
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
   }
 
+  /** @throws MetadataDamaged */
   remove(key: Uint8Array): void {
-    void this.#raw.remove(key);
+    try {
+      void this.#raw.remove(key);
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
   }
 
   /**

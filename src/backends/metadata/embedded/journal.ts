@@ -18,17 +18,26 @@
  * memory: an epoch row is read once, a counter row read and written once, for all of its commits.
  */
 import type { Clock } from '../../../ports/clock.ts';
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
 import { isRefusedSnapshot } from './checked-database.ts';
 import type { Database } from './environment.ts';
 import { hasOverrun, WriteGuard, type WriteGuardOptions } from './write-guard.ts';
+
+export interface Counter {
+  readonly key: Uint8Array;
+  readonly stored: unknown[];
+  isChanged: boolean;
+}
 
 /** What one transaction knows. Its maps hold rows as they will be when it commits. */
 export interface Batch {
   readonly now: number;
   readonly epochs: Map<string, readonly number[] | undefined>;
   readonly fences: Map<string, number>;
-  readonly counters: Map<string, { readonly key: Uint8Array; readonly stored: unknown[] }>;
+  readonly counters: Map<string, Counter>;
+  /** Called when the transaction is durable. */
+  readonly committed: (() => void)[];
   /** A number that no earlier write has carried: commits of one transaction differ in it too. */
   nextRevision(): number;
 }
@@ -47,6 +56,8 @@ interface Entry {
 const batchLimit = 512;
 /** Of one transaction: the second one after a full disk gave way, or after lmdb refused it unwritten. */
 const attemptsMax = 2;
+/** Of a batch, each without the works that met a damaged page; the rest is then run one by one. */
+const batchRerunsMax = 4;
 /** lmdb numbers transactions from 1, so a revision stays a safe integer for 2^37 of them. */
 const revisionsPerTransaction = 2 ** 16;
 
@@ -91,9 +102,7 @@ export class Journal {
     this.#running = undefined;
   }
 
-  /** A transaction that met a full disk wrote nothing: it runs again once the room has given its ballast back. */
   async #transact(): Promise<void> {
-    const taken: Entry[] = [];
     const complaint = this.#guard.complaint();
     if (complaint !== undefined) {
       for (const entry of this.#waiting.splice(0, batchLimit)) entry.reject(complaint);
@@ -101,21 +110,48 @@ export class Journal {
       await new Promise((resolve) => setImmediate(resolve));
       return;
     }
+    await this.#runWithout(await this.#attempt([]));
+  }
+
+  /**
+   * lmdb commits nothing of a transaction that has met a damaged page: its other works run again without those that met it.
+   * @param left works of a transaction that failed so
+   */
+  async #runWithout(left: readonly Entry[]): Promise<void> {
+    let rest = left;
+    for (let rerun = 1; rerun <= batchRerunsMax && rest.length > 1; rerun += 1)
+      rest = await this.#attempt([...rest]);
+    for (const entry of rest) await this.#attempt([entry]);
+  }
+
+  /**
+   * A transaction that met a full disk wrote nothing: it runs again once the room has given its ballast back.
+   * @param taken its works; none: those that wait
+   * @returns works that have to run again, because another one of the transaction met a damaged page
+   */
+  async #attempt(taken: Entry[]): Promise<readonly Entry[]> {
+    let batch: Batch | undefined;
     for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
       try {
         await this.#database.transaction(() => {
           if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
-          this.#run(taken);
+          batch = this.#run(taken);
         });
+        for (const committed of batch?.committed ?? []) committed();
         for (const entry of taken) {
           if (entry.error === undefined) entry.resolve(entry.result as never);
           else entry.reject(entry.error);
         }
-        return;
+        return [];
       } catch (error) {
         const reason = await reasonOf(error);
-        const way = this.#room?.giveWay(reason) ?? { error: reason, isWorthRetry: false };
         const isRefused = isRefusedSnapshot(reason);
+        const damaged = taken.filter((entry) => entry.error instanceof MetadataDamaged);
+        if (isRefused && damaged.length > 0) {
+          for (const entry of damaged) entry.reject(entry.error);
+          return taken.filter((entry) => !damaged.includes(entry));
+        }
+        const way = this.#room?.giveWay(reason) ?? { error: reason, isWorthRetry: false };
         if (isRefused) this.#database.onRefused?.(reason);
         const isWorthRetry = way.isWorthRetry || isRefused;
         if (isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;
@@ -123,18 +159,20 @@ export class Journal {
         if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
         const failure = this.#guard.judge(way.error);
         for (const entry of taken) entry.reject(failure);
-        return;
+        return [];
       }
     }
+    return [];
   }
 
-  #run(entries: readonly Entry[]): void {
+  #run(entries: readonly Entry[]): Batch {
     let revision = this.#database.transactionId * revisionsPerTransaction;
     const batch: Batch = {
       now: this.#clock.now(),
       epochs: new Map(),
       fences: new Map(),
       counters: new Map(),
+      committed: [],
       nextRevision: () => revision++,
     };
     for (const entry of entries) {
@@ -145,7 +183,9 @@ export class Journal {
         entry.error = error ?? new Error('a work failed');
       }
     }
-    for (const { key, stored } of batch.counters.values()) this.#database.put(key, stored);
+    for (const { key, stored, isChanged } of batch.counters.values())
+      if (isChanged) this.#database.put(key, stored);
+    return batch;
   }
 }
 

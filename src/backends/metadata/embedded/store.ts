@@ -156,10 +156,7 @@ class Embedded implements EmbeddedStore {
   async apply(changes: readonly SideChange[]): Promise<void> {
     assertSideChanges(changes);
     const writes = changes.map((change) => this.#transactions.prepareSide(change));
-    await this.#journal.submit((batch) => {
-      const revision = batch.nextRevision();
-      for (const write of writes) write(batch, revision);
-    });
+    await this.#journal.submit((batch) => this.#transactions.write(batch, writes));
   }
 
   async update<T extends AnyTable>(

@@ -6,11 +6,15 @@ import { type Codec, type Codecs, isAlive, revisionOf, type StoredRow } from './
 import type { Database } from './environment.ts';
 import { expiryKey } from './expiries.ts';
 import { isBarred } from './intents.ts';
-import type { Batch } from './journal.ts';
+import type { Batch, Counter } from './journal.ts';
 import { keyIn } from './space.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
-export type Write = (batch: Batch, revision: number) => void;
+export interface Write {
+  /** Reads what the write changes, ahead of all writes, because a damaged row must not leave half of a commit. */
+  load?(batch: Batch): void;
+  apply(batch: Batch, revision: number): void;
+}
 
 interface Check {
   readonly key: Uint8Array;
@@ -68,47 +72,64 @@ export class Transactions {
     const stored = codec.encode(change.put as Columns);
     const { expiresAt } = change;
     stored[1] = expiresAt;
-    return (_batch, revision) => {
-      this.#note(codec);
+    const apply = (batch: Batch, revision: number): void => {
+      this.#note(batch, codec);
       stored[0] = revision;
       this.#database.put(key, stored);
       if (expiresAt !== undefined) this.#database.put(expiryKey(expiresAt, key), null);
     };
+    return { apply };
   }
 
   #remove(key: Uint8Array): Write {
-    return (batch) => {
+    const apply = (batch: Batch): void => {
       batch.counters.delete(textOf(key));
       this.#database.remove(key);
     };
+    return { apply };
   }
 
   #add(codec: Codec, key: Uint8Array, by: Readonly<Record<string, number>>): Write {
     const name = textOf(key);
-    return (batch, revision) => {
+    const load = (batch: Batch): Counter => {
       let counter = batch.counters.get(name);
       if (counter === undefined) {
-        this.#note(codec);
         const stored = (this.#database.find(key) as StoredRow | undefined) ?? codec.encode({});
-        counter = { key, stored };
+        counter = { key, stored, isChanged: false };
         batch.counters.set(name, counter);
       }
-      counter.stored[0] = revision;
-      codec.add(counter.stored, by);
+      return counter;
     };
+    const apply = (batch: Batch, revision: number): void => {
+      const counter = load(batch);
+      if (!counter.isChanged) this.#note(batch, codec);
+      counter.isChanged = true;
+      counter.stored[0] = revision;
+      codec.add(counter.stored as StoredRow, by);
+    };
+    return { load, apply };
   }
 
-  #note(codec: Codec): void {
+  #note(batch: Batch, codec: Codec): void {
     if (codec.unnoted === undefined) return;
     this.#database.put(codec.unnoted.key, codec.unnoted.value);
-    codec.unnoted = undefined;
+    batch.committed.push(() => {
+      codec.unnoted = undefined;
+    });
+  }
+
+  /** Of one commit. */
+  write(batch: Batch, writes: readonly Write[]): number {
+    for (const write of writes) write.load?.(batch);
+    const revision = batch.nextRevision();
+    for (const write of writes) write.apply(batch, revision);
+    return revision;
   }
 
   commit(batch: Batch, prepared: PreparedCommit): Outcome<AnyTable> {
     const refused = this.#refusal(batch, prepared);
     if (refused !== undefined) return refused;
-    const revision = batch.nextRevision();
-    for (const write of prepared.writes) write(batch, revision);
+    const revision = this.write(batch, prepared.writes);
     return { applied: true, revision: String(revision) as Revision };
   }
 
@@ -150,7 +171,7 @@ export class Transactions {
     if (textOf(written) !== textOf(encoded)) {
       throw new Error(`an update of a row of ${at.table.name} changes its key`);
     }
-    this.#put(codec, encoded, { put: row })(batch, batch.nextRevision());
+    this.#put(codec, encoded, { put: row }).apply(batch, batch.nextRevision());
     return row;
   }
 
