@@ -121,5 +121,5 @@ for (const fault of faults) say(`WRONG ${fault}`);
 client.close();
 await server.stop();
 report();
-rmSync(dataDir, { recursive: true, force: true });
+if (faults.length === 0) rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 process.exit(faults.length > 0 || count.refused + count.failed + count.printed > 0 ? 1 : 0);

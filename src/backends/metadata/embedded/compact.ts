@@ -72,6 +72,7 @@ export async function compactFile(options: CompactOptions): Promise<Compacted> {
   if (!existsSync(dataFile(directory))) throw new StoreRefused(`there is no ${dataFile(directory)}`);
   const former = openRaw(directory);
   const latest = new LatestCommit(directory);
+  latest.correctAfterOpening();
   try {
     // The write lock is held to the end, also against gateways that start meanwhile.
     return underWriteLock(former, () => {

@@ -64,10 +64,14 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     // The journal makes its own batches; lmdb's would reject a promise that nobody holds when a commit fails.
     eventTurnBatching: false,
     noSync: !durable,
+    // lmdb-js keeps the free pages that it knows from one transaction to the next, and gives some away twice when a reader
+    // begins at an earlier commit than readers before it. After another process opened the file one can (`latest-commit.ts`).
+    ...({ maxFreeSpaceToRetain: 0 } as object),
     // No mapSize: the map then doubles as it fills, in every process.
   });
   if (durable) for (const path of [directory, dirname(directory)]) flushDirectory(path);
   const latest = new LatestCommit(directory);
+  latest.correctAfterOpening();
   const checked = new CheckedDatabase(database, { values, latest });
   try {
     // Its read takes the slot in the reader table that keeps compactions away.

@@ -18,6 +18,8 @@ export class StaleTransaction extends Error {}
 const lockMagic = 0xbeef_c0de;
 const noteAt = 8;
 const lockHeadBytes = 16;
+/** Of `correctAfterOpening`; the check of the next transaction does what is left. */
+const turnsMax = 10;
 
 /**
  * To close any descriptor of `lock.mdb` gives up every lock that the process has on it, and with them lmdb's. So a descriptor stays
@@ -67,15 +69,33 @@ export class LatestCommit {
     return latest;
   }
 
-  #correctNote(latest: number): void {
+  /**
+   * Corrects the note at once when this process has opened the file, without waiting for the write lock, because readers of all
+   * processes begin where it says. A commit that comes meanwhile may be forgotten by this, so the meta pages are read again.
+   */
+  correctAfterOpening(): void {
+    for (let turn = 0; turn < turnsMax; turn += 1) {
+      const latest = latestTransaction(this.#data);
+      if (latest === undefined || this.#noted() >= latest) return;
+      this.#correctNote(latest);
+    }
+  }
+
+  #noted(): number {
     this.#lock.descriptor ??= openSync(lockFile(this.#directory), 'r+');
     const head = new Uint8Array(lockHeadBytes);
     const numbers = new DataView(head.buffer);
     readSync(this.#lock.descriptor, head, 0, lockHeadBytes, 0);
     if (numbers.getUint32(0, true) !== lockMagic)
       throw new Error(`${lockFile(this.#directory)} is no lock file of lmdb`);
-    numbers.setBigUint64(noteAt, BigInt(latest), true);
-    writeSync(this.#lock.descriptor, head, noteAt, lockHeadBytes - noteAt, noteAt);
+    return Number(numbers.getBigUint64(noteAt, true));
+  }
+
+  #correctNote(latest: number): void {
+    this.#noted();
+    const note = new Uint8Array(lockHeadBytes - noteAt);
+    new DataView(note.buffer).setBigUint64(0, BigInt(latest), true);
+    writeSync(this.#lock.descriptor as number, note, 0, note.length, noteAt);
   }
 
   close(): void {
