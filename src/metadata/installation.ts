@@ -16,7 +16,7 @@ export interface Installation {
   readonly format: number;
   /** The name of the key that seals; absent where the key lasts as long as the process. */
   readonly key?: string;
-  /** Clusters beside whose chunks the id stands. */
+  /** Clusters beside whose chunks the id stands; of pools of Ceph `<cluster>/<pool>/<namespace>`. */
   readonly clusters: readonly string[];
   /** It was just begun or adopted, and its id may not stand beside all chunks yet. */
   readonly isMarking?: true;
@@ -46,10 +46,12 @@ export async function putInstallation(
   return (await metadata.commit(at, [{ put, expect: former?.revision ?? 'absent' }])).applied;
 }
 
-/** What a start finds of a cluster whose chunks lie in a directory, or whose extents lie in a bucket. */
+/** What a start finds of a cluster whose chunks lie in a directory or a pool, or whose extents lie in a bucket. */
 export interface FoundCluster {
   readonly id: string;
-  /** Or the place of the mark in a bucket. */
+  /** Its name in `Installation.clusters`. */
+  readonly markedAs: string;
+  /** Or the place of the mark in a bucket or pool. */
   readonly directory: string;
   /** The id beside the chunks. */
   readonly mark: string | undefined;
@@ -61,6 +63,8 @@ export interface FoundWorld {
   /** Rows of clusters: there are some as soon as a gateway has served. */
   readonly rows: readonly ClusterRow[];
   readonly clusters: readonly FoundCluster[];
+  /** The marks at the first look of this start, by `markedAs`: `init` takes over what it found then. */
+  readonly seen?: ReadonlyMap<string, string | undefined>;
   /** Names of the master keys, the current one first; none where they are not kept. */
   readonly keys: readonly string[];
   readonly keyFile: string | undefined;
@@ -80,7 +84,7 @@ export function refusalOf(world: FoundWorld, mode: InstallationMode): string | u
     return `the installation ${kept.id} is of format ${kept.format}, and this version knows formats up to ${formatVersion}: use the version that wrote it, or a later one`;
   const wrong = wrongKey(world, kept);
   if (wrong !== undefined) return wrong;
-  if (kept.isMarking) return mode === 'start' ? takenMeanwhile(world, kept) : undefined;
+  if (kept.isMarking) return takenMeanwhile(world, kept, mode);
   return world.clusters.map((cluster) => wrongCluster(world, kept, cluster)).find(Boolean);
 }
 
@@ -98,8 +102,14 @@ function lostMetadata({ clusters, rows }: FoundWorld): string | undefined {
 }
 
 /** It was begun, and another installation was first beside the chunks. */
-function takenMeanwhile({ clusters }: FoundWorld, { id }: Installation): string | undefined {
-  const taken = clusters.find(({ mark }) => mark !== undefined && mark !== id);
+function takenMeanwhile(
+  { clusters, seen }: FoundWorld,
+  { id }: Installation,
+  mode: InstallationMode,
+): string | undefined {
+  const isRefused = ({ markedAs, mark }: FoundCluster): boolean =>
+    mode === 'start' || (mode === 'init' && seen?.has(markedAs) === true && seen.get(markedAs) !== mark);
+  const taken = clusters.find((each) => each.mark !== undefined && each.mark !== id && isRefused(each));
   return taken === undefined
     ? undefined
     : `installation ${id} was begun, and the chunks in ${taken.directory} belong to installation ${taken.mark}: correct the settings, or take the place over with \`sluice serve --init\``;
@@ -113,7 +123,7 @@ function wrongKey({ keys, keyFile }: FoundWorld, { id, key }: Installation): str
 function wrongCluster(
   { rows }: FoundWorld,
   kept: Installation,
-  { id, directory, mark }: FoundCluster,
+  { id, markedAs, directory, mark }: FoundCluster,
 ): string | undefined {
   if (mark !== undefined)
     return mark === kept.id
@@ -122,7 +132,7 @@ function wrongCluster(
   const row = rows.find((each) => each.id === id);
   // It was emptied and left out: whatever is there now begins anew.
   if (row?.state === 'removed') return undefined;
-  if (kept.clusters.includes(id))
+  if (kept.clusters.includes(markedAs))
     return `the chunks of cluster ${id} are not in ${directory}: there is no file installation.json of installation ${kept.id}; mount or restore the directory, or correct the settings`;
   return undefined;
 }

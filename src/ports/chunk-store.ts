@@ -1,5 +1,5 @@
 /** One cluster of chunks (design §6): opaque values of at most 4 MiB under names that are never reused. */
-import type { ByteRange, ClusterStatus, Owner, RemovalMarks } from './object-bytes.ts';
+import type { ByteRange, ClusterStatus, MarkedPlace, Owner, RemovalMarks } from './object-bytes.ts';
 
 /** What it takes to find a chunk again. */
 export interface ChunkRef {
@@ -63,6 +63,8 @@ export type { RemovalMarks } from './object-bytes.ts';
  *   until its space is given back: a reader that came just before is not cut off.
  */
 export interface ChunkStore {
+  /** Absent: the store keeps no mark of its own. */
+  readonly marks?: readonly MarkedPlace[];
   /**
    * What a chunk holds in memory until it is stored, or until the store calls `memory.release`; little where absent.
    */

@@ -156,14 +156,23 @@ export interface UploadBytes {
   discard(upload: HeldUpload): Promise<void>;
 }
 
-/** What names the installation that a store belongs to, kept beside its extents. */
-export interface ClusterMarks {
+export interface StoredMark {
+  readonly text: string;
+  /** What tells this mark from one that another gateway writes over it; '' where the store does not say. */
+  readonly revision: string;
+}
+
+/** A part of a store that belongs to one installation, and the mark there that names the installation. */
+export interface MarkedPlace {
+  readonly cluster: string;
+  /** The metadata lists the places that were marked by these ids. */
+  readonly id: string;
   /** For messages. */
-  placeOf(cluster: string): string;
-  /** Undefined where there is none. @throws where the store does not answer */
-  read(cluster: string): Promise<string | undefined>;
-  /** Unless it `replaces` a former mark, one that another gateway wrote meanwhile stays. */
-  write(cluster: string, text: string, how: { readonly replaces: boolean }): Promise<void>;
+  readonly path: string;
+  /** Undefined where there is none. @throws where the store does not answer within a few seconds */
+  read(): Promise<StoredMark | undefined>;
+  /** Replaces the `former` mark, or none; a mark that another gateway wrote meanwhile stays. */
+  write(text: string, former: StoredMark | undefined): Promise<void>;
 }
 
 /** An object that lies in a store under a name that the gateway did not give it. */
@@ -218,7 +227,7 @@ export interface ObjectBytes {
   /** Absent: each part of an upload is an extent of its own. */
   readonly uploads?: UploadBytes | undefined;
   /** Absent: the store keeps no mark of its own. */
-  readonly marks?: ClusterMarks | undefined;
+  readonly marks?: readonly MarkedPlace[] | undefined;
   /** Absent: nothing but the gateway puts objects into the store. */
   readonly foreign?: ForeignObjects | undefined;
   /**

@@ -7,6 +7,7 @@ import type { Config } from '../config.ts';
 import { everyCluster } from '../metadata/clusters.ts';
 import {
   type FoundCluster,
+  type FoundWorld,
   findInstallation,
   formatVersion,
   type InstallationMode,
@@ -15,7 +16,7 @@ import {
   refusalOf,
 } from '../metadata/installation.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import type { ClusterMarks, ObjectBytes } from '../ports/object-bytes.ts';
+import type { MarkedPlace, ObjectBytes, StoredMark } from '../ports/object-bytes.ts';
 import type { Random } from '../ports/random.ts';
 import { inDataDir } from './compose-bytes.ts';
 import { keepFile, syncDirectory } from './kept-file.ts';
@@ -31,7 +32,7 @@ export interface CheckOptions {
   readonly stored?: MarkedStore | undefined;
 }
 
-export type MarkedStore = Pick<ObjectBytes, 'clusters' | 'marks'>;
+export type MarkedStore = Pick<ObjectBytes, 'marks'>;
 
 export interface CheckedInstallation {
   /** Undefined where fsck inspects one that is lost. */
@@ -80,12 +81,14 @@ export async function checkInstallation(
   metadata: MetadataStore,
   { config, random, mode, keys, stored }: CheckOptions,
 ): Promise<CheckedInstallation> {
+  let seen: FoundWorld['seen'];
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const former = await findInstallation(metadata);
     const { found: clusters, away } = await foundClusters(config, stored);
+    seen ??= new Map(clusters.map(({ markedAs, mark }) => [markedAs, mark]));
     const rows = (await everyCluster(metadata)).map(({ row }) => row);
     const kept = former?.state;
-    const world = { kept, rows, clusters, keys, keyFile: config.SVC_MASTER_KEY_FILE };
+    const world = { kept, rows, clusters, seen, keys, keyFile: config.SVC_MASTER_KEY_FILE };
     const refusal = refusalOf(world, mode);
     if (refusal !== undefined) {
       if (await isChanged(metadata, former)) continue;
@@ -105,7 +108,7 @@ export async function checkInstallation(
     }
     const markedNow: string[] = [];
     for (const cluster of clusters)
-      if (cluster.mark === id || (await cluster.put(id))) markedNow.push(cluster.id);
+      if (cluster.mark === id || (await cluster.put(id))) markedNow.push(cluster.markedAs);
     const marked = [...new Set([...former.state.clusters, ...markedNow])];
     const [key] = keys;
     const { isMarking, ...state } = former.state;
@@ -123,7 +126,7 @@ interface FoundClusters {
 }
 
 async function foundClusters(config: Config, stored: MarkedStore | undefined): Promise<FoundClusters> {
-  if (stored?.marks !== undefined) return foundIn(stored, stored.marks);
+  if (stored?.marks !== undefined) return foundIn(stored.marks);
   if (config.SVC_DATA_BACKEND !== 'file') return { found: [], away: [] };
   const found = await Promise.all(
     config.SVC_POOL_CLUSTERS.map(async ({ id, dir }) => {
@@ -133,50 +136,55 @@ async function foundClusters(config: Config, stored: MarkedStore | undefined): P
         await mark(directory, { former, id: installation });
         return true;
       };
-      return { id, directory, mark: former, holdsChunks: holdsChunks(directory), put };
+      return { id, markedAs: id, directory, mark: former, holdsChunks: holdsChunks(directory), put };
     }),
   );
   return { found, away: [] };
 }
 
+interface ReadMark {
+  readonly stored: StoredMark | undefined;
+  readonly id: string | undefined;
+}
+
 /** A store that does not answer is left out: it is compared when it comes back. */
-async function foundIn({ clusters }: MarkedStore, marks: ClusterMarks): Promise<FoundClusters> {
+async function foundIn(places: readonly MarkedPlace[]): Promise<FoundClusters> {
   const found: Marking[] = [];
   const away: string[] = [];
-  const leaveOut = (id: string, cause: unknown): void =>
-    void away.push(`cluster ${id}: ${cause instanceof Error ? cause.message : String(cause)}`);
-  const ask = async (id: string): Promise<void> => {
-    const directory = marks.placeOf(id);
-    const read = async (): Promise<string | undefined> => {
-      const text = await marks.read(id);
-      const mark = text === undefined ? undefined : idIn(text);
-      if (text !== undefined && mark === undefined)
+  const leaveOut = (cluster: string, cause: unknown): void =>
+    void away.push(`cluster ${cluster}: ${cause instanceof Error ? cause.message : String(cause)}`);
+  const ask = async (place: MarkedPlace): Promise<void> => {
+    const { cluster, path: directory } = place;
+    const read = async (): Promise<ReadMark> => {
+      const stored = await place.read();
+      const id = stored === undefined ? undefined : idIn(stored.text);
+      if (stored !== undefined && id === undefined)
         throw new StartRefusal(`the mark in ${directory} is damaged: it names no installation`, 2);
-      return mark;
+      return { stored, id };
     };
     const put = async (installation: string): Promise<boolean> => {
       try {
-        await marks.write(id, textOf(installation), { replaces: mark !== undefined });
-        const now = await read();
+        await place.write(textOf(installation), former.stored);
+        const { id: now } = await read();
         if (now === installation) return true;
         throw new StartRefusal(wrongMark(directory, { now, id: installation }), 2);
       } catch (cause) {
         if (cause instanceof StartRefusal) throw cause;
-        leaveOut(id, cause);
+        leaveOut(cluster, cause);
         return false;
       }
     };
-    let mark: string | undefined;
+    let former: ReadMark;
     try {
-      mark = await read();
+      former = await read();
     } catch (cause) {
       if (cause instanceof StartRefusal) throw cause;
-      leaveOut(id, cause);
+      leaveOut(cluster, cause);
       return;
     }
-    found.push({ id, directory, mark, holdsChunks: false, put });
+    found.push({ id: cluster, markedAs: place.id, directory, mark: former.id, holdsChunks: false, put });
   };
-  await Promise.all(clusters.map(ask));
+  await Promise.all(places.map(ask));
   return { found, away };
 }
 

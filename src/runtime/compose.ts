@@ -110,6 +110,9 @@ interface Around {
   readonly mode: InstallationMode;
 }
 
+const keepsMarks = ({ SVC_DATA_BACKEND: backend }: Config): boolean =>
+  backend === 'upstream-store' || backend === 'cluster-pool';
+
 /** What must belong to the metadata: the master key and the chunks. Nothing is made before all of it was compared. */
 async function openAround(metadata: MetadataStore, parts: Parts, { hasher, cipher, mode }: Around) {
   const { config, random } = parts;
@@ -117,8 +120,8 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
     const { sealer } = await openSealer(parts, { hasher, cipher }, async () => true);
     return { sealer, installation: undefined, stored: await openBytes(parts, hasher) };
   }
-  // Opening an upstream makes nothing there; directories are compared before they are opened.
-  const early = config.SVC_DATA_BACKEND === 'upstream-store' ? await openBytes(parts, hasher) : undefined;
+  // Opening an upstream or a pool makes nothing there; directories are compared before they are opened.
+  const early = keepsMarks(config) ? await openBytes(parts, hasher) : undefined;
   try {
     const { checkInstallation, isNew } = await import('./check-installation.ts');
     const asked = { config, random, mode, stored: early };

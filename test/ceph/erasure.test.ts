@@ -2,7 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chunkBytes } from '../../src/ports/object-bytes.ts';
-import { chunkStoreContract, contentOf, expectIntact, inPieces, owner } from '../contract/chunk-store.ts';
+import {
+  chunkStoreContract,
+  contentOf,
+  expectIntact,
+  inPieces,
+  listAll,
+  owner,
+} from '../contract/chunk-store.ts';
 import { fsckOf } from '../support/clusters.ts';
 import { type CephCluster, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
@@ -64,6 +71,26 @@ describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? ''
 
   chunkStoreContract('cluster-pool, in stripes of 24 KiB', async () => stores.open('odd'));
 
+  test.each(Object.keys(stripes))(
+    'the mark of an installation is replaced on %s as it was read, or not at all',
+    async (pool) => {
+      const { store, dispose } = stores.open(pool);
+      const [mark] = store.marks ?? [];
+      expect(await mark?.read()).toBeUndefined();
+      await mark?.write('first', undefined);
+      await mark?.write('late', undefined);
+      const first = await mark?.read();
+      expect(first?.text).toBe('first');
+      await Promise.all(['second', 'third'].map((text) => mark?.write(text, first)));
+      const second = await mark?.read();
+      expect(['second', 'third']).toContain(second?.text);
+      await mark?.write('fourth', first);
+      expect(await mark?.read()).toEqual(second);
+      expect(await listAll(store)).toEqual([]);
+      await dispose();
+    },
+  );
+
   test('a gateway goes on while one of three OSDs is away, and nothing is left in the end', async () => {
     await using world = await openGateway({ settings: settingsOf(ceph, 'odd') });
     const { client } = world;
@@ -85,7 +112,9 @@ describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? ''
     expect(await fsckOf(world)).toEqual([]);
     for (const key of held.keys()) await client.delete(`/bucket/${key}`);
     await world.gc();
-    expect(await ceph.rados('-p', 'odd', '--all', 'ls')).toBe('');
+    const left = (await ceph.rados('-p', 'odd', '--all', 'ls')).split('\n');
+    // Marks of installations are no chunks.
+    expect(left.filter((line) => line !== '' && !line.endsWith('installation.json'))).toEqual([]);
   }, 120_000);
 });
 

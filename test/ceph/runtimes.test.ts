@@ -75,7 +75,8 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     smoke({
       name,
       start: async () => {
-        const env = settingsOf(ceph);
+        // Each installation in a namespace of its own.
+        const env = settingsOf(ceph, 'chunks', name);
         const server = await startServer({ runtime: runtimes[name], env });
         return { ...server.credentials.root, url: server.url, stop: server.stop };
       },

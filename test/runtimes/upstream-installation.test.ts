@@ -3,9 +3,17 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { configWith } from '../../src/config/read-config.ts';
+import type { InstallationMode } from '../../src/metadata/installation.ts';
 import { systemClock } from '../../src/ports/clock.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { checkInstallation } from '../../src/runtime/check-installation.ts';
 import { compareLater } from '../../src/runtime/compare-later.ts';
+import { openBytes } from '../../src/runtime/compose-bytes.ts';
 import { StartRefusal } from '../../src/runtime/start-refusal.ts';
 import { startUpstreamServer } from '../support/engines/upstream.ts';
 import { loadClient, pathOf } from '../support/load-client.ts';
@@ -94,4 +102,55 @@ test('a store that was away is compared until it answers, and ends the process i
   const stopForeign = compareLater({ ...options, compare: foreign, end });
   await vi.waitFor(() => expect(ended).toBe(1));
   await stopForeign();
+});
+
+test.each<InstallationMode>(['start', 'init'])(
+  'of eight installations that begin in the same upstream bucket (%s) the one that it names is let in, and alone after a restart',
+  async (mode) => {
+    await using upstream = await startUpstreamServer();
+    const config = configWith({
+      ...upstream.environment,
+      SVC_DATA_BACKEND: 'upstream-store',
+      SVC_UPSTREAMS: upstream.bucket,
+    });
+    const random = systemRandom();
+    const telemetry = silentTelemetry;
+    const stored = await openBytes({ config, clock: systemClock, random, telemetry }, nodeHasher());
+    const [place] = stored.marks ?? [];
+    const marked = async (): Promise<string> => JSON.parse((await place?.read())?.text ?? '{}').id;
+    if (mode === 'init') await place?.write(JSON.stringify({ id: '0'.repeat(32), format: 1 }), undefined);
+    const kept = Array.from({ length: 8 }, () => memoryStore({ clock: systemClock, random }));
+    for (const asked of [mode, 'start'] as const) {
+      const check = (metadata: MetadataStore) =>
+        checkInstallation(metadata, { config, random, mode: asked, keys: [], stored });
+      const settled = await Promise.allSettled(kept.map(check));
+      const accepted = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value.id] : []));
+      // A gateway whose first look comes after the winner's write takes the bucket over from it.
+      expect(accepted).toContain(await marked());
+      if (asked === 'start') expect(accepted).toHaveLength(1);
+      for (const each of settled)
+        if (each.status === 'rejected')
+          expect(String(each.reason)).toMatch(/belong to installation|names installation/);
+    }
+    await stored.close();
+  },
+);
+
+test('a mark in an upstream bucket is replaced as it was read, or not at all', async () => {
+  await using upstream = await startUpstreamServer();
+  const settings = { SVC_DATA_BACKEND: 'upstream-store', SVC_UPSTREAMS: upstream.bucket };
+  const config = configWith({ ...upstream.environment, ...settings });
+  const parts = { config, clock: systemClock, random: systemRandom(), telemetry: silentTelemetry };
+  const stored = await openBytes(parts, nodeHasher());
+  const [place] = stored.marks ?? [];
+  await place?.write('first', undefined);
+  await place?.write('late', undefined);
+  const first = await place?.read();
+  expect(first?.text).toBe('first');
+  await Promise.all(['second', 'third'].map((text) => place?.write(text, first)));
+  const second = await place?.read();
+  expect(['second', 'third']).toContain(second?.text);
+  await place?.write('fourth', first);
+  expect(await place?.read()).toEqual(second);
+  await stored.close();
 });

@@ -110,7 +110,7 @@ export class Killable implements AsyncDisposable {
     return listed
       .join('\n')
       .split('\n')
-      .filter((line) => line !== '').length;
+      .filter((line) => line !== '' && line !== 'installation.json').length;
   }
 
   /** Once sweep and gc are through, whatever is stored is named by a row, and whatever is named is stored. */

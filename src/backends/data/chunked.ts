@@ -34,6 +34,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
   return {
     clusters,
     pieceBytes: chunkBytes,
+    marks: marksOf(stores),
 
     write: (source, options) => writeChunks({ store: storeOf(options.cluster), budget }, source, options),
 
@@ -79,14 +80,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       return false;
     },
 
-    async compact(signal) {
-      let more = false;
-      for (const store of Object.values(stores)) {
-        if (signal.aborted) return true;
-        if (await store.compact?.(signal)) more = true;
-      }
-      return more;
-    },
+    compact: (signal) => compactAll(Object.values(stores), signal),
 
     health: () => Promise.all(Object.entries(stores).map(healthOf)),
 
@@ -94,6 +88,20 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       await Promise.all(Object.values(stores).map((store) => store.close()));
     },
   };
+}
+
+function marksOf(stores: Readonly<Record<string, ChunkStore>>): ObjectBytes['marks'] {
+  const marks = Object.values(stores).flatMap((store) => store.marks ?? []);
+  return marks.length === 0 ? undefined : marks;
+}
+
+async function compactAll(stores: readonly ChunkStore[], signal: AbortSignal): Promise<boolean> {
+  let more = false;
+  for (const store of stores) {
+    if (signal.aborted) return true;
+    if (await store.compact?.(signal)) more = true;
+  }
+  return more;
 }
 
 async function healthOf([cluster, store]: readonly [string, ChunkStore]): Promise<ClusterHealth> {

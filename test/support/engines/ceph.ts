@@ -45,10 +45,10 @@ export interface CephCluster extends AsyncDisposable {
   start(): Promise<void>;
 }
 
-/** What has a gateway keep its chunks in a pool of one cluster, called `a`. */
-export const settingsOf = ({ conf }: Pick<CephCluster, 'conf'>, pool = 'chunks') => ({
+/** Settings of a gateway that keeps its chunks in a pool, or a namespace in it, of one cluster, called `a`. */
+export const settingsOf = ({ conf }: Pick<CephCluster, 'conf'>, pool = 'chunks', namespace?: string) => ({
   SVC_DATA_BACKEND: 'cluster-pool',
-  SVC_POOL_CLUSTERS: JSON.stringify([{ id: 'a', conf, pool }]),
+  SVC_POOL_CLUSTERS: JSON.stringify([{ id: 'a', conf, pool, namespace }]),
 });
 
 export interface Radosgw {

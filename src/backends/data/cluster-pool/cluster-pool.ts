@@ -8,6 +8,7 @@ import { type ClusterAddress, isMissing, type RadosDriver, type RadosPool } from
 import { clusterStatus } from './health.ts';
 import { Lane } from './lane.ts';
 import { listChunks, namedChunks } from './list-chunks.ts';
+import { marksIn } from './marks.ts';
 import { type PoolNames, Pools } from './pools.ts';
 import type { ReadBudget } from './read-budget.ts';
 import { readPieces } from './read-pieces.ts';
@@ -50,6 +51,7 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
 
   return {
     heldBytesMax: chunkBytes,
+    marks: marksIn({ connection, pools, clock: options.clock }),
 
     check: async () => void (await pools.all()),
 

@@ -38,6 +38,8 @@ export interface RadosCluster {
 export interface RadosWriteOptions {
   /** Refused with `exists` when there is an object of this name. */
   readonly isNew: boolean;
+  /** Refused with `canceled` when the attribute of the object is another. */
+  readonly expected?: Uint8Array;
   /** Of the whole object, as far as that is known. */
   readonly size: number;
 }

@@ -10,6 +10,9 @@ export const fullTry = 64;
 /** Written and read front to back, and never changed: the cluster then keeps a checksum of each block, not of each 4 KiB. */
 const hints = 1 | 4 | 16 | 32;
 
+/** How an attribute is compared. */
+const isEqual = 1;
+
 export interface Target {
   readonly lib: Librados;
   readonly io: Pointer;
@@ -21,10 +24,12 @@ export class KoffiWrite implements RadosWrite {
   readonly #target: Target;
   readonly #op: Pointer;
 
-  constructor(target: Target, { isNew, size }: RadosWriteOptions) {
+  constructor(target: Target, { isNew, expected, size }: RadosWriteOptions) {
     const { lib } = target;
     this.#target = target;
     this.#op = lib.createWrite();
+    if (expected !== undefined)
+      lib.addCompareAttribute(this.#op, attributeName, isEqual, expected, expected.length);
     if (!isNew) return;
     lib.addCreate(this.#op, 1, null);
     if (size > blockBytes) lib.addHints(this.#op, size, blockBytes, hints);

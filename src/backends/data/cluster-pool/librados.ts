@@ -51,6 +51,7 @@ export interface Librados {
   addHints(op: Pointer, size: number, writeSize: number, hints: number): void;
   addWrite(op: Pointer, bytes: Uint8Array, length: Size, offset: number): void;
   addSetAttribute(op: Pointer, name: string, value: Uint8Array, length: Size): void;
+  addCompareAttribute(op: Pointer, name: string, comparison: number, value: Uint8Array, length: Size): void;
   startWrite(op: Pointer, io: Pointer, completion: Pointer, name: string, time: null, flags: number): number;
   startRead(
     io: Pointer,
@@ -119,6 +120,7 @@ const signatures: Readonly<Record<keyof Librados, Signature>> = {
   addHints: ['rados_write_op_set_alloc_hint2', 'void', [p, 'uint64', 'uint64', 'uint32']],
   addWrite: ['rados_write_op_write', 'void', [p, p, 'size_t', 'uint64']],
   addSetAttribute: ['rados_write_op_setxattr', 'void', [p, 'str', p, 'size_t']],
+  addCompareAttribute: ['rados_write_op_cmpxattr', 'void', [p, 'str', 'uint8', p, 'size_t']],
   startWrite: ['rados_aio_write_op_operate', 'int', [p, p, p, 'str', p, 'int']],
   startRead: ['rados_aio_read', 'int', [p, 'str', p, p, 'size_t', 'uint64']],
   createRead: ['rados_create_read_op', p, []],

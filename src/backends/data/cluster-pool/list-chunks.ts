@@ -3,6 +3,7 @@ import type { StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
 import { decodeRecord, listedSize } from './chunk-record.ts';
 import { isMissing } from './driver.ts';
+import { isMark } from './marks.ts';
 import type { OpenPool } from './pools.ts';
 
 /** Records that are asked for at once. */
@@ -20,7 +21,8 @@ export async function* listChunks(
   prefixes: readonly string[],
 ): AsyncGenerator<StoredChunk> {
   for (const open of listing.pools) {
-    for await (const names of open.pool.names()) {
+    for await (const listed of open.pool.names()) {
+      const names = listed.filter((name) => !isMark(name));
       const wanted =
         prefixes.length === 0
           ? names

@@ -2,7 +2,7 @@
  * The mark of the installation that a bucket belongs to, under the prefix of the extents. Its name is not that of an
  * extent, so that listings, fsck and the sweep skip it.
  */
-import type { ClusterMarks } from '../../../ports/object-bytes.ts';
+import type { MarkedPlace, StoredMark } from '../../../ports/object-bytes.ts';
 import type { Connection } from './connection.ts';
 import { isGone, UpstreamError } from './upstream-error.ts';
 
@@ -10,40 +10,38 @@ const markName = 'installation.json';
 /** A start waits for it. */
 const timeoutMs = 5_000;
 
-export function marksOf(connectionTo: (cluster: string) => Connection): ClusterMarks {
-  const keyIn = ({ prefix }: Connection): string => `${prefix}${markName}`;
+export function markIn({ id, bucket, prefix, client }: Connection): MarkedPlace {
+  const key = `${prefix}${markName}`;
   return {
-    placeOf(cluster) {
-      const connection = connectionTo(cluster);
-      return `bucket ${connection.bucket} at ${keyIn(connection)}`;
-    },
+    cluster: id,
+    id,
+    path: `bucket ${bucket} at ${key}`,
 
-    async read(cluster) {
-      const connection = connectionTo(cluster);
+    async read() {
       try {
-        const { bytes } = await connection.client.ask({ method: 'GET', key: keyIn(connection), timeoutMs });
-        return new TextDecoder().decode(bytes);
+        const { bytes, headers } = await client.ask({ method: 'GET', key, timeoutMs });
+        return { text: new TextDecoder().decode(bytes), revision: headers['etag'] ?? '' };
       } catch (cause) {
         if (isGone(cause, 'NoSuchKey')) return undefined;
         throw cause;
       }
     },
 
-    async write(cluster, text, { replaces }) {
-      const connection = connectionTo(cluster);
+    async write(text, former) {
       const put = (headers: Readonly<Record<string, string>>): Promise<unknown> =>
-        connection.client.ask({
+        client.ask({
           method: 'PUT',
-          key: keyIn(connection),
+          key,
           headers: { 'content-type': 'application/json', ...headers },
           body: new TextEncoder().encode(text),
           timeoutMs,
         });
       try {
-        await put(replaces ? {} : { 'if-none-match': '*' });
+        await put(unchanged(former));
       } catch (cause) {
-        const { status } = cause instanceof UpstreamError ? cause : { status: 0 };
         // Another gateway was first: what it wrote is compared.
+        if (isGone(cause, 'NoSuchKey')) return;
+        const { status } = cause instanceof UpstreamError ? cause : { status: 0 };
         if (status === 412 || status === 409) return;
         if (status !== 501) throw cause;
         // An upstream without conditional writes.
@@ -51,4 +49,10 @@ export function marksOf(connectionTo: (cluster: string) => Connection): ClusterM
       }
     },
   };
+}
+
+/** The condition that no other gateway has written since the former mark was read. */
+function unchanged(former: StoredMark | undefined): Readonly<Record<string, string>> {
+  if (former === undefined) return { 'if-none-match': '*' };
+  return former.revision === '' ? {} : { 'if-match': former.revision };
 }

@@ -16,7 +16,7 @@ import type { Connection } from './connection.ts';
 import { findExtents } from './find.ts';
 import { foreignObjects } from './foreign.ts';
 import { heldUploads } from './held-uploads.ts';
-import { marksOf } from './marks.ts';
+import { markIn } from './marks.ts';
 import { smallMax } from './put.ts';
 import { readRange } from './read.ts';
 import { removeExtents } from './remove.ts';
@@ -51,7 +51,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
     // One object.
     pieceBytes: Number.POSITIVE_INFINITY,
     uploads: heldUploads(connectionTo),
-    marks: marksOf(connectionTo),
+    marks: [...connections.values()].map(markIn),
     foreign: foreignObjects(connectionTo),
 
     // Hashing little costs little.
