@@ -149,11 +149,10 @@ interface ReadMark {
 
 /** A store that does not answer is left out: it is compared when it comes back. */
 async function foundIn(places: readonly MarkedPlace[]): Promise<FoundClusters> {
-  const found: Marking[] = [];
   const away: string[] = [];
   const leaveOut = (cluster: string, cause: unknown): void =>
     void away.push(`cluster ${cluster}: ${cause instanceof Error ? cause.message : String(cause)}`);
-  const ask = async (place: MarkedPlace): Promise<void> => {
+  const ask = async (place: MarkedPlace): Promise<Marking | undefined> => {
     const { cluster, path: directory } = place;
     const read = async (): Promise<ReadMark> => {
       const stored = await place.read();
@@ -180,12 +179,13 @@ async function foundIn(places: readonly MarkedPlace[]): Promise<FoundClusters> {
     } catch (cause) {
       if (cause instanceof StartRefusal) throw cause;
       leaveOut(cluster, cause);
-      return;
+      return undefined;
     }
-    found.push({ id: cluster, markedAs: place.id, directory, mark: former.id, holdsChunks: false, put });
+    return { id: cluster, markedAs: place.id, directory, mark: former.id, holdsChunks: false, put };
   };
-  await Promise.all(places.map(ask));
-  return { found, away };
+  // In the order of the settings, so that a refusal names the same place at each start.
+  const asked = await Promise.all(places.map(ask));
+  return { found: asked.filter((each) => each !== undefined), away };
 }
 
 const textOf = (id: string): string => `${JSON.stringify({ id, format: formatVersion })}\n`;
