@@ -1,4 +1,4 @@
-/** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it (design §3). */
+/** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
 import { clusters } from './config/clusters.ts';
 import { credentials } from './config/credentials.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';

@@ -1,4 +1,4 @@
-/** Everything injected: what the service is built on, named once. Functions take the slice that they touch (style 9). */
+/** Everything injected: what the service is built on, named once. Functions take the slice that they touch. */
 import type { Config } from './config.ts';
 import type { BodyMemory } from './ports/body-memory.ts';
 import type { Cipher } from './ports/cipher.ts';

@@ -8,7 +8,7 @@
  */
 
 import type { Context } from './context.ts';
-import { drawRequestId } from './domain/version-ids.ts';
+import { drawRequestId } from './domain/objects/version-ids.ts';
 import type { Refusal } from './errors/refusal.ts';
 import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { areaRequest } from './gateway/area-request.ts';

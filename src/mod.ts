@@ -1,6 +1,6 @@
-/** The library's face: the gateway, its ports, and the backends that run anywhere (design §2). */
+/** The library's face: the gateway, its ports, and the backends that run anywhere. */
 
-export { openCredentials, staticCredentials } from './auth/credentials.ts';
+export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
 export { portableCipher } from './backends/ciphering/portable.ts';
 export { bodyBudget } from './backends/data/body-budget.ts';
 export { chunked } from './backends/data/chunked.ts';
@@ -12,7 +12,7 @@ export { memoryStore } from './backends/metadata/memory/store.ts';
 export { parseConfig } from './config/read-config.ts';
 export type { Config } from './config.ts';
 export type { Context } from './context.ts';
-export { openClusterStates } from './domain/clusters/cluster-states.ts';
+export { openClusterStates } from './domain/storage/clusters/cluster-states.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export type { BodyMemory } from './ports/body-memory.ts';
 export type { ChunkStore } from './ports/chunk-store.ts';

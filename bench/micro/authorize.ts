@@ -1,14 +1,14 @@
 /** One decision with all that it rests on, beside one where nothing could deny: issue 4 wants it under 10 µs. */
-import { isAllowed } from '../../src/auth/authorize.ts';
-import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
+import { isAllowed } from '../../src/auth/authorization/authorize.ts';
+import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
 import type { Identity } from '../../src/auth/identity.ts';
 import { configWith } from '../../src/config/read-config.ts';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { createBucket } from '../../src/domain/create-bucket.ts';
-import { changeDocument } from '../../src/domain/documents.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
+import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import type { BucketRow } from '../../src/metadata/tables.ts';
 import { Query, WireHeaders } from '../../src/protocol/wire.ts';
-import { compose } from '../../src/runtime/compose.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
 import { microsOf, type Piece } from '../lib/micro.ts';
 import { benchCredential } from '../lib/sign.ts';
 

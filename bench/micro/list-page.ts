@@ -8,7 +8,7 @@ import { createGateway } from '../../src/gateway.ts';
 import { findBucket } from '../../src/metadata/buckets.ts';
 import { liveHeadOf, objectsOf } from '../../src/metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../../src/metadata/tables.ts';
-import { compose } from '../../src/runtime/compose.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
 import { incomingOf } from '../lib/incoming.ts';
 import { microsOf, type Piece } from '../lib/micro.ts';
 import { benchCredential, Signer } from '../lib/sign.ts';

@@ -1,7 +1,7 @@
 /** Checking a signature, beside the hashing that it is made of. */
 import { hash } from 'node:crypto';
 import { authenticate } from '../../src/auth/authenticate.ts';
-import { staticCredentials } from '../../src/auth/credentials.ts';
+import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { Query, splitTarget } from '../../src/protocol/wire.ts';

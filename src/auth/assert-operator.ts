@@ -1,8 +1,8 @@
-/** Operators alone, whatever policies allow (spec "Admin API"). */
+/** Operators alone, whatever policies allow. */
 import { fail } from '../errors/refusal.ts';
-import { operatorText } from './denial.ts';
+import { operatorText } from './authorization/denial.ts';
 import type { Identity } from './identity.ts';
-import { principalOf } from './principal.ts';
+import { principalOf } from './session/principal.ts';
 
 /** @throws AccessDenied, with a text that only callers who signed get */
 export function assertOperator(

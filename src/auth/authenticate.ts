@@ -1,22 +1,21 @@
 /**
- * The first step of every request: decides how it is signed, verifies that, and stamps who calls (spec
- * "Authentication", "Service" 6.1). Nothing here rewrites anything: signatures cover the host and the path
+ * The first step of every request: decides how it is signed, verifies that, and stamps who calls. Nothing here rewrites anything: signatures cover the host and the path
  * as they were sent.
  */
 import { fail } from '../errors/refusal.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import type { Incoming, Query, Wire } from '../protocol/wire.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
-import { headerClaim } from './authorization-header.ts';
-import { withBodyHash } from './body-hash.ts';
-import { type OpenClaim, servicesOf } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
-import { identityOf } from './known-key.ts';
-import { anonymousPayload, signedPayload } from './payload.ts';
-import { presignedClaim } from './presigned.ts';
-import { isSigV2, verifySigV2 } from './sigv2-presigned.ts';
-import { findSigner, verifySignature } from './verify-signature.ts';
+import { withBodyHash } from './payload/body-hash.ts';
+import { anonymousPayload, signedPayload } from './payload/payload.ts';
+import { headerClaim } from './signature/authorization-header.ts';
+import { type OpenClaim, servicesOf } from './signature/claim.ts';
+import { identityOf } from './signature/known-key.ts';
+import { presignedClaim } from './signature/presigned.ts';
+import { isSigV2, verifySigV2 } from './signature/sigv2-presigned.ts';
+import { findSigner, verifySignature } from './signature/verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 

@@ -1,4 +1,4 @@
-/** What authentication needs, and what it is told about one request (spec "Authentication"). */
+/** What authentication needs, and what it is told about one request. */
 import type { BodyMemory } from '../ports/body-memory.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
@@ -29,7 +29,7 @@ export interface ParsedTarget {
 export interface AuthenticationOptions {
   /**
    * The secret that this request must be signed with, where it is not the access key's own: a bucket with a
-   * key of its own (spec "Authentication" 6). Whatever it throws refuses the request: there is no fall-back.
+   * key of its own. Whatever it throws refuses the request: there is no fall-back.
    */
   readonly secretFor?: ((credential: Credential) => Promise<string>) | undefined;
   /** The request asks for an action of IAM or STS, and may be signed for those. */

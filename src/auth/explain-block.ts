@@ -1,8 +1,8 @@
 /** The refusal by a public access block: callers of the account that owns the resource are told which setting it is. */
 import { fail, Refusal } from '../errors/refusal.ts';
-import { blockText } from './denial.ts';
+import { blockText } from './authorization/denial.ts';
 import type { Identity } from './identity.ts';
-import { principalOf } from './principal.ts';
+import { principalOf } from './session/principal.ts';
 
 export interface Blocked {
   readonly identity: Identity;

@@ -1,5 +1,5 @@
-/** Who calls. Stamped once by the authentication layer and never derived again (spec "Authentication" 1). */
-import type { SignedHash } from '../domain/entrust.ts';
+/** Who calls. Stamped once by the authentication layer and never derived again. */
+import type { SignedHash } from '../domain/content/delegate-checksum.ts';
 import type { Credential } from '../ports/credentials.ts';
 
 export type { Credential, Credentials } from '../ports/credentials.ts';

@@ -1,4 +1,4 @@
-/** `SVC_POOL_CLUSTERS`: the clusters that chunks are kept on (spec "Cluster lifecycle"). */
+/** `SVC_POOL_CLUSTERS`: the clusters that chunks are kept on. */
 import { type EntriesRule, matching, path, readEntries } from './entries.ts';
 import type { Setting } from './setting.ts';
 

@@ -1,4 +1,4 @@
-/** Reads a list of credentials (spec "Authentication" 2.2), naming each fault by position and never a secret. */
+/** Reads a list of credentials, naming each fault by position and never a secret. */
 import type { Credential } from '../ports/credentials.ts';
 import { fault, type Read, type Setting, value } from './setting.ts';
 

@@ -1,6 +1,6 @@
 /**
  * The metadata backends. To add one: a row here, a file with its settings beside this one, and its opening in
- * `runtime/open-metadata.ts`, where the compiler asks for it.
+ * `runtime/compose/open-metadata.ts`, where the compiler asks for it.
  */
 
 interface MetadataBackend {

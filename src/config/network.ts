@@ -1,5 +1,5 @@
 /** Settings that name places on a network: addresses to listen on, ranges of addresses, domains. */
-import { trimEnd } from '../text/trim.ts';
+import { trimEnd } from '../base/trim.ts';
 import { list, text } from './kinds.ts';
 import { fault, type Read, type Setting, value } from './setting.ts';
 

@@ -1,4 +1,4 @@
-/** `SVC_NOTIFY_TARGETS`: the sinks that a bucket's notifications may point to (spec "Events" 1). */
+/** `SVC_NOTIFY_TARGETS`: the sinks that a bucket's notifications may point to. */
 import { fault, type Read, type Setting, value } from './setting.ts';
 
 export const notifyTargetTypes = ['webhook', 'queue'] as const;

@@ -1,5 +1,5 @@
 /**
- * `SVC_STORAGE_CLASSES` (spec item 8.1, design §7.6): where the bytes of a class go. An item is
+ * `SVC_STORAGE_CLASSES`: where the bytes of a class go. An item is
  * `<class>[=<pool>[/<namespace>]][@<cluster>]`; the cluster pins the class, the pool is the `cluster-pool` backend's.
  */
 import { fault, type Read, type Setting, value } from './setting.ts';

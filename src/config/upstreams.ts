@@ -1,5 +1,5 @@
 /**
- * `SVC_UPSTREAMS`: the S3 services that `upstream-store` keeps objects on, each a cluster (spec item 4). What an entry does
+ * `SVC_UPSTREAMS`: the S3 services that `upstream-store` keeps objects on, each a cluster. What an entry does
  * not say, the settings `SVC_UPSTREAM_…` say for all; a plain id is the name of its bucket too.
  */
 import { type EntriesRule, matching, path, readEntries } from './entries.ts';

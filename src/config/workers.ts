@@ -1,4 +1,4 @@
-/** `SVC_WORKERS`: which background workers this process runs (spec item 11). */
+/** `SVC_WORKERS`: which background workers this process runs. */
 import { fault, type Read, type Setting, value } from './setting.ts';
 
 /** The workers that this build contains. */

@@ -2,9 +2,10 @@
  * Conditional writes that many requests want at once: the requests of a process take turns, so that they do not refuse
  * each other, and a loser against another process tries again after a random pause. The last writer wins.
  */
+
+import { KeyedMutex } from '../base/keyed-mutex.ts';
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
-import { KeyedMutex } from './keyed-mutex.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
 

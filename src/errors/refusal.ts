@@ -1,4 +1,4 @@
-/** The one way to refuse a request: `throw fail('NoSuchKey', { Key: key })` (style 19). */
+/** The one way to refuse a request: `throw fail('NoSuchKey', { Key: key })`. */
 import type { ErrorCode } from './codes.ts';
 
 /** Extra elements of the error body; `message` replaces the catalogue's text, `cause` is only logged. */

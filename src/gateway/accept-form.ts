@@ -2,10 +2,10 @@
  * The fields of a form stand for the headers of other requests: the signature, the key, the object's metadata. The headers of
  * the form's own request that could change what is stored are ignored, because the form's policy does not sign them.
  */
-import { authenticateForm } from '../auth/form-signature.ts';
-import { checkPostPolicy, type LengthRange, parsePostPolicy } from '../auth/post-policy.ts';
+import { authenticateForm } from '../auth/signature/form-signature.ts';
+import { checkPostPolicy, type LengthRange, parsePostPolicy } from '../auth/signature/post-policy.ts';
+import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
-import { watched } from '../domain/watched.ts';
 import { fail } from '../errors/refusal.ts';
 import { assertKey } from '../handlers/key.ts';
 import { ownHeaders } from '../handlers/own-headers.ts';
@@ -122,7 +122,7 @@ function bounded(
 ): AsyncIterable<Uint8Array> {
   if (lengths === undefined) return content;
   let size = 0;
-  return watched(content, {
+  return tap(content, {
     see(piece) {
       size += piece.length;
       if (size > lengths.max)

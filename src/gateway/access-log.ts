@@ -1,10 +1,10 @@
-/** The access log of a bucket (spec "Logging"): a line for every request to it, refused ones too, written a moment later. */
+/** The access log of a bucket: a line for every request to it, refused ones too, written a moment later. */
 import type { Signed } from '../auth/identity.ts';
-import { principalOf } from '../auth/principal.ts';
+import { principalOf } from '../auth/session/principal.ts';
 import type { Context } from '../context.ts';
-import { lookUpBucket } from '../domain/buckets.ts';
-import { readDocument } from '../domain/documents.ts';
-import { bucketLogging, type Logging } from '../domain/families.ts';
+import { lookUpBucket } from '../domain/buckets/buckets.ts';
+import { readDocument } from '../domain/configurations/documents.ts';
+import { bucketLogging, type Logging } from '../domain/configurations/families.ts';
 import { queuedByHour } from '../metadata/hourly-queues.ts';
 import type { AccessLogTask } from '../metadata/queue-tables.ts';
 import type { BucketRow } from '../metadata/tables.ts';

@@ -1,5 +1,5 @@
 /**
- * How slowly a body may come (attacks 15, 16). One that is read whole has a deadline; one that is streamed to storage has
+ * How slowly a body may come. One that is read whole has a deadline; one that is streamed to storage has
  * a minimum rate, of the time that the gateway waits for the client alone.
  */
 import type { Context } from '../context.ts';

@@ -1,8 +1,8 @@
 /** A part of the last step: what lets a page of another origin read the reply, whatever became of its request. */
 import type { Context } from '../context.ts';
-import { lookUpBucket } from '../domain/buckets.ts';
-import { readDocument } from '../domain/documents.ts';
-import { bucketCors } from '../domain/families.ts';
+import { lookUpBucket } from '../domain/buckets/buckets.ts';
+import { readDocument } from '../domain/configurations/documents.ts';
+import { bucketCors } from '../domain/configurations/families.ts';
 import { Refusal } from '../errors/refusal.ts';
 import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../handlers/cross-origin.ts';
 import type { HeaderPair } from '../protocol/reply.ts';

@@ -7,7 +7,7 @@
  * A read of an object that is there uses the cached row of its bucket, if that is younger than `SVC_CONFIG_CACHE_TTL`.
  */
 import type { Context } from '../context.ts';
-import { type Reached, reach } from '../domain/access-points.ts';
+import { type Reached, reach } from '../domain/access/access-points.ts';
 import { findLiveHead, type HeadAhead } from '../metadata/objects.ts';
 import { lookAt, rememberBucket, seenBucket } from '../metadata/seen-buckets.ts';
 import type { BucketRow } from '../metadata/tables.ts';

@@ -1,4 +1,4 @@
-/** Where a request went, as its host and path say it (spec "What the service does" 6.2-6.5). Nothing is verified yet. */
+/** Where a request went, as its host and path say it. Nothing is verified yet. */
 import type { Config } from '../config.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { areaOf } from '../handlers/areas.ts';

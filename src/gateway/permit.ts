@@ -1,11 +1,11 @@
 /** May the caller do this? What the operation is about is read once, and handed on. */
-import { assertMayKnow, authorize, mayKnowAbsence } from '../auth/authorize.ts';
-import { bucketPolicy } from '../auth/bucket-policy.ts';
-import { isCharged } from '../auth/requester-pays.ts';
+import { assertMayKnow, authorize, mayKnowAbsence } from '../auth/authorization/authorize.ts';
+import { bucketPolicy } from '../auth/authorization/bucket-policy.ts';
+import { isCharged } from '../auth/authorization/requester-pays.ts';
 import type { Context } from '../context.ts';
-import { bucketAcl } from '../domain/families.ts';
-import { assertObject, lookUpVersion } from '../domain/read-object.ts';
-import { isUploadId } from '../domain/version-ids.ts';
+import { bucketAcl } from '../domain/configurations/families.ts';
+import { assertObject, lookUpVersion } from '../domain/objects/read-object.ts';
+import { isUploadId } from '../domain/objects/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
 import { asBegun } from '../handlers/multipart/begun-as.ts';
 import { header } from '../handlers/own-headers.ts';

@@ -1,14 +1,14 @@
 /**
- * What is recorded of a request that changes something (spec "Events", design §7.15): its audit row and its events. They
+ * What is recorded of a request that changes something: its audit row and its events. They
  * ride in the commit that does what was asked. The row says there that it went well; the pipeline writes it where
  * nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../auth/identity.ts';
-import { principalOf } from '../auth/principal.ts';
+import { principalOf } from '../auth/session/principal.ts';
 import type { Context } from '../context.ts';
-import { eventChanges } from '../domain/events.ts';
-import { bucketNotification } from '../domain/families.ts';
-import type { KeyMove } from '../domain/recorder.ts';
+import { bucketNotification } from '../domain/configurations/families.ts';
+import { eventChanges } from '../domain/events/events.ts';
+import type { KeyMove } from '../domain/events/recorder.ts';
 import { audited } from '../metadata/audit.ts';
 import type { AuditRow } from '../metadata/audit-tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
@@ -101,7 +101,7 @@ export class Recording implements AuditRecorder {
   }
 }
 
-/** Of a request that was refused before its operation mattered: who called is not known (spec "Events" 5). */
+/** Of a request that was refused before its operation mattered: who called is not known. */
 export function recordingOfUnknown(ctx: Ctx, request: RequestContext): Recording | undefined {
   const located = whereLocated(request);
   const asked = located && askedAt(located);

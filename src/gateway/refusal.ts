@@ -1,4 +1,4 @@
-/** The one place where what went wrong becomes what a client is told (style 22). */
+/** The one place where what went wrong becomes what a client is told. */
 import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';

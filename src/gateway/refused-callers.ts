@@ -4,10 +4,11 @@
  * others it counts, in one row for each minute, account, operation and error code. The count is written at most once a
  * second, and on a best effort as access logs are. What a caller changed always has a row of its own.
  */
+
+import { memoizeEach } from '../base/memoize.ts';
 import type { Context } from '../context.ts';
 import { audited } from '../metadata/audit.ts';
 import type { AuditRow } from '../metadata/audit-tables.ts';
-import { ofEach } from '../ports/remembered.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
 type Entry = Omit<AuditRow, 'hour' | 'slot'>;
@@ -93,4 +94,4 @@ export class RefusedCallers {
   }
 }
 
-export const refusedCallersOf = ofEach((_: Context['metadata']) => new RefusedCallers());
+export const refusedCallersOf = memoizeEach((_: Context['metadata']) => new RefusedCallers());

@@ -8,7 +8,7 @@
  * the metrics are written from it.
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
-import type { Recorder } from '../domain/recorder.ts';
+import type { Recorder } from '../domain/events/recorder.ts';
 import type { AccessPointRow } from '../metadata/access-point-tables.ts';
 import type { HeadAhead } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';

@@ -1,10 +1,10 @@
 /** The last stage: the bucket, may the caller, the body; then the handler of the operation. */
-import { arnOf } from '../auth/authorize.ts';
+import { arnOf } from '../auth/authorization/authorize.ts';
+import { isCharged } from '../auth/authorization/requester-pays.ts';
 import { explainBlock } from '../auth/explain-block.ts';
-import { isCharged } from '../auth/requester-pays.ts';
+import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
-import type { Reached } from '../domain/access-points.ts';
-import { watched } from '../domain/watched.ts';
+import type { Reached } from '../domain/access/access-points.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { noBody, readBody } from '../handlers/body.ts';
 import { needsBucket } from '../handlers/handler.ts';
@@ -109,7 +109,7 @@ const judgedMs = 1_000;
 function judgedAtItsEnd(ctx: Context, request: Judged): Authorized['payload'] {
   const { payload } = request;
   const judgedAt = ctx.clock.elapsed();
-  const content = watched(payload.content, {
+  const content = tap(payload.content, {
     see() {},
     async end() {
       if (ctx.clock.elapsed() - judgedAt < judgedMs) return;

@@ -1,13 +1,13 @@
 /**
- * Websites (spec "Website", design §7.20): at a website's host a visitor asks for pages, and an index stands for a bucket
+ * Websites: at a website's host a visitor asks for pages, and an index stands for a bucket
  * or a directory in it. Pages are read as GetObject reads them, by an anonymous caller: a visitor's signature is ignored.
  */
-import { isCharged } from '../auth/requester-pays.ts';
+import { isCharged } from '../auth/authorization/requester-pays.ts';
 import type { Context } from '../context.ts';
-import { openBucket } from '../domain/buckets.ts';
-import { readDocument } from '../domain/documents.ts';
-import { bucketWebsite, type Website } from '../domain/families.ts';
-import { type Elsewhere, pageOf, redirectOf, redirectOfError } from '../domain/website.ts';
+import { openBucket } from '../domain/buckets/buckets.ts';
+import { readDocument } from '../domain/configurations/documents.ts';
+import { bucketWebsite, type Website } from '../domain/configurations/families.ts';
+import { type Elsewhere, pageOf, redirectOf, redirectOfError } from '../domain/configurations/website.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { noBody } from '../handlers/body.ts';
 import { assertKey } from '../handlers/key.ts';

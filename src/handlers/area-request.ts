@@ -1,6 +1,6 @@
 /** A request to an area beside the storage protocol, as its handlers get it. */
 import type { Identity } from '../auth/identity.ts';
-import type { Recorder } from '../domain/recorder.ts';
+import type { Recorder } from '../domain/events/recorder.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 
 export interface AreaRequest {

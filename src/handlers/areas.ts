@@ -1,7 +1,7 @@
-/** What is not the storage protocol: health and metrics, routed by path (design §7.16). */
+/** What is not the storage protocol: health and metrics, routed by path. */
 import { type IRequestStrict, IttyRouter } from 'itty-router';
 import type { Context } from '../context.ts';
-import { openReadiness, type Readiness } from '../domain/readiness.ts';
+import { openReadiness, type Readiness } from '../domain/storage/readiness.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { registerAdmin } from './admin/router.ts';

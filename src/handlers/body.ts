@@ -1,8 +1,9 @@
-/** Bodies that are read whole: bounded, verified to their last byte, before a handler sees them (attacks 2). */
+/** Bodies that are read whole: bounded, verified to their last byte, before a handler sees them. */
+
+import { gather } from '../base/gather.ts';
+import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';
-import { digesting } from '../domain/digests.ts';
-import { gather } from '../domain/gather.ts';
-import { watched } from '../domain/watched.ts';
+import { digesting } from '../domain/content/digests.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Authorized, Held } from '../gateway/request.ts';
 import { bodyMaxDefault, type Operation } from '../protocol/operations.ts';
@@ -38,7 +39,7 @@ export function readBody(
     claims: claimsOf(request, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
-  const charged = watched(digests.content, {
+  const charged = tap(digests.content, {
     see({ length }) {
       if (ctx.bodyMemory.take(length)) {
         held.heldBytes += length;

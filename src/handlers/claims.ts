@@ -1,5 +1,10 @@
 /** What a request says about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
-import { type ChecksumAlgorithm, type Claims, checksumAlgorithms, digestBytes } from '../domain/digests.ts';
+import {
+  type ChecksumAlgorithm,
+  type Claims,
+  checksumAlgorithms,
+  digestBytes,
+} from '../domain/content/digests.ts';
 import { fail } from '../errors/refusal.ts';
 import type { Authorized } from '../gateway/request.ts';
 import { dialects } from '../protocol/dialect.ts';

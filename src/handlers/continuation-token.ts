@@ -1,4 +1,4 @@
-/** Continuation tokens (spec "ListObjectsV2"): base64url of JSON, ours alone; a literal marker of older clients still resumes. */
+/** Continuation tokens: base64url of JSON, ours alone; a literal marker of older clients still resumes. */
 import { fail } from '../errors/refusal.ts';
 import { assertPlace } from './key.ts';
 

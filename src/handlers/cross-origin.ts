@@ -1,6 +1,6 @@
-/** Cross-origin requests on the wire: what a browser says of one, and the headers that let it read the reply (spec "CORS"). */
-import { type CrossOrigin, findCorsRule } from '../domain/cors.ts';
-import type { Cors, CorsRule } from '../domain/families.ts';
+/** Cross-origin requests on the wire: what a browser says of one, and the headers that let it read the reply. */
+import { type CrossOrigin, findCorsRule } from '../domain/configurations/cors.ts';
+import type { Cors, CorsRule } from '../domain/configurations/families.ts';
 import type { HeaderPair } from '../protocol/reply.ts';
 import type { Wire } from '../protocol/wire.ts';
 

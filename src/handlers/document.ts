@@ -1,9 +1,9 @@
 /**
- * Configurations that are one stored document with Get, Put and Delete (design §3): a family is declared in a dozen
+ * Configurations that are one stored document with Get, Put and Delete: a family is declared in a dozen
  * lines, and its three handlers derive.
  */
 import type { Context } from '../context.ts';
-import { changeDocument, type Family, readDocument } from '../domain/documents.ts';
+import { changeDocument, type Family, readDocument } from '../domain/configurations/documents.ts';
 import type { ErrorCode } from '../errors/codes.ts';
 import { fail } from '../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../gateway/request.ts';

@@ -1,6 +1,6 @@
 /** What a handler is: a function from an authorized request to its reply. */
 import type { Context } from '../context.ts';
-import { assertObject } from '../domain/read-object.ts';
+import { assertObject } from '../domain/objects/read-object.ts';
 import type { Authorized, AuthorizedInBucket } from '../gateway/request.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations.ts';

@@ -1,4 +1,4 @@
-/** Object keys: at most 1024 bytes of UTF-8, never NUL (public API; design §5). */
+/** Object keys: at most 1024 bytes of UTF-8, never NUL (public API). */
 import { fail } from '../errors/refusal.ts';
 import type { Query } from '../protocol/wire.ts';
 import { utf8Length } from './parameters.ts';

@@ -1,5 +1,5 @@
-/** The `mfa` header (spec "Versioning"): the serial number of a device and the code that it shows, with a space between. */
-import { verifyMfaHeader } from '../auth/mfa.ts';
+/** The `mfa` header: the serial number of a device and the code that it shows, with a space between. */
+import { verifyMfaHeader } from '../auth/session/mfa.ts';
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../gateway/request.ts';

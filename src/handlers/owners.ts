@@ -1,6 +1,6 @@
 /** Owners as replies show them: an account's id, with its name where that is known. */
 import type { Context } from '../context.ts';
-import { ownershipOf } from '../domain/object-ownership.ts';
+import { ownershipOf } from '../domain/access/object-ownership.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import type { Owner } from '../protocol/schemas/common.ts';
 

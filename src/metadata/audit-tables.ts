@@ -1,7 +1,7 @@
-/** The records of what happened: what is kept of a request beside its effect (spec "Events", design §7.15). */
+/** The records of what happened: what is kept of a request beside its effect. */
 import { table } from '../ports/metadata-store.ts';
 
-/** Who asked for what, from where, and what came of it: one row for a request (spec "Audit record", design §7.15). */
+/** Who asked for what, from where, and what came of it: one row for a request. */
 export interface AuditRow {
   /** Hours since the epoch. */
   readonly hour: number;

@@ -1,8 +1,9 @@
-/** The audit log: a row for every request that changes or would have changed something (spec "Audit record"). */
+/** The audit log: a row for every request that changes or would have changed something. */
+
+import { shardOf } from '../base/shard.ts';
 import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import { type AuditRow, audit } from './audit-tables.ts';
 import { newestFirst } from './newest-first.ts';
-import { spread } from './spread.ts';
 
 const hourMs = 60 * 60 * 1000;
 /** An hour's rows are spread so that the writers of one moment do not queue behind one partition. */
@@ -17,7 +18,7 @@ export function audited(
   { retentionMs }: { readonly retentionMs: number },
 ): SideChange {
   const hour = hourOf(entry.time);
-  const slot = spread(entry.id, auditSlots);
+  const slot = shardOf(entry.id, auditSlots);
   return {
     at: auditAt(hour, slot),
     put: { ...entry, hour, slot } satisfies AuditRow,

@@ -1,9 +1,10 @@
-/** Bucket rows and their indexes (design §5). */
+/** Bucket rows and their indexes. */
+
+import { shardOf } from '../base/shard.ts';
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
 import { documentRemovals } from './documents.ts';
 import { prefixRange } from './prefix.ts';
 import { announcing } from './shared-changes.ts';
-import { spread } from './spread.ts';
 import { type BucketRow, buckets, bucketsAll, bucketsByOwner, type OwnedBucketRow } from './tables.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
@@ -13,7 +14,7 @@ const ownedBy = (owner: string): At<typeof bucketsByOwner> => ({ table: bucketsB
 
 /** Buckets are listed for the background in this many slots, so that no partition holds them all. */
 export const bucketSlots = 16;
-export const bucketSlotOf = (name: string): number => spread(name, bucketSlots);
+export const bucketSlotOf = (name: string): number => shardOf(name, bucketSlots);
 const inSlot = (slot: number): At<typeof bucketsAll> => ({ table: bucketsAll, in: { slot } });
 
 export const findBucket = (metadata: Metadata, name: string): Promise<Stored<BucketRow> | undefined> =>

@@ -1,4 +1,4 @@
-/** The record of a data cluster (spec "Cluster state row"). */
+/** The record of a data cluster. */
 import type { ClusterState } from '../ports/cluster-states.ts';
 import { table } from '../ports/metadata-store.ts';
 

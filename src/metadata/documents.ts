@@ -1,5 +1,5 @@
 /**
- * Documents: texts of any size under ids that are never reused (bucket configurations, design §3). A text lies in
+ * Documents: texts of any size under ids that are never reused (bucket configurations). A text lies in
  * segments, so that a row stays small; its id tells how many.
  */
 import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';

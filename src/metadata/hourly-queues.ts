@@ -1,12 +1,12 @@
 /**
- * Queues whose rows come as fast as requests do (spec item 13): `notify` delivers events, `replication` copies, `access-log`
+ * Queues whose rows come as fast as requests do: `notify` delivers events, `replication` copies, `access-log`
  * writes logs. They are partitioned by the hour in which a row is due, so that an hour that is worked off, or older than
  * it may become, goes as one deletion. `queueHours` says which hours there are.
  */
-import { BoundedCache } from '../ports/bounded-cache.ts';
+import { BoundedCache } from '../base/bounded-cache.ts';
+import { memoizeEach } from '../base/memoize.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type At, type MetadataStore, type SideChange, StoreUnavailable } from '../ports/metadata-store.ts';
-import { ofEach } from '../ports/remembered.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from './queue-tables.ts';
 import { type QueuedOptions, slotOf } from './queues.ts';
 import { findTask, putTask, type TaskKind } from './tasks.ts';
@@ -49,7 +49,7 @@ interface Known {
   readonly announced: BoundedCache<number>;
   readonly closed: Map<HourlyQueue, ClosedHours & { readonly until: number }>;
 }
-const knownOf = ofEach(
+const knownOf = memoizeEach(
   (_: object): Known => ({
     announced: new BoundedCache({ name: 'queue-hours', entriesMax: 1_024 }),
     closed: new Map(),

@@ -1,8 +1,9 @@
 /** Upstream objects that were imported and that no version names any more. */
+
+import { shardOf } from '../base/shard.ts';
 import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
 import { importReleased, type ReleasedRow } from './import-tables.ts';
-import { spread } from './spread.ts';
 
 const slots = 16;
 
@@ -15,7 +16,7 @@ const releasedAt = (bucketId: string, slot: number): At<typeof importReleased> =
 export const releaseForeign = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
   extents.flatMap(({ cluster, foreign }) => {
     if (foreign === undefined) return [];
-    const slot = spread(foreign.key, slots);
+    const slot = shardOf(foreign.key, slots);
     return [{ at: releasedAt(bucketId, slot), put: { bucketId, slot, ...foreign, cluster } }];
   });
 
@@ -24,7 +25,7 @@ export const findReleased = async (
   bucketId: string,
   { key, cluster }: Pick<ReleasedRow, 'key' | 'cluster'>,
 ): Promise<ReleasedRow | undefined> =>
-  (await metadata.get(releasedAt(bucketId, spread(key, slots)), { key, cluster }))?.row;
+  (await metadata.get(releasedAt(bucketId, shardOf(key, slots)), { key, cluster }))?.row;
 
 /** Slot by slot, and by key within a slot. */
 export async function* everyReleased(

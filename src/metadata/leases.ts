@@ -1,5 +1,5 @@
 /**
- * Who may work on what (spec item 12): leases that expire by the store's clock, each hand-over a new generation.
+ * Who may work on what: leases that expire by the store's clock, each hand-over a new generation.
  *
  * A holder that was paused may go on beside its successor, because no clock can stop it. What it does then is harmless:
  *

@@ -1,4 +1,4 @@
-/** Reading object rows: heads, history and manifests (design §5, "A head per key"). */
+/** Reading object rows: heads, history and manifests. */
 import {
   type At,
   type Cursor,

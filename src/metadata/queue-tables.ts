@@ -1,4 +1,4 @@
-/** The queues (design §5 "Queues"), and what lies in each. */
+/** The queues, and what lies in each. */
 import { table } from '../ports/metadata-store.ts';
 import type { Extent, Owner } from '../ports/object-bytes.ts';
 
@@ -29,7 +29,7 @@ export const queues = table<QueueRow>()({
   },
 });
 
-/** A row of a queue that is cut into hours: an hour that is over goes as a whole (design §5 "Queues"). */
+/** A row of a queue that is cut into hours: an hour that is over goes as a whole. */
 export interface HourlyRow extends QueueRow {
   /** Hours since the epoch, of `due`. */
   readonly hour: number;

@@ -1,7 +1,8 @@
-/** Work for the background (design §5 "Queues"): immutable rows, read in order of their due time, slot by slot. */
+/** Work for the background: immutable rows, read in order of their due time, slot by slot. */
+
+import { shardOf } from '../base/shard.ts';
 import type { At, Cursor, MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import { type QueueRow, queues } from './queue-tables.ts';
-import { spread } from './spread.ts';
 
 /**
  * The queues that are one partition for each slot: `gc` deletes bytes; what `notify` gave up lies in `notify-dlq`. The
@@ -24,7 +25,7 @@ export const queueAt = (queue: string, slot: number): At<typeof queues> => ({
   in: { queue, slot },
 });
 
-export const slotOf = (key: string): number => spread(key, queueSlots);
+export const slotOf = (key: string): number => shardOf(key, queueSlots);
 
 export interface QueuedOptions {
   /** Unique among the tasks of one queue that are due in the same millisecond. */

@@ -1,4 +1,4 @@
-/** How far the worker `rebalance` has come with a slot of the buckets, and what it found there (spec "Cluster lifecycle"). */
+/** How far the worker `rebalance` has come with a slot of the buckets, and what it found there. */
 import { table } from '../ports/metadata-store.ts';
 
 /** What is on a cluster that chunks are to leave, as far as a pass has seen. */

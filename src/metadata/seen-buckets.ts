@@ -4,7 +4,7 @@
  * was being read meanwhile; a change by another machine is as old here as the row was seen.
  */
 
-import { BoundedCache } from '../ports/bounded-cache.ts';
+import { BoundedCache } from '../base/bounded-cache.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { heedChanges } from './shared-changes.ts';
 import type { BucketRow } from './tables.ts';

@@ -1,4 +1,4 @@
-/** The records (design §3, §5): every metadata table, declared once; layouts and docs derive from here. */
+/** The records: every metadata table, declared once; layouts and docs derive from here. */
 import type { HashName } from '../ports/hasher.ts';
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/object-bytes.ts';
@@ -33,7 +33,7 @@ export interface BucketRow {
   readonly objectLock: boolean;
   /** The storage class of what is written without one; STANDARD where it is not set. */
   readonly defaultClass?: string;
-  /** Cluster id to weight: where its objects go (spec item 8); absent, they follow the weights of the clusters. */
+  /** Cluster id to weight: where its objects go; absent, they follow the weights of the clusters. */
   readonly placement?: Readonly<Record<string, number>>;
   /** What happens where all of these are draining: the weights of the clusters count, or the write is refused. */
   readonly placementMode?: 'weighted' | 'strict' | '';
@@ -275,7 +275,7 @@ export interface UploadSession {
   readonly bucket: string;
   readonly key: string;
   readonly state: 'uploading' | 'completing' | 'completed' | 'aborted';
-  /** NUL-separated cluster, bucket, key and backend upload id (spec item 10). */
+  /** NUL-separated cluster, bucket, key and backend upload id. */
   readonly backendUploadId: string;
   /** The extent that the store makes of its parts, where it holds them itself. */
   readonly extentId?: string;

@@ -1,4 +1,4 @@
-/** Multipart sessions: row 0 of an upload's partition is the session, the others its parts (design §5). */
+/** Multipart sessions: row 0 of an upload's partition is the session, the others its parts. */
 import type { At, Cursor, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
 import {
   type UploadIndexRow,

@@ -1,6 +1,7 @@
-/** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes (design §5). */
+/** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes. */
+
+import { shardOf } from '../base/shard.ts';
 import type { At, MetadataStore, RowOf, SideChange, Stored } from '../ports/metadata-store.ts';
-import { spread } from './spread.ts';
 import { usage } from './usage-tables.ts';
 
 /** Counter rows are spread so that the writers of a bucket do not queue behind one row. */
@@ -16,7 +17,7 @@ export interface UsageDelta {
 
 /** @param opId spreads the deltas of concurrent writers over the rows */
 export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
-  const slot = spread(opId, usageSlots);
+  const slot = shardOf(opId, usageSlots);
   const at = usageOf(bucketId);
   // A write that replaces nothing has one.
   const sums: { readonly storageClass: string; bytes: number; objects: number }[] = [];

@@ -1,4 +1,4 @@
-/** One cluster of chunks (design §6): opaque values of at most 4 MiB under names that are never reused. */
+/** One cluster of chunks: opaque values of at most 4 MiB under names that are never reused. */
 import type { ByteRange, ClusterStatus, MarkedPlace, Owner, RemovalMarks } from './object-bytes.ts';
 
 /** What it takes to find a chunk again. */

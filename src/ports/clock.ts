@@ -1,4 +1,4 @@
-/** Time as a port, so that a test can replay a day (style 12). */
+/** Time as a port, so that a test can replay a day. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;

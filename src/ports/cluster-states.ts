@@ -1,11 +1,11 @@
-/** What is believed of the data clusters (spec "Cluster lifecycle"): one snapshot for every write of a process. */
+/** What is believed of the data clusters: one snapshot for every write of a process. */
 
 export type ClusterState = 'pending' | 'live' | 'draining_readonly' | 'evacuating' | 'removed';
 
 /** Every listed cluster as it stood when this was read. */
 export interface ClusterView {
   readonly states: ReadonlyMap<string, ClusterState>;
-  /** The default policy (spec item 8.6): the weight of every cluster that is live with one. */
+  /** The default policy: the weight of every cluster that is live with one. */
   readonly weights: ReadonlyMap<string, number>;
   /** The exclude set: clusters that take no fresh writes. */
   readonly closed: ReadonlySet<string>;

@@ -1,4 +1,4 @@
-/** Who may call, as a port: a static list, or the key table (spec "Authentication" 2.2). */
+/** Who may call, as a port: a static list, or the key table. */
 export interface Credential {
   readonly accessKey: string;
   readonly secretKey: string;

@@ -1,5 +1,5 @@
 /**
- * Synchronous, incremental hashing (design §4): native where the runtime has it, @noble/hashes
+ * Synchronous, incremental hashing: native where the runtime has it, @noble/hashes
  * otherwise. SubtleCrypto has neither MD5 nor increments.
  */
 export type HashName =

@@ -1,4 +1,4 @@
-/** A key-management service: keys that never leave it wrap keys of ours (spec "Authentication" 6, "Encryption"). */
+/** A key-management service: keys that never leave it wrap keys of ours. */
 
 /** What a wrapped key is for; it is unwrapped only with the same. */
 export type KeyContext = Readonly<Record<string, string>>;

@@ -1,5 +1,5 @@
 /**
- * The metadata port: partitioned records with conditional commits (design §5, spec items 2, 3 and 5).
+ * The metadata port: partitioned records with conditional commits.
  *
  * The port promises only what its weakest backend can keep. Every promise written here is a case of the
  * contract suite (`test/contract/metadata-store.ts`), and each backend passes that suite.
@@ -187,7 +187,7 @@ export interface MetadataHealth {
   readonly warnings: readonly string[];
 }
 
-/** Commit bounds that every backend takes (design §5, "Row size"). */
+/** Commit bounds that every backend takes. */
 export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024 } as const;
 
 /** The backend could not be reached in time, or did not say what became of a commit. Trying again is safe. */

@@ -1,4 +1,4 @@
-/** Object bytes as the domain sees them (design §6): extents of bytes on a cluster, whatever stores them. */
+/** Object bytes as the domain sees them: extents of bytes on a cluster, whatever stores them. */
 
 /**
  * A contiguous piece of an object's content, written under one op. A chunked backend keeps it as the
@@ -101,7 +101,7 @@ export interface PoolHealth {
   readonly error?: string;
 }
 
-/** How a cluster is, as raw as it says it: the texts of warnings are made of it in one place, `domain/storage-health.ts`. */
+/** How a cluster is, as raw as it says it: the texts of warnings are made of it in one place, `domain/storage/storage-health.ts`. */
 export interface ClusterStatus {
   /** `ok`, or the cluster's own word, such as `HEALTH_OK` or `HEALTH_WARN`. */
   readonly status: string;
@@ -117,7 +117,7 @@ export interface ClusterHealth extends ClusterStatus {
 /** The status of a cluster that could not be asked; its one complaint says why. */
 export const unreachable = 'unreachable';
 
-/** An upload by the names of the store that holds its parts (spec item 10, `BackendUploadID`). */
+/** An upload by the names of the store that holds its parts. */
 export interface HeldUpload {
   readonly cluster: string;
   readonly bucket: string;
@@ -271,7 +271,7 @@ export interface ObjectBytes {
   close(): Promise<void>;
 }
 
-/** Every chunk holds this much of an extent, the last one the rest (spec "Limits"). */
+/** Every chunk holds this much of an extent, the last one the rest. */
 export const chunkBytes = 4 * 1024 * 1024;
 
 /** The stored bytes do not match their checksum. */

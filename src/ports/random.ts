@@ -1,4 +1,4 @@
-/** Randomness as a port, so that a seed can replay a run (style 12). */
+/** Randomness as a port, so that a seed can replay a run. */
 export interface Random {
   bytes(length: number): Uint8Array;
 }

@@ -1,4 +1,4 @@
-/** Sealing small secrets under the service's master key (design §7.12): object keys, secrets of access keys, session tokens. */
+/** Sealing small secrets under the service's master key: object keys, secrets of access keys, session tokens. */
 export interface Sealer {
   /**
    * Encrypts and authenticates; the result differs each time and tells nothing but the length and which key it was.

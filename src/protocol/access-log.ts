@@ -2,7 +2,7 @@
  * The lines of access logs, as the public service writes them:
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html
  */
-import { maskParameters } from '../text/mask-secrets.ts';
+import { maskParameters } from '../base/mask-secrets.ts';
 import { describeOperation, type OperationName } from './operations.ts';
 import type { Scope } from './request-line.ts';
 

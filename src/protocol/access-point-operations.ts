@@ -1,5 +1,5 @@
 /**
- * The operations on access points (design §7.24), as rows of the operation table. They are action queries; the public
+ * The operations on access points, as rows of the operation table. They are action queries; the public
  * API's own shape (`/v20180820/accesspoint/…`, see `control-path.ts`) asks for the same rows.
  */
 interface Row<Name extends string> {

@@ -1,5 +1,5 @@
 /**
- * Action queries (spec "Non-protocol calls"): requests at service scope whose `Action` parameter names the operation,
+ * Action queries: requests at service scope whose `Action` parameter names the operation,
  * in the URL or in a form. This is how the public IAM and STS APIs are called.
  */
 import { fail } from '../errors/refusal.ts';

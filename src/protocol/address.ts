@@ -1,4 +1,4 @@
-/** From host and path to what a request is about (spec "What the service does" 6.2-6.5). Reads the wire only. */
+/** From host and path to what a request is about. Reads the wire only. */
 import { fail } from '../errors/refusal.ts';
 import type { Scope } from './request-line.ts';
 import { percentDecode } from './wire.ts';

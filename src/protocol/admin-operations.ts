@@ -1,5 +1,5 @@
 /**
- * The operator API (spec "Operator JSON API"): every operation as the request that asks for it, below `/admin/v1`. A
+ * The operator API: every operation as the request that asks for it, below `/admin/v1`. A
  * `:name` in the path is a parameter. Whatever is no GET is audited as `admin:<Name>`, unless it says that it reads.
  */
 export interface AdminOperation {

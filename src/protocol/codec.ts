@@ -1,10 +1,10 @@
 /**
- * One schema reads (validates) and writes (orders, escapes) an XML body, and infers its type (design §4).
+ * One schema reads (validates) and writes (orders, escapes) an XML body, and infers its type.
  *
  * Names are bound once, when a schema is declared: `reader` and `writer` give plain functions, so that a page of a
  * thousand keys costs string concatenation and nothing else.
  */
-import { trim as trimSet } from '../text/trim.ts';
+import { trim as trimSet } from '../base/trim.ts';
 import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
 import { type Node, parseXml, pathOf, type XmlLimits } from './xml-parse.ts';
 

@@ -1,4 +1,4 @@
-/** The two dialects of the wire, as data (design §4): the public S3 API's and the specification's neutral one. */
+/** The two dialects of the wire, as data: the public S3 API's and the specification's neutral one. */
 export interface Dialect {
   readonly name: 'amz' | 'store';
   /** Prefix of header names, for example `x-amz-` in `x-amz-date`. */

@@ -1,4 +1,4 @@
-/** The error catalogue: the one place that knows status and text (spec "Errors", style 20). */
+/** The error catalogue: the one place that knows status and text. */
 import type { ErrorCode } from '../errors/codes.ts';
 
 export interface ErrorEntry {

@@ -1,6 +1,7 @@
-/** Bodies of the operator API: one schema reads a JSON value strictly and infers its type (design §4). */
+/** Bodies of the operator API: one schema reads a JSON value strictly and infers its type. */
+
+import { type Json, type JsonObject, readStrictJson } from '../base/strict-json.ts';
 import { fail } from '../errors/refusal.ts';
-import { type Json, type JsonObject, readStrictJson } from '../text/strict-json.ts';
 
 /** @param at the place, such as `context.aws:SourceIp`; '' for the whole body */
 export type JsonReader<T> = (value: Json | undefined, at: string) => T;

@@ -1,5 +1,5 @@
 /**
- * The operation table (design §3, spec "Endpoints"): every storage operation, as the request that asks for it.
+ * The operation table: every storage operation, as the request that asks for it.
  *
  * A row reads like a request: `PUT object ?partNumber ?uploadId +copy-source` is a PUT at object scope with
  * both query names and the dialect's `copy-source` header. The row with the most marks that matches wins
@@ -32,7 +32,7 @@ export interface Operation {
   readonly judges?: 'each' | 'none';
   /** Of an operation on a bucket: access points serve it too. They serve every operation on an object. */
   readonly accessPoints?: true;
-  /** The events that it causes; see `domain/events.ts`. */
+  /** The events that it causes; see `domain/events/events.ts`. */
   readonly events?: readonly string[];
   /** Audited or not, where the method does not tell. */
   readonly audited?: boolean;
@@ -340,7 +340,7 @@ export function describeOperation(name: OperationName): OperationRow {
 
 /**
  * Sub-resource names of the public API. A request that carries one which no row of its scope and method
- * knows is answered 501 rather than falling through to the plain operation (design §7.17): `DELETE ?policy`
+ * knows is answered 501 rather than falling through to the plain operation: `DELETE ?policy`
  * must never delete the bucket.
  */
 export const subResources: ReadonlySet<string> = new Set([

@@ -1,4 +1,4 @@
-/** The last step of every request: bare header names take their prefix, refusals become XML, JSON or HTML (spec "Errors"). */
+/** The last step of every request: bare header names take their prefix, refusals become XML, JSON or HTML. */
 import type { Refusal } from '../errors/refusal.ts';
 import { type ActionService, actionError } from './action-errors.ts';
 import { writeXml } from './codec.ts';
@@ -10,7 +10,7 @@ import { errorBody } from './schemas/error.ts';
 
 type HeaderPair = readonly [string, string];
 
-/** `*-version-id` becomes the dialect's; a request that showed no dialect gets both (design §4). */
+/** `*-version-id` becomes the dialect's; a request that showed no dialect gets both. */
 export function renderHeaders(headers: readonly HeaderPair[], dialect: Dialect | undefined): HeaderPair[] {
   const rendered: HeaderPair[] = [];
   for (const pair of headers) {

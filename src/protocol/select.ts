@@ -1,4 +1,4 @@
-/** Chooses the operation of a request from the table (spec "What the service does" 6.6). */
+/** Chooses the operation of a request from the table. */
 import { fail } from '../errors/refusal.ts';
 import { dialects } from './dialect.ts';
 import {

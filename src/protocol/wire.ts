@@ -1,5 +1,5 @@
 /**
- * What arrived, untouched by any normalisation (design §4): `new Request()` rewrites dot segments, `%2e`,
+ * What arrived, untouched by any normalisation: `new Request()` rewrites dot segments, `%2e`,
  * `\` and tabs, and joins repeated headers; a signature over the original then fails. Authentication,
  * addressing and policy read only this.
  */

@@ -1,4 +1,4 @@
-/** Bytes to a small tree of elements; the one import of fast-xml-parser (design §4). */
+/** Bytes to a small tree of elements; the one import of fast-xml-parser. */
 import { XMLParser } from 'fast-xml-parser';
 import { Refusal } from '../errors/refusal.ts';
 import { checkWellFormed, malformed, type References, resolveReferences } from './xml.ts';

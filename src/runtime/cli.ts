@@ -12,7 +12,7 @@ function sayable(error: unknown): string {
 }
 
 try {
-  const { runCommand } = await import('./cli-commands.ts');
+  const { runCommand } = await import('./cli/cli-commands.ts');
   process.exitCode = await runCommand(process.argv.slice(2));
 } catch (error) {
   process.stderr.write(`sluice: ${sayable(error)}\n`);

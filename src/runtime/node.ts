@@ -7,12 +7,12 @@ import type { ListenAddress } from '../config/network.ts';
 import type { Config } from '../config.ts';
 import type { Gateway } from '../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
-import { endpointOf } from './endpoint.ts';
-import { Connection, type ConnectionOptions } from './node-connection.ts';
-import { refuseSocket } from './node-refusal.ts';
-import { readKeyPair, reloadOnChange, type TlsFiles } from './node-tls.ts';
+import { endpointOf } from './compose/endpoint.ts';
+import { Connection, type ConnectionOptions } from './node/node-connection.ts';
+import { refuseSocket } from './node/node-refusal.ts';
+import { readKeyPair, reloadOnChange, type TlsFiles } from './node/node-tls.ts';
 
-export { type Composed, type ComposeOptions, compose } from './compose.ts';
+export { type Composed, type ComposeOptions, compose } from './compose/compose.ts';
 
 /** Request line and headers together. */
 const headBytesMax = 32 * 1024;

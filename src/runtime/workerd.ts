@@ -2,7 +2,7 @@
  * The gateway on workerd, for trying out: everything is in the memory of one isolate and gone with it. The
  * runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be reached here.
  */
-import { openCredentials } from '../auth/credentials.ts';
+import { openCredentials } from '../auth/session/credentials.ts';
 import { portableCipher } from '../backends/ciphering/portable.ts';
 import { bodyBudget } from '../backends/data/body-budget.ts';
 import { chunked } from '../backends/data/chunked.ts';
@@ -13,7 +13,7 @@ import { lateWrites } from '../backends/metadata/late-writes.ts';
 import { memoryStore } from '../backends/metadata/memory/store.ts';
 import { parseConfig } from '../config/read-config.ts';
 import type { Environment } from '../config.ts';
-import { openClusterStates } from '../domain/clusters/cluster-states.ts';
+import { openClusterStates } from '../domain/storage/clusters/cluster-states.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
 import { cipherKeyBytes } from '../ports/cipher.ts';
 import { systemClock } from '../ports/clock.ts';

@@ -1,4 +1,4 @@
-/** The key that a version-4 signature is made with (spec "Authentication" 2.4). */
+/** The key that a version-4 signature is made with. */
 import type { Hasher } from '../ports/hasher.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 

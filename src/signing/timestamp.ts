@@ -1,8 +1,8 @@
-/** The times that a signature names (spec "Authentication" 2.1): `20130524T000000Z`, and HTTP dates. */
-import { ofLast } from '../ports/remembered.ts';
+/** The times that a signature names: `20130524T000000Z`, and HTTP dates. */
+import { memoizeLast } from '../base/memoize.ts';
 
 /** Milliseconds since the epoch of a `YYYYMMDDTHHMMSSZ` text, undefined when it is anything else. */
-export const parseTimestamp = ofLast(parse);
+export const parseTimestamp = memoizeLast(parse);
 
 function parse(text: string): number | undefined {
   if (text.length !== 16 || text.charCodeAt(8) !== 84 || text.charCodeAt(15) !== 90) return undefined;

@@ -1,5 +1,5 @@
 /**
- * Structured logs (spec item 17): JSON lines through @logtape/logtape, which is imported here alone. An
+ * Structured logs: JSON lines through @logtape/logtape, which is imported here alone. An
  * embedding application that uses it too gets our records under the category `sluice`.
  */
 import { configureSync, getLogger, type LogRecord } from '@logtape/logtape';

@@ -1,4 +1,4 @@
-/** What is measured (spec "Metrics emitted"), as a table; and how the rest of telemetry asks for it. */
+/** What is measured, as a table; and how the rest of telemetry asks for it. */
 
 export interface Measurement {
   readonly kind: 'counter' | 'gauge' | 'histogram';

@@ -8,7 +8,7 @@ import {
   type MetricObject,
   Registry,
 } from 'prom-client';
-import { cacheSizes } from '../ports/bounded-cache.ts';
+import { cacheSizes } from '../base/bounded-cache.ts';
 import { type Measurement, type Metrics, measurements } from './metrics.ts';
 import { Tally } from './tally.ts';
 

@@ -1,6 +1,7 @@
 /** Makes fields fit for a log: secrets gone, sizes bounded, every value writable as JSON. */
+
+import { maskParameters } from '../base/mask-secrets.ts';
 import type { Fields } from '../ports/telemetry.ts';
-import { maskParameters } from '../text/mask-secrets.ts';
 
 const secretName =
   /secret|password|passwd|authorization|signature|cookie|private.?key|master.?key|customer.?key|(?:^|[-_.])(?:token|dek)$|security-token|[a-z](?:Token)$/i;

@@ -1,6 +1,6 @@
-/** `bucket-stats` (spec "Per-storage-class breakdown"): sums what the buckets hold, a page of them at a time. */
+/** `bucket-stats`: sums what the buckets hold, a page of them at a time. */
 import type { Context } from '../context.ts';
-import { beginSampling, ClassSample, publishSnapshot } from '../domain/class-stats.ts';
+import { beginSampling, ClassSample, publishSnapshot } from '../domain/buckets/class-stats.ts';
 import { everyBucket } from '../metadata/buckets.ts';
 import type { Term } from '../metadata/tasks.ts';
 import type { Unit } from './worker.ts';

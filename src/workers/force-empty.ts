@@ -1,6 +1,6 @@
 /** `force-empty`: goes through the buckets that operators want empty, a page of each in turn. */
 import type { Context } from '../context.ts';
-import { emptyPage, everyEmptying } from '../domain/force-empty.ts';
+import { emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
 import { ShardPanic, type Unit } from './worker.ts';
 
 export const emptyBuckets =

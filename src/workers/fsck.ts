@@ -1,7 +1,7 @@
 /** `fsck`: compares metadata and data in the background, a page at a time with a rest after each, pass after pass. */
 import type { Context } from '../context.ts';
-import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../domain/fsck/fsck.ts';
-import { beginComparing, type SavedRun, savedRun, saveRun } from '../domain/fsck/saved-run.ts';
+import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../domain/storage/fsck/fsck.ts';
+import { beginComparing, type SavedRun, savedRun, saveRun } from '../domain/storage/fsck/saved-run.ts';
 import type { Term } from '../metadata/tasks.ts';
 import { MendingElsewhere, type MendingTurn, mendAlone } from './mending.ts';
 import type { Unit } from './worker.ts';

@@ -1,11 +1,11 @@
-/** `gc` (spec items 12 and 13): deletes queued bytes slot by slot, each slot under a lease of its own. */
+/** `gc`: deletes queued bytes slot by slot, each slot under a lease of its own. */
 
 import type { Context } from '../context.ts';
-import { gcBacklog } from '../domain/clusters/gc-backlog.ts';
-import { deleteGarbage } from '../domain/garbage.ts';
-import { isOwned, type Ownership, openOwnership } from '../domain/ownership.ts';
-import { settleUpload } from '../domain/settle-upload.ts';
-import { drawId } from '../domain/version-ids.ts';
+import { drawId } from '../domain/objects/version-ids.ts';
+import { gcBacklog } from '../domain/storage/clusters/gc-backlog.ts';
+import { deleteGarbage } from '../domain/storage/garbage.ts';
+import { isOwned, type Ownership, openOwnership } from '../domain/storage/ownership.ts';
+import { settleUpload } from '../domain/uploads/settle-upload.ts';
 import { acquireLease, slotLease } from '../metadata/leases.ts';
 import type { GarbageTask, QueueRow } from '../metadata/queue-tables.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/queues.ts';

@@ -1,4 +1,4 @@
-/** Doing something for as long as a lease is held (spec item 12): renewal beside the work, an abort when it is lost. */
+/** Doing something for as long as a lease is held: renewal beside the work, an abort when it is lost. */
 import type { Context } from '../context.ts';
 import { type Lease, LeaseLost, releaseLease, renewLease } from '../metadata/leases.ts';
 

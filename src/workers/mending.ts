@@ -3,7 +3,7 @@
  * bytes for deletion. The lease is taken for a whole run of the command, and for each step of the worker `fsck`.
  */
 import type { Context } from '../context.ts';
-import { drawId } from '../domain/version-ids.ts';
+import { drawId } from '../domain/objects/version-ids.ts';
 import { acquireLease, findLease, holdsLease, LeaseLost } from '../metadata/leases.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 

@@ -1,6 +1,6 @@
 /** `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time. */
 import type { Context } from '../context.ts';
-import { boundQueues, firstLook } from '../domain/queue-retention.ts';
+import { boundQueues, firstLook } from '../domain/events/queue-retention.ts';
 import type { Unit } from './worker.ts';
 
 export const boundAllQueues = (

@@ -1,15 +1,15 @@
 /**
- * `rebalance` (spec "Cluster lifecycle", design §7.22): moves bytes off evacuating clusters, and to where weights want
+ * `rebalance`: moves bytes off evacuating clusters, and to where weights want
  * them where SVC_REBALANCE_WEIGHTS asks for it. It walks the buckets slot by slot, each slot under a lease of its own.
  */
 import type { Context } from '../context.ts';
-import { viewOf } from '../domain/clusters/cluster-states.ts';
-import { settledPassFrom } from '../domain/clusters/drain-progress.ts';
-import { openPace, type Pace } from '../domain/rebalance/pace.ts';
-import { isLeaving, settleDrained } from '../domain/rebalance/settle-drained.ts';
-import type { Ctx as TendCtx } from '../domain/rebalance/tend-version.ts';
-import { walkSlot } from '../domain/rebalance/walk-slot.ts';
-import { drawId } from '../domain/version-ids.ts';
+import { drawId } from '../domain/objects/version-ids.ts';
+import { viewOf } from '../domain/storage/clusters/cluster-states.ts';
+import { settledPassFrom } from '../domain/storage/clusters/drain-progress.ts';
+import { openPace, type Pace } from '../domain/storage/rebalance/pace.ts';
+import { isLeaving, settleDrained } from '../domain/storage/rebalance/settle-drained.ts';
+import type { Ctx as TendCtx } from '../domain/storage/rebalance/tend-version.ts';
+import { walkSlot } from '../domain/storage/rebalance/walk-slot.ts';
 import type { ClusterRow } from '../metadata/cluster-tables.ts';
 import { everyCluster } from '../metadata/clusters.ts';
 import { acquireLease, LeaseLost, slotLease } from '../metadata/leases.ts';

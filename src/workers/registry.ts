@@ -1,7 +1,7 @@
-/** The workers of this build, by name, and how they start beside the gateway (spec items 11 and 13). */
+/** The workers of this build, by name, and how they start beside the gateway. */
 import type { WorkerName } from '../config/workers.ts';
 import type { Context } from '../context.ts';
-import { sweep } from '../domain/sweep.ts';
+import { sweep } from '../domain/storage/sweep.ts';
 import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
 import { compareAll } from './fsck.ts';
@@ -78,7 +78,7 @@ export const workers = {
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 
-/** The intent sweep is not one of the named workers: it runs in every gateway (design §7.25). */
+/** The intent sweep is not one of the named workers: it runs in every gateway. */
 const sweepOf = (context: WorkerContext): Worker => ({
   name: 'sweep',
   leased: false,

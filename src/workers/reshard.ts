@@ -1,5 +1,5 @@
-/** `reshard` (spec item 5): goes on with the buckets that operators want more shards for, a round of each in turn. */
-import { type Doubling, everyResharding, reshardRound } from '../domain/reshard.ts';
+/** `reshard`: goes on with the buckets that operators want more shards for, a round of each in turn. */
+import { type Doubling, everyResharding, reshardRound } from '../domain/buckets/reshard.ts';
 import type { LeaseContext } from './leadership.ts';
 import { ShardPanic, type Unit } from './worker.ts';
 

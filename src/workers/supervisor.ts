@@ -1,13 +1,13 @@
-/** Keeps a worker running (spec item 12): leadership, panics, backoff. Nothing here reaches a sibling or the gateway. */
+/** Keeps a worker running: leadership, panics, backoff. Nothing here reaches a sibling or the gateway. */
 import type { Context } from '../context.ts';
-import { drawId } from '../domain/version-ids.ts';
+import { drawId } from '../domain/objects/version-ids.ts';
 import { acquireLease, LeaseLost, leaderLease } from '../metadata/leases.ts';
 import { leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Worker } from './worker.ts';
 
 export type SupervisorContext = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
-/** Pauses after the first, second, third and every further failure in a row (spec "Limits"). */
+/** Pauses after the first, second, third and every further failure in a row. */
 const backoffMs = [1_000, 5_000, 30_000, 120_000] as const;
 /** A run that lasted this long makes the next failure a first one. */
 const healthyMs = 5 * 60_000;

@@ -1,4 +1,4 @@
-/** What a background worker is (spec items 11 and 12): something that does one bounded unit at a time. */
+/** What a background worker is: something that does one bounded unit at a time. */
 
 /** Does one bounded unit and says whether there is more to do at once. Ends early when the signal aborts. */
 export type Unit = (signal: AbortSignal) => Promise<'busy' | 'idle'>;

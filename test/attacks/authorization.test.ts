@@ -1,6 +1,6 @@
-/** Ways around who may what (attacks 7): each with its positive control, and what must not have happened. */
+/** Ways around who may what: each with its positive control, and what must not have happened. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { documents } from '../../src/metadata/tables.ts';
 import { systemClock } from '../../src/ports/clock.ts';

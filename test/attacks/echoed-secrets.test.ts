@@ -1,4 +1,4 @@
-/** No error reply and no access log holds a secret that a request carried (attacks 9, 12). */
+/** No error reply and no access log holds a secret that a request carried. */
 import { expect, test } from 'vitest';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { tasksOf } from '../support/recorded.ts';

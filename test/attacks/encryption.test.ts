@@ -1,4 +1,4 @@
-/** What somebody sees and can do who holds the disk or the store (attacks 12). */
+/** What somebody sees and can do who holds the disk or the store. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** A request is judged, its body is held back while the world changes, and then arrives (attacks 16). */
+/** A request is judged, its body is held back while the world changes, and then arrives. */
 import { describe, expect, test } from 'vitest';
 import { findBucket } from '../../src/metadata/buckets.ts';
 import { aclXml, everyone, grantsIn, policyOf } from '../support/access.ts';

@@ -1,6 +1,6 @@
 /**
  * Random actions with random parameters, by everybody: each is answered, none with an internal error, and what the
- * records say afterwards agrees with itself (attacks 7, 11).
+ * records say afterwards agrees with itself.
  */
 import { describe, expect, test } from 'vitest';
 import { iamOperations } from '../../src/protocol/iam-operations.ts';

@@ -1,8 +1,8 @@
-/** Object Lock against everything that deletes, and everybody who may not (attacks 8, 7, 4). @storage */
+/** Object Lock against everything that deletes, and everybody who may not. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { objectLock } from '../../src/domain/families.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { objectLock } from '../../src/domain/configurations/families.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
 import { findLiveHead, objectsOf } from '../../src/metadata/objects.ts';
 import { documents, type Lock, type ObjectRow } from '../../src/metadata/tables.ts';

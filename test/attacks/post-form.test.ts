@@ -1,4 +1,4 @@
-/** Attack 5 of attacks.md: forms that say more, less or something else than what was signed. */
+/** Attack group 5 of docs/security.md: forms that say more, less or something else than what was signed. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { alice } from '../support/gateway.ts';

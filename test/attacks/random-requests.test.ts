@@ -1,6 +1,6 @@
 /**
  * Random requests over every row of the operation table, with random headers, queries and bodies, by everybody: each
- * is answered, and none with an internal error (attacks 11).
+ * is answered, and none with an internal error.
  */
 import { describe, expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';

@@ -1,4 +1,4 @@
-/** Nothing that proves who somebody is, or that opens what they store, is in what is recorded of their requests (attacks 9, 12). */
+/** Nothing that proves who somebody is, or that opens what they store, is in what is recorded of their requests. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { alice, openGateway } from '../support/gateway.ts';

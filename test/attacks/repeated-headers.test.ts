@@ -1,5 +1,5 @@
 /**
- * Attack group 17 of attacks.md: a header that is given twice with different values. The signature and the operation read the
+ * Attack group 17 of docs/security.md: a header that is given twice with different values. The signature and the operation read the
  * same text, the values joined by a comma (RFC 9110, 5.2), so that no reader obeys the first and another the last.
  */
 import { describe, expect, test } from 'vitest';

@@ -1,5 +1,5 @@
 /**
- * Attack group 17 of attacks.md: the same name twice in one request. What could be read in two ways is refused and changes
+ * Attack group 17 of docs/security.md: the same name twice in one request. What could be read in two ways is refused and changes
  * nothing; a list may of course have several members.
  */
 import { describe, expect, test } from 'vitest';

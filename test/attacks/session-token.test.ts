@@ -1,6 +1,6 @@
-/** Session tokens that are not what they should be (attacks 1, 4), each beside the one that is. */
+/** Session tokens that are not what they should be, each beside the one that is. */
 import { describe, expect, test } from 'vitest';
-import { openToken, sealToken } from '../../src/auth/session-token.ts';
+import { openToken, sealToken } from '../../src/auth/session/session-token.ts';
 import { openActions } from '../support/actions.ts';
 import { alice, bob, openGateway } from '../support/gateway.ts';
 import type { ClientOptions } from '../support/gateway-client.ts';

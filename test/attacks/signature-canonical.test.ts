@@ -1,4 +1,4 @@
-/** Attack 1 of attacks.md, the canonical forms: what is signed names the same key, whoever signs it (spec "Authentication" 3). */
+/** Attack group 1 of docs/security.md, the canonical forms: what is signed names the same key, whoever signs it. */
 import { describe, expect, test } from 'vitest';
 import { encode, encodePath, type SignedRequest } from '../support/sign.ts';
 import { alice, check, refusalCode, signAs } from '../support/sign-check.ts';

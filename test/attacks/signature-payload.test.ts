@@ -1,4 +1,4 @@
-/** Attack 2 of attacks.md: nobody passes a body under a declaration that was not signed (spec "Authentication" 2.3). */
+/** Attack group 2 of docs/security.md: nobody passes a body under a declaration that was not signed. */
 import { describe, expect, test } from 'vitest';
 import { hexSha256, type RequestSpec, type SignedRequest } from '../support/sign.ts';
 import { authenticateOnly, check, inPieces, refusal, refusalCode, signAs } from '../support/sign-check.ts';

@@ -1,10 +1,10 @@
 /**
- * Attack group 17 of attacks.md: a version-2 signature is good for one meaning. The holder of a presigned URL chooses the
+ * Attack group 17 of docs/security.md: a version-2 signature is good for one meaning. The holder of a presigned URL chooses the
  * body and the plain headers that version 4 leaves unsigned too; everything else is the signer's.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readSigV2 } from '../../src/auth/sigv2-reading.ts';
+import { readSigV2 } from '../../src/auth/signature/sigv2-reading.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
 import { ownHeaders } from '../../src/handlers/own-headers.ts';
 import { amz } from '../../src/protocol/dialect.ts';

@@ -1,4 +1,4 @@
-/** Attack 4 of attacks.md for version-2 presigned queries, which sign less than version 4 (design §7.19). */
+/** Attack group 4 of docs/security.md for version-2 presigned queries, which sign less than version 4. */
 import { describe, expect, test } from 'vitest';
 import { encodePath, type PresignSpec, type SignedRequest } from '../support/sign.ts';
 import { alice, check, now, refusal, refusalCode, signAs } from '../support/sign-check.ts';

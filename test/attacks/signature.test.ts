@@ -1,4 +1,4 @@
-/** Attack 1 of attacks.md: a signature is good for exactly the request that was signed (spec "Authentication" 2). */
+/** Attack group 1 of docs/security.md: a signature is good for exactly the request that was signed. */
 import { describe, expect, test } from 'vitest';
 import type { SignedRequest } from '../support/sign.ts';
 import { alice, check, now, refusal, refusalCode, signAs } from '../support/sign-check.ts';

@@ -1,4 +1,4 @@
-/** Finds a place of a request whose CPU time grows faster than the length of the text there (attacks 15). */
+/** Finds a place of a request whose CPU time grows faster than the length of the text there. */
 import { cpuMsOf } from '../support/cpu-time.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { type Place, runs } from './long-runs.ts';

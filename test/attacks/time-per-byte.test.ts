@@ -1,5 +1,5 @@
 /**
- * Attack group 15 of attacks.md: a long run in any place of a request takes time that is linear in its length. The law
+ * Attack group 15 of docs/security.md: a long run in any place of a request takes time that is linear in its length. The law
  * is about CPU time of this process, so that a busy machine does not change it, and about its growth: quadratic time
  * over 16 times the bytes is 256 times as long.
  */

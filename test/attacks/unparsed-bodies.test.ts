@@ -1,4 +1,4 @@
-/** A body is not parsed for an anonymous caller whom no text of it could let in (attacks 15). */
+/** A body is not parsed for an anonymous caller whom no text of it could let in. */
 import { expect, test } from 'vitest';
 import { openGateway } from '../support/gateway.ts';
 

@@ -1,5 +1,5 @@
 /**
- * Every XML body of the surface, damaged at random and sent through the front door (attacks 12): nothing is an internal
+ * Every XML body of the surface, damaged at random and sent through the front door: nothing is an internal
  * error, what is refused changes nothing, and what is accepted is shown as a document that is accepted again.
  */
 import fc from 'fast-check';

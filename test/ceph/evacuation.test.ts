@@ -1,6 +1,6 @@
 /** What leaves real clusters, drained, by weights or emptied, while clients are at work: nothing is lost, nothing is refused that has a place. */
 import { describe, expect, test, vi } from 'vitest';
-import { inParallel } from '../../src/domain/in-parallel.ts';
+import { inParallel } from '../../src/base/in-parallel.ts';
 import { emptyBuckets } from '../../src/workers/force-empty.ts';
 import { contentOf, inPieces } from '../contract/chunk-store.ts';
 import { evacuate, extentsOn, fsckOf, openPair } from '../support/clusters.ts';

@@ -1,4 +1,4 @@
-/** What the operator is told of real clusters (spec "Storage health details"): their own complaints, and pools one by one. */
+/** What the operator is told of real clusters: their own complaints, and pools one by one. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { chunkBytes } from '../../src/ports/object-bytes.ts';
 import { contentOf } from '../contract/chunk-store.ts';

@@ -9,7 +9,7 @@ import type { InstallationMode } from '../../src/metadata/installation.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { checkInstallation } from '../../src/runtime/check-installation.ts';
+import { checkInstallation } from '../../src/runtime/installation/check-installation.ts';
 import { fsck } from '../simulation/kill-rounds.ts';
 import { type CephCluster, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';
 import { loadClient, pathOf } from '../support/load-client.ts';

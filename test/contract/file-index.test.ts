@@ -1,6 +1,6 @@
 /** What lists of the file backend remember is bounded, however many chunks there are, and the lists stay complete. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { cacheSizes } from '../../src/ports/bounded-cache.ts';
+import { cacheSizes } from '../../src/base/bounded-cache.ts';
 import { idsOf, listAll, put } from './chunk-store.ts';
 import { compactAll, type FileFixture, fileFixture, laterBy } from './file-fixture.ts';
 

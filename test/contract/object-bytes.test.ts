@@ -25,7 +25,7 @@ objectBytesContract('file', async () => {
 const cluster = 'default';
 
 /** A memory store that counts what is on its way, and fails where it is told to. */
-function watched(fails: (id: string) => boolean = () => false) {
+function tap(fails: (id: string) => boolean = () => false) {
   const memory = memoryChunks();
   const seen = { writing: 0, writingMost: 0, flushing: Promise.withResolvers<void>() };
   const store: ChunkStore = {
@@ -80,7 +80,7 @@ describe('chunked', () => {
   });
 
   test('streams the next chunk while the one before is flushed, a few at most', async () => {
-    const { memory, seen, store } = watched();
+    const { memory, seen, store } = tap();
     const slow: ChunkStore = {
       ...store,
       async write(id, source, options) {
@@ -105,7 +105,7 @@ describe('chunked', () => {
   test.each(['x.0', 'x.1', 'x.3'])(
     'a store that fails at %s fails the write, and the rest is removed',
     async (id) => {
-      const { memory, store } = watched((each) => each === id);
+      const { memory, store } = tap((each) => each === id);
       const bytes = chunked({ default: store });
       const write = bytes.write(inPieces(new Uint8Array(4 * chunkBytes), 1 << 20), {
         cluster,

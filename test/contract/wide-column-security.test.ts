@@ -9,7 +9,7 @@ import type { SettingName } from '../../src/config.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { StoreRefused } from '../../src/ports/metadata-store.ts';
 import { silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
-import { type Composed, compose } from '../../src/runtime/compose.ts';
+import { type Composed, compose } from '../../src/runtime/compose/compose.ts';
 import {
   type CassandraNode,
   noCassandraOfOurs,

@@ -1,7 +1,7 @@
 /** Access points that come and go at once: a host never changes hands between two of one name. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { createAccessPoint, deleteAccessPoint } from '../../src/domain/access-points.ts';
+import { createAccessPoint, deleteAccessPoint } from '../../src/domain/access/access-points.ts';
 import { accessPoints } from '../../src/metadata/access-point-tables.ts';
 import { findAlias } from '../../src/metadata/access-points.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';

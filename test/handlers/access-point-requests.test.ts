@@ -1,4 +1,4 @@
-/** What a request through an access point may (design §7.24): what the bucket and the access point let it. */
+/** What a request through an access point may: what the bucket and the access point let it. */
 import { describe, expect, test } from 'vitest';
 import { type BlockName, blockXml, policyOf, type Written } from '../support/access.ts';
 import { acting, arn, furnished, open, open4, policyFor } from '../support/access-points.ts';

@@ -1,4 +1,4 @@
-/** Access points: names of an account's own for a bucket, with policies of their own (design §7.24, spec 6.2). @storage */
+/** Access points: names of an account's own for a bucket, with policies of their own. @storage */
 import { describe, expect, test } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import {

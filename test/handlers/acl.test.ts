@@ -1,4 +1,4 @@
-/** Access control lists of buckets and objects: canned, by headers, by XML (spec "ACL", "GetObjectAcl / PutObjectAcl"). */
+/** Access control lists of buckets and objects: canned, by headers, by XML. */
 import { describe, expect, test } from 'vitest';
 import { aclXml, authenticated, everyone, grantsIn, logDelivery } from '../support/access.ts';
 import { backends, bob, openGateway, person } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** Which bucket and key a request is about, and what lies beside the protocol (spec item 6, design §7.16). */
+/** Which bucket and key a request is about, and what lies beside the protocol. */
 import { describe, expect, test } from 'vitest';
 import { alice, openGateway, operator } from '../support/gateway.ts';
 import { signer } from '../support/sign.ts';

@@ -1,4 +1,4 @@
-/** Health and metrics beside the storage protocol, on one listener or on two (design §7.16). */
+/** Health and metrics beside the storage protocol, on one listener or on two. */
 import { describe, expect, it } from 'vitest';
 import { WireHeaders } from '../../src/protocol/wire.ts';
 import { openGateway, operator } from '../support/gateway.ts';

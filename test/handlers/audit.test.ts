@@ -1,4 +1,4 @@
-/** The audit log (spec "Events" 5, design §7.15): one row for every request that changes or would have changed something. @storage */
+/** The audit log: one row for every request that changes or would have changed something. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { audit } from '../../src/metadata/audit-tables.ts';

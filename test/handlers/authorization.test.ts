@@ -1,6 +1,6 @@
 /**
  * Who may what: everybody × everything that decides × what is asked, compared with the rules as the public API's
- * documentation tells them, written out slowly (issue "Authorization", attacks 7).
+ * documentation tells them, written out slowly (issue "Authorization").
  */
 import { describe, expect, test } from 'vitest';
 import { blockXml, ownershipXml, policyOf } from '../support/access.ts';

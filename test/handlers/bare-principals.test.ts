@@ -1,8 +1,8 @@
 /** Access keys and names of users as Principal: refused with what to write instead (public API "AWS JSON policy elements: Principal"). */
 import { describe, expect, test } from 'vitest';
-import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { changeDocument } from '../../src/domain/documents.ts';
+import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { openActions } from '../support/actions.ts';
 import { type GatewayWorld, openGateway, person } from '../support/gateway.ts';
 import { allow, openUser, trusting } from '../support/iam-users.ts';

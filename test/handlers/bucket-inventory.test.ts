@@ -1,8 +1,8 @@
 /** Inventory configurations: several per bucket, each under its id. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { reviseDocument } from '../../src/domain/documents.ts';
-import { bucketInventories, type Inventory } from '../../src/domain/inventory.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { reviseDocument } from '../../src/domain/configurations/documents.ts';
+import { bucketInventories, type Inventory } from '../../src/domain/configurations/inventory.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 
 interface Given {

@@ -1,6 +1,6 @@
 /** PutBucketLifecycleConfiguration: what a rule may ask for, and the limits on both their sides. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { documents } from '../../src/metadata/tables.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 

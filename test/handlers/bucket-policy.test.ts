@@ -1,6 +1,6 @@
-/** Bucket policies: kept as they came, held by the very next request, and refused where they mean nothing (spec "Policy"). @storage */
+/** Bucket policies: kept as they came, held by the very next request, and refused where they mean nothing. @storage */
 import { describe, expect, test } from 'vitest';
-import { cacheSizes } from '../../src/ports/bounded-cache.ts';
+import { cacheSizes } from '../../src/base/bounded-cache.ts';
 import { blockXml, policyOf } from '../support/access.ts';
 import { alice, backends, type GatewayWorld, openGateway, person } from '../support/gateway.ts';
 import { heavyPolicies } from '../support/heavy-policies.ts';

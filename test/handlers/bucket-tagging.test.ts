@@ -1,6 +1,6 @@
 /** The pattern of every one-document configuration, shown on bucket tagging. @storage */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { documents } from '../../src/metadata/tables.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';

@@ -1,4 +1,4 @@
-/** CreateBucket, HeadBucket, GetBucketLocation, ListBuckets (spec "Bucket and object operations"). @storage */
+/** CreateBucket, HeadBucket, GetBucketLocation, ListBuckets. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { type buckets, tables } from '../../src/metadata/tables.ts';

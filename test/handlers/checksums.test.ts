@@ -1,7 +1,7 @@
 /** Content-MD5 and the checksums, by header and by trailer (public API "Checking object integrity"). */
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { type ChecksumAlgorithm, hashNames } from '../../src/domain/digests.ts';
+import { type ChecksumAlgorithm, hashNames } from '../../src/domain/content/digests.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, deletion, digest64 } from '../support/gateway-bodies.ts';
 

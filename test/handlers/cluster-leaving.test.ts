@@ -1,4 +1,4 @@
-/** How a cluster leaves: emptied, left out of the settings, remembered by its tombstone (spec "Cluster lifecycle"). */
+/** How a cluster leaves: emptied, left out of the settings, remembered by its tombstone. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,9 +1,9 @@
-/** The life of a cluster: added, activated, drained, left out (spec "Cluster lifecycle", design §7.8). */
+/** The life of a cluster: added, activated, drained, left out. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
+import { openClusterStates } from '../../src/domain/storage/clusters/cluster-states.ts';
 import { DataUnavailable, type ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';
 import { openGateway, operator } from '../support/gateway.ts';

@@ -1,10 +1,10 @@
 /**
  * Every condition key that a policy may use is supplied where a request has it: a Deny on it bites through the front
- * door, and one on another value does not (attacks 7).
+ * door, and one on another value does not.
  */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { conditionKeys, tagKeys } from '../../src/auth/policy/keys.ts';
+import { conditionKeys, tagKeys } from '../../src/auth/policy/conditions/keys.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { policyOf } from '../support/access.ts';

@@ -1,8 +1,8 @@
 /** What CORS, website, replication, logging, encryption, ownership and request payment may ask for, and what not. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { changeDocument } from '../../src/domain/documents.ts';
-import { bucketAcl } from '../../src/domain/families.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { changeDocument } from '../../src/domain/configurations/documents.ts';
+import { bucketAcl } from '../../src/domain/configurations/families.ts';
 import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 

@@ -1,4 +1,4 @@
-/** CopyObject and UploadPartCopy: sources, directives, conditions on the source (spec "CopyObject", "UploadPartCopy"). @storage */
+/** CopyObject and UploadPartCopy: sources, directives, conditions on the source. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import {

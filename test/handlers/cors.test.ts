@@ -1,6 +1,6 @@
-/** Cross-origin requests (spec "CORS"): preflights of anybody, and the headers of what follows them. */
+/** Cross-origin requests: preflights of anybody, and the headers of what follows them. */
 import { describe, expect, test } from 'vitest';
-import type { CorsRule } from '../../src/domain/families.ts';
+import type { CorsRule } from '../../src/domain/configurations/families.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 

@@ -1,4 +1,4 @@
-/** DeleteBucket: only when empty, and never racing a write (spec "DeleteBucket", design §7.5). @storage */
+/** DeleteBucket: only when empty, and never racing a write. @storage */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';

@@ -1,4 +1,4 @@
-/** DeleteObjects: each key on its own, partial success preserved (spec "DeleteObjects"). @storage */
+/** DeleteObjects: each key on its own, partial success preserved. @storage */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
 import { backends, openGateway } from '../support/gateway.ts';

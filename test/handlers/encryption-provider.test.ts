@@ -1,4 +1,4 @@
-/** Keys of a key provider: which one, bound to what, and what its failures are told as (spec "Encryption", "Errors"). */
+/** Keys of a key provider: which one, bound to what, and what its failures are told as. */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';

@@ -1,6 +1,6 @@
-/** Evacuations: everything moves, nothing changes for anybody who reads, writes or holds it (spec "Cluster lifecycle"). @storage */
+/** Evacuations: everything moves, nothing changes for anybody who reads, writes or holds it. @storage */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { findLiveHead, manifestRows, objectsOf } from '../../src/metadata/objects.ts';
 import { type ManifestPart, manifestSegmentParts } from '../../src/metadata/tables.ts';
 import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
@@ -131,7 +131,7 @@ describe.each(backends)('on %s', (backend) => {
       openUploads: 0,
     });
     await expectReady(world, { admin, backend });
-    // What Object Lock holds is held as before (attacks 8).
+    // What Object Lock holds is held as before.
     const path = `/bucket/held?versionId=${lockedVersion}`;
     expect((await client.delete(path, { headers: { '*-bypass-governance-retention': 'true' } })).code).toBe(
       'AccessDenied',

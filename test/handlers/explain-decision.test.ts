@@ -1,7 +1,7 @@
 /** The operator's "why": which statement decided (issue 4, "Authorization"). */
 import { expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { changeDocument } from '../../src/domain/documents.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { openUser } from '../support/iam-users.ts';
 

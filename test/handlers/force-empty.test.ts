@@ -1,4 +1,4 @@
-/** Operators empty buckets (spec `POST /buckets/{name}/force-empty`): all but what Object Lock holds, honestly told. @storage */
+/** Operators empty buckets: all but what Object Lock holds, honestly told. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { emptyBuckets } from '../../src/workers/force-empty.ts';

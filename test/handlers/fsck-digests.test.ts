@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { hashNames } from '../../src/domain/digests.ts';
-import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { hashNames } from '../../src/domain/content/digests.ts';
+import { type FsckFinding, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { findLiveHead, manifestRows, objectsOf } from '../../src/metadata/objects.ts';
 import type { ObjectRow, UploadPart } from '../../src/metadata/tables.ts';
 import { uploadAt } from '../../src/metadata/uploads.ts';

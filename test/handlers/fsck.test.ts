@@ -1,8 +1,8 @@
 /** The background's fsck as operators see it, and an index that was lost and is made again from stored bytes. @storage */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { runFsck } from '../../src/domain/fsck/fsck.ts';
-import { type LostBucket, type Rebuilt, rebuildIndex } from '../../src/domain/fsck/rebuild.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { type LostBucket, type Rebuilt, rebuildIndex } from '../../src/domain/storage/fsck/rebuild.ts';
 import { findBucket, removeBucket } from '../../src/metadata/buckets.ts';
 import { objectsOf } from '../../src/metadata/objects.ts';
 import { uploads } from '../../src/metadata/tables.ts';

@@ -1,6 +1,6 @@
 /** Virtual MFA devices, and what a code of one opens. @storage */
 import { describe, expect, test } from 'vitest';
-import { verifyMfaHeader } from '../../src/auth/mfa.ts';
+import { verifyMfaHeader } from '../../src/auth/session/mfa.ts';
 import { type Act, openActions } from '../support/actions.ts';
 import { authenticator } from '../support/authenticator.ts';
 import { alice, backends, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** How IAM and STS actions reach the gateway, and how they are refused (spec "Non-protocol calls"). */
+/** How IAM and STS actions reach the gateway, and how they are refused. */
 import { describe, expect, test } from 'vitest';
 import { formOf, formType, openActions } from '../support/actions.ts';
 import { alice, openGateway } from '../support/gateway.ts';

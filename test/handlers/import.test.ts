@@ -1,7 +1,7 @@
 /** `sluice import` (docs/adr/0015-import-of-upstream-objects.md): objects that lie upstream already become objects of the gateway. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/fsck/fsck.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { everyReleased } from '../../src/metadata/imports.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';

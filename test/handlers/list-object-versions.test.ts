@@ -1,4 +1,4 @@
-/** ListObjectVersions: order, markers of both kinds, delimiter, pages (spec "ListObjectVersions"). @storage */
+/** ListObjectVersions: order, markers of both kinds, delimiter, pages. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** ListObjects and ListObjectsV2: prefix, delimiter, markers, tokens, page sizes, order (spec "ListObjects", "ListObjectsV2"). @storage */
+/** ListObjects and ListObjectsV2: prefix, delimiter, markers, tokens, page sizes, order. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';

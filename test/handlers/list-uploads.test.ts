@@ -1,4 +1,4 @@
-/** ListMultipartUploads and ListParts: pages, prefixes, markers (spec "ListMultipartUploads", "ListParts"). @storage */
+/** ListMultipartUploads and ListParts: pages, prefixes, markers. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { createUpload, putPart } from '../support/gateway-bodies.ts';

@@ -1,7 +1,7 @@
-/** A page of a listing costs as much as it shows, whatever lies around it (issue, item 6; design §5). */
+/** A page of a listing costs as much as it shows, whatever lies around it (issue, item 6). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { objectsOf } from '../../src/metadata/objects.ts';
 import {
   type BucketRow,

@@ -1,6 +1,6 @@
-/** A write that loses its compare-and-set (spec item 7.5, design §7.1), with the winner let in at the worst moment. @storage */
+/** A write that loses its compare-and-set, with the winner let in at the worst moment. @storage */
 import { describe, expect, test } from 'vitest';
-import { settleUpload } from '../../src/domain/settle-upload.ts';
+import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
 import { manifests } from '../../src/metadata/tables.ts';
 import { findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
 import { ambush } from '../support/ambush.ts';

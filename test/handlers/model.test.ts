@@ -1,4 +1,4 @@
-/** Random histories of a few keys against a simple model (spec "Versioning", design §5 "Usage"). @storage */
+/** Random histories of a few keys against a simple model. @storage */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,7 +1,7 @@
 /** Checksums of multipart objects, FULL_OBJECT and COMPOSITE (public API "Checking object integrity"), and GetObjectAttributes. @storage */
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { type ChecksumAlgorithm, hashNames } from '../../src/domain/digests.ts';
+import { type ChecksumAlgorithm, hashNames } from '../../src/domain/content/digests.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, type PartOf } from '../support/gateway-bodies.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';

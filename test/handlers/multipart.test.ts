@@ -1,4 +1,4 @@
-/** Multipart uploads from their creation to their end (spec "CompleteMultipartUpload", design §7.11). @storage */
+/** Multipart uploads from their creation to their end. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import {

@@ -1,4 +1,4 @@
-/** The Object Lock configuration of a bucket, and the default retention that it gives (spec "Object Lock", design §7.3). */
+/** The Object Lock configuration of a bucket, and the default retention that it gives. */
 import { describe, expect, test } from 'vitest';
 import { ambush } from '../support/ambush.ts';
 import { backends, openGateway } from '../support/gateway.ts';

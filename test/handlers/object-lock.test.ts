@@ -1,4 +1,4 @@
-/** Retention and legal holds of versions, and what deletes them (spec "Object Lock"). @storage */
+/** Retention and legal holds of versions, and what deletes them. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';

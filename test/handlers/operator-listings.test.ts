@@ -1,4 +1,4 @@
-/** What operators read at service scope (spec "Non-protocol calls"): the audit log, and notifications that were given up. @storage */
+/** What operators read at service scope: the audit log, and notifications that were given up. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { audited } from '../../src/metadata/audit.ts';

@@ -1,6 +1,6 @@
-/** Where writes go, and what a drain refuses and what it does not (spec items 8 to 10). @storage */
+/** Where writes go, and what a drain refuses and what it does not. @storage */
 import { describe, expect, test } from 'vitest';
-import { changeCluster } from '../../src/domain/clusters/change-cluster.ts';
+import { changeCluster } from '../../src/domain/storage/clusters/change-cluster.ts';
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';
 import { backends } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';

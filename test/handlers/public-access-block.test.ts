@@ -1,4 +1,4 @@
-/** What a public access block keeps out, and what it makes of what is there (spec "Public access block"). */
+/** What a public access block keeps out, and what it makes of what is there. */
 import { describe, expect, test } from 'vitest';
 import {
   aclXml,

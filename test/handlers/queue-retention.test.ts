@@ -1,6 +1,6 @@
 /** The queues of events, replication and access logs stay within their bounds, and what is dropped is counted. @storage */
 import { describe, expect, test } from 'vitest';
-import { boundQueues, firstLook } from '../../src/domain/queue-retention.ts';
+import { boundQueues, firstLook } from '../../src/domain/events/queue-retention.ts';
 import {
   type HourlyQueue,
   hourMs,

@@ -1,7 +1,7 @@
 /** The scrub: what it reads and how fast, where it goes on, what it names, and what operators see of it. @storage */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { listedMax } from '../../src/domain/scrub/saved-scrub.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { listedMax } from '../../src/domain/storage/scrub/saved-scrub.ts';
 import { LeaseLost } from '../../src/metadata/leases.ts';
 import { findLiveHead } from '../../src/metadata/objects.ts';
 import {

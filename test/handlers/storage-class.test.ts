@@ -1,4 +1,4 @@
-/** Storage classes: what a write asks for, else the default of its bucket (spec "Resources", design §7.6). @storage */
+/** Storage classes: what a write asks for, else the default of its bucket. @storage */
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';

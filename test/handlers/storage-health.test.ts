@@ -1,4 +1,4 @@
-/** How storage is, by the front door (spec "Storage health details"). @storage */
+/** How storage is, by the front door. @storage */
 import { describe, expect, test } from 'vitest';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/bucket-stats.ts';

@@ -7,10 +7,10 @@ export interface Group {
 
 export const groups: Readonly<Record<string, Group>> = {
   domain: {
-    mutate: ['src/domain/lifecycle-rules.ts', 'src/domain/conditions.ts'],
+    mutate: ['src/domain/configurations/lifecycle-rules.ts', 'src/domain/objects/conditions.ts'],
     tests: ['test/unit/lifecycle-rules.test.ts', 'test/unit/conditions.test.ts'],
   },
-  cors: { mutate: ['src/domain/cors.ts'], tests: ['test/unit/cors.test.ts'] },
+  cors: { mutate: ['src/domain/configurations/cors.ts'], tests: ['test/unit/cors.test.ts'] },
   protocol: {
     mutate: ['src/protocol/peer.ts', 'src/protocol/iso-time.ts'],
     tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
-import { compose } from '../../src/runtime/compose.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
 import { mendAlone } from '../../src/workers/mending.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';

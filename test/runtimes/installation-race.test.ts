@@ -9,8 +9,8 @@ import { findInstallation, type InstallationMode } from '../../src/metadata/inst
 import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { checkInstallation } from '../../src/runtime/check-installation.ts';
-import { keepFile } from '../../src/runtime/kept-file.ts';
+import { checkInstallation } from '../../src/runtime/installation/check-installation.ts';
+import { keepFile } from '../../src/runtime/secrets/kept-file.ts';
 
 let root: string;
 const config = () => configWith({ SVC_DATA_DIR: root });

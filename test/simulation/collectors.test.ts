@@ -1,6 +1,6 @@
 /** Two collectors never work one slot: who stood still past its lease finds the next generation there, and stops. */
 import { expect, test } from 'vitest';
-import { queueGarbage } from '../../src/domain/garbage.ts';
+import { queueGarbage } from '../../src/domain/storage/garbage.ts';
 import { type LeaseRow, leases } from '../../src/metadata/lease-table.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';

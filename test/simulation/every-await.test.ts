@@ -1,4 +1,4 @@
-/** A request whose process dies at any call of a port leaves the old state or the new one, and leaks nothing (attacks 14). */
+/** A request whose process dies at any call of a port leaves the old state or the new one, and leaks nothing. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { completeSpec, elements, pathOf } from '../support/load-client.ts';

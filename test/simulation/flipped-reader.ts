@@ -3,10 +3,10 @@
  * what came of it. lmdb may end the process on a damaged page, which must not end the test.
  */
 import { configWith } from '../../src/config/read-config.ts';
-import { runFsck } from '../../src/domain/fsck/fsck.ts';
+import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { compose } from '../../src/runtime/compose.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
 import { alice } from '../support/gateway.ts';
 import { openClient } from '../support/gateway-client.ts';
 

@@ -4,7 +4,7 @@
  * that reads every row without the domain's help.
  */
 import { setImmediate as turn } from 'node:timers/promises';
-import { staticCredentials } from '../../src/auth/credentials.ts';
+import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { bodyBudget } from '../../src/backends/data/body-budget.ts';
 import { chunked } from '../../src/backends/data/chunked.ts';
@@ -16,9 +16,9 @@ import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
-import { runFsck } from '../../src/domain/fsck/fsck.ts';
-import { sweep } from '../../src/domain/sweep.ts';
+import { openClusterStates } from '../../src/domain/storage/clusters/cluster-states.ts';
+import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { sweep } from '../../src/domain/storage/sweep.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { manifests, objects, uploads } from '../../src/metadata/tables.ts';

@@ -1,4 +1,4 @@
-/** A mover that slept at any of its calls, while another finished and clients removed everything, brings nothing back (attacks 14). */
+/** A mover that slept at any of its calls, while another finished and clients removed everything, brings nothing back. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';

@@ -1,7 +1,7 @@
 /** ListObjectVersions while versions move between head and history under its eyes: each is there once, none is missed. */
 import { describe, expect, test } from 'vitest';
-import { everyVersion, type VersionStart } from '../../src/domain/listed-versions.ts';
-import { readPage } from '../../src/domain/listing.ts';
+import { everyVersion, type VersionStart } from '../../src/domain/listings/listed-versions.ts';
+import { readPage } from '../../src/domain/listings/listing.ts';
 import type { ListedVersionRow } from '../../src/metadata/objects.ts';
 import { headSlot } from '../../src/metadata/tables.ts';
 import { type DomainWorld, domainWorld } from '../support/domain-world.ts';

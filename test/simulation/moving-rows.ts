@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { configWith } from '../../src/config/read-config.ts';
 import { findBucket } from '../../src/metadata/buckets.ts';
 import { objectsOf } from '../../src/metadata/objects.ts';
-import { compose } from '../../src/runtime/compose.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
 import type { SharedStore } from './shared-store.ts';
 
 /** Until the first rows of a bucket lie in one of the shards that it is getting. */

@@ -1,6 +1,6 @@
-/** An evacuation whose worker dies at any call of a port loses nothing and leaks nothing, and its successor ends it (attacks 8, 14). */
+/** An evacuation whose worker dies at any call of a port loses nothing and leaks nothing, and its successor ends it. */
 import { expect, test } from 'vitest';
-import { changeCluster } from '../../src/domain/clusters/change-cluster.ts';
+import { changeCluster } from '../../src/domain/storage/clusters/change-cluster.ts';
 import { bucketSlotOf, bucketSlots } from '../../src/metadata/buckets.ts';
 import { claimSlot } from '../../src/metadata/rebalance.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';

@@ -1,7 +1,7 @@
-/** A worker that reshards dies at any call of its store; clients go on, and its successor finishes what it began (attacks 14). */
+/** A worker that reshards dies at any call of its store; clients go on, and its successor finishes what it began. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { beginResharding, reshardingOf } from '../../src/domain/reshard.ts';
+import { beginResharding, reshardingOf } from '../../src/domain/buckets/reshard.ts';
 import { reshardBuckets } from '../../src/workers/reshard.ts';
 import { elements, pathOf } from '../support/load-client.ts';
 import { shardedMemory } from '../support/sharded-memory.ts';

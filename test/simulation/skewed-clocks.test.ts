@@ -5,7 +5,7 @@ import type { Context } from '../../src/context.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
-import { compose } from '../../src/runtime/compose.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
 import { alice, background } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { type Client, openClient } from '../support/gateway-client.ts';

@@ -1,13 +1,13 @@
 /** Multipart sessions that were cut short, met again late, or raced by DeleteBucket, leak nothing and never lie. */
 import { describe, expect, test } from 'vitest';
-import { deleteBucket } from '../../src/domain/buckets.ts';
-import { completeUpload } from '../../src/domain/complete-upload.ts';
-import { runFsck } from '../../src/domain/fsck/fsck.ts';
-import type { ListedPart } from '../../src/domain/part-list.ts';
-import { readObject } from '../../src/domain/read-object.ts';
-import { settleUpload } from '../../src/domain/settle-upload.ts';
-import { writePart } from '../../src/domain/upload-part.ts';
-import { createUpload, openUploading } from '../../src/domain/upload-session.ts';
+import { deleteBucket } from '../../src/domain/buckets/buckets.ts';
+import { readObject } from '../../src/domain/objects/read-object.ts';
+import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { completeUpload } from '../../src/domain/uploads/complete-upload.ts';
+import type { ListedPart } from '../../src/domain/uploads/part-list.ts';
+import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
+import { writePart } from '../../src/domain/uploads/upload-part.ts';
+import { createUpload, openUploading } from '../../src/domain/uploads/upload-session.ts';
 import { findLiveHead } from '../../src/metadata/objects.ts';
 import { manifests, uploads } from '../../src/metadata/tables.ts';
 import { findSession, uploadsIn } from '../../src/metadata/uploads.ts';

@@ -1,7 +1,7 @@
 /** Gives a bucket a policy. */
-import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { changeDocument } from '../../src/domain/documents.ts';
+import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { bob, type GatewayWorld } from './gateway.ts';
 
 export interface Statement {

@@ -1,7 +1,7 @@
 /** Several clusters in a test, and an operator who says what becomes of them. */
 import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { runFsck } from '../../src/domain/fsck/fsck.ts';
+import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { everyCluster } from '../../src/metadata/clusters.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';

@@ -1,6 +1,6 @@
 /**
  * The whole gateway in a test: settings to ports as a start composes them, clients that sign every request,
- * and a way to run the background and to look at what is stored. Enter by the front door (style 29).
+ * and a way to run the background and to look at what is stored. Enter by the front door.
  *
  * ```ts
  * await using world = await openGateway();
@@ -15,8 +15,8 @@ import { join } from 'node:path';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { sweep } from '../../src/domain/sweep.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { sweep } from '../../src/domain/storage/sweep.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway.ts';
 import { dueRows, queueSlots } from '../../src/metadata/queues.ts';
 import { uploadIndex } from '../../src/metadata/tables.ts';
@@ -24,7 +24,7 @@ import { readUsage } from '../../src/metadata/usage.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Credential } from '../../src/ports/credentials.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
-import { compose } from '../../src/runtime/compose.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { ownedExtents, storedExtents } from './domain-world.ts';
 import { emptyKeyspace } from './engines/cassandra.ts';

@@ -1,6 +1,10 @@
 /** A run of `sluice import` inside the process of a test. */
-import { openBucket } from '../../src/domain/buckets.ts';
-import { type ImportCounts, type ImportRun, importBucket } from '../../src/domain/import/import-bucket.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import {
+  type ImportCounts,
+  type ImportRun,
+  importBucket,
+} from '../../src/domain/storage/import/import-bucket.ts';
 import type { GatewayWorld } from './gateway.ts';
 
 /** Into the bucket `bucket`. @returns the counts that are not zero */

@@ -130,7 +130,7 @@ interface SlowClient {
   isAlive(): boolean;
 }
 
-function watched(socket: Socket): { isAlive(): boolean } {
+function tap(socket: Socket): { isAlive(): boolean } {
   let alive = true;
   const end = (): void => {
     alive = false;
@@ -144,7 +144,7 @@ async function slowUpload(load: MemoryLoad, key: string): Promise<SlowClient> {
   const size = load.signedChunkBytes === undefined ? slowBytes : signedSlowBytes;
   const opened = openWith(load, putSpec(load, key, size));
   const { socket, framed } = opened;
-  const client = { socket, ...watched(socket) };
+  const client = { socket, ...tap(socket) };
   // An answer before the end of the body is a refusal.
   socket.on('data', () => socket.destroy());
   await Promise.race([
@@ -168,7 +168,7 @@ async function slowUpload(load: MemoryLoad, key: string): Promise<SlowClient> {
 /** Resolves with the first bytes of the answer; from then on takes one array a tick. */
 async function slowReader(load: MemoryLoad): Promise<SlowClient> {
   const { socket } = openWith(load, { path: pathOf(bucket, 'big') });
-  const client = { socket, ...watched(socket) };
+  const client = { socket, ...tap(socket) };
   await new Promise<void>((resolve, reject) => {
     socket.once('data', (bytes: Buffer) => {
       socket.pause();

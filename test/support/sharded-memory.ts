@@ -17,6 +17,7 @@ import type {
   Place,
   Shards,
 } from '../../src/backends/metadata/split/shards.ts';
+import { shardOf } from '../../src/base/shard.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type {
   AnyTable,
@@ -32,7 +33,6 @@ import type {
   SortOf,
   Stored,
 } from '../../src/ports/metadata-store.ts';
-import { shardOf } from '../../src/ports/shard.ts';
 import { faulty } from './faulty.ts';
 
 type Columns = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 /** A node of two processes for `test/unit/node-siblings.test.ts`: one announces, the other's first act on `broken` throws. */
 import cluster from 'node:cluster';
-import { joinSiblings, relayAnnouncements } from '../../src/runtime/node-siblings.ts';
+import { joinSiblings, relayAnnouncements } from '../../src/runtime/processes/node-siblings.ts';
 
 const role = process.env['ROLE'];
 

@@ -1,7 +1,7 @@
 /** Runs `authenticate` on what the test signer made, and reads the content to its end. */
 import { type AuthenticationOptions, authenticate } from '../../src/auth/authenticate.ts';
-import { staticCredentials } from '../../src/auth/credentials.ts';
 import type { Authenticated } from '../../src/auth/identity.ts';
+import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
 import { type Incoming, Query, splitTarget, WireHeaders } from '../../src/protocol/wire.ts';

@@ -1,4 +1,4 @@
-/** The client's half of aws-chunked bodies: signed chunks, signed and unsigned trailers (spec "Authentication" 4). */
+/** The client's half of aws-chunked bodies: signed chunks, signed and unsigned trailers. */
 import { createHash, createHmac } from 'node:crypto';
 import type { RequestSpec } from './sign.ts';
 

@@ -1,5 +1,5 @@
 /**
- * A client's half of the signature, written from the public documents alone (spec "Authentication"): it
+ * A client's half of the signature, written from the public documents alone: it
  * shares no code with `src/auth`, so a mistake there cannot hide here. Every piece can be tampered with.
  *
  * ```ts

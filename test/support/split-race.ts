@@ -3,6 +3,7 @@
  * keys, so whatever it reads is compared with what it must be. Movers may hang for ever, or for a while beside others.
  */
 import { expect } from 'vitest';
+import { shardOf } from '../../src/base/shard.ts';
 import {
   type At,
   type MetadataStore,
@@ -10,7 +11,6 @@ import {
   StoreUnavailable,
   table,
 } from '../../src/ports/metadata-store.ts';
-import { shardOf } from '../../src/ports/shard.ts';
 
 export interface Kept {
   readonly bucket: string;

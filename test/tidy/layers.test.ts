@@ -1,13 +1,13 @@
-/** Imports point one way (design §2): runtime → gateway, workers, backends → … → ports. */
+/** Imports point one way: runtime → gateway, workers, backends → … → ports. */
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { expect, test } from 'vitest';
 import { sourceFiles } from './source-files.ts';
 
-/** What each layer may import beside itself; `errors` and `text` are leaves that all may. Files of src itself count as layers. */
+/** What each layer may import beside itself; `errors` and `base` are leaves that all may. Files of src itself count as layers. */
 const layers: Readonly<Record<string, readonly string[]>> = {
   errors: [],
-  text: [],
+  base: [],
   ports: [],
   protocol: [],
   metadata: ['ports'],
@@ -57,7 +57,7 @@ function crossings(path: string, source: string): string[] {
   return importsOf(path, source)
     .map(layerOf)
     .filter(
-      (target) => target !== layer && target !== 'errors' && target !== 'text' && !allowed.includes(target),
+      (target) => target !== layer && target !== 'errors' && target !== 'base' && !allowed.includes(target),
     )
     .map((target) => `${path} imports ${target}`);
 }

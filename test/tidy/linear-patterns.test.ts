@@ -1,5 +1,5 @@
 /**
- * Every regular expression in `src` takes linear time on every text (attacks 15): a checker looks for exponential and for
+ * Every regular expression in `src` takes linear time on every text: a checker looks for exponential and for
  * polynomial backtracking, such as that of `/[ \t]+$/`, which starts again at every blank of a long run.
  */
 import { check } from 'recheck';
@@ -10,7 +10,7 @@ import { sourceFiles } from './source-files.ts';
 
 /** Files that construct patterns, and what makes them do so: loading them, or a call. */
 const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
-  'src/auth/policy/principals.ts': () => import('../../src/auth/policy/principals.ts'),
+  'src/auth/policy/document/principals.ts': () => import('../../src/auth/policy/document/principals.ts'),
   'src/config/network.ts': () => import('../../src/config/network.ts'),
   'src/protocol/admin-operations.ts': async () => {
     expect(adminOperationNames.length).toBeGreaterThan(0);

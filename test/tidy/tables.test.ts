@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { eventPatterns } from '../../src/domain/notification.ts';
+import { eventPatterns } from '../../src/domain/configurations/notification.ts';
 import { errorCodes } from '../../src/errors/codes.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';

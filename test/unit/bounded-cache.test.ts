@@ -1,6 +1,6 @@
 /** A cache holds a bounded number of entries and bytes, and forgets first what was not used. */
 import { expect, test } from 'vitest';
-import { BoundedCache, cacheSizes } from '../../src/ports/bounded-cache.ts';
+import { BoundedCache, cacheSizes } from '../../src/base/bounded-cache.ts';
 
 const open = (entriesMax: number, max: number) =>
   new BoundedCache<string>({

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { type CrcName, combineCrcs, compositeChecksum } from '../../src/domain/checksums.ts';
+import { type CrcName, combineCrcs, compositeChecksum } from '../../src/domain/content/checksums.ts';
 
 const hasher = nodeHasher();
 const hex = (digest: Uint8Array) => Buffer.from(digest).toString('hex');

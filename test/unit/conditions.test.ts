@@ -7,7 +7,7 @@ import {
   checkRead,
   checkWrite,
   isConditional,
-} from '../../src/domain/conditions.ts';
+} from '../../src/domain/objects/conditions.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
 
 const modified = Date.parse('2026-01-10T10:30:00.500Z');

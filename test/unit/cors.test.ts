@@ -1,7 +1,7 @@
-/** Which CORS rule speaks for a request; and that no pattern makes finding it slow (attacks 11). */
+/** Which CORS rule speaks for a request; and that no pattern makes finding it slow. */
 import { describe, expect, test } from 'vitest';
-import { type CrossOrigin, findCorsRule } from '../../src/domain/cors.ts';
-import type { CorsRule } from '../../src/domain/families.ts';
+import { type CrossOrigin, findCorsRule } from '../../src/domain/configurations/cors.ts';
+import type { CorsRule } from '../../src/domain/configurations/families.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 
 const rule = (given: Partial<CorsRule>): CorsRule => ({

@@ -1,6 +1,6 @@
 /** A stream read whole, whose arrays are not its reader's to keep. */
 import { expect, test } from 'vitest';
-import { gather } from '../../src/domain/gather.ts';
+import { gather } from '../../src/base/gather.ts';
 import { FormCursor } from '../../src/protocol/form-cursor.ts';
 
 const text = 'every array of this stream is given back while it is read';

@@ -1,11 +1,11 @@
 /** Commits of one process that will meet go one after the other, whatever else they wait for. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { InTurn } from '../../src/backends/metadata/in-turn.ts';
+import { MultiKeyMutex } from '../../src/base/multi-key-mutex.ts';
 
 /** Runs them at once, and gives what began and ended in which order. */
 async function order(works: readonly (readonly string[])[]): Promise<string[]> {
-  const turns = new InTurn();
+  const turns = new MultiKeyMutex();
   const seen: string[] = [];
   await Promise.all(
     works.map((names, i) =>
@@ -33,7 +33,7 @@ test('who shares with two waits for both, and names in any order make no circle'
 });
 
 test('a failure lets the next one go, and one that hangs is not waited for for ever', async () => {
-  const turns = new InTurn();
+  const turns = new MultiKeyMutex();
   const failing = turns.run(['a'], () => Promise.reject(new Error('no')));
   const next = turns.run(['a'], async () => 'next');
   await expect(failing).rejects.toThrow('no');

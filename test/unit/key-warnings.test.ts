@@ -1,6 +1,6 @@
 /** What a start says of keys that name no accounts. */
 import { expect, test } from 'vitest';
-import { loadConfiguration } from '../../src/runtime/configuration.ts';
+import { loadConfiguration } from '../../src/runtime/compose/configuration.ts';
 import { keyOf, writeKeyFile } from '../support/encryption.ts';
 import { alice, bob } from '../support/gateway.ts';
 

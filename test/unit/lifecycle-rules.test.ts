@@ -1,7 +1,7 @@
 /** Which lifecycle rule applies to what, and when: the calendar, every condition, what is kept and what wins. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Lifecycle, LifecycleRule } from '../../src/domain/lifecycle.ts';
+import type { Lifecycle, LifecycleRule } from '../../src/domain/configurations/lifecycle.ts';
 import {
   abortOf,
   actionOnCurrent,
@@ -11,7 +11,7 @@ import {
   markerRemovalOf,
   type NoncurrentVersion,
   type StoredVersion,
-} from '../../src/domain/lifecycle-rules.ts';
+} from '../../src/domain/configurations/lifecycle-rules.ts';
 
 const at = (text: string): number => Date.parse(text);
 const day = 86_400_000;

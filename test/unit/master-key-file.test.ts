@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemRandom } from '../../src/ports/random.ts';
-import { loadConfiguration } from '../../src/runtime/configuration.ts';
-import { keptMasterKeys, readMasterKeyFile } from '../../src/runtime/master-key-file.ts';
+import { loadConfiguration } from '../../src/runtime/compose/configuration.ts';
+import { keptMasterKeys, readMasterKeyFile } from '../../src/runtime/secrets/master-key-file.ts';
 
 const random = systemRandom();
 let dataDir = '';

@@ -1,10 +1,15 @@
 /** Placement as pure functions: the picker, the policies, the truth tables of the specification (items 8 and 9). */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { viewOf } from '../../src/domain/clusters/cluster-states.ts';
-import { defaultWeight, moved, type Trigger, transitions } from '../../src/domain/clusters/transitions.ts';
-import { pick } from '../../src/domain/placement/pick.ts';
-import { chooseCluster, effectivePolicy, type Wish } from '../../src/domain/placement/policy.ts';
+import { viewOf } from '../../src/domain/storage/clusters/cluster-states.ts';
+import {
+  defaultWeight,
+  moved,
+  type Trigger,
+  transitions,
+} from '../../src/domain/storage/clusters/transitions.ts';
+import { pick } from '../../src/domain/storage/placement/pick.ts';
+import { chooseCluster, effectivePolicy, type Wish } from '../../src/domain/storage/placement/policy.ts';
 import type { ClusterState } from '../../src/ports/cluster-states.ts';
 
 const none: ReadonlySet<string> = new Set();

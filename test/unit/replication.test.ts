@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets.ts';
-import { replicated } from '../../src/domain/replication.ts';
-import type { Plan } from '../../src/domain/versions.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { replicated } from '../../src/domain/configurations/replication.ts';
+import type { Plan } from '../../src/domain/objects/versions.ts';
 import { findLiveHead } from '../../src/metadata/objects.ts';
 import { queued } from '../../src/metadata/queues.ts';
 import { openGateway } from '../support/gateway.ts';

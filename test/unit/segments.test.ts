@@ -1,10 +1,10 @@
-/** Encrypted contents: every range comes back, and nothing that was moved, cut or changed does (attacks 12). */
+/** Encrypted contents: every range comes back, and nothing that was moved, cut or changed does. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { portableCipher } from '../../src/backends/ciphering/portable.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { etagOf, extentKey } from '../../src/domain/encryption/content-key.ts';
+import { etagOf, extentKey } from '../../src/domain/content/encryption/content-key.ts';
 import {
   contentBytes,
   decryptedSize,
@@ -12,7 +12,7 @@ import {
   encryptedSize,
   encryptSegments,
   segmentBytes,
-} from '../../src/domain/encryption/segments.ts';
+} from '../../src/domain/content/encryption/segments.ts';
 import type { Encryption } from '../../src/metadata/encryption.ts';
 import { type Cipher, type CipherKey, tagBytes } from '../../src/ports/cipher.ts';
 

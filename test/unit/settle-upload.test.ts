@@ -1,6 +1,6 @@
 /** Settling large uploads: as much work as there are parts, and requests are served meanwhile. */
 import { expect, test } from 'vitest';
-import { settleUpload } from '../../src/domain/settle-upload.ts';
+import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
 import { findLiveHead } from '../../src/metadata/objects.ts';
 import { manifests } from '../../src/metadata/tables.ts';
 import { findSession, replaceSession, uploadAt } from '../../src/metadata/uploads.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
 import { leaves, placesOf, standOf } from '../../src/backends/metadata/split/state.ts';
-import { shardOf } from '../../src/ports/shard.ts';
+import { shardOf } from '../../src/base/shard.ts';
 
 const exponent = fc.nat(10);
 

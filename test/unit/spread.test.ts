@@ -1,6 +1,6 @@
 /** The hash that rows are spread by is the spec's, or rows would be looked for where they are not. */
 import { expect, test } from 'vitest';
-import { fnv32a, spread } from '../../src/metadata/spread.ts';
+import { fnv32a, shardOf } from '../../src/base/shard.ts';
 
 test('is FNV-1a of the UTF-8 bytes', () => {
   // From the authors' test vectors.
@@ -15,7 +15,7 @@ const byHand = (bytes: readonly number[]): number =>
 
 test('spreads texts over all slots', () => {
   for (const slots of [4, 16, 100]) {
-    const taken = Array.from({ length: 4000 }, (_, each) => spread(`key ${each}`, slots));
+    const taken = Array.from({ length: 4000 }, (_, each) => shardOf(`key ${each}`, slots));
     expect(new Set(taken).size).toBe(slots);
     expect(taken.every((slot) => slot >= 0 && slot < slots)).toBe(true);
   }

@@ -1,4 +1,4 @@
-/** `SVC_STORAGE_CLASSES`: both shapes, and every fault at once (spec item 8.1, design §7.6). */
+/** `SVC_STORAGE_CLASSES`: both shapes, and every fault at once. */
 import { describe, expect, it } from 'vitest';
 import { configWith, parseConfig } from '../../src/config/read-config.ts';
 

@@ -1,5 +1,5 @@
 /**
- * The texts of storage health (spec "Storage health details"), from what clusters say of themselves.
+ * The texts of storage health, from what clusters say of themselves.
  *
  * Real engines are made to say most of them: Cassandra with a node that is killed, schema versions that disagree and a
  * keyspace that is dropped (test/contract/wide-column-ring-health.test.ts, test/contract/engine-health.ts), Ceph with
@@ -19,7 +19,7 @@ import {
   type MetadataReport,
   statusText,
   storageHealth,
-} from '../../src/domain/storage-health.ts';
+} from '../../src/domain/storage/storage-health.ts';
 import type { NodeHealth } from '../../src/ports/metadata-store.ts';
 import type { ClusterHealth } from '../../src/ports/object-bytes.ts';
 

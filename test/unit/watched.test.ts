@@ -1,6 +1,6 @@
 /** Streams that several onlookers check at their end. */
 import { expect, onTestFinished, test } from 'vitest';
-import { watched } from '../../src/domain/watched.ts';
+import { tap } from '../../src/base/tap.ts';
 
 async function* onePiece(): AsyncGenerator<Uint8Array> {
   yield new Uint8Array(3);
@@ -12,8 +12,8 @@ test('a refusal that comes after another onlooker has ended the stream is not an
   process.on('unhandledRejection', collect);
   onTestFinished(() => void process.off('unhandledRejection', collect));
   const refusal = Promise.withResolvers<void>();
-  const judged = watched(onePiece(), { see() {}, end: () => refusal.promise });
-  const hashed = watched(judged, {
+  const judged = tap(onePiece(), { see() {}, end: () => refusal.promise });
+  const hashed = tap(judged, {
     see() {},
     end() {
       throw new Error('BadDigest');

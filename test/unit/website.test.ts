@@ -1,7 +1,7 @@
 /** What a website shows for a key, without a gateway around it. */
 import { describe, expect, test } from 'vitest';
-import type { RoutingRule, Website } from '../../src/domain/families.ts';
-import { pageOf, redirectOf, redirectOfError } from '../../src/domain/website.ts';
+import type { RoutingRule, Website } from '../../src/domain/configurations/families.ts';
+import { pageOf, redirectOf, redirectOfError } from '../../src/domain/configurations/website.ts';
 
 const site: Website = { IndexDocument: { Suffix: 'index.html' } };
 const rule = (Redirect: RoutingRule['Redirect'], Condition?: RoutingRule['Condition']): RoutingRule =>

@@ -6,7 +6,7 @@ import {
   middleOf,
   ReadFailed,
   throughDeserts,
-} from '../../src/backends/metadata/wide-column/through-deserts.ts';
+} from '../../src/backends/metadata/wide-column/tombstone-scan.ts';
 
 describe('speculation', () => {
   const delaysOf = (query: string | object[]): number[] => {

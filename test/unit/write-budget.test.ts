@@ -31,7 +31,7 @@ function stalling(size: number): { readonly source: AsyncIterable<Uint8Array>; r
 }
 
 /** Counts the writes that are in the store at once, and lingers in each. */
-function watched(budget: WriteBudget): {
+function tap(budget: WriteBudget): {
   readonly store: ChunkStore;
   readonly seen: { now: number; most: number; mostBytes: number };
 } {
@@ -53,7 +53,7 @@ function watched(budget: WriteBudget): {
 
 test('many uploads of several chunks through a budget of two all end, and never hold more', async () => {
   const budget = new WriteBudget(2 * share);
-  const { store, seen } = watched(budget);
+  const { store, seen } = tap(budget);
   const bytes = chunked({ default: store }, budget);
   const size = 2 * chunkBytes + 5;
   const writes = Array.from({ length: 10 }, (_, i) =>
@@ -67,7 +67,7 @@ test('many uploads of several chunks through a budget of two all end, and never 
 
 test('a budget smaller than one chunk lets one through at a time', async () => {
   const budget = new WriteBudget(1000);
-  const { store, seen } = watched(budget);
+  const { store, seen } = tap(budget);
   const bytes = chunked({ default: store }, budget);
   const writes = Array.from({ length: 5 }, (_, i) =>
     bytes.write(sourceOf(70_000), { cluster: 'default', id: `op${i}`, owner, size: 70_000 }),

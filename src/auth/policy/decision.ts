@@ -1,6 +1,6 @@
 /**
  * May the caller? Identity policies, session policies, bucket and access point policies, ACLs, public access block
- * and ownership, combined (design §7.10).
+ * and ownership, combined.
  *
  * 1. An explicit Deny of any policy wins, also where it names the bucket and the request comes through an access
  *    point. One exception: the root of the bucket's own account can always read, put and delete the bucket policy, so
@@ -11,9 +11,10 @@
  * 4. Bucket policy and ACL are a union.
  * 5. Session policies and permissions boundaries intersect with all of that.
  */
+
+import type { Reach } from './document/principals.ts';
 import { type Decision, evaluate, type Policy, type StatementReference, type Trace } from './evaluate.ts';
 import { type Acls, isObjectOwnerAction, reachOfAcls } from './grants.ts';
-import type { Reach } from './principals.ts';
 import { isPublicPolicy } from './public-status.ts';
 import type { PolicyRequest, Principal } from './request.ts';
 

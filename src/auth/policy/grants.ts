@@ -1,7 +1,7 @@
 /** What the grants of an ACL allow, in the words of policies (the public API's table of permissions and actions). */
-import { isPublicGrant } from '../../domain/acl.ts';
+import { isPublicGrant } from '../../domain/access/acl.ts';
 import type { Grant } from '../../metadata/tables.ts';
-import type { Reach } from './principals.ts';
+import type { Reach } from './document/principals.ts';
 import type { Principal } from './request.ts';
 
 export type { Grant } from '../../metadata/tables.ts';

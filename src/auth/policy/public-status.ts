@@ -3,12 +3,12 @@
  * stranger. The engine is asked about strangers; a condition keeps them out only where it asks for a fixed value of a
  * key that no stranger can choose.
  */
-import { type Address, parseRange, type Range, rangeContains } from './addresses.ts';
-import type { Condition } from './conditions.ts';
-import type { PolicyDocument } from './document.ts';
+import { type Address, parseRange, type Range, rangeContains } from './conditions/addresses.ts';
+import type { Condition } from './conditions/conditions.ts';
+import type { PolicyDocument } from './document/document.ts';
+import type { Statement } from './document/statement.ts';
 import { splitArn } from './patterns.ts';
 import { anonymous, type Principal } from './request.ts';
-import type { Statement } from './statement.ts';
 
 /** A text that no policy means: the account, user and VPC of a stranger. */
 const unknown = 'stranger-0f9c2d7e';

@@ -1,4 +1,4 @@
-/** Object bytes as chunks of 4 MiB in chunk stores, one store a cluster (design §6). */
+/** Object bytes as chunks of 4 MiB in chunk stores, one store a cluster. */
 import type { ChunkPiece, ChunkRef, ChunkStore } from '../../ports/chunk-store.ts';
 import {
   type ByteRange,

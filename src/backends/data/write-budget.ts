@@ -1,5 +1,5 @@
 /**
- * How much all writes of a process may hold in memory together (design §4, `SVC_MEMORY_MAX`). Who comes when
+ * How much all writes of a process may hold in memory together. Who comes when
  * it is spent waits in line, with what the client sends kept in the kernel; nobody is refused.
  *
  * A chunk is what takes: it holds its share only while it is written, and needs no other to be done. A chunk

@@ -1,6 +1,6 @@
 /**
  * HMAC from two one-shot hashes: on Node 24 `createHmac` with a raw key spends 13 µs unwrapping key objects,
- * this spends 1.2 (verifying a signature is one HMAC; design §4, facts "Hashing").
+ * this spends 1.2 (verifying a signature is one HMAC).
  */
 import { createHmac, hash } from 'node:crypto';
 

@@ -1,4 +1,4 @@
-/** The native hasher: node:crypto, zlib's CRC32 and @node-rs/crc32 (Node, Bun, Deno; design §4). */
+/** The native hasher: node:crypto, zlib's CRC32 and @node-rs/crc32 (Node, Bun, Deno). */
 import { createHash, hash as hashOnce } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import nodeRs from '@node-rs/crc32';

@@ -1,4 +1,4 @@
-/** The hasher for runtimes without node:crypto: @noble/hashes and plain JavaScript (design §4). */
+/** The hasher for runtimes without node:crypto: @noble/hashes and plain JavaScript. */
 import { hmac } from '@noble/hashes/hmac.js';
 import { md5, sha1 } from '@noble/hashes/legacy.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';

@@ -1,7 +1,7 @@
 /**
  * The key provider for one machine: named keys from a file, wrapping in this process. It keeps the rules of a hardware
  * module: a key is named by id or alias, nothing but wrapped keys leaves, and what was changed is told from what was
- * wrapped under another key (spec "Errors").
+ * wrapped under another key.
  */
 import { cipherKeyBytes } from '../../ports/cipher.ts';
 import { type KeyContext, KeyFailure, type KeyProvider, type WrappedKey } from '../../ports/key-provider.ts';

@@ -1,4 +1,4 @@
-/** The sealer over master keys held in memory (design §7.12). */
+/** The sealer over master keys held in memory. */
 import type { Sealer } from '../../ports/sealer.ts';
 import { nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
 

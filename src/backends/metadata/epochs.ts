@@ -1,5 +1,5 @@
 /**
- * Coarse intents, as the durable backends have them (design §5): a process takes an epoch, one durable row with a lease,
+ * Coarse intents, as the durable backends have them: a process takes an epoch, one durable row with a lease,
  * and names up to 4096 ops under it, so that beginning a write costs no I/O. An op is `<epoch>.<n>` with both parts of
  * fixed width: ids sort by the time of their epoch and then of their own, and no `<op id>.` is a prefix of another.
  *

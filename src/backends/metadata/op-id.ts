@@ -2,9 +2,10 @@
  * Names for ops. Times and random parts have a fixed width, so that names sort by time and no name is
  * the prefix of another; digits are 0–9 and a–v, so that a name can be part of any path or key.
  */
+
+import { memoizeLast } from '../../base/memoize.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Random } from '../../ports/random.ts';
-import { ofLast } from '../../ports/remembered.ts';
 
 const timeDigits = 9;
 const randomDigits = 8;
@@ -19,7 +20,7 @@ export function stamp(ports: { readonly clock: Clock; readonly random: Random })
   return timeText(ports.clock.now()) + drawn;
 }
 
-const timeText = ofLast((ms: number) => Math.floor(ms).toString(32).padStart(timeDigits, '0'));
+const timeText = memoizeLast((ms: number) => Math.floor(ms).toString(32).padStart(timeDigits, '0'));
 
 /** A stamp of the millisecond after another's, with the random part of its own. */
 export const stampAfter = (other: string, own: string): string =>

@@ -1,5 +1,5 @@
 /**
- * Order-preserving keys, derived from a table's declaration (design §5): comparing two encoded keys
+ * Order-preserving keys, derived from a table's declaration: comparing two encoded keys
  * byte by byte orders their rows as the port promises, on every backend that sorts bytes.
  *
  * A key is the table's name, the partition columns and the sort columns, each self-delimiting, so that

@@ -1,5 +1,5 @@
 /**
- * What a caller of the metadata port may ask at all (design §5): every backend asserts these, so that a
+ * What a caller of the metadata port may ask at all: every backend asserts these, so that a
  * mistake fails on the first backend that meets it and not on the weakest one in production.
  */
 import {

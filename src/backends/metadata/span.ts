@@ -1,6 +1,6 @@
 /**
  * The stretch of keys that a scan has still to look at: ranges, seeks and paging of the metadata port
- * (design §5) as arithmetic on encoded keys, the same for every backend that sorts bytes.
+ * as arithmetic on encoded keys, the same for every backend that sorts bytes.
  */
 import type { AnyTable, Range } from '../../ports/metadata-store.ts';
 import type { Columns, TableOrder } from './order.ts';

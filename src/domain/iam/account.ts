@@ -19,7 +19,7 @@ import {
 } from '../../metadata/iam.ts';
 import type { iam } from '../../metadata/iam-tables.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { type Recorder, recorded } from '../recorder.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'> & {

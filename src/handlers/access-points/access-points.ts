@@ -1,13 +1,13 @@
-/** CreateAccessPoint, GetAccessPoint, DeleteAccessPoint and ListAccessPoints (design §7.24). */
+/** CreateAccessPoint, GetAccessPoint, DeleteAccessPoint and ListAccessPoints. */
 
-import { networkOrigin } from '../../auth/access-point.ts';
+import { networkOrigin } from '../../auth/authorization/access-point.ts';
 import {
   accessPointArn,
   createAccessPoint,
   deleteAccessPoint,
   listAccessPoints,
   openAccessPoint,
-} from '../../domain/access-points.ts';
+} from '../../domain/access/access-points.ts';
 import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
 import { integer, optional, text } from '../../protocol/parameters.ts';
 import {

@@ -1,12 +1,12 @@
-/** The policy of an access point: Put, Get, Delete, and whether it is public (design §7.24). */
-import { refuseBarePrincipals } from '../../auth/bare-principals.ts';
-import { parsePolicy } from '../../auth/policy/document.ts';
+/** The policy of an access point: Put, Get, Delete, and whether it is public. */
+import { refuseBarePrincipals } from '../../auth/authorization/bare-principals.ts';
+import { parsePolicy } from '../../auth/policy/document/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import type { Context } from '../../context.ts';
-import { accessPointArn, openAccessPoint, setAccessPointPolicy } from '../../domain/access-points.ts';
-import { lookUpBucket } from '../../domain/buckets.ts';
-import { readDocument } from '../../domain/documents.ts';
-import { publicAccessBlock } from '../../domain/families.ts';
+import { accessPointArn, openAccessPoint, setAccessPointPolicy } from '../../domain/access/access-points.ts';
+import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { publicAccessBlock } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
 import {

@@ -1,7 +1,7 @@
 /** What the caller of an operation on an access point must be allowed, and what conditions may ask about it. */
-import { accessPointFacts } from '../../auth/access-point.ts';
+import { accessPointFacts } from '../../auth/authorization/access-point.ts';
 import type { Context } from '../../context.ts';
-import { accessPointArn } from '../../domain/access-points.ts';
+import { accessPointArn } from '../../domain/access/access-points.ts';
 import { findAccessPoint } from '../../metadata/access-points.ts';
 import type { Asking } from '../iam/action.ts';
 import type { ActionRequest } from '../iam/action-request.ts';

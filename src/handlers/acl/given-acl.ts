@@ -1,6 +1,6 @@
 /** What the headers of a request say about access: a canned ACL, or grants (public API "Access control list overview"). */
 
-import { isAccount } from '../../auth/policy/principals.ts';
+import { isAccount } from '../../auth/policy/document/principals.ts';
 import type { Context } from '../../context.ts';
 import {
   type AclOf,
@@ -10,7 +10,7 @@ import {
   grantsMax,
   toGroup,
   toUser,
-} from '../../domain/acl.ts';
+} from '../../domain/access/acl.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import type { Grant } from '../../metadata/tables.ts';

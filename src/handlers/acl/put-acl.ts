@@ -1,6 +1,6 @@
-/** The one ACL that a request to change it brings, by headers or by its body (spec "GetObjectAcl / PutObjectAcl"). */
+/** The one ACL that a request to change it brings, by headers or by its body. */
 import type { Context } from '../../context.ts';
-import type { AclOf, GivenAcl } from '../../domain/acl.ts';
+import type { AclOf, GivenAcl } from '../../domain/access/acl.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import { readAclBody } from './acl-body.ts';

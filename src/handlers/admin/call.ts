@@ -1,7 +1,7 @@
 /** What a handler of the operator API gets: an operator's request, its body read whole. */
 import type { Identity } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
-import type { Recorder } from '../../domain/recorder.ts';
+import type { Recorder } from '../../domain/events/recorder.ts';
 import type { AdminOperationName } from '../../protocol/admin-operations.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query } from '../../protocol/wire.ts';

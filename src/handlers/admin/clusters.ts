@@ -1,7 +1,7 @@
-/** The clusters that chunks are kept on, and what an operator does to them (spec "Cluster lifecycle"). */
+/** The clusters that chunks are kept on, and what an operator does to them. */
 import type { Context } from '../../context.ts';
-import { changeCluster, openCluster } from '../../domain/clusters/change-cluster.ts';
-import type { Trigger } from '../../domain/clusters/transitions.ts';
+import { changeCluster, openCluster } from '../../domain/storage/clusters/change-cluster.ts';
+import type { Trigger } from '../../domain/storage/clusters/transitions.ts';
 import type { ClusterRow } from '../../metadata/cluster-tables.ts';
 import { everyCluster } from '../../metadata/clusters.ts';
 import { jsonChoice, jsonObject, readJson } from '../../protocol/json.ts';

@@ -1,7 +1,7 @@
-/** The storage class of what is written to a bucket without one (spec "Resources", design §7.6). */
+/** The storage class of what is written to a bucket without one. */
 import { wireClassOf } from '../../config/storage-classes.ts';
-import { openBucket } from '../../domain/buckets.ts';
-import { changeBucket } from '../../domain/change-bucket.ts';
+import { openBucket } from '../../domain/buckets/buckets.ts';
+import { changeBucket } from '../../domain/buckets/change-bucket.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { jsonObject, jsonText, readJson } from '../../protocol/json.ts';

@@ -1,7 +1,7 @@
-/** What a drain would mean, and how far one has come (spec "Cluster lifecycle"). */
-import { openCluster } from '../../domain/clusters/change-cluster.ts';
-import { drainImpact } from '../../domain/clusters/drain-impact.ts';
-import { confirmedProgress } from '../../domain/rebalance/settle-drained.ts';
+/** What a drain would mean, and how far one has come. */
+import { openCluster } from '../../domain/storage/clusters/change-cluster.ts';
+import { drainImpact } from '../../domain/storage/clusters/drain-impact.ts';
+import { confirmedProgress } from '../../domain/storage/rebalance/settle-drained.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 
 export const GetDrainProgress: AdminHandler = async (ctx, { params }) => {

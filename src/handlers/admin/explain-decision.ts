@@ -1,11 +1,11 @@
 /** ExplainDecision: may a caller do something, and which statement decides it? Nothing is executed (issue "Authorization"). */
-import { judge } from '../../auth/authorize.ts';
+import { judge } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';
 import type { Facts } from '../../auth/policy/request.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets.ts';
-import { lookUpVersion } from '../../domain/read-object.ts';
+import { openBucket } from '../../domain/buckets/buckets.ts';
+import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import { jsonObject, jsonOptional, jsonText, jsonTexts, readJson } from '../../protocol/json.ts';
 import { type AdminHandler, jsonReply } from './call.ts';

@@ -1,5 +1,5 @@
-/** Emptying a bucket in the background, and how far that is (spec `POST /buckets/{name}/force-empty`). */
-import { beginEmptying, type Emptying, emptyingOf } from '../../domain/force-empty.ts';
+/** Emptying a bucket in the background, and how far that is. */
+import { beginEmptying, type Emptying, emptyingOf } from '../../domain/buckets/force-empty.ts';
 import { fail } from '../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 

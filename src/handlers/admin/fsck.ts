@@ -1,6 +1,6 @@
 /** How the background's comparison of metadata and data stands, and its beginning before its time. */
-import { fromTheStart } from '../../domain/fsck/fsck.ts';
-import { type SavedRun, savedRun, saveRun } from '../../domain/fsck/saved-run.ts';
+import { fromTheStart } from '../../domain/storage/fsck/fsck.ts';
+import { type SavedRun, savedRun, saveRun } from '../../domain/storage/fsck/saved-run.ts';
 import { fail } from '../../errors/refusal.ts';
 import { jsonBoolean, jsonObject, jsonOptional, readJson } from '../../protocol/json.ts';
 import { type AdminHandler, jsonReply } from './call.ts';

@@ -1,7 +1,7 @@
-/** The placement of a bucket: which clusters its objects go to (spec item 8). */
+/** The placement of a bucket: which clusters its objects go to. */
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets.ts';
-import { changeBucket } from '../../domain/change-bucket.ts';
+import { openBucket } from '../../domain/buckets/buckets.ts';
+import { changeBucket } from '../../domain/buckets/change-bucket.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { jsonChoice, jsonMap, jsonObject, jsonOptional, readJson } from '../../protocol/json.ts';

@@ -1,5 +1,5 @@
-/** Giving a bucket more shards in the background, and how far that is (spec item 5). */
-import { beginResharding, type Resharding, reshardingOf } from '../../domain/reshard.ts';
+/** Giving a bucket more shards in the background, and how far that is. */
+import { beginResharding, type Resharding, reshardingOf } from '../../domain/buckets/reshard.ts';
 import { jsonInteger, jsonObject, readJson } from '../../protocol/json.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 

@@ -1,9 +1,9 @@
 /** How the scrub stands and what it found damaged, and its beginning before its time. */
 import type { Context } from '../../context.ts';
-import { scrubRate } from '../../domain/scrub/rate.ts';
-import { damagedContents, nextRun, savedScrub, saveStep } from '../../domain/scrub/saved-scrub.ts';
-import type { DamagedContent, ScrubRun } from '../../domain/scrub/state.ts';
-import { knownDamaged, oldestUncheckedMs } from '../../domain/scrub/state.ts';
+import { scrubRate } from '../../domain/storage/scrub/rate.ts';
+import { damagedContents, nextRun, savedScrub, saveStep } from '../../domain/storage/scrub/saved-scrub.ts';
+import type { DamagedContent, ScrubRun } from '../../domain/storage/scrub/state.ts';
+import { knownDamaged, oldestUncheckedMs } from '../../domain/storage/scrub/state.ts';
 import { fail } from '../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 

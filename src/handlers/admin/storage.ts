@@ -1,13 +1,13 @@
-/** How storage is, for the console and for operators (spec "Storage health details"). */
+/** How storage is, for the console and for operators. */
 import type { Context } from '../../context.ts';
-import { classSnapshot } from '../../domain/class-stats.ts';
+import { classSnapshot } from '../../domain/buckets/class-stats.ts';
 import {
   type DataReport,
   type MetadataReport,
   probeData,
   probeMetadata,
   storageHealth,
-} from '../../domain/storage-health.ts';
+} from '../../domain/storage/storage-health.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 

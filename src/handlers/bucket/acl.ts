@@ -1,8 +1,8 @@
-/** GetBucketAcl and PutBucketAcl (spec "ACL"). */
-import { isPlainAcl, toUser } from '../../domain/acl.ts';
-import { changeDocument, readDocument } from '../../domain/documents.ts';
-import { bucketAcl } from '../../domain/families.ts';
-import { acceptAcl, ownershipOf } from '../../domain/object-ownership.ts';
+/** GetBucketAcl and PutBucketAcl. */
+import { isPlainAcl, toUser } from '../../domain/access/acl.ts';
+import { acceptAcl, ownershipOf } from '../../domain/access/object-ownership.ts';
+import { changeDocument, readDocument } from '../../domain/configurations/documents.ts';
+import { bucketAcl } from '../../domain/configurations/families.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { aclReply } from '../acl/acl-body.ts';
 import { readPutAcl } from '../acl/put-acl.ts';

@@ -1,4 +1,4 @@
-/** Bucket names: the public API's rules, and the areas of this service (design §7.16). */
+/** Bucket names: the public API's rules, and the areas of this service. */
 import { fail } from '../../errors/refusal.ts';
 
 /** First path segments that mean something else; a bucket of that name could never be addressed by path. */

@@ -1,6 +1,6 @@
-/** HeadBucket, DeleteBucket, GetBucketLocation (spec "Bucket and object operations"). */
-import { assertUnattached } from '../../domain/access-points.ts';
-import { deleteBucket } from '../../domain/buckets.ts';
+/** HeadBucket, DeleteBucket, GetBucketLocation. */
+import { assertUnattached } from '../../domain/access/access-points.ts';
+import { deleteBucket } from '../../domain/buckets/buckets.ts';
 import { locationConstraint } from '../../protocol/schemas/bucket.ts';
 import type { HandlerOf } from '../handler.ts';
 import { emptyReply, xmlReply } from '../xml-reply.ts';
@@ -18,6 +18,6 @@ export const DeleteBucket: HandlerOf<'DeleteBucket'> = async (ctx, { bucket, rec
   return emptyReply(204);
 };
 
-/** The region that is called `default` is shown as empty (spec "GetBucketLocation"). */
+/** The region that is called `default` is shown as empty. */
 export const GetBucketLocation: HandlerOf<'GetBucketLocation'> = async (_ctx, { bucket }) =>
   xmlReply(locationConstraint, 'LocationConstraint', bucket.region === 'default' ? '' : bucket.region);

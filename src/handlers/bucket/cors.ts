@@ -1,5 +1,5 @@
-/** GetBucketCors, PutBucketCors, DeleteBucketCors (spec "CORS"). */
-import { bucketCors, type CorsRule } from '../../domain/families.ts';
+/** GetBucketCors, PutBucketCors, DeleteBucketCors. */
+import { bucketCors, type CorsRule } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { corsConfiguration } from '../../protocol/schemas/cors.ts';
 import { document } from '../document.ts';

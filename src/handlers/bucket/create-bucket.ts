@@ -1,16 +1,16 @@
-/** CreateBucket (spec "CreateBucket"): a bucket with the region, tags, ownership and ACL that it is asked for. */
-import { callerOf } from '../../auth/principal.ts';
-import { assertNoAccessPoint } from '../../domain/access-points.ts';
-import { type GivenAcl, grantsOf, isPlainAcl } from '../../domain/acl.ts';
-import { createBucket } from '../../domain/create-bucket.ts';
+/** CreateBucket: a bucket with the region, tags, ownership and ACL that it is asked for. */
+import { callerOf } from '../../auth/session/principal.ts';
+import { assertNoAccessPoint } from '../../domain/access/access-points.ts';
+import { type GivenAcl, grantsOf, isPlainAcl } from '../../domain/access/acl.ts';
+import { type Ownership, ownerships } from '../../domain/access/object-ownership.ts';
+import { createBucket } from '../../domain/buckets/create-bucket.ts';
 import {
   bucketAcl,
   bucketTagging,
   type OwnershipControls,
   ownershipControls,
   type Tagging,
-} from '../../domain/families.ts';
-import { type Ownership, ownerships } from '../../domain/object-ownership.ts';
+} from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/codec.ts';

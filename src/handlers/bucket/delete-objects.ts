@@ -1,12 +1,12 @@
-/** DeleteObjects (spec "DeleteObjects"): each key on its own, partial success preserved. */
+/** DeleteObjects: each key on its own, partial success preserved. */
 
-import { authorize } from '../../auth/authorize.ts';
+import { authorize } from '../../auth/authorization/authorize.ts';
+import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
-import { mfaRequired } from '../../domain/bucket-versioning.ts';
-import { deleteObject } from '../../domain/delete-object.ts';
-import { inParallel } from '../../domain/in-parallel.ts';
-import { shownVersion } from '../../domain/read-object.ts';
-import { openTurns } from '../../domain/turns.ts';
+import { mfaRequired } from '../../domain/buckets/bucket-versioning.ts';
+import { deleteObject } from '../../domain/objects/delete-object.ts';
+import { shownVersion } from '../../domain/objects/read-object.ts';
+import { openTurns } from '../../domain/storage/turns.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';

@@ -1,8 +1,8 @@
-/** GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption (spec "Encryption"). */
-import { assertAccountMayUse } from '../../auth/key-user.ts';
+/** GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption. */
+import { assertAccountMayUse } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
-import { findKey } from '../../domain/encryption/provided-key.ts';
-import { bucketEncryption } from '../../domain/families.ts';
+import { bucketEncryption } from '../../domain/configurations/families.ts';
+import { findKey } from '../../domain/content/encryption/provided-key.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import {

@@ -1,13 +1,13 @@
-/** Get, Put, Delete and List of BucketInventoryConfiguration (spec "Inventory"). */
+/** Get, Put, Delete and List of BucketInventoryConfiguration. */
 import type { Context } from '../../context.ts';
-import { readDocument, reviseDocument } from '../../domain/documents.ts';
+import { readDocument, reviseDocument } from '../../domain/configurations/documents.ts';
 import {
   bucketInventories,
   findInventory,
   type Inventory,
   withInventory,
   withoutInventory,
-} from '../../domain/inventory.ts';
+} from '../../domain/configurations/inventory.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { findBucket } from '../../metadata/buckets.ts';

@@ -1,7 +1,7 @@
 /** What a lifecycle rule must be beyond its schema, with the public API's own refusals. */
 
 import { wireClassOf } from '../../config/storage-classes.ts';
-import { conditionsOf, type LifecycleRule, waterfall } from '../../domain/lifecycle.ts';
+import { conditionsOf, type LifecycleRule, waterfall } from '../../domain/configurations/lifecycle.ts';
 import { fail } from '../../errors/refusal.ts';
 import { checkFilterTags, checkPrefix } from './rule-checks.ts';
 

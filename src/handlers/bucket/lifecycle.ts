@@ -1,6 +1,6 @@
-/** GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycleConfiguration (spec "Lifecycle"). */
-import { bucketLifecycle } from '../../domain/families.ts';
-import type { Lifecycle } from '../../domain/lifecycle.ts';
+/** GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycleConfiguration. */
+import { bucketLifecycle } from '../../domain/configurations/families.ts';
+import type { Lifecycle } from '../../domain/configurations/lifecycle.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import { lifecycleConfiguration, lifecycleLimits } from '../../protocol/schemas/lifecycle.ts';

@@ -1,10 +1,10 @@
-/** ListObjectVersions (spec "ListObjectVersions"): versions and delete markers interleaved, newest first. */
+/** ListObjectVersions: versions and delete markers interleaved, newest first. */
 
 import type { Context } from '../../context.ts';
-import { everyVersion, type VersionStart } from '../../domain/listed-versions.ts';
-import { type Grouping, readPage, startBehind } from '../../domain/listing.ts';
-import { shownVersion } from '../../domain/read-object.ts';
-import { isVersionId } from '../../domain/version-ids.ts';
+import { everyVersion, type VersionStart } from '../../domain/listings/listed-versions.ts';
+import { type Grouping, readPage, startBehind } from '../../domain/listings/listing.ts';
+import { shownVersion } from '../../domain/objects/read-object.ts';
+import { isVersionId } from '../../domain/objects/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { findVersion, type ListedVersionRow } from '../../metadata/objects.ts';

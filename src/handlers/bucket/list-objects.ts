@@ -1,8 +1,8 @@
-/** ListObjects and ListObjectsV2 (spec "ListObjects", "ListObjectsV2"). */
+/** ListObjects and ListObjectsV2. */
 
 import type { Context } from '../../context.ts';
-import { liveObjects } from '../../domain/listed-objects.ts';
-import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listing.ts';
+import { liveObjects } from '../../domain/listings/listed-objects.ts';
+import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listings/listing.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ListedRow } from '../../metadata/objects.ts';
 import { isoTime } from '../../protocol/iso-time.ts';

@@ -1,7 +1,7 @@
-/** GetBucketLogging, PutBucketLogging (spec "Logging"). */
+/** GetBucketLogging, PutBucketLogging. */
 import type { Context } from '../../context.ts';
-import { readDocument } from '../../domain/documents.ts';
-import { bucketLogging, type Logging, ownershipControls } from '../../domain/families.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { bucketLogging, type Logging, ownershipControls } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';

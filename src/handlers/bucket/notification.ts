@@ -1,7 +1,6 @@
-/** GetBucketNotificationConfiguration, PutBucketNotificationConfiguration (spec "Notification"). */
+/** GetBucketNotificationConfiguration, PutBucketNotificationConfiguration. */
 import type { Context } from '../../context.ts';
-import { testEvents } from '../../domain/events.ts';
-import { bucketNotification } from '../../domain/families.ts';
+import { bucketNotification } from '../../domain/configurations/families.ts';
 import {
   eventPatterns,
   eventsMeet,
@@ -11,8 +10,9 @@ import {
   rulesOf,
   sinkOf,
   type TargetedRule,
-} from '../../domain/notification.ts';
-import { drawId } from '../../domain/version-ids.ts';
+} from '../../domain/configurations/notification.ts';
+import { testEvents } from '../../domain/events/events.ts';
+import { drawId } from '../../domain/objects/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
 import { notificationConfiguration } from '../../protocol/schemas/notification.ts';
 import { document } from '../document.ts';

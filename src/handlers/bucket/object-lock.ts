@@ -1,7 +1,8 @@
-/** GetObjectLockConfiguration and PutObjectLockConfiguration (spec "Object Lock", design §7.3). */
-import { configureObjectLock } from '../../domain/change-lock.ts';
-import { readDocument } from '../../domain/documents.ts';
-import { objectLock } from '../../domain/families.ts';
+/** GetObjectLockConfiguration and PutObjectLockConfiguration. */
+
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { objectLock } from '../../domain/configurations/families.ts';
+import { configureObjectLock } from '../../domain/objects/lock/change-lock.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';

@@ -1,6 +1,6 @@
-/** GetBucketOwnershipControls, PutBucketOwnershipControls, DeleteBucketOwnershipControls (spec "Ownership controls"). */
-import { readDocument } from '../../domain/documents.ts';
-import { bucketAcl, ownershipControls as family } from '../../domain/families.ts';
+/** GetBucketOwnershipControls, PutBucketOwnershipControls, DeleteBucketOwnershipControls. */
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { bucketAcl, ownershipControls as family } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { ownershipControls } from '../../protocol/schemas/ownership-controls.ts';
 import { document } from '../document.ts';

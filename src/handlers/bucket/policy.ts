@@ -1,13 +1,13 @@
-/** PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus (spec "Policy"). */
-import { isAllowed } from '../../auth/authorize.ts';
-import { refuseBarePrincipals } from '../../auth/bare-principals.ts';
-import { bucketPolicy } from '../../auth/bucket-policy.ts';
-import { type PolicyDocument, parsePolicy } from '../../auth/policy/document.ts';
+/** PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus. */
+import { isAllowed } from '../../auth/authorization/authorize.ts';
+import { refuseBarePrincipals } from '../../auth/authorization/bare-principals.ts';
+import { bucketPolicy } from '../../auth/authorization/bucket-policy.ts';
+import { type PolicyDocument, parsePolicy } from '../../auth/policy/document/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import type { Context } from '../../context.ts';
-import { isPublicAcl } from '../../domain/acl.ts';
-import { changeDocument, readDocument } from '../../domain/documents.ts';
-import { bucketAcl, publicAccessBlock } from '../../domain/families.ts';
+import { isPublicAcl } from '../../domain/access/acl.ts';
+import { changeDocument, readDocument } from '../../domain/configurations/documents.ts';
+import { bucketAcl, publicAccessBlock } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow } from '../../metadata/tables.ts';

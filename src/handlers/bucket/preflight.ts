@@ -1,11 +1,11 @@
 /**
- * OptionsBucket and OptionsObject (spec "CORS"): a browser asks whether a page may send a request. No caller is
+ * OptionsBucket and OptionsObject: a browser asks whether a page may send a request. No caller is
  * authenticated or authorized, and whether the key exists does not matter. The texts are the public API's.
  */
 import type { Context } from '../../context.ts';
-import { lookUpBucket } from '../../domain/buckets.ts';
-import { readDocument } from '../../domain/documents.ts';
-import { bucketCors } from '../../domain/families.ts';
+import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { bucketCors } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import type { Reply } from '../../protocol/reply.ts';

@@ -1,5 +1,5 @@
-/** GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock (spec "Public access block"). */
-import { publicAccessBlock } from '../../domain/families.ts';
+/** GetPublicAccessBlock, PutPublicAccessBlock, DeletePublicAccessBlock. */
+import { publicAccessBlock } from '../../domain/configurations/families.ts';
 import { publicAccessBlockConfiguration } from '../../protocol/schemas/public-access-block.ts';
 import { document } from '../document.ts';
 

@@ -1,7 +1,7 @@
-/** GetBucketReplication, PutBucketReplication, DeleteBucketReplication (spec "Replication": one rule per bucket). */
+/** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
 
 import { wireClassOf } from '../../config/storage-classes.ts';
-import { bucketReplication, type ReplicationRule } from '../../domain/families.ts';
+import { bucketReplication, type ReplicationRule } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { replicationConfiguration } from '../../protocol/schemas/replication.ts';
 import { document } from '../document.ts';

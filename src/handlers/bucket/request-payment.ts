@@ -1,5 +1,5 @@
-/** GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/requester-pays.ts`. */
-import { requestPayment } from '../../domain/families.ts';
+/** GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/authorization/requester-pays.ts`. */
+import { requestPayment } from '../../domain/configurations/families.ts';
 import { requestPaymentConfiguration } from '../../protocol/schemas/request-payment.ts';
 import { document } from '../document.ts';
 

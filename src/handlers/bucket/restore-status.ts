@@ -1,6 +1,6 @@
 /** `RestoreStatus` of listed objects, where a listing asks for it (public API "optional-object-attributes"). */
 import type { Context } from '../../context.ts';
-import { restoredUntil } from '../../domain/restore.ts';
+import { restoredUntil } from '../../domain/objects/restore.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';

@@ -1,6 +1,6 @@
 /** Rules that the rules of lifecycle and replication have in common. */
 
-import { drawId } from '../../domain/version-ids.ts';
+import { drawId } from '../../domain/objects/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Random } from '../../ports/random.ts';
 import { utf8Length } from '../parameters.ts';

@@ -1,5 +1,5 @@
-/** GetBucketTagging, PutBucketTagging, DeleteBucketTagging (spec "Bucket tagging"). */
-import { bucketTagging, type Tagging } from '../../domain/families.ts';
+/** GetBucketTagging, PutBucketTagging, DeleteBucketTagging. */
+import { bucketTagging, type Tagging } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { tagging } from '../../protocol/schemas/tagging.ts';
 import { document } from '../document.ts';

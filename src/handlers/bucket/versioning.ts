@@ -1,5 +1,5 @@
-/** GetBucketVersioning and PutBucketVersioning (spec "Versioning"). */
-import { setVersioning, takesMfa } from '../../domain/bucket-versioning.ts';
+/** GetBucketVersioning and PutBucketVersioning. */
+import { setVersioning, takesMfa } from '../../domain/buckets/bucket-versioning.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/codec.ts';

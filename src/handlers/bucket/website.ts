@@ -1,5 +1,5 @@
-/** GetBucketWebsite, PutBucketWebsite, DeleteBucketWebsite (spec "Website"). */
-import { bucketWebsite, type RoutingRule, type Website } from '../../domain/families.ts';
+/** GetBucketWebsite, PutBucketWebsite, DeleteBucketWebsite. */
+import { bucketWebsite, type RoutingRule, type Website } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import { websiteConfiguration } from '../../protocol/schemas/website.ts';
 import { document } from '../document.ts';

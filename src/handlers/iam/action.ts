@@ -2,10 +2,10 @@
  * What every action of IAM, of STS and on access points shares: parameters are read by a schema, the caller is authorized for the resource
  * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
-import { type Question, verdictOn } from '../../auth/authorize.ts';
-import { denialText } from '../../auth/denial.ts';
+import { type Question, verdictOn } from '../../auth/authorization/authorize.ts';
+import { denialText } from '../../auth/authorization/denial.ts';
 import { explainBlock } from '../../auth/explain-block.ts';
-import { callerOf, principalOf } from '../../auth/principal.ts';
+import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';

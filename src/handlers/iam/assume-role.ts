@@ -1,8 +1,9 @@
 /** AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html */
-import { type Assumption, assertMayAssume } from '../../auth/assume-role.ts';
-import { parsePolicy } from '../../auth/policy/document.ts';
-import { callerOf } from '../../auth/principal.ts';
-import { packedPercent } from '../../auth/session-token.ts';
+
+import { parsePolicy } from '../../auth/policy/document/document.ts';
+import { type Assumption, assertMayAssume } from '../../auth/session/assume-role.ts';
+import { callerOf } from '../../auth/session/principal.ts';
+import { packedPercent } from '../../auth/session/session-token.ts';
 import type { Context } from '../../context.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import { getPolicy } from '../../domain/iam/managed-policies.ts';

@@ -1,6 +1,6 @@
 /** Parameters that many actions share, with the bounds of the public API. */
 
-import { callerOf } from '../../auth/principal.ts';
+import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../errors/refusal.ts';
 import { integer, list, optional, structure, text } from '../../protocol/parameters.ts';
 import { readToken, writeToken } from '../continuation-token.ts';

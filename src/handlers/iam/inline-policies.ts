@@ -1,5 +1,5 @@
 /** The actions on inline policies: the same four for users, groups and roles. */
-import { parsePolicy } from '../../auth/policy/document.ts';
+import { parsePolicy } from '../../auth/policy/document/document.ts';
 import {
   deleteInlinePolicy,
   getInlinePolicy,

@@ -1,5 +1,5 @@
 /** The actions on managed policies: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreatePolicy.html and its neighbours. */
-import { parsePolicy } from '../../auth/policy/document.ts';
+import { parsePolicy } from '../../auth/policy/document/document.ts';
 import { withUses } from '../../domain/iam/attachments.ts';
 import {
   createPolicy,

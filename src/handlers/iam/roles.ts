@@ -1,6 +1,6 @@
 /** The actions on roles: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html and its neighbours. */
-import { refuseBarePrincipals } from '../../auth/bare-principals.ts';
-import { parsePolicy } from '../../auth/policy/document.ts';
+import { refuseBarePrincipals } from '../../auth/authorization/bare-principals.ts';
+import { parsePolicy } from '../../auth/policy/document/document.ts';
 import type { Context } from '../../context.ts';
 import { getNamed, listEntities } from '../../domain/iam/entities.ts';
 import {

@@ -1,5 +1,5 @@
 /** Temporary credentials as they are handed out. */
-import { type SessionClaims, sealToken } from '../../auth/session-token.ts';
+import { type SessionClaims, sealToken } from '../../auth/session/session-token.ts';
 import type { Context } from '../../context.ts';
 import { drawSessionPair } from '../../domain/iam/ids.ts';
 import { isoTime } from '../../protocol/iso-time.ts';

@@ -1,5 +1,5 @@
 /** The code of an MFA device that comes with a request for temporary credentials. */
-import { verifyMfa } from '../../auth/mfa.ts';
+import { verifyMfa } from '../../auth/session/mfa.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { optional } from '../../protocol/parameters.ts';

@@ -1,9 +1,9 @@
 /** SimulateCustomPolicy and SimulatePrincipalPolicy: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html */
-import { policiesOfHolder } from '../../auth/identity-policies.ts';
-import { parsePolicy } from '../../auth/policy/document.ts';
+import { policiesOfHolder } from '../../auth/authorization/identity-policies.ts';
+import { type Simulation, simulate } from '../../auth/authorization/simulate.ts';
+import { parsePolicy } from '../../auth/policy/document/document.ts';
 import type { Policy } from '../../auth/policy/evaluate.ts';
 import type { Principal } from '../../auth/policy/request.ts';
-import { type Simulation, simulate } from '../../auth/simulate.ts';
 import type { Context } from '../../context.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';

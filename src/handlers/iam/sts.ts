@@ -1,5 +1,5 @@
 /** The actions of STS about the caller itself, and about keys. */
-import { callerOf } from '../../auth/principal.ts';
+import { callerOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { findKey } from '../../domain/iam/access-keys.ts';
 import { fail } from '../../errors/refusal.ts';

@@ -1,5 +1,5 @@
-/** AbortMultipartUpload (spec "AbortMultipartUpload"): idempotent; the parts go to the deletion queue. */
-import { abortUpload } from '../../domain/upload-session.ts';
+/** AbortMultipartUpload: idempotent; the parts go to the deletion queue. */
+import { abortUpload } from '../../domain/uploads/upload-session.ts';
 import type { HandlerOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { uploadNameOf } from './upload-name.ts';

@@ -1,9 +1,9 @@
-/** CompleteMultipartUpload (spec "CompleteMultipartUpload", design §7.11). */
-import { keyUserOf } from '../../auth/key-user.ts';
-import { completeUpload } from '../../domain/complete-upload.ts';
-import { checksumAlgorithms } from '../../domain/digests.ts';
-import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/part-list.ts';
-import { lookUpVersion } from '../../domain/read-object.ts';
+/** CompleteMultipartUpload. */
+import { keyUserOf } from '../../auth/session/key-user.ts';
+import { checksumAlgorithms } from '../../domain/content/digests.ts';
+import { lookUpVersion } from '../../domain/objects/read-object.ts';
+import { completeUpload } from '../../domain/uploads/complete-upload.ts';
+import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/codec.ts';

@@ -1,10 +1,10 @@
-/** CreateMultipartUpload (spec "CreateMultipartUpload"): opens a session bound to its cluster. */
+/** CreateMultipartUpload: opens a session bound to its cluster. */
 
-import { keyUserOf } from '../../auth/key-user.ts';
-import type { ChecksumAlgorithm } from '../../domain/digests.ts';
-import { drawObjectKey } from '../../domain/encryption/object-key.ts';
-import { defaultChecksumType } from '../../domain/part-list.ts';
-import { createUpload } from '../../domain/upload-session.ts';
+import { keyUserOf } from '../../auth/session/key-user.ts';
+import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
+import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
+import { defaultChecksumType } from '../../domain/uploads/part-list.ts';
+import { createUpload } from '../../domain/uploads/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import type { Checksum } from '../../metadata/tables.ts';

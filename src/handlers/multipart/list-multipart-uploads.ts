@@ -1,8 +1,8 @@
-/** ListMultipartUploads (spec "ListMultipartUploads"): the open sessions by key, then by age. */
+/** ListMultipartUploads: the open sessions by key, then by age. */
 
 import type { Context } from '../../context.ts';
-import { type Grouping, type Listed, readPage, startBehind } from '../../domain/listing.ts';
-import { isUploadId } from '../../domain/version-ids.ts';
+import { type Grouping, type Listed, readPage, startBehind } from '../../domain/listings/listing.ts';
+import { isUploadId } from '../../domain/objects/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { prefixRange } from '../../metadata/prefix.ts';

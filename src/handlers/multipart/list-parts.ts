@@ -1,6 +1,6 @@
-/** ListParts (spec "ListParts"). */
-import { contentSize } from '../../domain/encryption/segments.ts';
-import { openUploading } from '../../domain/upload-session.ts';
+/** ListParts. */
+import { contentSize } from '../../domain/content/encryption/segments.ts';
+import { openUploading } from '../../domain/uploads/upload-session.ts';
 import { partsOf } from '../../metadata/uploads.ts';
 import { type ListPartsResult, listPartsResult } from '../../protocol/schemas/multipart.ts';
 import type { HandlerOf } from '../handler.ts';

@@ -1,6 +1,6 @@
 /** Which upload and part a request names. */
-import { partNumberMax } from '../../domain/part-list.ts';
-import type { UploadName } from '../../domain/upload-session.ts';
+import { partNumberMax } from '../../domain/uploads/part-list.ts';
+import type { UploadName } from '../../domain/uploads/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 

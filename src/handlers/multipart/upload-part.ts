@@ -1,9 +1,10 @@
-/** UploadPart and UploadPartCopy (spec "UploadPart", "UploadPartCopy"). */
-import { readObject, type Slice, shownVersion } from '../../domain/read-object.ts';
-import type { Content } from '../../domain/store-bytes.ts';
-import { contentMax } from '../../domain/store-bytes.ts';
-import { writePart } from '../../domain/upload-part.ts';
-import { openUploading } from '../../domain/upload-session.ts';
+/** UploadPart and UploadPartCopy. */
+
+import type { Content } from '../../domain/content/store-bytes.ts';
+import { contentMax } from '../../domain/content/store-bytes.ts';
+import { readObject, type Slice, shownVersion } from '../../domain/objects/read-object.ts';
+import { writePart } from '../../domain/uploads/upload-part.ts';
+import { openUploading } from '../../domain/uploads/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
@@ -83,7 +84,7 @@ const partResult = (stored: StoredPart) => ({
   ...partChecksumFields(stored.checksum?.algorithm, stored.checksum?.value),
 });
 
-/** `bytes=lo-hi` with lo <= hi < size, parsed strictly (spec "UploadPartCopy"). */
+/** `bytes=lo-hi` with lo <= hi < size, parsed strictly. */
 export function copyRange(raw: string | undefined, size: number): Slice {
   if (raw === undefined) return { start: 0, end: size - 1 };
   const [, low = '', high = ''] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(raw) ?? [];

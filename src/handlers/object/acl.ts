@@ -1,15 +1,15 @@
-/** GetObjectAcl and PutObjectAcl, and the access that a write asks for (spec "GetObjectAcl / PutObjectAcl"). */
+/** GetObjectAcl and PutObjectAcl, and the access that a write asks for. */
 import type { Context } from '../../context.ts';
-import { isPlainAcl, toUser } from '../../domain/acl.ts';
-import { amendVersion } from '../../domain/amend-version.ts';
-import { ownershipControls } from '../../domain/families.ts';
+import { isPlainAcl, toUser } from '../../domain/access/acl.ts';
 import {
   acceptAcl,
   accessOfNew,
   assertUnblocked,
   type ObjectAccess,
   ownershipOf,
-} from '../../domain/object-ownership.ts';
+} from '../../domain/access/object-ownership.ts';
+import { ownershipControls } from '../../domain/configurations/families.ts';
+import { amendVersion } from '../../domain/objects/amend-version.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { aclReply } from '../acl/acl-body.ts';

@@ -1,5 +1,5 @@
 /** Conditional headers, read once for reads, writes and the sources of copies. */
-import type { Conditions } from '../../domain/conditions.ts';
+import type { Conditions } from '../../domain/objects/conditions.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import { header } from '../own-headers.ts';

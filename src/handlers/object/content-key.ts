@@ -1,8 +1,8 @@
 /** The object keys that operations need: of what they read, and of the upload that they add a part to. */
-import { keyUserOf } from '../../auth/key-user.ts';
+import { keyUserOf } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
-import type { ObjectKey } from '../../domain/encryption/key.ts';
-import { assertCustomerKey, openObjectKey } from '../../domain/encryption/object-key.ts';
+import type { ObjectKey } from '../../domain/content/encryption/key.ts';
+import { assertCustomerKey, openObjectKey } from '../../domain/content/encryption/object-key.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
@@ -54,7 +54,7 @@ export function sourceKeyOf(
   );
 }
 
-/** The key of an upload, which every part of it is encrypted under; a customer sends theirs with each (spec "UploadPart"). */
+/** The key of an upload, which every part of it is encrypted under; a customer sends theirs with each. */
 export function uploadKeyOf(
   ctx: Context,
   request: AuthorizedInBucket,

@@ -1,9 +1,9 @@
-/** CopyObject (spec "CopyObject"): a new object from the bytes of another; chunks are never shared. */
-import { keyUserOf } from '../../auth/key-user.ts';
-import { drawObjectKey } from '../../domain/encryption/object-key.ts';
-import { readObject, shownVersion } from '../../domain/read-object.ts';
-import { contentMax } from '../../domain/store-bytes.ts';
-import { writeObject } from '../../domain/write-object.ts';
+/** CopyObject: a new object from the bytes of another; chunks are never shared. */
+import { keyUserOf } from '../../auth/session/key-user.ts';
+import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
+import { contentMax } from '../../domain/content/store-bytes.ts';
+import { readObject, shownVersion } from '../../domain/objects/read-object.ts';
+import { writeObject } from '../../domain/objects/write-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';

@@ -1,12 +1,17 @@
 /** The `copy-source` header: which version of which object, and that the caller may read it (public API "CopyObject"). */
 
-import { assertMayKnow, authorize, mayKnowAbsence, type Question } from '../../auth/authorize.ts';
-import { isCharged } from '../../auth/requester-pays.ts';
+import {
+  assertMayKnow,
+  authorize,
+  mayKnowAbsence,
+  type Question,
+} from '../../auth/authorization/authorize.ts';
+import { isCharged } from '../../auth/authorization/requester-pays.ts';
 import type { Context } from '../../context.ts';
-import { reach, reachThrough } from '../../domain/access-points.ts';
-import { checkCopySource } from '../../domain/conditions.ts';
-import { assertObject, lookUpVersion } from '../../domain/read-object.ts';
-import { assertReadable } from '../../domain/restore.ts';
+import { reach, reachThrough } from '../../domain/access/access-points.ts';
+import { checkCopySource } from '../../domain/objects/conditions.ts';
+import { assertObject, lookUpVersion } from '../../domain/objects/read-object.ts';
+import { assertReadable } from '../../domain/objects/restore.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
 import type { AccessPointRow } from '../../metadata/access-point-tables.ts';

@@ -1,5 +1,5 @@
-/** DeleteObject (spec "DeleteObject", "Versioning"). */
-import { deleteObject } from '../../domain/delete-object.ts';
+/** DeleteObject. */
+import { deleteObject } from '../../domain/objects/delete-object.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { hasShownMfa } from '../mfa.ts';

@@ -1,15 +1,16 @@
-/** The encryption headers of requests and replies (spec "Encryption", public API "Protecting data with server-side encryption"). */
+/** The encryption headers of requests and replies (public API "Protecting data with server-side encryption"). */
+
+import { type JsonObject, readStrictJson } from '../../base/strict-json.ts';
 import type { Context } from '../../context.ts';
-import { fromBase64, toBase64 } from '../../domain/digests.ts';
-import type { CustomerKey } from '../../domain/encryption/key.ts';
-import { arnName } from '../../domain/encryption/provided-key.ts';
-import type { WantedEncryption } from '../../domain/encryption/wanted.ts';
+import { fromBase64, toBase64 } from '../../domain/content/digests.ts';
+import type { CustomerKey } from '../../domain/content/encryption/key.ts';
+import { arnName } from '../../domain/content/encryption/provided-key.ts';
+import type { WantedEncryption } from '../../domain/content/encryption/wanted.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import type { Encryption } from '../../metadata/encryption.ts';
 import { cipherKeyBytes } from '../../ports/cipher.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
-import { type JsonObject, readStrictJson } from '../../text/strict-json.ts';
 import { header } from '../own-headers.ts';
 import { utf8Length } from '../parameters.ts';
 
@@ -20,7 +21,7 @@ const method = 'server-side-encryption';
 const keyId = `${method}-aws-kms-key-id`;
 const contextName = `${method}-context`;
 const bucketKeyEnabled = `${method}-bucket-key-enabled`;
-/** All of a context, as it is kept with the row of the object (design §5 "Row size"). */
+/** All of a context, as it is kept with the row of the object. */
 const contextMax = 1024;
 
 const byDefault: WantedEncryption = { by: 'default' };

@@ -1,8 +1,8 @@
-/** What the lifecycle rules of a bucket will do, as headers of replies about objects and uploads (spec "Lifecycle"). */
+/** What the lifecycle rules of a bucket will do, as headers of replies about objects and uploads. */
 import type { Context } from '../../context.ts';
-import { readDocument } from '../../domain/documents.ts';
-import { bucketLifecycle } from '../../domain/families.ts';
-import { abortOf, expirationHeader, expirationOf } from '../../domain/lifecycle-rules.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { bucketLifecycle } from '../../domain/configurations/families.ts';
+import { abortOf, expirationHeader, expirationOf } from '../../domain/configurations/lifecycle-rules.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 

@@ -1,12 +1,12 @@
-/** GetObjectAttributes: the chosen facts about an object, its parts in pages (spec "GetObjectAttributes"). */
+/** GetObjectAttributes: the chosen facts about an object, its parts in pages. */
 
-import { authorize } from '../../auth/authorize.ts';
-import { keyUserOf } from '../../auth/key-user.ts';
+import { authorize } from '../../auth/authorization/authorize.ts';
+import { keyUserOf } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
-import { checkRead } from '../../domain/conditions.ts';
-import { assertMayDecrypt } from '../../domain/encryption/provided-key.ts';
-import { contentSize } from '../../domain/encryption/segments.ts';
-import { partsFrom } from '../../domain/read-object.ts';
+import { assertMayDecrypt } from '../../domain/content/encryption/provided-key.ts';
+import { contentSize } from '../../domain/content/encryption/segments.ts';
+import { checkRead } from '../../domain/objects/conditions.ts';
+import { partsFrom } from '../../domain/objects/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';

@@ -1,12 +1,12 @@
-/** GetObject and HeadObject: one path, with and without a body (spec "GetObject", "HeadObject"). */
+/** GetObject and HeadObject: one path, with and without a body. */
 
-import { keyUserOf } from '../../auth/key-user.ts';
+import { keyUserOf } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
-import { checkRead } from '../../domain/conditions.ts';
-import { assertMayDecrypt } from '../../domain/encryption/provided-key.ts';
-import { partNumberMax } from '../../domain/part-list.ts';
-import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/read-object.ts';
-import { assertReadable } from '../../domain/restore.ts';
+import { assertMayDecrypt } from '../../domain/content/encryption/provided-key.ts';
+import { checkRead } from '../../domain/objects/conditions.ts';
+import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/objects/read-object.ts';
+import { assertReadable } from '../../domain/objects/restore.ts';
+import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
@@ -69,7 +69,7 @@ interface Chosen {
   readonly headers: readonly HeaderPair[];
 }
 
-/** The part, the range or all of it. A range shows no checksum: that one is of the whole (spec "GetObject"). */
+/** The part, the range or all of it. A range shows no checksum: that one is of the whole. */
 async function choose(ctx: Context, request: AuthorizedInBucket, row: ObjectRow): Promise<Chosen> {
   const range = request.wire.headers.get('range');
   const partNumber = request.query.get('partNumber');

@@ -1,6 +1,6 @@
-/** GetObjectLegalHold and PutObjectLegalHold (spec "Object Lock"). */
-import { putLegalHold } from '../../domain/change-lock.ts';
-import { assertLockable } from '../../domain/object-lock.ts';
+/** GetObjectLegalHold and PutObjectLegalHold. */
+import { putLegalHold } from '../../domain/objects/lock/change-lock.ts';
+import { assertLockable } from '../../domain/objects/lock/object-lock.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';

@@ -1,7 +1,7 @@
 /** Object Lock in headers: what a write asks for, what a read is shown (public API "PutObject", "GetObject"). */
-import { isAllowed } from '../../auth/authorize.ts';
+import { isAllowed } from '../../auth/authorization/authorize.ts';
 import type { Context } from '../../context.ts';
-import { assertLockable, type Retention, type RetentionMode } from '../../domain/object-lock.ts';
+import { assertLockable, type Retention, type RetentionMode } from '../../domain/objects/lock/object-lock.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { Lock, ObjectRow } from '../../metadata/tables.ts';

@@ -1,5 +1,5 @@
 /** Headers that describe an object: read from a write, shown by a read (public API "Object metadata"). */
-import { shownVersion } from '../../domain/read-object.ts';
+import { shownVersion } from '../../domain/objects/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import type { ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
@@ -33,7 +33,7 @@ const defaultContentType = 'binary/octet-stream';
 
 /** Names and values of user metadata together (public API). */
 const userMetadataMax = 2048;
-/** What the public API takes as headers at all; it also keeps the row of an object small (design §5 "Row size"). */
+/** What the public API takes as headers at all; it also keeps the row of an object small. */
 const storedHeadersMax = 8192;
 const redirectMax = 2048;
 
@@ -160,7 +160,7 @@ function overridesOf(request: Authorized): Record<string, string> {
   return values;
 }
 
-/** A version id is shown wherever a version exists; an unversioned bucket has none (design §7.18). */
+/** A version id is shown wherever a version exists; an unversioned bucket has none. */
 export function versionHeader(
   request: { readonly bucket?: { readonly versioning: string } } | object,
   row: ObjectRow,

@@ -1,10 +1,10 @@
-/** PutObject (spec item 7): headers and body to a write, its outcome to a reply. */
+/** PutObject: headers and body to a write, its outcome to a reply. */
 
-import { keyUserOf } from '../../auth/key-user.ts';
+import { keyUserOf } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
-import { drawObjectKey } from '../../domain/encryption/object-key.ts';
-import type { Content } from '../../domain/store-bytes.ts';
-import { writeObject } from '../../domain/write-object.ts';
+import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
+import type { Content } from '../../domain/content/store-bytes.ts';
+import { writeObject } from '../../domain/objects/write-object.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';

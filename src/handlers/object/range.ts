@@ -1,5 +1,5 @@
 /** The `Range` header (RFC 9110 §14): one range of bytes; what cannot be parsed is ignored, as the RFC says. */
-import type { Slice } from '../../domain/read-object.ts';
+import type { Slice } from '../../domain/objects/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
 
 /** @returns undefined when the whole content is meant @throws InvalidRange when nothing of it is there */

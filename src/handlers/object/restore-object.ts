@@ -1,6 +1,6 @@
-/** RestoreObject (spec "RestoreObject"), and what reads and listings tell of a restored copy. */
+/** RestoreObject, and what reads and listings tell of a restored copy. */
 import type { Context } from '../../context.ts';
-import { restoredUntil, restoreVersion } from '../../domain/restore.ts';
+import { restoredUntil, restoreVersion } from '../../domain/objects/restore.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';

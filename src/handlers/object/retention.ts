@@ -1,6 +1,6 @@
-/** GetObjectRetention and PutObjectRetention (spec "Object Lock"). */
-import { putRetention } from '../../domain/change-lock.ts';
-import { assertLockable } from '../../domain/object-lock.ts';
+/** GetObjectRetention and PutObjectRetention. */
+import { putRetention } from '../../domain/objects/lock/change-lock.ts';
+import { assertLockable } from '../../domain/objects/lock/object-lock.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';

@@ -1,10 +1,10 @@
-/** The storage class of a write, by either of its names (design §7.6). */
+/** The storage class of a write, by either of its names. */
 import { wireClassOf } from '../../config/storage-classes.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { header } from '../own-headers.ts';
 
-/** The class that a write asks for; else the default of its bucket (spec "Resources", `DefaultClass`). */
+/** The class that a write asks for; else the default of its bucket. */
 export function storageClassOf(request: AuthorizedInBucket): string {
   const raw = header(request, 'storage-class');
   if (raw === undefined || raw === '') return request.bucket.defaultClass ?? 'STANDARD';

@@ -1,5 +1,5 @@
 /** The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them. */
-import { isAllowed } from '../../auth/authorize.ts';
+import { isAllowed } from '../../auth/authorization/authorize.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';

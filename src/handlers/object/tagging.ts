@@ -1,6 +1,6 @@
-/** GetObjectTagging, PutObjectTagging and DeleteObjectTagging (spec "Bucket and object operations"). */
+/** GetObjectTagging, PutObjectTagging and DeleteObjectTagging. */
 import type { Context } from '../../context.ts';
-import { amendVersion } from '../../domain/amend-version.ts';
+import { amendVersion } from '../../domain/objects/amend-version.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
@@ -12,7 +12,7 @@ import { emptyReply, xmlReply } from '../xml-reply.ts';
 import { versionHeader } from './object-headers.ts';
 import { type Tags, tagsIn } from './tagging-header.ts';
 
-/** What is stored with an object beside its content, tags included: it keeps its row small (design §5 "Row size"). */
+/** What is stored with an object beside its content, tags included: it keeps its row small. */
 const storedMax = 12 * 1024;
 
 export const GetObjectTagging: HandlerOf<'GetObjectTagging'> = async (_ctx, request) => {

@@ -1,6 +1,6 @@
 /** UpdateObjectEncryption (public API): another key, or SSE-KMS in place of SSE-S3, without touching the content. */
-import { keyUserOf } from '../../auth/key-user.ts';
-import { rewrapKey } from '../../domain/encryption/rewrap-key.ts';
+import { keyUserOf } from '../../auth/session/key-user.ts';
+import { rewrapKey } from '../../domain/content/encryption/rewrap-key.ts';
 import { readXml } from '../../protocol/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations.ts';
 import { objectEncryption } from '../../protocol/schemas/encryption.ts';

@@ -1,7 +1,7 @@
 /** What every upload checks before its body is read: the key, the length, the claims. */
 
-import type { ChecksumAlgorithm } from '../../domain/digests.ts';
-import { type Content, contentMax } from '../../domain/store-bytes.ts';
+import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
+import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import { claimsOf } from '../claims.ts';

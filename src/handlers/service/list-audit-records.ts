@@ -1,4 +1,4 @@
-/** ListAuditRecords (spec "Audit query"): the audit log for operators, the newest first. */
+/** ListAuditRecords: the audit log for operators, the newest first. */
 import { readAudit } from '../../metadata/audit.ts';
 import type { AuditRow } from '../../metadata/audit-tables.ts';
 import { auditResult } from '../../protocol/schemas/recorded.ts';

@@ -1,4 +1,4 @@
-/** ListBuckets (spec "ListBuckets"): the caller's own, in pages on request; empty for anonymous. */
+/** ListBuckets: the caller's own, in pages on request; empty for anonymous. */
 
 import { fail } from '../../errors/refusal.ts';
 import { bucketsOf } from '../../metadata/buckets.ts';

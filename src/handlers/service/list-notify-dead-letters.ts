@@ -1,4 +1,4 @@
-/** ListNotifyDeadLetters (spec "Notification DLQ query"): the notifications that were given up, the newest first. */
+/** ListNotifyDeadLetters: the notifications that were given up, the newest first. */
 import { readDeadLetters } from '../../metadata/dead-letters.ts';
 import type { DeadLetter } from '../../metadata/queue-tables.ts';
 import { deadLettersResult } from '../../protocol/schemas/recorded.ts';

@@ -1,4 +1,4 @@
-/** The error body (spec "Errors"), the one that is written without a namespace: `writeXml(…, { namespace: '' })`. */
+/** The error body, the one that is written without a namespace: `writeXml(…, { namespace: '' })`. */
 import { element, type Infer, optional, rest, text, token } from '../codec.ts';
 
 export const errorBody = element({

@@ -1,4 +1,4 @@
-/** The bodies of the operators' listings at service scope, which are this service's own (spec "Non-protocol calls"). */
+/** The bodies of the operators' listings at service scope, which are this service's own. */
 import { bool, date, element, int, many, optional, text, token } from '../codec.ts';
 
 /** Entries of one page. */

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
+import { shardOf } from '../../../src/base/shard.ts';
 import type { MetadataStore, Revision } from '../../../src/ports/metadata-store.ts';
-import { shardOf } from '../../../src/ports/shard.ts';
 import type { Laws } from '../metadata-store.ts';
 import { byBytes } from './order.ts';
 import { expected, expectRanges, expectSeeks, names, slots } from './scans.ts';

@@ -1,7 +1,7 @@
-/** The chunk decoder under any split and any damage (spec "Authentication" 4). */
+/** The chunk decoder under any split and any damage. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeChunks } from '../../../src/auth/chunk-chain.ts';
+import { decodeChunks } from '../../../src/auth/payload/chunk-chain.ts';
 import { nodeHasher } from '../../../src/backends/hashing/node.ts';
 import { portableHasher } from '../../../src/backends/hashing/portable.ts';
 import { Refusal } from '../../../src/errors/refusal.ts';

@@ -1,9 +1,9 @@
-/** Signing keys and the comparison of signatures (spec "Authentication" 2.4). */
+/** Signing keys and the comparison of signatures. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { areEqual, equalsHex, SigningKeys } from '../../../src/auth/signing-key.ts';
+import { areEqual, equalsHex, SigningKeys } from '../../../src/auth/signature/signing-key.ts';
 import { nodeHasher } from '../../../src/backends/hashing/node.ts';
-import { toHex } from '../../../src/ports/hex.ts';
+import { toHex } from '../../../src/base/hex.ts';
 import { parseTimestamp, timestampOf } from '../../../src/signing/timestamp.ts';
 
 const bytes = Uint8Array.from({ length: 32 }, (_, i) => i * 8);

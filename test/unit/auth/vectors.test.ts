@@ -1,4 +1,4 @@
-/** What the public documentation signs, both sides of this repository sign and accept (spec "Authentication"). */
+/** What the public documentation signs, both sides of this repository sign and accept. */
 import { describe, expect, test } from 'vitest';
 import { signer } from '../../support/sign.ts';
 import { check, refusalCode } from '../../support/sign-check.ts';

@@ -1,6 +1,6 @@
 /** How long the state of an account's records is believed. */
 import { expect, test } from 'vitest';
-import { Revisions } from '../../../src/auth/revisions.ts';
+import { Revisions } from '../../../src/auth/session/revisions.ts';
 import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
 import { createUser } from '../../../src/domain/iam/users.ts';
 import { systemRandom } from '../../../src/ports/random.ts';

@@ -1,7 +1,11 @@
-/** What a policy document may say, and the place that a refusal names. Nothing is ignored (attacks.md 7). */
+/** What a policy document may say, and the place that a refusal names. Nothing is ignored (attack group 7 of docs/security.md). */
 import { describe, expect, test } from 'vitest';
-import { storageActions } from '../../../src/auth/policy/actions.ts';
-import { type DocumentOptions, parsePolicy, policySizes } from '../../../src/auth/policy/document.ts';
+import { storageActions } from '../../../src/auth/policy/document/actions.ts';
+import {
+  type DocumentOptions,
+  parsePolicy,
+  policySizes,
+} from '../../../src/auth/policy/document/document.ts';
 import { describeOperation, operationNames } from '../../../src/protocol/operations.ts';
 import { fill, refusalOf, type Written, write } from './world.ts';
 

@@ -1,7 +1,7 @@
 /** Policies of one kind against requests: the slow model agrees, traces tell, and a Deny never fails open. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parsePolicy } from '../../../src/auth/policy/document.ts';
+import { parsePolicy } from '../../../src/auth/policy/document/document.ts';
 import { evaluate, type Policy, policyBytes, type Trace } from '../../../src/auth/policy/evaluate.ts';
 import type { PolicyRequest } from '../../../src/auth/policy/request.ts';
 import { type ModelStatement, model } from './model.ts';

@@ -1,6 +1,7 @@
-/** Globs and ARN patterns: right, and linear whatever the pattern (attacks.md 11). */
+/** Globs and ARN patterns: right, and linear whatever the pattern (attack group 11 of docs/security.md). */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { isPlain, type Plain, parseTemplate } from '../../../src/auth/policy/conditions/variables.ts';
 import {
   compileArn,
   compileGlob,
@@ -11,7 +12,6 @@ import {
   splitTokens,
   stepsPerCharacterMax,
 } from '../../../src/auth/policy/patterns.ts';
-import { isPlain, type Plain, parseTemplate } from '../../../src/auth/policy/variables.ts';
 
 const tokensOf = (pattern: string): readonly Plain[] => {
   const tokens = parseTemplate(pattern, { at: '', variables: false, wildcards: true });

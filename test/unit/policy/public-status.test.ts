@@ -1,7 +1,7 @@
 /** When a bucket policy counts as public, as the public API defines it. */
 import { expect, test } from 'vitest';
 import { isPublicPolicy } from '../../../src/auth/policy/public-status.ts';
-import { isPublicAcl } from '../../../src/domain/acl.ts';
+import { isPublicAcl } from '../../../src/domain/access/acl.ts';
 import { parse, type Written } from './world.ts';
 
 const held = (operator: string, key: string, value: unknown): Written => ({

@@ -1,5 +1,9 @@
 /** Short ways to write policies and requests in these tests. */
-import { type PolicyDocument, type PolicyKind, parsePolicy } from '../../../src/auth/policy/document.ts';
+import {
+  type PolicyDocument,
+  type PolicyKind,
+  parsePolicy,
+} from '../../../src/auth/policy/document/document.ts';
 import type { Policy } from '../../../src/auth/policy/evaluate.ts';
 import { anonymous, type PolicyRequest, type Principal } from '../../../src/auth/policy/request.ts';
 import { Refusal } from '../../../src/errors/refusal.ts';

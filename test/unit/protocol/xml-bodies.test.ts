@@ -1,5 +1,5 @@
 /**
- * Every XML body of the surface under mutation (attacks 12). One law carries all of them: what is accepted is kept whole,
+ * Every XML body of the surface under mutation. One law carries all of them: what is accepted is kept whole,
  * element for element and text for text, and what is not is `MalformedXML`.
  */
 import fc from 'fast-check';

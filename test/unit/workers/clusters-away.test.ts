@@ -1,6 +1,6 @@
 /** A cluster that is away holds up what concerns it, and nothing else. */
 import { expect, test } from 'vitest';
-import { sweep } from '../../../src/domain/sweep.ts';
+import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { DataUnavailable, type ObjectBytes } from '../../../src/ports/object-bytes.ts';
 import { rebalance } from '../../../src/workers/rebalance.ts';
 import { extentsOn, openClusters } from '../../support/clusters.ts';

@@ -7,8 +7,8 @@ import {
   type FsckState,
   fromTheStart,
   runFsck,
-} from '../../../src/domain/fsck/fsck.ts';
-import { rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
+} from '../../../src/domain/storage/fsck/fsck.ts';
+import { rebuildIndex } from '../../../src/domain/storage/fsck/rebuild.ts';
 import { findBucket, replaceBucket } from '../../../src/metadata/buckets.ts';
 import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
 import { type Lock, uploadIndex } from '../../../src/metadata/tables.ts';

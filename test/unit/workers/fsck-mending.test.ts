@@ -1,7 +1,7 @@
 /** Runs of fsck that change something, at the same time: they take turns, and what one makes no other takes away. */
 import { describe, expect, test } from 'vitest';
-import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/fsck/fsck.ts';
-import { type Rebuilt, rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
+import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
+import { type Rebuilt, rebuildIndex } from '../../../src/domain/storage/fsck/rebuild.ts';
 import { LeaseLost } from '../../../src/metadata/leases.ts';
 import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
 import { leaseTtlMs } from '../../../src/workers/leadership.ts';

@@ -1,8 +1,8 @@
 /** fsck on owners: bytes that two rows own, and bytes that an owner has and gc is about to delete. */
 import { expect, test } from 'vitest';
-import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/fsck/fsck.ts';
-import { RepeatedIds } from '../../../src/domain/fsck/repeated-ids.ts';
-import { queueGarbageAll } from '../../../src/domain/garbage.ts';
+import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
+import { RepeatedIds } from '../../../src/domain/storage/fsck/repeated-ids.ts';
+import { queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
 import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
 import { uploadAt } from '../../../src/metadata/uploads.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';

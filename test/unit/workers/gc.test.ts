@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { queueGarbage, queueGarbageAll } from '../../../src/domain/garbage.ts';
+import { queueGarbage, queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
 import { manifestRows } from '../../../src/metadata/objects.ts';
 import { backlog, queueSlots } from '../../../src/metadata/queues.ts';
 import { manifests } from '../../../src/metadata/tables.ts';

@@ -1,8 +1,8 @@
 /** The worker `rebalance`: what it moves, how far it came, with whom it shares, and what it leaves alone. */
 import { expect, test } from 'vitest';
-import { openBucket } from '../../../src/domain/buckets.ts';
-import { changeCluster } from '../../../src/domain/clusters/change-cluster.ts';
-import { openPace } from '../../../src/domain/rebalance/pace.ts';
+import { openBucket } from '../../../src/domain/buckets/buckets.ts';
+import { changeCluster } from '../../../src/domain/storage/clusters/change-cluster.ts';
+import { openPace } from '../../../src/domain/storage/rebalance/pace.ts';
 import { findLiveHead } from '../../../src/metadata/objects.ts';
 import { rebalanceRows } from '../../../src/metadata/rebalance.ts';
 import { ChunkDamaged, type ObjectBytes } from '../../../src/ports/object-bytes.ts';

@@ -1,6 +1,6 @@
 /** The sweep beside a bucket that is not in the lists yet. */
 import { expect, test } from 'vitest';
-import { sweep } from '../../../src/domain/sweep.ts';
+import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { bucketSlotOf } from '../../../src/metadata/buckets.ts';
 import { backlog } from '../../../src/metadata/queues.ts';
 import { bucketsAll } from '../../../src/metadata/tables.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { runFsck } from '../../../src/domain/fsck/fsck.ts';
-import { isOwned, openOwnership } from '../../../src/domain/ownership.ts';
-import { sweep } from '../../../src/domain/sweep.ts';
+import { runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
+import { isOwned, openOwnership } from '../../../src/domain/storage/ownership.ts';
+import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { backlog } from '../../../src/metadata/queues.ts';
 import { findSession, uploadsIn } from '../../../src/metadata/uploads.ts';
 import type { ObjectBytes } from '../../../src/ports/object-bytes.ts';

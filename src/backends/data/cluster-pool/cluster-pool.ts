@@ -1,4 +1,4 @@
-/** Chunks as objects in the pools of a Ceph cluster (spec item 4, docs/adr, the RADOS driver). */
+/** Chunks as objects in the pools of a Ceph cluster. */
 import type { ChunkRef, ChunkStore } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { chunkBytes } from '../../../ports/object-bytes.ts';

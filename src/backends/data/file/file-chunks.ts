@@ -1,5 +1,5 @@
 /**
- * Chunks in a directory (design §6, docs/adr on the file chunk store): small ones in segments with group
+ * Chunks in a directory: small ones in segments with group
  * commit, large ones in files of their own. Any number of processes may share the directory.
  */
 import fs from 'node:fs';

@@ -1,6 +1,6 @@
 /** Lists chunks from disk alone, skipping segments and directories that cannot hold the prefix. */
 import fs from 'node:fs';
-import { BoundedCache } from '../../../ports/bounded-cache.ts';
+import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
 import { decodeHeader, type Header, headerBytesMax, seedOf } from '../record.ts';

@@ -1,5 +1,5 @@
 /** The removal marks of small chunks: until its segment is packed, a removed chunk can be read, and its mark taken back. */
-import { BoundedCache } from '../../../ports/bounded-cache.ts';
+import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { ChunkRef, RemovalMarks } from '../../../ports/chunk-store.ts';
 import { appendKept, type Dead, deadBytes, readDead } from './dead.ts';
 import type { Disk } from './disk.ts';

@@ -4,7 +4,7 @@
  * fit into the memory for them is not indexed; the caller reads it as a whole.
  */
 import fs from 'node:fs';
-import { BoundedCache } from '../../../ports/bounded-cache.ts';
+import { BoundedCache } from '../../../base/bounded-cache.ts';
 import { type Layout, segmentPath } from './layout.ts';
 import { readSegment } from './segment-scan.ts';
 

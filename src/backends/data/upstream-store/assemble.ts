@@ -1,7 +1,7 @@
 /** Completing an upload so that it may be asked for again, whatever became of the first request. */
 
+import { toHex } from '../../../base/hex.ts';
 import type { Hasher } from '../../../ports/hasher.ts';
-import { toHex } from '../../../ports/hex.ts';
 import { PartsChanged, UploadGone } from '../../../ports/object-bytes.ts';
 import type { Connection } from './connection.ts';
 import { retrying } from './retry.ts';

@@ -1,6 +1,7 @@
 /** Storing a body of known length in one request: an object, or a part of an upload. */
+
+import { gather } from '../../../base/gather.ts';
 import { ContentMismatch, type WriteOptions } from '../../../ports/object-bytes.ts';
-import { gather } from '../gather.ts';
 import type { UpstreamRequest } from './client.ts';
 import type { Connection } from './connection.ts';
 import { etagIn, isMd5 } from './etag.ts';

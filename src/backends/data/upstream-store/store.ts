@@ -1,4 +1,4 @@
-/** The `upstream-store` backend (design §6): extents as objects of other S3 services, a bucket of one each cluster. */
+/** The `upstream-store` backend: extents as objects of other S3 services, a bucket of one each cluster. */
 import type { BodyMemory } from '../../../ports/body-memory.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/hasher.ts';
@@ -106,7 +106,7 @@ function connect(upstream: Upstream, options: UpstreamStoreOptions): Connection 
 
 const healthTimeoutMs = 5_000;
 
-/** Whether the bucket answers (spec "Storage health details"); what it holds is the upstream's to know. */
+/** Whether the bucket answers; what it holds is the upstream's to know. */
 async function healthOf({ id: cluster, bucket: pool, client }: Connection): Promise<ClusterHealth> {
   const bucket = { pool, namespace: '', bytesUsed: 0, chunkCount: 0 };
   try {

@@ -2,9 +2,10 @@
  * Whether an upstream vouches for what it stores: refuses a content that is not what its request was signed for, and has
  * ETags that are MD5s. That is the public API, and not what every service does, so it is asked to show both once.
  */
+
+import { toHex } from '../../../base/hex.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/hasher.ts';
-import { toHex } from '../../../ports/hex.ts';
 import type { UpstreamClient } from './client.ts';
 import { encryptionIn, etagIn, isMd5 } from './etag.ts';
 import { UpstreamError } from './upstream-error.ts';

@@ -1,7 +1,8 @@
 /** Storing an extent as one upstream object: in one request where its length is known, in parts where it is not. */
+
+import { gather } from '../../../base/gather.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Extent, WriteOptions } from '../../../ports/object-bytes.ts';
-import { gather } from '../gather.ts';
 import { assemble } from './assemble.ts';
 import type { Connection } from './connection.ts';
 import { keyOf, ownerHeaders } from './names.ts';

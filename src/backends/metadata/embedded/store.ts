@@ -1,5 +1,5 @@
 /**
- * The metadata port on lmdb (design §5): durable, shared by the processes of one machine, without a
+ * The metadata port on lmdb: durable, shared by the processes of one machine, without a
  * server. Reads are synchronous look-ups in a memory map; writes go through the journal.
  *
  * Every read starts from the latest commit of any process: lmdb keeps a read transaction for the rest

@@ -1,4 +1,4 @@
-/** What commits and side changes do inside a transaction (design §5): check everything, then write. */
+/** What commits and side changes do inside a transaction: check everything, then write. */
 import type { AnyTable, At, Change, Outcome, Revision, SideChange } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../order.ts';
 import { keyOf } from '../rules.ts';

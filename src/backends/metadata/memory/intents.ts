@@ -1,4 +1,4 @@
-/** The intents of the memory backend: one for each op, renewed together (design §5). */
+/** The intents of the memory backend: one for each op, renewed together. */
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';

@@ -1,4 +1,4 @@
-/** The rows of the memory backend, in key order, with their expiry and their cursors (design §5). */
+/** The rows of the memory backend, in key order, with their expiry and their cursors. */
 import type { Clock } from '../../../ports/clock.ts';
 import type {
   AnyTable,

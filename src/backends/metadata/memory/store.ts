@@ -1,5 +1,5 @@
 /**
- * The metadata port in memory (design §5): the default backend, and the executable model of the port
+ * The metadata port in memory: the default backend, and the executable model of the port
  * that every other backend is compared with. A commit is evaluated without an `await`, so that nothing
  * can come between its checks and its writes.
  */

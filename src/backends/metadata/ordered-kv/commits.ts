@@ -1,7 +1,9 @@
 /**
- * What commits and side changes do inside a transaction (design §5): lock and read everything that they depend on in
+ * What commits and side changes do inside a transaction: lock and read everything that they depend on in
  * one round trip, check, then write.
  */
+
+import { MultiKeyMutex } from '../../../base/multi-key-mutex.ts';
 import type {
   AnyTable,
   At,
@@ -11,7 +13,6 @@ import type {
   Revision,
   SideChange,
 } from '../../../ports/metadata-store.ts';
-import { InTurn } from '../in-turn.ts';
 import type { Columns } from '../order.ts';
 import { isAlive, type RowCodec, revisionOf } from '../row-codec.ts';
 import { keyOf } from '../rules.ts';
@@ -42,7 +43,7 @@ export class Commits {
   readonly #keys: Keys;
   readonly #codecs: Codecs;
   readonly #now: () => Promise<number>;
-  readonly #inTurn = new InTurn();
+  readonly #inTurn = new MultiKeyMutex();
 
   constructor(parts: { client: Cluster; keys: Keys; codecs: Codecs; now: () => Promise<number> }) {
     this.#client = parts.client;

@@ -1,4 +1,4 @@
-/** What PD says of its stores (spec "Storage health details"): the first endpoint that answers in time counts. */
+/** What PD says of its stores: the first endpoint that answers in time counts. */
 import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';

@@ -1,5 +1,5 @@
 /**
- * The metadata port on TiKV (design §5, spec item 3): rows under order-preserving keys, a listing as one range scan,
+ * The metadata port on TiKV: rows under order-preserving keys, a listing as one range scan,
  * every commit one pessimistic transaction with its side changes inside.
  */
 import type { Clock } from '../../../ports/clock.ts';

@@ -1,7 +1,8 @@
 /** Where a commit about a text belongs while its shard splits, and what it must state so that no mover comes between. */
+
+import { shardOf } from '../../../base/shard.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
-import { shardOf } from '../../../ports/shard.ts';
 import type { Mover } from './mover.ts';
 import type { MovingRow, Shards } from './shards.ts';
 import { leaves, standOf } from './state.ts';

@@ -1,5 +1,5 @@
 /** The rules of a split (docs/adr/0010), pure: where a row may lie, and where it lies for its writers. */
-import { shardOf } from '../../../ports/shard.ts';
+import { shardOf } from '../../../base/shard.ts';
 import { compareBytes } from '../span.ts';
 
 /** What a partition's first shard says of all of them. */

@@ -1,7 +1,9 @@
 /**
- * What a commit does (design §5): one conditional batch in one partition, whose outcome row says for good that it
+ * What a commit does: one conditional batch in one partition, whose outcome row says for good that it
  * applied, then the side changes, which anybody can make who finds the attempt in its intent.
  */
+
+import { MultiKeyMutex } from '../../../base/multi-key-mutex.ts';
 import type {
   AnyTable,
   At,
@@ -12,7 +14,6 @@ import type {
   SideChange,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { InTurn } from '../in-turn.ts';
 import type { Columns } from '../order.ts';
 import { keyOf } from '../rules.ts';
 import type { Placed } from '../split/placing.ts';
@@ -63,7 +64,7 @@ interface Target {
 export class Commits {
   readonly #ports: CommitPorts;
   readonly #unsettled = new Set<string>();
-  readonly #inTurn = new InTurn();
+  readonly #inTurn = new MultiKeyMutex();
 
   constructor(ports: CommitPorts) {
     this.#ports = ports;

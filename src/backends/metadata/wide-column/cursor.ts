@@ -10,7 +10,7 @@ import { isAlive, type RawRow, rowMark } from './rows.ts';
 import type { Session } from './session.ts';
 import type { Scans } from './statements.ts';
 import type { TableIn, Tables } from './tables.ts';
-import { throughDeserts } from './through-deserts.ts';
+import { throughDeserts } from './tombstone-scan.ts';
 
 /**
  * What a shard is asked for at first: its share of the page, and as much more as chance may give it (three deviations of

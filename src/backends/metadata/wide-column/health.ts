@@ -1,4 +1,4 @@
-/** What the cluster says of itself (spec "Storage health details"): two questions at one host, kept for ten seconds. */
+/** What the cluster says of itself: two questions at one host, kept for ten seconds. */
 import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';
 import type { RawRow } from './rows.ts';
 import type { Session } from './session.ts';

@@ -1,7 +1,7 @@
 /** Rows of the port as CQL parameters and back. */
 import { createHash } from 'node:crypto';
+import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
-import { shardOf } from '../../../ports/shard.ts';
 import { type Columns, orderOf, type TableOrder } from '../order.ts';
 import { type Column, columnsOf, type TableColumns } from './names.ts';
 

@@ -1,7 +1,7 @@
 /**
  * The tables of the keyspace, derived from the record tables. A partition is a shard of a record partition; inside it
  * rows lie under `row_k`, the order-preserving encoding of the sort columns, so that every range of the port is one slice
- * whatever the directions of its columns are, and listings come by key ascending and version descending (spec item 5).
+ * whatever the directions of its columns are, and listings come by key ascending and version descending.
  *
  * A first byte tells what a `row_k` is: 0 the outcome of a commit, 1 a row, 2 a note of a shard that splits.
  */

@@ -8,7 +8,7 @@ import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts
 import { ClusterClock } from './cluster-clock.ts';
 import { SafeRetries, speculativeReads } from './policies.ts';
 import type { RawRow } from './rows.ts';
-import { ReadFailed } from './through-deserts.ts';
+import { ReadFailed } from './tombstone-scan.ts';
 
 const { Client, types } = cassandra;
 

@@ -1,5 +1,5 @@
 /**
- * The metadata port on Cassandra and its kin (design §5, spec items 3 and 5): partitions are shards, a listing is a
+ * The metadata port on Cassandra and its kin: partitions are shards, a listing is a
  * fan-out with a merge, a commit is a conditional batch in one partition with an intent that finishes what it began.
  */
 import type { Clock } from '../../../ports/clock.ts';

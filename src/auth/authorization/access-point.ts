@@ -1,0 +1,49 @@
+/** What a request that came through an access point is judged by beside the bucket's own rules. */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { accessPointArn } from '../../domain/access/access-points.ts';
+import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
+import type { AccessPointSide } from '../policy/decision.ts';
+import { parsePolicy } from '../policy/document/document.ts';
+import { type Policy, policyBytes } from '../policy/evaluate.ts';
+
+/** Compiled policies by the id of their text, which never means another one. */
+const compiled = new BoundedCache<Policy>({
+  name: 'access-point-policies',
+  entriesMax: 1_024,
+  bytes: { max: 8 * 1024 * 1024, sizeOf: policyBytes },
+});
+
+const policyOf = ({ policy }: AccessPointRow): Policy | undefined =>
+  policy &&
+  compiled.find(policy.id, () => ({
+    name: 'access point policy',
+    document: parsePolicy(policy.text, { kind: 'access-point', isStored: true }),
+  }));
+
+/** @param key '' for the access point itself */
+export function accessPointSide(row: AccessPointRow, key: string): AccessPointSide {
+  const arn = accessPointArn(row);
+  return {
+    owner: row.account,
+    resource: key === '' ? arn : `${arn}/object/${key}`,
+    policy: policyOf(row),
+    publicAccess: {
+      ignorePublicAcls: row.block.IgnorePublicAcls,
+      restrictPublicBuckets: row.block.RestrictPublicBuckets,
+    },
+  };
+}
+
+/** No access point is bound to a private network. */
+export const networkOrigin = 'Internet';
+
+/** By condition key. */
+export const accessPointFacts = (
+  row: Pick<AccessPointRow, 'account' | 'name' | 'region'>,
+): ReadonlyMap<string, string> =>
+  new Map([
+    ['s3:DataAccessPointArn', accessPointArn(row)],
+    ['s3:DataAccessPointAccount', row.account],
+    ['s3:AccessPointNetworkOrigin', networkOrigin],
+  ]);

@@ -1,0 +1,229 @@
+/**
+ * Who may do what: gathers what the policy engine decides from: the caller and its policies, the
+ * bucket's policy, ACL, ownership and public access block, the object's owner and ACL, and the facts of the request.
+ */
+
+import { ownershipOf } from '../../domain/access/object-ownership.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { bucketAcl, ownershipControls, publicAccessBlock } from '../../domain/configurations/families.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
+import type { BucketRow, Grant } from '../../metadata/tables.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { Identity } from '../identity.ts';
+import { type AccessPointSide, type BucketSide, decide, type Verdict } from '../policy/decision.ts';
+import type { Policy, Trace } from '../policy/evaluate.ts';
+import type { Facts } from '../policy/request.ts';
+import { principalOf } from '../session/principal.ts';
+import { accessPointSide } from './access-point.ts';
+import { bucketPolicy } from './bucket-policy.ts';
+import { denialText } from './denial.ts';
+import { type About, type Asking, factsOf } from './facts.ts';
+import { policiesOf } from './identity-policies.ts';
+
+export interface Caller extends Asking {
+  readonly identity: Identity;
+}
+
+export interface Question extends About {
+  /** Such as `s3:GetObject`. */
+  readonly action: string;
+  /** '' for the bucket itself. */
+  readonly key: string;
+  /** The name, also of a bucket that is about to be created; '' at service scope. */
+  readonly bucketName: string;
+  /**
+   * The account of the writer that an object is about to belong to. It is the one to ask about the ACL that comes along:
+   * a caller that may write may also set the object's ACL (public API).
+   */
+  readonly writer?: string | undefined;
+  /**
+   * An anonymous writer names a canned ACL for the object that it makes. By the bucket's ACL the right to write is the
+   * right to that as well (public API).
+   */
+  readonly isWritersAcl?: boolean;
+  /** What would be decided if this were the bucket's policy. */
+  readonly policy?: Policy | undefined;
+  /** That it is asked through. */
+  readonly accessPoint?: AccessPointRow | undefined;
+  /** The ARN, where it is neither a bucket's nor an object's. */
+  readonly resource?: string;
+}
+
+export interface AuthorizationContext {
+  readonly metadata: MetadataStore;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly config: { readonly SVC_REGION: string };
+}
+
+/** @throws AccessDenied. Undefined: allowed, and nothing had to be read to know. */
+export const authorize = (
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<void> | undefined =>
+  isRootAtHome(caller, question) ? undefined : assertAllowed(ctx, caller, question);
+
+async function assertAllowed(ctx: AuthorizationContext, caller: Caller, question: Question): Promise<void> {
+  const verdict = await verdictOn(ctx, caller, question);
+  if (verdict.allowed) return;
+  throw fail('AccessDenied', (await reasonFor(ctx, caller, { ...question, verdict })) ?? {});
+}
+
+/** The text that the caller may know: the plain one is for anonymous callers and other accounts (public API). */
+async function reasonFor(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  { verdict, ...question }: Question & { readonly verdict: Verdict },
+): Promise<string | undefined> {
+  const { identity, accessPoint } = caller;
+  const { bucket, target, action } = question;
+  if (identity === undefined || (bucket !== undefined && bucket.owner !== identity.owner)) return undefined;
+  if (accessPoint !== undefined && accessPoint.account !== identity.owner) return undefined;
+  const textOf = (asked: Question, found: Verdict): string => {
+    const resource = `"${asked.resource ?? arnOf({ ...asked, accessPoint })}"`;
+    return denialText({ principal: principalOf(identity), action: asked.action, resource, verdict: found });
+  };
+  if (target === undefined) return textOf(question, verdict);
+  // To a caller that may not list, the text is the one that it would get if the object were absent.
+  const listing = { ...question, action: 's3:ListBucket', key: '', target: undefined };
+  const mayList = await verdictOn(ctx, caller, listing);
+  if (mayList.allowed) return textOf(question, verdict);
+  const unseen = await verdictOn(ctx, caller, { ...question, action, target: undefined });
+  return unseen.allowed ? textOf(listing, mayList) : textOf(question, unseen);
+}
+
+export async function isAllowed(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<boolean> {
+  return isRootAtHome(caller, question) || (await verdictOn(ctx, caller, question)).allowed;
+}
+
+/**
+ * Whether the caller may know that what it asks for is absent, though nothing lets it read that. A missing object has no
+ * ACL that could let it: the right to list decides (public API). False where reading is allowed or explicitly denied.
+ */
+export async function mayKnowAbsence(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<boolean> {
+  if (isRootAtHome(caller, question)) return false;
+  const { allowed, reason } = await verdictOn(ctx, caller, question);
+  if (allowed || (reason !== 'nothing-allows' && reason !== 'other-account')) return false;
+  return isAllowed(ctx, caller, { ...question, action: 's3:ListBucket', key: '', target: undefined });
+}
+
+export async function verdictOn(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<Verdict> {
+  const { identity, accessPoint } = caller;
+  const facts = factsOf(caller, question, {
+    now: ctx.clock.now(),
+    region: ctx.config.SVC_REGION,
+    account: question.bucketName === '' ? undefined : identity?.owner,
+  });
+  return judge(ctx, identity, { ...question, accessPoint }, { facts });
+}
+
+/** @throws AccessDenied to a caller that may not list the bucket: whether a key exists is secret too */
+export async function assertMayKnow(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  about: Omit<Question, 'action'>,
+): Promise<void> {
+  await authorize(ctx, caller, { ...about, action: 's3:ListBucket', key: '', target: undefined });
+}
+
+/** The verdict with its reason; `trace` is filled with what every statement said, when given. */
+export async function judge(
+  ctx: AuthorizationContext,
+  identity: Identity,
+  question: Question,
+  { facts, trace }: { readonly facts: Facts; readonly trace?: Trace },
+): Promise<Verdict> {
+  const { action, bucket, key, accessPoint } = question;
+  const brought = await policiesOf(ctx, identity);
+  const side = bucket === undefined ? undefined : await bucketSide(ctx, bucket, question);
+  const principal = principalOf(identity);
+  const resource = question.resource ?? resourceOf(question);
+  const request = { principal, action, resource, context: facts };
+  if (accessPoint === undefined) return decide({ request, ...brought, bucket: side }, trace);
+  const way = accessPointSide(accessPoint, key);
+  if (side === undefined) return decide({ request, ...brought, bucket: side, accessPoint: way }, trace);
+  const publicAccess = blockOfBoth(side, way);
+  const both = { bucket: { ...side, publicAccess }, accessPoint: { ...way, publicAccess } };
+  return decide({ request, ...brought, ...both }, trace);
+}
+
+/** What either keeps from the public is kept from it on the way through both (public API). */
+const blockOfBoth = (side: BucketSide, way: AccessPointSide): NonNullable<BucketSide['publicAccess']> => ({
+  ignorePublicAcls:
+    side.publicAccess?.ignorePublicAcls === true || way.publicAccess?.ignorePublicAcls === true,
+  restrictPublicBuckets:
+    side.publicAccess?.restrictPublicBuckets === true || way.publicAccess?.restrictPublicBuckets === true,
+});
+
+/** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */
+const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, policy }: Question): boolean =>
+  accessPoint === undefined &&
+  identity?.root === true &&
+  bucket !== undefined &&
+  bucket.owner === identity.owner &&
+  bucket.documents[bucketPolicy.name] === undefined &&
+  policy === undefined &&
+  (target === undefined || target.owner === identity.owner);
+
+/** As the caller named it: by way of the access point, where the request came through one. */
+export const arnOf = (asked: Parameters<typeof resourceOf>[0] & Pick<Question, 'accessPoint'>): string =>
+  asked.accessPoint === undefined
+    ? resourceOf(asked)
+    : accessPointSide(asked.accessPoint, asked.key).resource;
+
+const resourceOf = ({ action, bucketName, key }: Pick<Question, 'action' | 'bucketName' | 'key'>): string => {
+  // Policies that let buckets be listed name all of them, by either text (public API).
+  if (bucketName === '') return action.startsWith('s3:') ? 'arn:aws:s3:::*' : '*';
+  return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;
+};
+
+/** The grants that the object would have if each writer of the bucket could say who reads it. */
+const writersOf = (acl: readonly Grant[]): readonly Grant[] =>
+  acl
+    .filter(({ permission }) => permission === 'WRITE' || permission === 'FULL_CONTROL')
+    .map((grant) => ({ ...grant, permission: 'WRITE_ACP' }));
+
+async function bucketSide(
+  ctx: AuthorizationContext,
+  bucket: BucketRow,
+  {
+    target,
+    writer,
+    isWritersAcl,
+    policy: supposed,
+  }: Pick<Question, 'target' | 'writer' | 'isWritersAcl' | 'policy'>,
+): Promise<BucketSide> {
+  // What a bucket has not set is not waited for.
+  const { documents } = bucket;
+  const isSet = ({ name }: { readonly name: string }): boolean => documents[name] !== undefined;
+  const policy =
+    supposed ?? (isSet(bucketPolicy) ? await readDocument(ctx, bucket, bucketPolicy) : undefined);
+  const acl = isSet(bucketAcl) ? await readDocument(ctx, bucket, bucketAcl) : undefined;
+  const ownership = isSet(ownershipControls) ? await ownershipOf(ctx, bucket) : 'ObjectWriter';
+  const block = isSet(publicAccessBlock) ? await readDocument(ctx, bucket, publicAccessBlock) : undefined;
+  return {
+    owner: bucket.owner,
+    policy,
+    acls: { bucket: acl ?? [], object: isWritersAcl ? writersOf(acl ?? []) : target?.acl },
+    ownership: writer === undefined ? ownership : 'ObjectWriter',
+    objectOwner: writer ?? target?.owner,
+    publicAccess: block && {
+      ignorePublicAcls: block.IgnorePublicAcls === true,
+      restrictPublicBuckets: block.RestrictPublicBuckets === true,
+    },
+  };
+}

@@ -1,0 +1,49 @@
+/**
+ * Access keys and names of users that a policy gives as a Principal. They look like ids of accounts, so such a statement
+ * would let in no one, or an account that comes later; the public service refuses them too.
+ */
+import { findNamed } from '../../domain/iam/entities.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Credentials } from '../../ports/credentials.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { userArn } from '../../protocol/arns.ts';
+import type { PolicyDocument } from '../policy/document/document.ts';
+import { callerOf } from '../session/principal.ts';
+
+interface Ctx {
+  readonly metadata: MetadataStore;
+  readonly credentials: Credentials;
+}
+
+/** The shape of IAM's access keys and unique ids. */
+const idPattern = /^(?:AKIA|ASIA|AIDA|AROA|AGPA|ANPA)[A-Z0-9]{16}$/;
+/** Names beyond these are taken for accounts: each costs reads. */
+const lookedUpMax = 100;
+
+const refused = (name: string, is: string, arn: string) =>
+  fail(
+    'MalformedPolicy',
+    `Invalid principal in policy: "${name}" is ${is}, and not an account. Write the ARN of the user or role, such as {"AWS": "${arn}"}.`,
+  );
+
+/** @throws MalformedPolicy for a name that is an access key, or a user of `account`, and no account that is known */
+export async function refuseBarePrincipals(
+  { metadata, credentials }: Ctx,
+  account: string,
+  document: PolicyDocument,
+): Promise<void> {
+  const names = new Set(document.statements.flatMap(({ bareNames }) => bareNames));
+  let lookedUp = 0;
+  for (const name of names) {
+    if ((await credentials.account({ owner: name })) !== undefined) continue;
+    if (idPattern.test(name))
+      throw refused(name, 'an access key or a unique id', userArn(account, { name: 'alice' }));
+    lookedUp += 1;
+    if (lookedUp > lookedUpMax) return;
+    // Keys of other accounts are not told from names of accounts.
+    const key = await credentials.find(name);
+    if (key?.owner === account) throw refused(name, 'an access key', callerOf(key).arn);
+    const user = await findNamed({ metadata }, account, { kind: 'user', name });
+    if (user !== undefined) throw refused(name, 'the name of a user', userArn(account, user));
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * The policies that a caller brings: of the user, its groups or the role, compiled. They are kept for the state of the
+ * account's records in which the caller was found, so they cost no read as long as nothing changes there.
+ */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { memoizeEach } from '../../base/memoize.ts';
+import { ofOneState } from '../../domain/iam/account.ts';
+import { managed, type PolicyText, policyTextsOf } from '../../domain/iam/policies-of.ts';
+import type { IamIdentity, Session } from '../../ports/credentials.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { Identity } from '../identity.ts';
+import type { Access } from '../policy/decision.ts';
+import { type PolicyKind, parsePolicy } from '../policy/document/document.ts';
+import { type Policy, policyBytes } from '../policy/evaluate.ts';
+
+export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
+
+const none: BroughtPolicies = { identity: [] };
+/** Configured credentials that are not their account's root may do what the account may, because no policy is attached to them. */
+const everything: BroughtPolicies = {
+  identity: [
+    {
+      name: 'configured credentials',
+      document: parsePolicy(
+        '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}',
+        { kind: 'identity' },
+      ),
+    },
+  ],
+};
+
+interface Kept<T> {
+  readonly revision: string | undefined;
+  readonly value: T;
+}
+
+const mebibyte = 1024 * 1024;
+const entriesMax = 4_096;
+const callerBytes = 500;
+
+/** A policy that several callers have is counted for each of them: it is held as long as one of them is. */
+const bytesOf = ({ identity, boundary = [], session = [] }: BroughtPolicies): number =>
+  [...identity, ...boundary, ...session].reduce((sum, policy) => sum + policyBytes(policy), callerBytes);
+
+/** What a process remembers: of callers by id, and of documents, which survive changes of others. */
+class Memory {
+  readonly callers = new BoundedCache<Kept<BroughtPolicies>>({
+    name: 'caller-policies',
+    entriesMax,
+    bytes: { max: 16 * mebibyte, sizeOf: ({ value }) => bytesOf(value) },
+  });
+  readonly sessions = new BoundedCache<Kept<readonly Policy[]>>({
+    name: 'session-policies',
+    entriesMax,
+    bytes: { max: 8 * mebibyte, sizeOf: ({ value }) => bytesOf({ identity: value }) },
+  });
+  readonly compiled = new BoundedCache<Policy>({
+    name: 'identity-policies',
+    entriesMax,
+    bytes: { max: 16 * mebibyte, sizeOf: policyBytes },
+  });
+}
+const memoryOf = memoizeEach((_: MetadataStore) => new Memory());
+
+/** Stored documents were checked when they were put; a limit of size that has changed since does not concern them. */
+const anySize = 128 * 1024;
+
+const compile = (
+  { compiled }: Memory,
+  { name, text, key }: PolicyText,
+  kind: PolicyKind = 'identity',
+): Policy =>
+  compiled.find(`${kind} ${name} ${key}`, () => ({
+    name,
+    document: parsePolicy(text, { kind, sizeMax: anySize, isStored: true }),
+  }));
+
+export async function policiesOf(
+  { metadata }: { readonly metadata: MetadataStore },
+  identity: Identity,
+): Promise<BroughtPolicies> {
+  if (identity === undefined || identity.root) return none;
+  const { iam, owner, session } = identity;
+  if (iam === undefined) return everything;
+  const brought = await ofIam(metadata, owner, iam);
+  if (session?.inline === undefined && session?.managed === undefined) return brought;
+  return { ...brought, session: await ofSession(metadata, identity, { iam, session }) };
+}
+
+async function ofIam(metadata: MetadataStore, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
+  const { callers } = memoryOf(metadata);
+  const place = `${account} ${iam.id}`;
+  const kept = callers.get(place);
+  if (kept?.revision === iam.revision) return kept.value;
+  const found = await readHolder(metadata, account, iam.id);
+  callers.set(place, found);
+  return found.value;
+}
+
+/** The policies of a user, group or role. */
+export const policiesOfHolder = async (
+  { metadata }: { readonly metadata: MetadataStore },
+  account: string,
+  id: string,
+): Promise<BroughtPolicies> => (await readHolder(metadata, account, id)).value;
+
+async function readHolder(
+  metadata: MetadataStore,
+  account: string,
+  id: string,
+): Promise<Kept<BroughtPolicies>> {
+  const memory = memoryOf(metadata);
+  const { revision, value: texts } = await ofOneState({ metadata }, account, () =>
+    policyTextsOf({ metadata }, account, id),
+  );
+  const all = (given: readonly PolicyText[]): readonly Policy[] => given.map((text) => compile(memory, text));
+  const value =
+    texts === undefined
+      ? none
+      : { identity: all(texts.identity), boundary: texts.boundary && all(texts.boundary) };
+  return { revision, value };
+}
+
+/** What the session is limited to; a policy that is gone lets nothing through. */
+async function ofSession(
+  metadata: MetadataStore,
+  { accessKey, owner }: NonNullable<Identity>,
+  { iam, session }: { readonly iam: IamIdentity; readonly session: Session },
+): Promise<readonly Policy[]> {
+  const memory = memoryOf(metadata);
+  const kept = memory.sessions.get(accessKey);
+  if (kept?.revision === iam.revision) return kept.value;
+  const { revision, value: texts } = await ofOneState({ metadata }, owner, () =>
+    Promise.all((session.managed ?? []).map((id) => managed({ metadata }, owner, id))),
+  );
+  const inline: readonly PolicyText[] =
+    session.inline === undefined ? [] : [{ name: 'session policy', text: session.inline, key: accessKey }];
+  const value = [
+    ...inline.map((text) => compile(memory, text, 'session')),
+    ...texts.filter((text) => text !== undefined).map((text) => compile(memory, text)),
+  ];
+  memory.sessions.set(accessKey, { revision, value });
+  return value;
+}

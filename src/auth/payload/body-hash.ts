@@ -1,0 +1,64 @@
+/**
+ * The hash of a body that its sender did not declare: IAM and STS clients sign it and leave it out of the headers, so
+ * it is computed before the signature can be checked. Such a body is read whole by
+ * a caller that has only named a key so far, so the bound is small.
+ */
+import { gather } from '../../base/gather.ts';
+import { toHex } from '../../base/hex.ts';
+import { tap } from '../../base/tap.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { BodyMemory } from '../../ports/body-memory.ts';
+import { formBytesMax } from '../../protocol/action-query.ts';
+import type { Incoming } from '../../protocol/wire.ts';
+import type { AuthenticationContext } from '../context.ts';
+import type { Claim, OpenClaim } from '../signature/claim.ts';
+
+const isComplete = (claim: OpenClaim): claim is Claim => claim.payloadHash !== undefined;
+
+interface Claimed {
+  readonly claim: Claim;
+  /** The request with its body still to be read. */
+  readonly incoming: Incoming;
+}
+
+/** The claim with the body's hash; nearly every request brings it. */
+export const withBodyHash = (
+  ctx: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
+  incoming: Incoming,
+  claim: OpenClaim,
+): Claimed | Promise<Claimed> =>
+  isComplete(claim) ? { claim, incoming } : withComputedHash(ctx, incoming, claim);
+
+async function withComputedHash(
+  { hasher, bodyMemory }: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
+  incoming: Incoming,
+  claim: OpenClaim,
+): Promise<Claimed> {
+  const { body } = incoming;
+  const whole = body === undefined ? new Uint8Array(0) : await readWhole(bodyMemory, body);
+  const payloadHash = toHex(hasher.once('sha256', whole));
+  const read = body === undefined ? undefined : once(whole);
+  return { claim: { ...claim, payloadHash }, incoming: { ...incoming, body: read } };
+}
+
+/** Gives back what it took at once: the later reader of the body takes as much. */
+async function readWhole(memory: BodyMemory, body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  let taken = 0;
+  const charged = tap(body, {
+    see({ length }) {
+      if (!memory.take(length)) throw fail('SlowDown', 'Too many large requests are being read.');
+      taken += length;
+    },
+  });
+  try {
+    return await gather(charged, { max: formBytesMax, tooLong });
+  } finally {
+    memory.give(taken);
+  }
+}
+
+const tooLong = () => fail('MaxMessageLengthExceeded', { elements: { MaxMessageLengthBytes: formBytesMax } });
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  if (bytes.length > 0) yield bytes;
+}

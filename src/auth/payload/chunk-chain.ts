@@ -1,0 +1,124 @@
+/**
+ * Decodes bodies in chunks and verifies each signature on the way, so that a torn or forged body fails
+ * before anything is committed. Content is passed on as it
+ * arrives, before its chunk's signature is known: it counts only once the generator has ended.
+ */
+
+import { toHex } from '../../base/hex.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
+import type { Hasher } from '../../ports/hasher.ts';
+import type { Dialect } from '../../protocol/dialect.ts';
+import { mismatch } from '../signature/mismatch.ts';
+import { equalsHex } from '../signature/signing-key.ts';
+import { BodyCursor, malformedChunk } from './body-cursor.ts';
+import { readTrailers, type TrailerRules, type TrailerVerifier } from './trailers.ts';
+
+/** What the first chunk is chained to: the request's own signature. */
+export interface ChunkChain {
+  readonly key: Uint8Array;
+  readonly accessKey: string;
+  readonly timestamp: string;
+  readonly scope: string;
+  readonly signature: string;
+}
+
+interface ChunkRules {
+  readonly hasher: Hasher;
+  readonly dialect: Dialect;
+  /** Bytes of content that the request promised. */
+  readonly length: number;
+  /** Undefined: the chunks are not signed. */
+  readonly chain: ChunkChain | undefined;
+  /** Undefined: the body ends without trailing headers. */
+  readonly trailers: TrailerRules | undefined;
+}
+
+/** A header is a length, and in signed bodies 81 characters more; the rest is for extensions, which no known client sends. */
+const headerLengthMax = 256;
+const trailerLengthMax = 4096;
+
+export async function* decodeChunks(
+  body: AsyncIterable<Uint8Array>,
+  rules: ChunkRules,
+): AsyncGenerator<Uint8Array> {
+  const cursor = new BodyCursor(body);
+  const chain = rules.chain === undefined ? undefined : new Chain(rules, rules.chain);
+  let remaining = rules.length;
+  try {
+    for (;;) {
+      const line = await cursor.line(headerLengthMax);
+      const size = sizeOf(line, chain !== undefined);
+      // Also how a chunk of 16 EiB is refused: before it is read.
+      if (size > remaining) throw wrongLength();
+      remaining -= size;
+      const hash = chain === undefined ? undefined : rules.hasher.create('sha256');
+      for (let left = size; left > 0; ) {
+        if (!cursor.hasBytes && !(await cursor.fill())) throw wrongLength();
+        const piece = cursor.take(left);
+        left -= piece.length;
+        hash?.update(piece);
+        yield piece;
+      }
+      if (hash !== undefined) chain?.verify(signatureOf(line), toHex(hash.digest()));
+      if (size === 0) break;
+      if ((await cursor.line(0)) !== '') throw malformedChunk();
+    }
+    if (remaining > 0) throw wrongLength();
+    const end = await cursor.rest(trailerLengthMax);
+    readTrailers(end, rules.trailers, rules.dialect, chain);
+  } finally {
+    await cursor.close();
+  }
+}
+
+const wrongLength = (): Refusal =>
+  fail(
+    'IncompleteBody',
+    'The content of the body is not as long as the decoded content length of the request says',
+  );
+
+const extension = ';chunk-signature=';
+
+/** `<hex length>`, with `;chunk-signature=<hex>` where chunks are signed; other extensions only where nothing is. */
+function sizeOf(line: string, signed: boolean): number {
+  const semicolon = line.indexOf(';');
+  const size = semicolon < 0 ? line : line.slice(0, semicolon);
+  if (!/^[0-9a-fA-F]{1,16}$/.test(size)) throw malformedChunk();
+  if (signed && !line.startsWith(extension, semicolon < 0 ? line.length : semicolon)) throw malformedChunk();
+  return Number.parseInt(size, 16);
+}
+
+const signatureOf = (line: string): string => line.slice(line.indexOf(';') + extension.length);
+
+/** The chain of signatures: each covers its chunk and the signature before it. */
+class Chain implements TrailerVerifier {
+  readonly #hasher: Hasher;
+  readonly #dialect: Dialect;
+  readonly #chain: ChunkChain;
+  readonly #emptyHash: string;
+  #previous: string;
+
+  constructor({ hasher, dialect }: ChunkRules, chain: ChunkChain) {
+    this.#hasher = hasher;
+    this.#dialect = dialect;
+    this.#chain = chain;
+    this.#emptyHash = hasher.sha256Hex('');
+    this.#previous = chain.signature;
+  }
+
+  verify(signature: string, contentHash: string): void {
+    this.#check(signature, `${this.#dialect.chunkAlgorithm}\n`, `${this.#emptyHash}\n${contentHash}`);
+  }
+
+  verifyTrailers(signature: string, trailers: string): void {
+    this.#check(signature, `${this.#dialect.trailerAlgorithm}\n`, this.#hasher.sha256Hex(trailers));
+  }
+
+  #check(signature: string, algorithm: string, hashes: string): void {
+    const { key, timestamp, scope, accessKey } = this.#chain;
+    const stringToSign = `${algorithm}${timestamp}\n${scope}\n${this.#previous}\n${hashes}`;
+    if (!equalsHex(this.#hasher.hmacSha256(key, stringToSign), signature))
+      throw mismatch({ accessKey, signature, stringToSign });
+    this.#previous = signature;
+  }
+}

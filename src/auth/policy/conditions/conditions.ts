@@ -1,0 +1,148 @@
+/**
+ * The Condition element: operators, quantifiers and `IfExists`, with AWS's meaning of missing keys, several values and
+ * negation. All operators and keys of a block must hold; the values of one key are alternatives (for a negated
+ * operator: none of them may match).
+ *
+ * What cannot be told decides against the caller: a value of the request that is not of the operator's kind (an
+ * address that is none) or too long to be searched makes an Allow not hold and a Deny hold. A variable without value matches nothing; it does
+ * not make a negated Allow hold either.
+ */
+
+import { malformed, shown } from '../document/malformed.ts';
+import type { PolicyRequest } from '../request.ts';
+import { type ConditionKey, findKey } from './keys.ts';
+import { type Matcher, type Operator, operators } from './operators.ts';
+
+export interface Condition {
+  readonly operator: string;
+  readonly quantifier: Quantifier;
+  readonly ifExists: boolean;
+  readonly key: ConditionKey;
+  /** As the policy wrote them. */
+  readonly values: readonly string[];
+  holds(request: PolicyRequest): boolean;
+}
+
+type Quantifier = 'one' | 'all' | 'any';
+
+export interface ConditionPlace {
+  /** Such as `Statement[2].Condition.StringLike`. */
+  readonly at: string;
+  /** Where variables mean something: from version 2012-10-17. */
+  readonly variables: boolean;
+  readonly effect: 'Allow' | 'Deny';
+}
+
+interface Named {
+  readonly base: string;
+  readonly quantifier: Quantifier;
+  readonly ifExists: boolean;
+}
+
+/** @throws MalformedPolicy for an operator that the grammar does not have */
+function readOperatorName(given: string, at: string): Named {
+  const [, prefix, base = '', suffix] = /^(ForAllValues:|ForAnyValue:)?(\w+?)(IfExists)?$/.exec(given) ?? [];
+  if (base !== 'Null' && !operators.has(base))
+    throw malformed(at, `${shown(given)} is no condition operator`);
+  if (base === 'Null' && (prefix ?? suffix) !== undefined)
+    throw malformed(at, 'Null takes neither ForAllValues:, ForAnyValue: nor IfExists');
+  const quantifier = prefix === undefined ? 'one' : prefix === 'ForAllValues:' ? 'all' : 'any';
+  return { base, quantifier, ifExists: suffix !== undefined };
+}
+
+function valuesOf(key: ConditionKey, request: PolicyRequest): readonly string[] {
+  const value = key.valueIn(request);
+  return value === undefined ? [] : typeof value === 'string' ? [value] : value;
+}
+
+function nullTest(key: ConditionKey, values: readonly string[], at: string): Condition['holds'] {
+  const wanted = new Set(values);
+  for (const value of wanted)
+    if (value !== 'true' && value !== 'false') throw malformed(at, `${shown(value)} is not true or false`);
+  return (request) => wanted.has(String(valuesOf(key, request).length === 0));
+}
+
+/** Whether one value of the request passes the test, where `whenUnknown` answers what cannot be told. */
+function passes(
+  matchers: readonly Matcher[],
+  { negated, whenUnknown }: { readonly negated: boolean; readonly whenUnknown: boolean },
+): (value: string, request: PolicyRequest) => boolean {
+  return (value, request) => {
+    let isUnknown = false;
+    for (const matches of matchers) {
+      const answer = matches(value, request);
+      if (answer === true) return !negated;
+      if (answer === undefined || (answer === 'unresolved' && negated)) isUnknown = true;
+    }
+    return isUnknown ? whenUnknown : negated;
+  };
+}
+
+interface Test extends Named {
+  readonly operator: Operator;
+  readonly key: ConditionKey;
+  readonly pass: (value: string, request: PolicyRequest) => boolean;
+}
+
+function quantified({ quantifier, ifExists, operator, key, pass }: Test): Condition['holds'] {
+  const whenMissing = quantifier === 'all' || ifExists || (quantifier === 'one' && operator.negated);
+  // Without a quantifier a key has one value; should a request have more, a negated operator wants none to match.
+  const wantsEvery = quantifier === 'all' || (quantifier === 'one' && operator.negated);
+  return (request) => {
+    const found = key.valueIn(request);
+    if (typeof found === 'string') return pass(found, request);
+    if (found === undefined || found.length === 0) return whenMissing;
+    return wantsEvery
+      ? found.every((value) => pass(value, request))
+      : found.some((value) => pass(value, request));
+  };
+}
+
+function checkTypes(named: Named, key: ConditionKey, at: string): void {
+  const types = operators.get(named.base)?.types ?? 'all';
+  if (types !== 'all' && !types.includes(key.type))
+    throw malformed(at, `${named.base} cannot compare ${key.name}, which holds ${typeWords[key.type]}`);
+  if (key.multivalued && named.quantifier === 'one' && named.base !== 'Null')
+    throw malformed(
+      at,
+      `${key.name} has several values: put ForAllValues: or ForAnyValue: before the operator`,
+    );
+}
+
+const typeWords: Readonly<Record<ConditionKey['type'], string>> = {
+  text: 'text',
+  number: 'a number',
+  date: 'a date',
+  epoch: 'seconds since the epoch',
+  bool: 'true or false',
+  ip: 'an address',
+  arn: 'an ARN',
+  any: 'text',
+};
+
+/**
+ * One operator with one key and its values.
+ * @throws MalformedPolicy naming the place of an operator, key or value that the engine cannot evaluate
+ */
+export function compileCondition(
+  { operator: given, key: keyName, values }: { operator: string; key: string; values: readonly string[] },
+  { at, variables, effect }: ConditionPlace,
+): Condition {
+  const named = readOperatorName(given, at);
+  const key = findKey(keyName);
+  if (key === undefined) throw malformed(at, `${shown(keyName)} is no condition key that this service knows`);
+  checkTypes(named, key, at);
+  const place = `${at}.${keyName}`;
+  const shared = {
+    operator: named.base,
+    quantifier: named.quantifier,
+    ifExists: named.ifExists,
+    key,
+    values,
+  };
+  const operator = operators.get(named.base);
+  if (operator === undefined) return { ...shared, holds: nullTest(key, values, place) };
+  const matchers = values.map((value) => operator.compile(value, { at: place, variables }));
+  const pass = passes(matchers, { negated: operator.negated, whenUnknown: effect === 'Deny' });
+  return { ...shared, holds: quantified({ ...named, operator, key, pass }) };
+}

@@ -1,0 +1,135 @@
+/**
+ * The condition keys that a policy may use: global and `s3:` ones, with what they hold and whether they hold several
+ * values. A key that is not here is refused when the policy is put, because a condition that is not evaluated fails open.
+ *
+ * Keys of things that do not exist here (VPCs, organisations) are listed: no request ever has them, which is exactly
+ * what a request outside a VPC or an organisation means elsewhere.
+ */
+import type { PolicyRequest, Principal } from '../request.ts';
+
+/** `epoch` compares as a number and as a date; `any` is free text of the user's (tags), which every operator may read. */
+export type KeyType = 'text' | 'number' | 'date' | 'epoch' | 'bool' | 'ip' | 'arn' | 'any';
+type Value = string | readonly string[] | undefined;
+
+interface Row {
+  readonly type: KeyType;
+  /** Holds several values: only `ForAllValues:` and `ForAnyValue:` say what that means. */
+  readonly multivalued?: true;
+  /** Taken from the caller and never from the request's context. */
+  readonly of?: (principal: Principal) => string | undefined;
+}
+
+const rows = (type: KeyType, names: string, more: Omit<Row, 'type'> = {}): readonly [string, Row][] =>
+  names.split(' ').map((name) => [name, { type, ...more }]);
+
+const principalTypes: Readonly<Record<Principal['kind'], string | undefined>> = {
+  anonymous: 'Anonymous',
+  root: 'Account',
+  user: 'User',
+  session: 'AssumedRole',
+  service: undefined,
+};
+const present = (text: string | undefined): string | undefined => text || undefined;
+
+const fromPrincipal: readonly [string, Row][] = [
+  ['aws:username', { type: 'text', of: (principal) => principal.username }],
+  ['aws:userid', { type: 'text', of: (principal) => present(principal.userid) }],
+  ['aws:PrincipalArn', { type: 'arn', of: (principal) => present(principal.arn) }],
+  ['aws:PrincipalAccount', { type: 'text', of: (principal) => present(principal.account) }],
+  ['aws:PrincipalType', { type: 'text', of: (principal) => principalTypes[principal.kind] }],
+  ['aws:PrincipalIsAWSService', { type: 'bool', of: ({ kind }) => String(kind === 'service') }],
+  ['aws:PrincipalServiceName', { type: 'text', of: (principal) => principal.service }],
+  // Here no service calls another on behalf of a user.
+  ['aws:ViaAWSService', { type: 'bool', of: () => 'false' }],
+];
+
+export const conditionKeys: ReadonlyMap<string, Row> = new Map<string, Row>([
+  ...fromPrincipal,
+  ...rows('ip', 'aws:SourceIp aws:VpcSourceIp'),
+  ...rows('date', 'aws:CurrentTime aws:TokenIssueTime s3:object-lock-retain-until-date'),
+  ...rows('epoch', 'aws:EpochTime'),
+  ...rows('bool', 'aws:SecureTransport aws:MultiFactorAuthPresent s3:ObjectCreationOperation'),
+  ...rows('number', 'aws:MultiFactorAuthAge s3:signatureAge s3:TlsVersion s3:max-keys'),
+  ...rows('number', 's3:object-lock-remaining-retention-days'),
+  ...rows('arn', 'aws:SourceArn aws:SourceVpcArn s3:DataAccessPointArn'),
+  ...rows('arn', 'iam:PolicyARN iam:PermissionsBoundary'),
+  ...rows('arn', 's3:x-amz-server-side-encryption-aws-kms-key-id'),
+  ...rows('text', 'aws:UserAgent aws:Referer aws:RequestedRegion aws:ResourceAccount aws:FederatedProvider'),
+  ...rows('text', 'aws:SourceIdentity aws:SourceAccount aws:SourceOwner aws:SourceVpc aws:SourceVpce'),
+  ...rows(
+    'text',
+    'aws:PrincipalOrgID aws:ResourceOrgID aws:SourceOrgID aws:CalledViaFirst aws:CalledViaLast',
+  ),
+  ...rows('text', 's3:authType s3:signatureversion s3:ResourceAccount s3:prefix s3:delimiter s3:VersionId'),
+  ...rows('text', 's3:LocationConstraint s3:DataAccessPointAccount s3:AccessPointNetworkOrigin'),
+  ...rows('text', 's3:object-lock-mode s3:object-lock-legal-hold s3:if-match s3:if-none-match'),
+  ...rows('text', 's3:x-amz-content-sha256 s3:x-amz-acl s3:x-amz-copy-source'),
+  ...rows(
+    'text',
+    's3:x-amz-grant-read s3:x-amz-grant-write s3:x-amz-grant-read-acp s3:x-amz-grant-write-acp',
+  ),
+  ...rows('text', 's3:x-amz-grant-full-control s3:x-amz-metadata-directive s3:x-amz-object-ownership'),
+  ...rows('text', 's3:x-amz-server-side-encryption s3:x-amz-server-side-encryption-customer-algorithm'),
+  ...rows('text', 's3:x-amz-storage-class s3:x-amz-website-redirect-location'),
+  ...rows('text', 'sts:ExternalId sts:RoleSessionName sts:SourceIdentity iam:PassedToService'),
+  ...rows('text', 'aws:TagKeys s3:RequestObjectTagKeys sts:TransitiveTagKeys', { multivalued: true }),
+  ...rows('text', 'aws:PrincipalServiceNamesList aws:CalledVia', { multivalued: true }),
+  ...rows('text', 'aws:PrincipalOrgPaths aws:ResourceOrgPaths aws:SourceOrgPaths', { multivalued: true }),
+  ...rows('text', 's3:InventoryAccessibleOptionalFields', { multivalued: true }),
+]);
+
+/** Families whose key ends in the name of a tag. */
+export const tagKeys = [
+  'aws:PrincipalTag',
+  'aws:RequestTag',
+  'aws:ResourceTag',
+  's3:ExistingObjectTag',
+  's3:RequestObjectTag',
+  's3:BucketTag',
+  's3:AccessPointTag',
+] as const;
+
+export interface ConditionKey {
+  /** As the table writes it, with the tag's name behind a slash. */
+  readonly name: string;
+  readonly type: KeyType;
+  readonly multivalued: boolean;
+  valueIn(request: PolicyRequest): Value;
+}
+
+const byLowerCase = new Map([...conditionKeys].map(([name, row]) => [name.toLowerCase(), { name, row }]));
+const familyByLowerCase = new Map<string, string>(tagKeys.map((name) => [name.toLowerCase(), name]));
+const tagNameMax = 128;
+
+function principalTag(principal: Principal, name: string): string | undefined {
+  const exact = principal.tags?.get(name);
+  if (exact !== undefined) return exact;
+  const wanted = name.toLowerCase();
+  for (const [each, value] of principal.tags ?? []) if (each.toLowerCase() === wanted) return value;
+  return undefined;
+}
+
+/** The key that a policy names (names compare without regard to case), or undefined when there is none. */
+export function findKey(given: string): ConditionKey | undefined {
+  const slash = given.indexOf('/');
+  if (slash >= 0) {
+    const family = familyByLowerCase.get(given.slice(0, slash).toLowerCase());
+    const tag = given.slice(slash + 1);
+    if (family === undefined || tag === '' || tag.length > tagNameMax) return undefined;
+    const name = `${family}/${tag}`;
+    const valueIn = ({ principal, context }: PolicyRequest): Value =>
+      family === 'aws:PrincipalTag' ? principalTag(principal, tag) : context.lookup(name);
+    return { name, type: 'any', multivalued: false, valueIn };
+  }
+  // The neutral dialect's headers are the same headers.
+  const found = byLowerCase.get(given.toLowerCase().replace(/^s3:x-store-/, 's3:x-amz-'));
+  if (found === undefined) return undefined;
+  const { name, row } = found;
+  const of = row.of;
+  return {
+    name,
+    type: row.type,
+    multivalued: row.multivalued === true,
+    valueIn: of === undefined ? ({ context }) => context.lookup(name) : ({ principal }) => of(principal),
+  };
+}

@@ -1,0 +1,127 @@
+/** The Principal element: whom a statement of a resource policy is about. */
+
+import type { Principal } from '../request.ts';
+import type { Json } from './json.ts';
+import { malformed, shown } from './malformed.ts';
+
+export interface Principals {
+  readonly everyone: boolean;
+  /** Accounts, named by id, root ARN or canonical user id. */
+  readonly accounts: ReadonlySet<string>;
+  /** Those of the accounts that are named by their id alone: an access key or a user's name looks the same. */
+  readonly bare: ReadonlySet<string>;
+  /** ARNs of users, roles and sessions. */
+  readonly arns: ReadonlySet<string>;
+  readonly services: ReadonlySet<string>;
+}
+
+/**
+ * How a statement reaches the caller: 'direct' names the caller or everyone; 'account' names the caller's account,
+ * which thereby may let its users in by policies of its own.
+ */
+export type Reach = 'direct' | 'account';
+
+/** What an account may be called here (owner ids), and in the public API (twelve digits). */
+const accountPattern = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/;
+/** Whether a text can be an account's id. */
+export const isAccount = (text: string): boolean => accountPattern.test(text);
+
+const namePattern = '[\\w+=,.@/-]{1,600}';
+const rootArn = /^arn:aws[\w-]*:iam::([^:]+):root$/;
+const namedArn = new RegExp(
+  `^arn:aws[\\w-]*:(?:iam::([^:]+):(?:user|role)/${namePattern}|sts::([^:]+):(?:assumed-role|federated-user)/${namePattern})$`,
+);
+const servicePattern = /^[a-z0-9-]+(?:\.[a-z0-9-]+)*\.amazonaws\.com(?:\.cn)?$/;
+
+interface Found {
+  readonly bare: Set<string>;
+  readonly accounts: Set<string>;
+  readonly arns: Set<string>;
+  readonly services: Set<string>;
+}
+
+function readAws(name: string, at: string, found: Found): void {
+  const account = rootArn.exec(name)?.[1] ?? (name.includes(':') ? undefined : name);
+  if (account !== undefined) {
+    if (!accountPattern.test(account)) throw malformed(at, `${shown(name)} is not an account`);
+    found.accounts.add(account);
+    if (account === name) found.bare.add(name);
+    return;
+  }
+  const match = namedArn.exec(name);
+  if (!accountPattern.test(match?.[1] ?? match?.[2] ?? ''))
+    throw malformed(at, `${shown(name)} is not "*", an account or the ARN of a user, role or session`);
+  found.arns.add(name);
+}
+
+const readers: ReadonlyMap<string, (name: string, at: string, found: Found) => void> = new Map([
+  ['AWS', readAws],
+  [
+    'CanonicalUser',
+    (name, at, { accounts }) => {
+      if (!accountPattern.test(name)) throw malformed(at, `${shown(name)} is not a canonical user id`);
+      accounts.add(name);
+    },
+  ],
+  [
+    'Service',
+    (name, at, { services }) => {
+      if (!servicePattern.test(name)) throw malformed(at, `${shown(name)} is not a service's host name`);
+      services.add(name);
+    },
+  ],
+]);
+
+function namesOf(value: Json, at: string): readonly string[] {
+  const names = typeof value === 'string' ? [value] : value;
+  if (!Array.isArray(names) || names.length === 0)
+    throw malformed(at, 'must be a string or a list of strings');
+  return names.map((name: unknown) => {
+    if (typeof name !== 'string') throw malformed(at, 'must be a string or a list of strings');
+    return name;
+  });
+}
+
+/** @throws MalformedPolicy for a form that the engine does not know */
+export function parsePrincipals(value: Json, at: string): Principals {
+  const found = {
+    accounts: new Set<string>(),
+    bare: new Set<string>(),
+    arns: new Set<string>(),
+    services: new Set<string>(),
+  };
+  if (value === '*') return { everyone: true, ...found };
+  if (!(value instanceof Map)) throw malformed(at, 'must be "*" or an object such as {"AWS": "*"}');
+  const entries = value as ReadonlyMap<string, Json>;
+  if (entries.size === 0) throw malformed(at, 'names no principal');
+  let everyone = false;
+  for (const [kind, given] of entries) {
+    const read = readers.get(kind);
+    if (read === undefined)
+      throw malformed(at, `${shown(kind)} is no kind of principal here: AWS, CanonicalUser or Service`);
+    for (const name of namesOf(given, `${at}.${kind}`)) {
+      if (kind === 'AWS' && name === '*') everyone = true;
+      else read(name, `${at}.${kind}`, found);
+    }
+  }
+  return { everyone, ...found };
+}
+
+const isNamed = ({ arns, services }: Principals, principal: Principal): boolean =>
+  (principal.arn !== '' && arns.has(principal.arn)) ||
+  (principal.sessionArn !== undefined && arns.has(principal.sessionArn)) ||
+  (principal.service !== undefined && services.has(principal.service));
+
+/** How the statement reaches the caller, or undefined when it does not. */
+export function reachOf(principals: Principals, principal: Principal): Reach | undefined {
+  if (principals.everyone || isNamed(principals, principal)) return 'direct';
+  if (principal.account === '' || !principals.accounts.has(principal.account)) return undefined;
+  return principal.kind === 'root' ? 'direct' : 'account';
+}
+
+/**
+ * Whether NotPrincipal spares the caller. An account spares its root alone: its users must be named themselves, as
+ * AWS documents.
+ */
+export const isExempt = (principals: Principals, principal: Principal): boolean =>
+  reachOf(principals, principal) === 'direct';

@@ -1,0 +1,105 @@
+/**
+ * The access keys of IAM users. A key costs one read of its account's own record: as long
+ * as that is unchanged, so is everything that was found out about the key, and a change (a key made inactive, a user
+ * deleted) holds for the next request in every process.
+ */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { findKey, openAccessKey } from '../../domain/iam/access-keys.ts';
+import { ofOneState } from '../../domain/iam/account.ts';
+import { findById } from '../../domain/iam/entities.ts';
+import { accessKeyUse } from '../../metadata/iam.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Credential, KeyUse } from '../../ports/credentials.ts';
+import type { LateWrites } from '../../ports/late-writes.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { Sealer } from '../../ports/sealer.ts';
+import { userCaller } from './holders.ts';
+import type { Revisions } from './revisions.ts';
+
+export interface AccountContext {
+  readonly metadata: MetadataStore;
+  readonly sealer: Sealer;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly lateWrites: Pick<LateWrites, 'add'>;
+}
+
+export interface Accounts {
+  /** Configured credentials by access key. */
+  readonly configured: ReadonlyMap<string, Credential>;
+  /** What an account is called. */
+  readonly displayName: (owner: string) => Promise<string>;
+  readonly revisions: Revisions;
+}
+
+interface Kept {
+  readonly account: string;
+  readonly revision: string | undefined;
+  readonly credential: Credential;
+}
+
+const keptMax = 4_096;
+/** No key is called otherwise, so none is looked for: a store need not be able to hold such a text. */
+const isPossible = /^[\w.=+@-]{3,128}$/;
+/** How often the use of one key is written down. */
+const useEveryMs = 5 * 60 * 1000;
+const useBytes = 256;
+
+export class AccountKeys {
+  readonly #ctx: AccountContext;
+  readonly #accounts: Pick<Accounts, 'displayName' | 'revisions'>;
+  readonly #kept = new BoundedCache<Kept>({ name: 'access-keys', entriesMax: keptMax });
+  readonly #usedAt = new BoundedCache<number>({ name: 'access-key-uses', entriesMax: keptMax });
+
+  constructor(ctx: AccountContext, accounts: Pick<Accounts, 'displayName' | 'revisions'>) {
+    this.#ctx = ctx;
+    this.#accounts = accounts;
+  }
+
+  async find(accessKey: string): Promise<Credential | undefined> {
+    if (!isPossible.test(accessKey)) return undefined;
+    const kept = this.#kept.get(accessKey);
+    if (kept !== undefined && (await this.#accounts.revisions.of(kept.account)) === kept.revision)
+      return kept.credential;
+    const found = await this.#load(accessKey);
+    if (found === undefined) this.#kept.delete(accessKey);
+    else this.#kept.set(accessKey, found);
+    return found?.credential;
+  }
+
+  async #load(accessKey: string): Promise<Kept | undefined> {
+    const { metadata } = this.#ctx;
+    const opened = await openAccessKey(this.#ctx, accessKey);
+    if (opened === undefined) return undefined;
+    const { account, secretKey } = opened;
+    const look = this.#accounts.revisions.look();
+    const { revision, value: user } = await ofOneState({ metadata }, account, async () => {
+      const key = await findKey({ metadata }, account, accessKey);
+      if (key?.status !== 'Active') return undefined;
+      return findById({ metadata }, account, { kind: 'user', id: key.user });
+    });
+    this.#accounts.revisions.saw(account, revision, look);
+    if (user === undefined || revision === undefined) return undefined;
+    const credential: Credential = {
+      accessKey,
+      secretKey,
+      owner: account,
+      displayName: await this.#accounts.displayName(account),
+      root: false,
+      operator: false,
+      caller: userCaller(account, user),
+      iam: { id: user.id, revision },
+    };
+    return { account, revision, credential };
+  }
+
+  used(accessKey: string, { service, region }: KeyUse): void {
+    const at = this.#ctx.clock.now();
+    const before = this.#usedAt.get(accessKey);
+    if (before !== undefined && at - before < useEveryMs) return;
+    this.#usedAt.set(accessKey, at);
+    const use = { accessKey, at, service, region };
+    // Room is not waited for: such rows are few and small.
+    void this.#ctx.lateWrites.add(accessKeyUse(use), useBytes);
+  }
+}

@@ -1,0 +1,68 @@
+/** May the caller assume a role, with the tags that it brings? */
+import { fail } from '../../errors/refusal.ts';
+import type { AuthorizationContext, Caller } from '../authorization/authorize.ts';
+import { type Denial, denialText } from '../authorization/denial.ts';
+import { type About, factsOf } from '../authorization/facts.ts';
+import { policiesOf } from '../authorization/identity-policies.ts';
+import { decide, decideTrust } from '../policy/decision.ts';
+import { parsePolicy } from '../policy/document/document.ts';
+import { evaluate } from '../policy/evaluate.ts';
+import { principalOf } from './principal.ts';
+
+export interface Assumption {
+  /** The role's. */
+  readonly account: string;
+  readonly arn: string;
+  /** What the parameters say under the names of condition keys. */
+  readonly named: NonNullable<About['named']>;
+  /** Tags change what policies say, so bringing them is a right of its own. */
+  readonly hasTags: boolean;
+  /** Undefined where there is no such role. */
+  readonly role: TrustingRole | undefined;
+}
+
+export interface TrustingRole {
+  /** The trust policy, as it was sent. */
+  readonly trust: string;
+  /** Its tags, under the names of condition keys. */
+  readonly tags: NonNullable<About['named']>;
+}
+
+/**
+ * @throws AccessDenied, with the same text where there is no such role as where it does not trust the caller: whether the
+ * role exists is for those to know whom it trusts. The text names what the caller's own policies say.
+ */
+export async function assertMayAssume(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  { account, arn, named, hasTags, role }: Assumption,
+): Promise<void> {
+  const brought = await policiesOf(ctx, caller.identity);
+  const trust = role && {
+    name: 'trust policy',
+    document: parsePolicy(role.trust, { kind: 'trust', isStored: true }),
+  };
+  const principal = principalOf(caller.identity);
+  const circumstances = { now: ctx.clock.now(), region: ctx.config.SVC_REGION, account };
+  const askedOf = (action: string, facts: Assumption['named']) => ({
+    principal,
+    action,
+    resource: arn,
+    context: factsOf(caller, { named: facts }, circumstances),
+  });
+  const verdictOn = (action: string): Denial['verdict'] | undefined => {
+    const request = askedOf(action, new Map([...(role?.tags ?? []), ...named]));
+    if (trust !== undefined && evaluate(request, [trust]).effect === 'Allow') {
+      const verdict = decideTrust({ request, ...brought, trust, account });
+      return verdict.allowed ? undefined : verdict;
+    }
+    // Without the tags of the role, which the caller may not know.
+    const own = decide({ request: askedOf(action, named), ...brought });
+    return own.allowed ? { reason: 'not-trusted' } : own;
+  };
+  for (const action of ['sts:AssumeRole', ...(hasTags ? ['sts:TagSession'] : [])]) {
+    const verdict = verdictOn(action);
+    if (verdict !== undefined)
+      throw fail('AccessDenied', denialText({ principal, action, resource: arn, verdict }));
+  }
+}

@@ -1,0 +1,61 @@
+/** Whose key it is: configured ones first, then those of IAM users; temporary ones by their token. */
+
+import { fail } from '../../errors/refusal.ts';
+import type { Account, Credential, Credentials } from '../../ports/credentials.ts';
+import { type AccountContext, AccountKeys } from './account-keys.ts';
+import { Revisions, type RevisionsContext } from './revisions.ts';
+import { Sessions } from './sessions.ts';
+
+/** Records are validated where settings are read; of two with the same access key the first one counts. */
+function byAccessKey(records: readonly Credential[]): ReadonlyMap<string, Credential> {
+  const found = new Map<string, Credential>();
+  for (const record of records) if (!found.has(record.accessKey)) found.set(record.accessKey, record);
+  return found;
+}
+
+/** The accounts that configured credentials are of. */
+function configuredAccounts(records: readonly Credential[]): Credentials['account'] {
+  const byOwner = new Map<string, Account>();
+  const byEmail = new Map<string, Account>();
+  // An account is called as its root is.
+  for (const { owner, displayName, email } of [...records].sort((a, b) => Number(b.root) - Number(a.root))) {
+    const account = byOwner.get(owner) ?? { owner, displayName };
+    byOwner.set(owner, account);
+    if (email !== undefined && !byEmail.has(email.toLowerCase())) byEmail.set(email.toLowerCase(), account);
+  }
+  return async (by) => ('owner' in by ? byOwner.get(by.owner) : byEmail.get(by.email.toLowerCase()));
+}
+
+export function staticCredentials(records: readonly Credential[]): Credentials {
+  const configured = byAccessKey(records);
+  return {
+    async find(accessKey, token) {
+      const found = configured.get(accessKey);
+      if (found !== undefined && token !== undefined) throw fail('InvalidToken');
+      return found;
+    },
+    account: configuredAccounts(records),
+  };
+}
+
+export type CredentialsContext = AccountContext & RevisionsContext;
+
+export function openCredentials(ctx: CredentialsContext, records: readonly Credential[]): Credentials {
+  const configured = byAccessKey(records);
+  const account = configuredAccounts(records);
+  const displayName = async (owner: string): Promise<string> =>
+    (await account({ owner }))?.displayName ?? owner;
+  const accounts = { configured, displayName, revisions: new Revisions(ctx) };
+  const keys = new AccountKeys(ctx, accounts);
+  const sessions = new Sessions(ctx, accounts);
+  return {
+    async find(accessKey, token) {
+      if (token !== undefined) return sessions.find(accessKey, token);
+      return configured.get(accessKey) ?? keys.find(accessKey);
+    },
+    account,
+    used({ accessKey, iam, session }, use) {
+      if (iam !== undefined && session === undefined) keys.used(accessKey, use);
+    },
+  };
+}

@@ -1,0 +1,34 @@
+/** IAM's users and roles as callers. */
+import type { RoleRecord, UserRecord } from '../../metadata/iam.ts';
+import type { Caller } from '../../ports/credentials.ts';
+import { roleArn, sessionArn, userArn } from '../../protocol/arns.ts';
+
+type Tags = readonly (readonly [string, string])[];
+
+export const userCaller = (account: string, user: UserRecord): Caller => ({
+  kind: 'user',
+  account,
+  arn: userArn(account, user),
+  userid: user.id,
+  username: user.name,
+  tags: new Map(user.tags),
+});
+
+/** The session's tags count before the role's of the same names. */
+function tagsOf(role: Tags, session: Tags): ReadonlyMap<string, string> {
+  const own = new Set(session.map(([name]) => name.toLowerCase()));
+  return new Map([...role.filter(([name]) => !own.has(name.toLowerCase())), ...session]);
+}
+
+export const roleCaller = (
+  account: string,
+  role: RoleRecord,
+  { name, tags }: { readonly name: string; readonly tags: Tags },
+): Caller => ({
+  kind: 'session',
+  account,
+  arn: roleArn(account, role),
+  sessionArn: sessionArn(account, { role: role.name, name }),
+  userid: `${role.id}:${name}`,
+  tags: tagsOf(role.tags, tags),
+});

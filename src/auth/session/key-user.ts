@@ -1,0 +1,65 @@
+/**
+ * May the caller use a key of the key provider? The key's policy must let its account in, and for IAM users and roles a
+ * policy of their own must allow the action on the key (public API "Protecting data with SSE-KMS").
+ */
+import type { KeyAction, KeyUser } from '../../domain/content/encryption/provided-key.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { KeyAccounts, KeyDescription } from '../../ports/key-provider.ts';
+import { type AuthorizationContext, type Caller, verdictOn } from '../authorization/authorize.ts';
+import { denialText } from '../authorization/denial.ts';
+import type { Identity } from '../identity.ts';
+import { principalOf } from './principal.ts';
+
+/** A key as policies name it: under the account that asks, because a key may be several accounts' key. */
+const keyArn = (region: string, account: string, keyId: string): string =>
+  `arn:aws:kms:${region}:${account}:key/${keyId}`;
+
+const hasAccount = (accounts: KeyAccounts, account: string): boolean =>
+  accounts === 'every' || accounts.has(account);
+
+/** What the key's policy answers to an account that it does not name. */
+function refusalOfKey(
+  { config }: Pick<AuthorizationContext, 'config'>,
+  identity: NonNullable<Identity>,
+  { action, keyId }: { readonly action: KeyAction; readonly keyId: string },
+): Refusal {
+  const resource = keyArn(config.SVC_REGION, identity.owner, keyId);
+  const verdict = { reason: 'other-account' } as const;
+  const principal = principalOf(identity);
+  return fail('AccessDenied', denialText({ principal, action, resource, verdict }));
+}
+
+/** @throws AccessDenied where the account of the bucket may not encrypt with the key */
+export function assertAccountMayUse(
+  ctx: Pick<AuthorizationContext, 'config'>,
+  { identity, bucket }: Pick<Caller, 'identity'> & { readonly bucket: Pick<BucketRow, 'owner'> },
+  { keyId, encryptsFor }: KeyDescription,
+): void {
+  if (hasAccount(encryptsFor, bucket.owner)) return;
+  if (identity === undefined) throw fail('AccessDenied');
+  throw refusalOfKey(ctx, identity, { action: 'kms:GenerateDataKey', keyId });
+}
+
+export const keyUserOf = (ctx: AuthorizationContext, caller: Caller): KeyUser => ({
+  async assertMayUse(action, { keyId, encryptsFor, decryptsFor }) {
+    const { identity } = caller;
+    const accounts = action === 'kms:Decrypt' ? decryptsFor : encryptsFor;
+    if (identity === undefined) {
+      if (accounts === 'reader') return;
+      throw fail(
+        'AccessDenied',
+        `An anonymous caller is not authorized to perform: ${action} on resource: key ${keyId}. Requests that use a key of the key provider must be signed.`,
+      );
+    }
+    if (accounts !== 'reader' && !hasAccount(accounts, identity.owner))
+      throw refusalOfKey(ctx, identity, { action, keyId });
+    if (identity.root) return;
+    const resource = keyArn(ctx.config.SVC_REGION, identity.owner, keyId);
+    // An access point leads to objects, and not to keys.
+    const asker = { ...caller, accessPoint: undefined };
+    const verdict = await verdictOn(ctx, asker, { action, bucketName: '', key: '', resource });
+    if (verdict.allowed) return;
+    throw fail('AccessDenied', denialText({ principal: principalOf(identity), action, resource, verdict }));
+  },
+});

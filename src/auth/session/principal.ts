@@ -1,0 +1,27 @@
+/** The caller as policies see it. */
+
+import { memoizeEach } from '../../base/memoize.ts';
+import type { Caller } from '../../ports/credentials.ts';
+import { rootArn, userArn } from '../../protocol/arns.ts';
+import type { Identity } from '../identity.ts';
+import { anonymous, type Principal } from '../policy/request.ts';
+
+const userName = /^[\w+=,.@-]{1,64}$/;
+
+/** A configured key that is not its account's root is a user of it, called as it is displayed where that is a name. */
+const configured = memoizeEach(({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller => {
+  if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
+  const username = userName.test(displayName) ? displayName : accessKey;
+  return {
+    kind: 'user',
+    account: owner,
+    arn: userArn(owner, { name: username }),
+    userid: accessKey,
+    username,
+  };
+});
+
+export const callerOf = (identity: NonNullable<Identity>): Caller => identity.caller ?? configured(identity);
+
+export const principalOf = (identity: Identity): Principal =>
+  identity === undefined ? anonymous : callerOf(identity);

@@ -1,0 +1,70 @@
+/**
+ * The state that an account's records are in, which tells whether what was found out about a caller still holds. Where
+ * other machines change them too and a read is a round trip, it is believed for a while (`SVC_CONFIG_CACHE_TTL`); a
+ * change by a process of this node ends that before it is answered.
+ */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { iamRevision } from '../../metadata/iam.ts';
+import { heedChanges } from '../../metadata/shared-changes.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+
+interface Seen {
+  readonly revision: string | undefined;
+  readonly at: number;
+}
+
+/** When a read began. */
+export interface Look {
+  readonly at: number;
+  /** How many changes this process knew of until then. */
+  readonly changes: number;
+}
+
+const accountsMax = 4_096;
+
+export interface RevisionsContext {
+  readonly metadata: MetadataStore;
+  readonly clock: Pick<Clock, 'elapsed'>;
+  /** How long what was read is believed; 0 reads each time. */
+  readonly believedMs: number;
+}
+
+export class Revisions {
+  readonly #ctx: RevisionsContext;
+  readonly #seen = new BoundedCache<Seen>({ name: 'account-revisions', entriesMax: accountsMax });
+
+  #changes = 0;
+
+  constructor(ctx: RevisionsContext) {
+    this.#ctx = ctx;
+    heedChanges(ctx.metadata, 'account', (account) => {
+      this.#changes += 1;
+      this.#seen.delete(account);
+    });
+  }
+
+  async of(account: string): Promise<string | undefined> {
+    const { metadata, clock, believedMs } = this.#ctx;
+    if (believedMs === 0) return iamRevision(metadata, account);
+    const seen = this.#seen.get(account);
+    const now = clock.elapsed();
+    if (seen !== undefined && now - seen.at < believedMs) return seen.revision;
+    const look = this.look();
+    const revision = await iamRevision(metadata, account);
+    this.saw(account, revision, look);
+    return revision;
+  }
+
+  /** Before an account's records are read for `saw`. */
+  look(): Look {
+    return { at: this.#ctx.clock.elapsed(), changes: this.#changes };
+  }
+
+  /** The records were read in this state. Nothing is kept of a read during which an account changed: it may be older. */
+  saw(account: string, revision: string | undefined, look: Look): void {
+    if (this.#ctx.believedMs > 0 && look.changes === this.#changes)
+      this.#seen.set(account, { revision, at: look.at });
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * Session tokens: everything about temporary credentials, sealed under the master key, so that nothing is stored for
+ * them and nothing can be read from them.
+ */
+import { fail } from '../../errors/refusal.ts';
+import type { Session } from '../../ports/credentials.ts';
+import type { Sealer } from '../../ports/sealer.ts';
+
+/** Whom a session speaks for: a role by a name of the session's own, a user, or the owner of a configured key. */
+export type SessionHolder =
+  | { readonly role: string; readonly name: string }
+  | { readonly user: string }
+  | { readonly configured: string };
+
+export interface SessionClaims extends Session {
+  readonly accessKey: string;
+  readonly secretKey: string;
+  readonly account: string;
+  readonly of: SessionHolder;
+  /** Of the session alone. */
+  readonly tags?: readonly (readonly [string, string])[];
+}
+
+/** A token travels in a header, with everything that a request else brings. */
+const claimsBytesMax = 4_096;
+/** What sealing and base64 can make of that at most. */
+const tokenLengthMax = 6_144;
+
+const place = 'session token';
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** How much of what a session may carry is used. */
+export const packedPercent = (claims: SessionClaims): number =>
+  Math.ceil((encoder.encode(JSON.stringify(claims)).length * 100) / claimsBytesMax);
+
+/** @throws PackedPolicyTooLarge */
+export async function sealToken(sealer: Sealer, claims: SessionClaims): Promise<string> {
+  const plain = encoder.encode(JSON.stringify(claims));
+  if (plain.length > claimsBytesMax)
+    throw fail(
+      'PackedPolicyTooLarge',
+      `Packed size of session policies and tags consumes ${packedPercent(claims)}% of allotted space.`,
+    );
+  return btoa(String.fromCharCode(...(await sealer.seal(plain, place))));
+}
+
+/** @throws InvalidToken for anything that is not a token of ours as it was made */
+export async function openToken(sealer: Sealer, token: string): Promise<SessionClaims> {
+  const sealed = token.length > tokenLengthMax ? undefined : fromBase64(token);
+  const plain = sealed === undefined ? undefined : await sealer.open(sealed, place);
+  if (plain === undefined) throw fail('InvalidToken');
+  // The cast: what opens was sealed by `sealToken`.
+  return JSON.parse(decoder.decode(plain)) as SessionClaims;
+}
+
+function fromBase64(text: string): Uint8Array | undefined {
+  try {
+    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * Temporary credentials. Their token says everything but whether the user or role is still
+ * there: that is looked up as for access keys, so a session ends with the next request after they were deleted.
+ */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { ofOneState } from '../../domain/iam/account.ts';
+import { findById } from '../../domain/iam/entities.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Caller, Credential, Session } from '../../ports/credentials.ts';
+import type { AccountContext, Accounts } from './account-keys.ts';
+import { roleCaller, userCaller } from './holders.ts';
+import { openToken, type SessionClaims } from './session-token.ts';
+
+interface Kept {
+  readonly claims: SessionClaims;
+  readonly revision?: string;
+  readonly credential?: Credential;
+}
+
+/** Tokens are long. */
+const keptMax = 1_024;
+const keptBytesMax = 8 * 1024 * 1024;
+
+/** What a session holds beside its token follows from what the token says. */
+const sizeOfSession = ({ claims: { inline = '', managed = [], tags = [] } }: Kept, token: string): number =>
+  1_024 + 4 * token.length + 2 * inline.length + 200 * (managed.length + tags.length);
+
+export class Sessions {
+  readonly #ctx: AccountContext;
+  readonly #accounts: Accounts;
+  readonly #kept = new BoundedCache<Kept>({
+    name: 'sessions',
+    entriesMax: keptMax,
+    bytes: { max: keptBytesMax, sizeOf: sizeOfSession },
+  });
+
+  constructor(ctx: AccountContext, accounts: Accounts) {
+    this.#ctx = ctx;
+    this.#accounts = accounts;
+  }
+
+  /** @throws InvalidToken, ExpiredToken */
+  async find(accessKey: string, token: string): Promise<Credential> {
+    const kept = this.#kept.get(token) ?? { claims: await openToken(this.#ctx.sealer, token) };
+    const { claims } = kept;
+    if (claims.accessKey !== accessKey) throw fail('InvalidToken');
+    if (this.#ctx.clock.now() >= claims.expires) throw fail('ExpiredToken');
+    if ('configured' in claims.of) return this.#ofConfigured(claims, claims.of.configured);
+    const { metadata } = this.#ctx;
+    const now = await this.#accounts.revisions.of(claims.account);
+    if (kept.credential !== undefined && now === kept.revision) return kept.credential;
+    const look = this.#accounts.revisions.look();
+    const { revision, value: caller } = await ofOneState({ metadata }, claims.account, () =>
+      this.#callerOf(claims),
+    );
+    this.#accounts.revisions.saw(claims.account, revision, look);
+    if (caller === undefined || revision === undefined) throw fail('InvalidToken');
+    const credential = await this.#credentialOf(claims, { caller, revision });
+    this.#kept.set(token, { claims, revision, credential });
+    return credential;
+  }
+
+  /** As long as the key is configured. */
+  #ofConfigured(claims: SessionClaims, parent: string): Credential {
+    const record = this.#accounts.configured.get(parent);
+    if (record === undefined || record.owner !== claims.account) throw fail('InvalidToken');
+    const { accessKey, secretKey } = claims;
+    return { ...record, accessKey, secretKey, session: limitsOf(claims) };
+  }
+
+  async #callerOf({ account, of, tags = [] }: SessionClaims): Promise<Caller | undefined> {
+    const ctx = { metadata: this.#ctx.metadata };
+    if ('user' in of) {
+      const user = await findById(ctx, account, { kind: 'user', id: of.user });
+      return user && userCaller(account, user);
+    }
+    if (!('role' in of)) return undefined;
+    const role = await findById(ctx, account, { kind: 'role', id: of.role });
+    return role && roleCaller(account, role, { name: of.name, tags });
+  }
+
+  async #credentialOf(
+    claims: SessionClaims,
+    { caller, revision }: { readonly caller: Caller; readonly revision: string },
+  ): Promise<Credential> {
+    const { accessKey, secretKey, account, of } = claims;
+    const id = 'role' in of ? of.role : caller.userid;
+    return {
+      accessKey,
+      secretKey,
+      owner: account,
+      displayName: await this.#accounts.displayName(account),
+      root: false,
+      operator: false,
+      caller,
+      iam: { id, revision },
+      session: limitsOf(claims),
+    };
+  }
+}
+
+const limitsOf = ({ issuedAt, expires, mfaAt, inline, managed, passedOn }: SessionClaims): Session => ({
+  issuedAt,
+  expires,
+  ...(mfaAt === undefined ? {} : { mfaAt }),
+  ...(inline === undefined ? {} : { inline }),
+  ...(managed === undefined ? {} : { managed }),
+  ...(passedOn === undefined ? {} : { passedOn }),
+});

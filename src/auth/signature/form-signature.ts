@@ -1,0 +1,137 @@
+/** Who signed a form (public API "Browser-based uploads using POST"): the signature covers its policy, as it was sent. */
+import { fail } from '../../errors/refusal.ts';
+import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
+import { deriveSigningKey } from '../../signing/signing-key.ts';
+import { parseTimestamp } from '../../signing/timestamp.ts';
+import { twoMechanisms } from '../authenticate.ts';
+import type { AuthenticationContext, AuthenticationOptions } from '../context.ts';
+import type { Identity, Renew, Signed } from '../identity.ts';
+import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './claim.ts';
+import { findKnownKey, identityOf, type KnownKey } from './known-key.ts';
+import { mismatch } from './mismatch.ts';
+import { areEqual, equalsHex } from './signing-key.ts';
+import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
+
+type Fields = ReadonlyMap<string, string>;
+
+export interface SignedForm {
+  readonly identity: Identity;
+  readonly renew: Renew;
+  readonly signed: Signed;
+  readonly dialect: Dialect;
+  /** The policy as it was sent. */
+  readonly policy: string;
+  /** Fields of the signature, which the policy need not cover. */
+  readonly exempt: ReadonlySet<string>;
+}
+
+const code = 'AuthorizationQueryParametersError';
+const version2 = { accessKey: 'awsaccesskeyid', signature: 'signature' } as const;
+const marks = (dialect: Dialect): string[] =>
+  ['algorithm', 'credential', 'date', 'signature'].map((name) => dialect.headerPrefix + name);
+
+/**
+ * @param fields by lower-case name
+ * @returns undefined for a form without a signature
+ */
+export async function authenticateForm(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  { secretFor }: Pick<AuthenticationOptions, 'secretFor'> = {},
+): Promise<SignedForm | undefined> {
+  const shown = dialects.filter((dialect) => marks(dialect).some((name) => fields.has(name)));
+  const isVersion2 = Object.values(version2).some((name) => fields.has(name));
+  if (shown.length + Number(isVersion2) > 1) throw twoMechanisms();
+  const [dialect] = shown;
+  if (dialect !== undefined) return verifyVersion4(ctx, fields, { dialect, secretFor });
+  if (isVersion2 || fields.has('policy')) return verifyVersion2(ctx, fields, secretFor);
+  return undefined;
+}
+
+async function verifyVersion4(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  { dialect, secretFor }: { readonly dialect: Dialect } & Pick<AuthenticationOptions, 'secretFor'>,
+): Promise<SignedForm> {
+  const name = (bare: string): string => dialect.headerPrefix + bare;
+  const policy = required(fields, 'policy');
+  const signature = required(fields, name('signature'));
+  if (required(fields, name('algorithm')) !== dialect.algorithm)
+    throw fail(code, `${name('algorithm')} only supports "${dialect.algorithm}"`);
+  const claim = {
+    dialect,
+    ...parseCredential(dialect, required(fields, name('credential')), {
+      code,
+      services: servicesOf({ isActionQuery: false }),
+    }),
+  };
+  const timestamp = required(fields, name('date'));
+  const at = parseTimestamp(timestamp);
+  if (at === undefined)
+    throw fail(code, `${name('date')} must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`);
+  checkScopeDate(claim.date, timestamp, code);
+  const { accessKey } = claim;
+  const { credential, renew } = await findCredential(ctx, fields, { accessKey, dialect });
+  checkRegion(ctx.settings, claim, code);
+  const secret = secretFor === undefined ? credential.secretKey : await secretFor(credential);
+  const key = deriveSigningKey(ctx.hasher, secret, claim);
+  if (!equalsHex(ctx.hasher.hmacSha256(key, policy), signature))
+    throw mismatch({ accessKey, signature, stringToSign: policy });
+  ctx.credentials.used?.(credential, claim);
+  return {
+    identity: identityOf(credential),
+    renew,
+    signed: { type: 'POST', version: 'AWS4-HMAC-SHA256', at },
+    dialect,
+    policy,
+    exempt: new Set(['policy', name('signature')]),
+  };
+}
+
+const utf8 = new TextEncoder();
+
+async function verifyVersion2(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  secretFor: AuthenticationOptions['secretFor'],
+): Promise<SignedForm> {
+  assertSigV2(ctx.settings);
+  const accessKey = required(fields, version2.accessKey);
+  const policy = required(fields, 'policy');
+  const signature = required(fields, version2.signature);
+  const { credential, renew } = await findCredential(ctx, fields, { accessKey, dialect: amz });
+  if (secretFor !== undefined && (await secretFor(credential)) !== credential.secretKey)
+    throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
+  const expected = ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), policy);
+  if (!areEqual(expected, fromBase64(signature)))
+    throw mismatch({ accessKey, signature, stringToSign: policy });
+  ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
+  return {
+    identity: identityOf(credential),
+    renew,
+    signed: { type: 'POST', version: 'AWS' },
+    dialect: amz,
+    policy,
+    exempt: new Set(['policy', version2.accessKey, version2.signature]),
+  };
+}
+
+function findCredential(
+  ctx: AuthenticationContext,
+  fields: Fields,
+  { accessKey, dialect }: { readonly accessKey: string; readonly dialect: Dialect },
+): Promise<KnownKey> {
+  // Forms carry the token of temporary credentials in a field, which their policy must allow like any other.
+  const token = fields.get(`${dialect.headerPrefix}security-token`);
+  return findKnownKey(ctx.credentials, accessKey, token);
+}
+
+/** @throws InvalidArgument, as the public API words it */
+export function required(fields: Fields, name: string): string {
+  const value = fields.get(name);
+  if (value !== undefined) return value;
+  throw fail('InvalidArgument', {
+    message: `Bucket POST must contain a field named '${name}'.  If it is specified, please check the order of the fields.`,
+    elements: { ArgumentName: name, ArgumentValue: '' },
+  });
+}

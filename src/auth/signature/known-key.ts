@@ -1,0 +1,38 @@
+/** The key that a request names: looked up for its signature, and again after its body was held back. */
+
+import { memoizeEach } from '../../base/memoize.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Credential, Credentials } from '../../ports/credentials.ts';
+import type { Identity, Renew } from '../identity.ts';
+
+/** The secret stays behind: what travels with the request may end in a log. */
+export const identityOf: (credential: Credential) => Identity = memoizeEach(
+  ({ secretKey: _, ...identity }: Credential) => identity,
+);
+
+export interface KnownKey {
+  readonly credential: Credential;
+  readonly renew: Renew;
+}
+
+/** @param token that came with it @throws InvalidAccessKeyId */
+export async function findKnownKey(
+  credentials: Credentials,
+  accessKey: string,
+  token: string | undefined,
+): Promise<KnownKey> {
+  const find = async (): Promise<Credential> => {
+    const found = await credentials.find(accessKey, token);
+    if (found === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+    return found;
+  };
+  const credential = await find();
+  const renew = async (): Promise<Identity> => {
+    const now = await find();
+    // Deleted and made again with another secret: the signature is not this key's.
+    if (now.secretKey !== credential.secretKey)
+      throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+    return identityOf(now);
+  };
+  return { credential, renew };
+}

@@ -1,0 +1,41 @@
+/** `SignatureDoesNotMatch`, with what a client needs to find its mistake (issue item 2). */
+
+import { maskLines } from '../../base/mask-secrets.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
+
+interface Mismatch {
+  readonly accessKey: string;
+  readonly signature: string;
+  readonly stringToSign: string;
+  readonly canonicalRequest?: string;
+}
+
+/** Longer texts are told without their bytes, so that a reply cannot grow far beyond its request. */
+const bytesMax = 8192;
+
+/** Never carries the secret, nor the signature that would have been right. */
+export function mismatch({ accessKey, signature, stringToSign, canonicalRequest }: Mismatch): Refusal {
+  const elements: Record<string, string> = {
+    AWSAccessKeyId: accessKey,
+    StringToSign: withoutSecrets(stringToSign),
+    SignatureProvided: signature,
+    ...bytesOf('StringToSignBytes', withoutSecrets(stringToSign)),
+  };
+  if (canonicalRequest !== undefined) {
+    const text = withoutSecrets(canonicalRequest);
+    elements['CanonicalRequest'] = text;
+    Object.assign(elements, bytesOf('CanonicalRequestBytes', text));
+  }
+  return fail('SignatureDoesNotMatch', { elements });
+}
+
+/** A customer's encryption key or session token is in the signed text, and error bodies end in other people's logs. */
+const withoutSecrets = (text: string): string => maskLines(text, '***');
+
+const utf8 = new TextEncoder();
+
+function bytesOf(name: string, text: string): Record<string, string> {
+  if (text.length > bytesMax) return {};
+  const bytes = Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, '0'));
+  return { [name]: bytes.join(' ') };
+}

@@ -1,0 +1,141 @@
+/**
+ * The policy of a form (public API "POST Policy"): what the form may hold, so that its signer need not
+ * see it again. A condition must cover every field, the bucket too, or a form could add fields that were not signed.
+ */
+
+import { type Json, type JsonObject, readStrictJson } from '../../base/strict-json.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
+
+type Fields = ReadonlyMap<string, string>;
+
+interface Match {
+  readonly kind: 'eq' | 'starts-with';
+  /** In lower case. */
+  readonly field: string;
+  readonly value: string;
+}
+
+/** Bytes of the file, both ends included. */
+export interface LengthRange {
+  readonly min: number;
+  readonly max: number;
+}
+
+export interface PostPolicy {
+  /** In ms since the epoch. */
+  readonly expiration: number;
+  readonly matches: readonly Match[];
+  readonly lengths: LengthRange;
+}
+
+const isoSeconds = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** @param encoded base64 of its JSON @throws InvalidPolicyDocument */
+export function parsePostPolicy(encoded: string): PostPolicy {
+  const document = decode(encoded);
+  const expiration = document.get('expiration');
+  const conditions = document.get('conditions');
+  if (expiration === undefined) throw invalid('Policy missing expiration.');
+  if (typeof expiration !== 'string' || !isoSeconds.test(expiration) || Number.isNaN(Date.parse(expiration)))
+    throw invalid(`Invalid 'expiration' value: '${String(expiration)}'`);
+  if (!Array.isArray(conditions)) throw invalid('Policy missing conditions.');
+  const matches: Match[] = [];
+  let lengths: LengthRange = { min: 0, max: Number.MAX_SAFE_INTEGER };
+  for (const condition of conditions as readonly Json[]) {
+    const read = readCondition(condition);
+    if ('field' in read) matches.push(read);
+    else lengths = { min: Math.max(lengths.min, read.min), max: Math.min(lengths.max, read.max) };
+  }
+  return { expiration: Date.parse(expiration), matches, lengths };
+}
+
+function decode(encoded: string): JsonObject {
+  const document = readStrictJson(textOf(encoded), {
+    refuse: (path, problem) => invalid(`Invalid JSON: ${path === '' ? 'the document' : path} ${problem}.`),
+  });
+  if (document instanceof Map) return document as JsonObject;
+  throw invalid('Invalid JSON: the document must be an object.');
+}
+
+function textOf(encoded: string): string {
+  try {
+    return utf8.decode(Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)));
+  } catch {
+    throw invalid('Invalid JSON: the document must be UTF-8 in base64.');
+  }
+}
+
+function readCondition(condition: Json): Match | LengthRange {
+  if (Array.isArray(condition)) return readList(condition as readonly Json[]);
+  const pairs = condition instanceof Map ? [...(condition as JsonObject)] : [];
+  const [field, value] = pairs[0] ?? [];
+  if (field === undefined || pairs.length > 1)
+    throw invalid('Invalid Simple-Condition: Simple-Conditions must have exactly one property specified.');
+  if (typeof value !== 'string') throw invalid('Invalid Simple-Condition: value must be a string.');
+  return { kind: 'eq', field: field.toLowerCase(), value };
+}
+
+function readList(condition: readonly Json[]): Match | LengthRange {
+  const [operator, left, right] = condition;
+  const kind = typeof operator === 'string' ? operator.toLowerCase() : undefined;
+  if (condition.length === 3 && kind === 'content-length-range' && isLength(left) && isLength(right))
+    return { min: left, max: right };
+  const isMatch = kind === 'eq' || kind === 'starts-with';
+  if (
+    condition.length === 3 &&
+    isMatch &&
+    typeof left === 'string' &&
+    left.startsWith('$') &&
+    typeof right === 'string'
+  )
+    return { kind, field: left.slice(1).toLowerCase(), value: right };
+  throw invalid(`Invalid condition: ${JSON.stringify(condition).slice(0, 200)}`);
+}
+
+const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+const invalid = (problem: string): Refusal => fail('InvalidPolicyDocument', `Invalid Policy: ${problem}`);
+
+export interface PolicyCase {
+  /** By lower-case name: the key as it will be, and the bucket of the address. */
+  readonly fields: Fields;
+  /** Fields that are a part of the signature and need no condition. */
+  readonly exempt: ReadonlySet<string>;
+  readonly now: number;
+}
+
+/** @throws AccessDenied for a form that is too late, breaks a condition or holds more than the policy speaks of */
+export function checkPostPolicy(policy: PostPolicy, { fields, exempt, now }: PolicyCase): void {
+  if (now > policy.expiration) throw denied('Policy expired.');
+  for (const match of policy.matches) {
+    if (!holds(match, fields.get(match.field) ?? ''))
+      throw denied(
+        `Policy Condition failed: ${JSON.stringify([match.kind, `$${match.field}`, match.value])}`,
+      );
+  }
+  const covered = new Set(policy.matches.map(({ field }) => field));
+  const extra = [...fields.keys()].filter(
+    (name) => !covered.has(name) && !exempt.has(name) && !name.startsWith('x-ignore-'),
+  );
+  if (extra.length > 0) throw denied(`Extra input fields: ${extra.sort().join(', ')}`);
+}
+
+const denied = (problem: string): Refusal => fail('AccessDenied', `Invalid according to Policy: ${problem}`);
+
+/** What may be known by its beginning alone; everything else is exact, the bucket above all (public API). */
+const openEnded: ReadonlySet<string> = new Set(
+  (
+    'acl cache-control content-type content-disposition content-encoding expires key redirect ' +
+    'success_action_redirect'
+  ).split(' '),
+);
+const isOpenEnded = (field: string): boolean => openEnded.has(field) || /^x-(amz|store)-meta-/.test(field);
+
+function holds({ kind, field, value }: Match, given: string): boolean {
+  if (kind === 'eq') return given === value;
+  if (!isOpenEnded(field)) return false;
+  // A list of types must be allowed in every member.
+  const members = field === 'content-type' ? given.split(',').map((type) => type.trim()) : [given];
+  return members.every((member) => member.startsWith(value));
+}

@@ -1,0 +1,118 @@
+/**
+ * Version-2 presigned queries, still what boto3 and s3cmd make by default. What they cover is read by
+ * `sigv2-reading.ts`.
+ */
+import { fail } from '../../errors/refusal.ts';
+import { amz, type Dialect } from '../../protocol/dialect.ts';
+import type { Query, Wire } from '../../protocol/wire.ts';
+import { isoSeconds } from '../../signing/timestamp.ts';
+import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from '../context.ts';
+import { encodePath } from './canonical-request.ts';
+import { findKnownKey, type KnownKey } from './known-key.ts';
+import { mismatch } from './mismatch.ts';
+import { areEqual } from './signing-key.ts';
+import { readSigV2, type SigV2Reading } from './sigv2-reading.ts';
+
+export const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');
+
+export async function verifySigV2(
+  ctx: AuthenticationContext,
+  wire: Wire,
+  parsed: ParsedTarget,
+  options: AuthenticationOptions,
+): Promise<KnownKey & Pick<SigV2Reading, 'hoisted'> & { readonly dialect: Dialect }> {
+  assertSigV2(ctx.settings);
+  const accessKey = only(parsed.query, 'AWSAccessKeyId');
+  const signature = only(parsed.query, 'Signature');
+  const expires = only(parsed.query, 'Expires');
+  checkExpires(expires, ctx.clock.now());
+  if (options.isActionQuery === true)
+    throw fail('AccessDenied', 'A version 2 signature does not cover the action that a form asks for');
+  const reading = readSigV2(wire, parsed.query);
+  const known = await findKnownKey(ctx.credentials, accessKey, sessionToken(wire, parsed.query));
+  const { credential } = known;
+  if (options.secretFor !== undefined && (await options.secretFor(credential)) !== credential.secretKey)
+    throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
+  const provided = fromBase64(signature);
+  const verifies = (path: string): boolean => {
+    const text = reading.stringToSign(expires, path);
+    return areEqual(ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), text), provided);
+  };
+  const paths = signedPaths(parsed.path, options);
+  if (!paths.some(verifies))
+    throw mismatch({
+      accessKey,
+      signature,
+      stringToSign: new TextDecoder().decode(reading.stringToSign(expires, paths[0] ?? parsed.path)),
+    });
+  ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
+  return { ...known, dialect: amz, hoisted: reading.hoisted };
+}
+
+/**
+ * The paths that a client may have signed. Clients sign the path that an endpoint is mounted under, or leave it out. Left
+ * out, a path that begins like the mount again could be read as two addresses, so that is not accepted; and in front of
+ * the bucket of a virtual host the mount is always left out.
+ */
+function signedPaths(path: string, { virtualBucket, mountedPath }: AuthenticationOptions): readonly string[] {
+  const mount = mountedPath === undefined ? '' : path.slice(0, path.length - mountedPath.length);
+  const bucket = virtualBucket === undefined ? '' : `/${virtualBucket}`;
+  const whole = mount === '' ? bucket + path : path;
+  const encoded = encodePath(path);
+  const paths =
+    mount === '' || bucket === ''
+      ? [whole, ...(encoded === undefined ? [] : [mount === '' ? bucket + encoded : encoded])]
+      : [];
+  if (mount === '' || mountedPath === undefined) return paths;
+  const short = bucket + mountedPath;
+  return short === mount || short.startsWith(`${mount}/`) ? paths : [...paths, short];
+}
+
+/** The token of temporary credentials, which is signed like the vendor's headers wherever it stands. */
+function sessionToken(wire: Wire, query: Query): string | undefined {
+  const name = `${amz.headerPrefix}security-token`;
+  const inQuery = query.pairs.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
+  const all = [...wire.headers.all(name), ...inQuery];
+  if (all.length > 1) throw fail('InvalidToken');
+  return all[0];
+}
+
+/** @throws InvalidRequest where SVC_SIGV2_PRESIGN is off */
+export function assertSigV2({ sigV2Presign }: AuthenticationContext['settings']): void {
+  if (sigV2Presign) return;
+  throw fail(
+    'InvalidRequest',
+    `The authorization mechanism you have provided is not supported. Please use ${amz.algorithm}.`,
+  );
+}
+
+const utf8 = new TextEncoder();
+
+function only(query: Query, name: string): string {
+  const values = query.pairs.filter(([known]) => known === name);
+  if (values.length === 1) return (values[0] as readonly [string, string])[1];
+  throw fail(
+    'AccessDenied',
+    'Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters, each once',
+  );
+}
+
+function checkExpires(expires: string, now: number): void {
+  if (!/^\d{1,15}$/.test(expires))
+    throw fail('AccessDenied', `Invalid date (should be seconds since epoch): ${expires}`);
+  const until = Number(expires) * 1000;
+  if (now <= until) return;
+  throw fail('AccessDenied', {
+    message: 'Request has expired',
+    elements: { Expires: isoSeconds(until), ServerTime: isoSeconds(now) },
+  });
+}
+
+/** A `+` that was not encoded arrives as a space. Text that is not base64 matches no signature. */
+export function fromBase64(text: string): Uint8Array {
+  try {
+    return Uint8Array.from(atob(text.replaceAll(' ', '+')), (char) => char.charCodeAt(0));
+  } catch {
+    return new Uint8Array();
+  }
+}

@@ -1,0 +1,86 @@
+/** Recomputes a version-4 signature and compares. */
+
+import { memoizeEach } from '../../base/memoize.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Credentials } from '../../ports/credentials.ts';
+import type { Hasher } from '../../ports/hasher.ts';
+import type { Query, Wire } from '../../protocol/wire.ts';
+import { deriveSigningKey } from '../../signing/signing-key.ts';
+import type { AuthenticationContext } from '../context.ts';
+import { canonicalRequest, encodePath } from './canonical-request.ts';
+import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
+import { findKnownKey, type KnownKey } from './known-key.ts';
+import { mismatch } from './mismatch.ts';
+import { equalsHex, SigningKeys, signingKeyName } from './signing-key.ts';
+
+/** One store of signing keys for each store of secrets, and as long-lived. */
+const signingKeysOf = memoizeEach((_: Credentials) => new SigningKeys());
+
+/** Whose signature a claim says it is; refuses what no secret is needed for. */
+export async function findSigner(
+  ctx: AuthenticationContext,
+  wire: Wire,
+  { query, claim }: { readonly query: Query; readonly claim: OpenClaim },
+): Promise<KnownKey> {
+  const code =
+    claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
+  refuseUnsignedHeaders(wire, claim);
+  // A blank access key takes the way of an unknown one, so nothing tells them apart.
+  const known = await findKnownKey(ctx.credentials, claim.accessKey, sessionToken(wire, query, claim));
+  checkRegion(ctx.settings, claim, code);
+  return known;
+}
+
+export interface Signed {
+  readonly wire: Wire;
+  /** The raw path of the request line. */
+  readonly path: string;
+  readonly claim: Claim;
+  /** That it must have been made with. */
+  readonly secret: string;
+}
+
+/** Verifies a version-4 signature; gives the signing key. */
+export function verifySignature(
+  ctx: Pick<AuthenticationContext, 'credentials' | 'hasher'>,
+  { wire, path, claim, secret }: Signed,
+): Uint8Array {
+  const keys = signingKeysOf(ctx.credentials);
+  const name = signingKeyName(secret, claim);
+  const known = keys.get(name);
+  const key = known ?? deriveSigningKey(ctx.hasher, secret, claim);
+  const canonical = canonicalRequest(wire, path, claim);
+  if (!isSigned(ctx.hasher, key, claim, canonical)) {
+    const encoded = encodePath(path);
+    const other = encoded === undefined ? undefined : canonicalRequest(wire, encoded, claim);
+    if (other === undefined || !isSigned(ctx.hasher, key, claim, other))
+      throw mismatch({
+        accessKey: claim.accessKey,
+        signature: claim.signature,
+        stringToSign: stringToSign(ctx.hasher, claim, canonical),
+        canonicalRequest: canonical,
+      });
+  }
+  if (known === undefined) keys.remember(name, key);
+  return key;
+}
+
+const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =>
+  `${claim.dialect.algorithm}\n${claim.timestamp}\n${claim.scope}\n${hasher.sha256Hex(canonical)}`;
+
+const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, canonical: string): boolean =>
+  equalsHex(hasher.hmacSha256(key, stringToSign(hasher, claim, canonical)), claim.signature);
+
+/**
+ * The token of temporary credentials, where the signature covers it: among the signed headers, or in the signed query.
+ * @throws InvalidToken for one in the other place, or in both
+ */
+function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim): string | undefined {
+  const inHeaders = wire.headers.all(`${dialect.headerPrefix}security-token`);
+  const name = `${dialect.queryPrefix}security-token`.toLowerCase();
+  const inQuery = query.pairs.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
+  const all = [...inHeaders, ...inQuery];
+  const isPlaced = leaveOut === undefined ? inQuery.length === 0 : true;
+  if (all.length > 1 || !isPlaced) throw fail('InvalidToken');
+  return all[0];
+}

@@ -1,0 +1,22 @@
+/** Which shard a row lies in, a part of what backends promise: `fnv32a(key) % N`. */
+
+/** FNV-1a, 32 bits, over the UTF-8 bytes. */
+export function fnv32a(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    // Names and ids are ASCII, where a character is its byte.
+    if (code > 0x7f) return ofBytes(new TextEncoder().encode(text));
+    hash = Math.imul(hash ^ code, 0x01000193);
+  }
+  return hash >>> 0;
+}
+
+function ofBytes(bytes: Uint8Array): number {
+  let hash = 0x811c9dc5;
+  for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x01000193);
+  return hash >>> 0;
+}
+
+/** A shard in [0, ways), for one text always the same. */
+export const shardOf = (text: string, ways: number): number => fnv32a(text) % ways;

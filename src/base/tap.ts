@@ -1,0 +1,84 @@
+/**
+ * Looks at a stream as it flows by: counts it, hashes it, refuses it. Any number of onlookers share one layer,
+ * because a generator for each of them costs more than hashing 4 KiB.
+ */
+
+/** Whatever an onlooker throws ends the stream with that error. */
+export interface Onlooker {
+  see(piece: Uint8Array): void;
+  /** The source has ended; the stream ends when what is returned has. */
+  end?(): void | Promise<void>;
+}
+
+/** Single use, as streams are. */
+export function tap(source: AsyncIterable<Uint8Array>, onlooker: Onlooker): AsyncIterable<Uint8Array> {
+  if (!(source instanceof Tap)) return new Tap(source, onlooker);
+  source.onlookers.push(onlooker);
+  return source;
+}
+
+type Step = IteratorResult<Uint8Array>;
+
+class Tap implements AsyncIterableIterator<Uint8Array> {
+  /** In the order of their coming: what was there first refuses first. */
+  readonly onlookers: Onlooker[];
+  readonly #source: AsyncIterable<Uint8Array>;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+  #isOver = false;
+
+  constructor(source: AsyncIterable<Uint8Array>, onlooker: Onlooker) {
+    this.#source = source;
+    this.onlookers = [onlooker];
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<Step> {
+    if (this.#isOver) return Promise.resolve(over);
+    this.#iterator ??= this.#source[Symbol.asyncIterator]();
+    return this.#iterator.next().then(this.#pass, this.#broken);
+  }
+
+  readonly #pass = (step: Step): Step | Promise<Step> => {
+    try {
+      if (step.done === true) {
+        this.#isOver = true;
+        let ending: Promise<void> | undefined;
+        for (const onlooker of this.onlookers) {
+          const settled = onlooker.end?.();
+          if (!(settled instanceof Promise)) continue;
+          // Another onlooker may end the stream first; this rejection then has no reader.
+          settled.catch(() => {});
+          ending = ending?.then(() => settled) ?? settled;
+        }
+        return ending === undefined ? over : ending.then(() => over);
+      }
+      for (const onlooker of this.onlookers) onlooker.see(step.value);
+      return step;
+    } catch (cause) {
+      return this.#refuse(cause);
+    }
+  };
+
+  readonly #broken = (cause: unknown): never => {
+    this.#isOver = true;
+    throw cause;
+  };
+
+  /** The source is let go before the error is told. */
+  async #refuse(cause: unknown): Promise<never> {
+    if (!this.#isOver) await this.return();
+    throw cause;
+  }
+
+  async return(): Promise<Step> {
+    const isBegun = this.#iterator !== undefined && !this.#isOver;
+    this.#isOver = true;
+    if (isBegun) await this.#iterator?.return?.();
+    return over;
+  }
+}
+
+const over: IteratorReturnResult<undefined> = { done: true, value: undefined };

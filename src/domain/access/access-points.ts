@@ -1,0 +1,237 @@
+/**
+ * Access points: names of an account's own for a bucket, each with a policy and a public access block
+ * that a request through it must pass beside the bucket's.
+ */
+
+import { trimEnd } from '../../base/trim.ts';
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { AccessPointBlock, AccessPointRow } from '../../metadata/access-point-tables.ts';
+import {
+  accessPointsOf,
+  claimAlias,
+  dropAlias,
+  findAccessPoint,
+  findAlias,
+  hostLabelOf,
+  insertAccessPoint,
+  removeAccessPoint,
+  replaceAccessPoint,
+} from '../../metadata/access-points.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { Stored } from '../../ports/metadata-store.ts';
+import { lookUpBucket, openBucket } from '../buckets/buckets.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+import { drawId } from '../objects/version-ids.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+
+const aliasSuffix = '-s3alias';
+/** No bucket's name ends so. */
+export const isAlias = (name: string): boolean => name.endsWith(aliasSuffix);
+
+const aliasMax = 63;
+const randomLength = 34;
+const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
+
+function drawAlias({ random }: Pick<Ctx, 'random'>, name: string): string {
+  const drawn = Array.from(random.bytes(randomLength), (byte) => letters[byte % letters.length]).join('');
+  const room = aliasMax - aliasSuffix.length - randomLength - 1;
+  return `${trimEnd(name.slice(0, room), '-')}-${drawn}${aliasSuffix}`;
+}
+
+export const accessPointArn = ({
+  region,
+  account,
+  name,
+}: Pick<AccessPointRow, 'region' | 'account' | 'name'>): string =>
+  `arn:aws:s3:${region}:${account}:accesspoint/${name}`;
+
+/** @throws NoSuchAccessPoint */
+export async function openAccessPoint(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+  name: string,
+): Promise<Stored<AccessPointRow>> {
+  const found = await findAccessPoint(metadata, account, name);
+  if (found === undefined) throw fail('NoSuchAccessPoint', { elements: { AccessPointName: name } });
+  return found;
+}
+
+export interface NewAccessPoint {
+  readonly account: string;
+  readonly name: string;
+  readonly bucket: string;
+  /** Whose the bucket is, which must be said where it is another account's. */
+  readonly bucketOwner: string;
+  readonly block: AccessPointBlock;
+  readonly record?: Recorder | undefined;
+}
+
+/** @throws NoSuchBucket, AccessDenied, InvalidRequest, AccessPointAlreadyOwnedByYou */
+export async function createAccessPoint(ctx: Ctx, wanted: NewAccessPoint): Promise<AccessPointRow> {
+  const { account, name, block, record, bucketOwner } = wanted;
+  const bucket = await openBucket(ctx, wanted.bucket);
+  if (bucket.owner !== bucketOwner) throw fail('AccessDenied');
+  const row: AccessPointRow = {
+    account,
+    name,
+    bucket: bucket.name,
+    bucketId: bucket.id,
+    bucketOwner,
+    alias: drawAlias(ctx, name),
+    created: ctx.clock.now(),
+    region: bucket.region,
+    block,
+  };
+  await claimHost(ctx, row);
+  await claimAlias(ctx.metadata, { alias: row.alias, account, name });
+  const outcome = await insertAccessPoint(ctx.metadata, row, await recorded(record));
+  if (!outcome.applied) {
+    const drawn = await findAlias(ctx.metadata, row.alias);
+    if (drawn !== undefined) await dropAlias(ctx.metadata, drawn);
+    throw fail('AccessPointAlreadyOwnedByYou');
+  }
+  record?.applied();
+  return row;
+}
+
+/** Requests to one host must not reach what somebody else has named so. */
+async function claimHost(ctx: Ctx, row: AccessPointRow): Promise<void> {
+  const { account, name } = row;
+  const label = hostLabelOf(row);
+  const isFree =
+    (await lookUpBucket(ctx, label)) === undefined &&
+    (await claimAlias(ctx.metadata, { alias: label, account, name }));
+  if (!isFree)
+    throw fail('InvalidRequest', `${label} is the name of a bucket or the host of another access point.`);
+}
+
+/** @throws InvalidBucketName for a bucket that would stand before an access point of that host */
+export async function assertNoAccessPoint({ metadata }: Pick<Ctx, 'metadata'>, name: string): Promise<void> {
+  if ((await findAlias(metadata, name)) !== undefined)
+    throw fail('InvalidBucketName', 'The name is that of the host of an access point.');
+}
+
+interface Named {
+  readonly account: string;
+  readonly name: string;
+  readonly record?: Recorder | undefined;
+}
+
+const turnOf = ({ account, name }: Named): string => `access point ${account} ${name}`;
+
+/**
+ * Puts or removes the policy. From its return on every request obeys it.
+ * @param assertAllowed asked with the access point as the commit replaces it. Refusals are thrown.
+ */
+export const setAccessPointPolicy = (
+  ctx: Ctx,
+  named: Named,
+  {
+    text,
+    assertAllowed = async () => {},
+  }: { readonly text: string | undefined; assertAllowed?(row: AccessPointRow): Promise<void> },
+): Promise<void> =>
+  retryInTurn(ctx, turnOf(named), async () => {
+    const { account, name, record } = named;
+    const found = await openAccessPoint(ctx, account, name);
+    await assertAllowed(found.row);
+    const { policy: _, ...rest } = found.row;
+    const next = text === undefined ? rest : { ...rest, policy: { id: drawId(ctx.random), text } };
+    const then = await recorded(record);
+    const outcome = await replaceAccessPoint(ctx.metadata, found, { next, then });
+    if (!outcome.applied) return undefined;
+    record?.applied();
+    return { value: undefined };
+  });
+
+export const deleteAccessPoint = (ctx: Ctx, named: Named): Promise<void> =>
+  retryInTurn(ctx, turnOf(named), async () => {
+    const { account, name, record } = named;
+    const found = await openAccessPoint(ctx, account, name);
+    // As they are now: one that is claimed again meanwhile, by an access point of the same name, stays.
+    const names = [found.row.alias, hostLabelOf(found.row)];
+    const aliases = await Promise.all(names.map((alias) => findAlias(ctx.metadata, alias)));
+    const outcome = await removeAccessPoint(ctx.metadata, found, await recorded(record));
+    if (!outcome.applied) return undefined;
+    record?.applied();
+    // In this order: what an alias that was left behind leads to is not there.
+    for (const alias of aliases) if (alias !== undefined) await dropAlias(ctx.metadata, alias);
+    return { value: undefined };
+  });
+
+const scanStep = 200;
+
+export interface AccessPointPage {
+  readonly items: readonly AccessPointRow[];
+  /** The name after which the next page begins, where there is one. */
+  readonly next?: string;
+}
+
+export async function listAccessPoints(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+  {
+    bucket,
+    after,
+    max,
+  }: { readonly bucket?: string | undefined; readonly after?: string | undefined; readonly max: number },
+): Promise<AccessPointPage> {
+  const items: AccessPointRow[] = [];
+  for (let last = after; ; ) {
+    const found = await accessPointsOf(metadata, account, { after: last, limit: scanStep });
+    for (const row of found) {
+      if (bucket !== undefined && row.bucket !== bucket) continue;
+      if (items.length === max) return { items, next: items.at(-1)?.name ?? '' };
+      items.push(row);
+    }
+    last = found.at(-1)?.name;
+    if (found.length < scanStep) return { items };
+  }
+}
+
+/** @throws BucketHasAccessPointsAttached */
+export async function assertUnattached(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> {
+  const { items } = await listAccessPoints(ctx, bucket.owner, { bucket: bucket.name, max: 1 });
+  if (items.some(({ bucketId }) => bucketId === bucket.id)) throw fail('BucketHasAccessPointsAttached');
+}
+
+/** Where a request ended up: at a bucket, and through which access point where it came by one. */
+export interface Reached {
+  readonly bucket: BucketRow;
+  readonly accessPoint?: AccessPointRow;
+}
+
+async function followAlias(ctx: Pick<Ctx, 'metadata'>, alias: string): Promise<Reached> {
+  const named = (await findAlias(ctx.metadata, alias))?.row;
+  if (named === undefined) throw fail('NoSuchAccessPoint', { elements: { AccessPointName: alias } });
+  return reachThrough(ctx, named);
+}
+
+/** @throws NoSuchAccessPoint, and NoSuchBucket for one whose bucket is gone */
+export async function reachThrough(
+  ctx: Pick<Ctx, 'metadata'>,
+  { account, name }: Pick<AccessPointRow, 'account' | 'name'>,
+): Promise<Reached> {
+  const { row: accessPoint } = await openAccessPoint(ctx, account, name);
+  const bucket = await openBucket(ctx, accessPoint.bucket);
+  if (bucket.id !== accessPoint.bucketId)
+    throw fail('NoSuchBucket', { elements: { BucketName: accessPoint.bucket } });
+  return { bucket, accessPoint };
+}
+
+/** The bucket of this name, or the one that an access point leads to. @param isHost whether the name stood in a host */
+export async function reach(
+  ctx: Pick<Ctx, 'metadata'>,
+  name: string,
+  { isHost }: { readonly isHost: boolean },
+): Promise<Reached> {
+  if (isAlias(name)) return followAlias(ctx, name);
+  const bucket = await lookUpBucket(ctx, name);
+  if (bucket !== undefined) return { bucket };
+  const isLabel = isHost && (await findAlias(ctx.metadata, name)) !== undefined;
+  if (isLabel) return followAlias(ctx, name);
+  throw fail('NoSuchBucket', { elements: { BucketName: name } });
+}

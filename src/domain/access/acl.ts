@@ -1,0 +1,83 @@
+/** Access control lists as the public API defines them: canned ones as grants, and what makes a list public or plain. */
+import type { Grant } from '../../metadata/tables.ts';
+
+/** Of a bucket's ACL or an object's. */
+export type AclOf = 'bucket' | 'object';
+
+/** The public API takes no more. */
+export const grantsMax = 100;
+
+const cannedOfObjects = [
+  'private',
+  'public-read',
+  'public-read-write',
+  'authenticated-read',
+  'aws-exec-read',
+  'bucket-owner-read',
+  'bucket-owner-full-control',
+] as const;
+const cannedNames = { bucket: [...cannedOfObjects, 'log-delivery-write'], object: cannedOfObjects } as const;
+export type CannedAcl = (typeof cannedNames)['bucket'][number];
+
+/** The canned ACL of that name, where there is one for this kind of thing. */
+export const cannedAcl = (of: AclOf, name: string): CannedAcl | undefined =>
+  cannedNames[of].find((each) => each === name);
+
+/** What a request says about access: a canned ACL, or grants. */
+export type GivenAcl = { readonly canned: CannedAcl } | { readonly grants: readonly Grant[] };
+
+export interface AclOwners {
+  /** Of the bucket or the object that the ACL is of. */
+  readonly owner: string;
+  readonly bucketOwner: string;
+}
+
+type Permission = Grant['permission'];
+export const toUser = (id: string, permission: Permission): Grant => ({
+  grantee: { is: 'user', id },
+  permission,
+});
+export type Group = Extract<Grant['grantee'], { is: 'group' }>['group'];
+export const toGroup = (group: Group, permission: Permission): Grant => ({
+  grantee: { is: 'group', group },
+  permission,
+});
+
+/** What a canned ACL grants beside the owner's full control. */
+const beside: Readonly<Record<CannedAcl, (owners: AclOwners) => readonly Grant[]>> = {
+  private: () => [],
+  'public-read': () => [toGroup('AllUsers', 'READ')],
+  'public-read-write': () => [toGroup('AllUsers', 'READ'), toGroup('AllUsers', 'WRITE')],
+  'authenticated-read': () => [toGroup('AuthenticatedUsers', 'READ')],
+  // There is no machine image service here that could read.
+  'aws-exec-read': () => [],
+  'bucket-owner-read': ({ bucketOwner }) => [toUser(bucketOwner, 'READ')],
+  'bucket-owner-full-control': ({ bucketOwner }) => [toUser(bucketOwner, 'FULL_CONTROL')],
+  'log-delivery-write': () => [toGroup('LogDelivery', 'WRITE'), toGroup('LogDelivery', 'READ_ACP')],
+};
+
+/** The grants of a given ACL. The bucket's owner already has what a canned ACL would give it beside the owner. */
+export function grantsOf(given: GivenAcl, owners: AclOwners): readonly Grant[] {
+  if ('grants' in given) return given.grants;
+  const { owner, bucketOwner } = owners;
+  const others = beside[given.canned](owners);
+  const isOwn = owner === bucketOwner;
+  return [
+    toUser(owner, 'FULL_CONTROL'),
+    ...others.filter(({ grantee }) => !(isOwn && grantee.is === 'user')),
+  ];
+}
+
+/** Whether the grants are the owner's full control and nothing else, which is what an absent ACL means. */
+export const isPlainAcl = (grants: readonly Grant[], owner: string): boolean =>
+  grants.length > 0 &&
+  grants.every(
+    ({ grantee, permission }) =>
+      permission === 'FULL_CONTROL' && grantee.is === 'user' && grantee.id === owner,
+  );
+
+export const isPublicGrant = ({ grantee }: Grant): boolean =>
+  grantee.is === 'group' && grantee.group !== 'LogDelivery';
+
+/** Whether an ACL is public, for BlockPublicAcls and the policy status. */
+export const isPublicAcl = (grants: readonly Grant[]): boolean => grants.some(isPublicGrant);

@@ -1,0 +1,111 @@
+/**
+ * Who owns what is written into a bucket, and which ACLs it takes (public API "Controlling ownership of objects",
+ * "Blocking public access").
+ */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
+import type { BucketRow, Grant } from '../../metadata/tables.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { type OwnershipControls, ownershipControls, publicAccessBlock } from '../configurations/families.ts';
+import { type AclOf, type AclOwners, type GivenAcl, grantsOf, isPlainAcl, isPublicAcl } from './acl.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+export const ownerships = ['BucketOwnerEnforced', 'BucketOwnerPreferred', 'ObjectWriter'] as const;
+export type Ownership = OwnershipControls['Rule'][number]['ObjectOwnership'];
+
+export async function ownershipOf(ctx: Ctx, bucket: BucketRow): Promise<Ownership> {
+  const controls = await readDocument(ctx, bucket, ownershipControls);
+  return controls?.Rule[0]?.ObjectOwnership ?? 'ObjectWriter';
+}
+
+/**
+ * Under BucketOwnerEnforced an ACL may be named where it changes nothing: the bucket's owner has full control anyway.
+ * `private` says the same where the owner of the bucket is also the owner of what it is said of.
+ */
+function changesNothing(given: GivenAcl, { owner, bucketOwner }: AclOwners): boolean {
+  if (!('canned' in given)) return isPlainAcl(given.grants, bucketOwner);
+  const { canned } = given;
+  return canned === 'bucket-owner-full-control' || (canned === 'private' && owner === bucketOwner);
+}
+
+/** An object's ACL lies in its row, beside headers of at most 8 KiB and the manifest. */
+const objectAclMax = 7168;
+
+const publicAclBlocked = () => fail('AccessDenied', { blockedBy: 'BlockPublicAcls' });
+
+/**
+ * A commit calls this with the bucket row that it rests on. A later block fences the commit.
+ * @throws AccessDenied where the ACL is public and the bucket blocks public ones
+ */
+export async function assertUnblocked(ctx: Ctx, bucket: BucketRow, grants: readonly Grant[]): Promise<void> {
+  const block = await readDocument(ctx, bucket, publicAccessBlock);
+  if (block?.BlockPublicAcls === true && isPublicAcl(grants)) throw publicAclBlocked();
+}
+
+interface Taking {
+  /** The access point that the ACL comes through. */
+  readonly accessPoint?: AccessPointRow | undefined;
+  readonly of: AclOf;
+  readonly bucket: BucketRow;
+  /** Of what the ACL is for. */
+  readonly owner: string;
+  readonly ownership: Ownership;
+}
+
+/**
+ * The grants; undefined where the ACL changes nothing, because ACLs are turned off.
+ * @throws AccessControlListNotSupported where ACLs are turned off, AccessDenied where public ones are blocked
+ */
+async function takeAcl(
+  ctx: Ctx,
+  given: GivenAcl,
+  { of, bucket, owner, ownership, accessPoint }: Taking,
+): Promise<readonly Grant[] | undefined> {
+  if (ownership === 'BucketOwnerEnforced') {
+    if (changesNothing(given, { owner, bucketOwner: bucket.owner })) return undefined;
+    throw fail('AccessControlListNotSupported');
+  }
+  const grants = grantsOf(given, { owner, bucketOwner: bucket.owner });
+  if (accessPoint?.block.BlockPublicAcls === true && isPublicAcl(grants)) throw publicAclBlocked();
+  await assertUnblocked(ctx, bucket, grants);
+  if (of === 'object' && JSON.stringify(grants).length > objectAclMax)
+    throw fail('InvalidRequest', `The ACL of an object takes at most ${objectAclMax} bytes here.`);
+  return grants;
+}
+
+/** For a bucket, or for an object that exists. */
+export const acceptAcl = async (
+  ctx: Ctx,
+  given: GivenAcl,
+  on: Omit<Taking, 'ownership'>,
+): Promise<readonly Grant[] | undefined> =>
+  takeAcl(ctx, given, { ...on, ownership: await ownershipOf(ctx, on.bucket) });
+
+export interface ObjectAccess {
+  readonly owner: string;
+  readonly acl?: readonly Grant[];
+}
+
+/** The owner and the ACL of an object that is about to be written. */
+export async function accessOfNew(
+  ctx: Ctx,
+  bucket: BucketRow,
+  {
+    writer,
+    given,
+    accessPoint,
+  }: Pick<Taking, 'accessPoint'> & { readonly writer: string; readonly given: GivenAcl | undefined },
+): Promise<ObjectAccess> {
+  const ownership = await ownershipOf(ctx, bucket);
+  const isHandedOver =
+    given !== undefined && 'canned' in given && given.canned === 'bucket-owner-full-control';
+  const isBucketOwners =
+    ownership === 'BucketOwnerEnforced' || (ownership === 'BucketOwnerPreferred' && isHandedOver);
+  const owner = isBucketOwners ? bucket.owner : writer;
+  if (given === undefined) return { owner };
+  // By `private` a writer of another account means that the object is its own.
+  const meant = ownership === 'BucketOwnerEnforced' ? writer : owner;
+  const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner: meant, ownership, accessPoint });
+  return grants === undefined || isPlainAcl(grants, owner) ? { owner } : { owner, acl: grants };
+}

@@ -1,0 +1,63 @@
+/** The versioning state of a bucket, and whether it takes MFA to change it and to delete versions for good. */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { objectsOf } from '../../metadata/objects.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { changeBucket, type JudgedBucket } from './change-bucket.ts';
+
+export interface VersioningChange {
+  readonly versioning: 'Enabled' | 'Suspended';
+  /** Undefined leaves it as it is. */
+  readonly mfaDelete?: boolean | undefined;
+  /** The caller is the bucket's owner and has shown the code of a device. */
+  readonly mfa?: boolean;
+  readonly record?: Recorder | undefined;
+}
+
+/** Turning MFA delete on takes MFA, and so does every change while it is on. */
+export const takesMfa = (
+  { mfaDelete = false }: Pick<BucketRow, 'mfaDelete'>,
+  wanted: boolean | undefined,
+): boolean => mfaDelete || wanted === true;
+
+export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must be used for this request');
+
+/** Sets the versioning state; from its return on every write and delete obeys it. */
+export async function setVersioning(
+  ctx: Pick<Context, 'metadata' | 'clock' | 'random'>,
+  bucket: JudgedBucket,
+  change: VersioningChange,
+): Promise<void> {
+  const { versioning, mfaDelete, record } = change;
+  const row = await changeBucket(ctx, bucket, {
+    record,
+    change(row) {
+      assertAllowed(row, change);
+      const generation = row.generation + 1;
+      return { ...row, versioning, ...(mfaDelete === undefined ? {} : { mfaDelete }), generation };
+    },
+  });
+  await ctx.metadata.raiseFence(objectsOf(row), row.generation);
+}
+
+function assertAllowed(bucket: BucketRow, { versioning, mfaDelete, mfa = false }: VersioningChange): void {
+  if (takesMfa(bucket, mfaDelete) && !mfa) throw mfaRequired();
+  const isSuspended = versioning === 'Suspended';
+  if (isSuspended && bucket.objectLock)
+    throw fail(
+      'InvalidBucketState',
+      'An Object Lock configuration is present on this bucket, so versioning cannot be suspended.',
+    );
+  if (isSuspended && bucketReplication.name in bucket.documents)
+    throw fail(
+      'InvalidBucketState',
+      'A replication configuration is present on this bucket, so you cannot change the versioning state. To change the versioning state, first delete the replication configuration.',
+    );
+  if (mfaDelete === true && bucketLifecycle.name in bucket.documents)
+    throw fail(
+      'InvalidBucketState',
+      'A lifecycle configuration is present on this bucket, so MFA delete cannot be enabled.',
+    );
+}

@@ -1,0 +1,92 @@
+/**
+ * What all buckets hold by storage class: summed by the `bucket-stats` worker from
+ * the counters of the buckets, kept where every gateway finds it.
+ */
+import type { Context } from '../../context.ts';
+import { findBucket } from '../../metadata/buckets.ts';
+import { assertLeads, beginTerm, findTask, putTask, type TaskKind, type Term } from '../../metadata/tasks.ts';
+import { readUsage } from '../../metadata/usage.ts';
+import type { BucketClass } from '../../ports/telemetry.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+
+export interface ClassTotal {
+  readonly class: string;
+  readonly bytes: number;
+  readonly objects: number;
+}
+
+export interface ClassSnapshot {
+  readonly classes: readonly ClassTotal[];
+  readonly buckets: number;
+  /** Store time (ms). */
+  readonly sampledAt: number;
+}
+const snapshots: TaskKind<ClassSnapshot> = { kind: 'bucket-stats' };
+
+export const classSnapshot = async ({ metadata }: Ctx): Promise<ClassSnapshot | undefined> =>
+  (await findTask(metadata, snapshots, ''))?.state;
+
+/** From then on no earlier leader replaces the snapshot. @throws LeaseLost */
+export const beginSampling = ({ metadata }: Ctx, generation: number): Promise<Term> =>
+  beginTerm(metadata, snapshots, generation);
+
+/** Replaces the snapshot. @throws LeaseLost where a later leader samples: what this one has counted is old */
+export async function publishSnapshot({ metadata }: Ctx, sample: ClassSample, term: Term): Promise<void> {
+  const state = { ...sample.totals(), sampledAt: await metadata.now() };
+  const found = await findTask(metadata, snapshots, '');
+  const expect = found?.revision ?? 'absent';
+  const outcome = await putTask(metadata, snapshots, { name: '', state, expect, term });
+  if (!outcome.applied) await assertLeads(metadata, snapshots, term);
+}
+
+interface SampledBucket {
+  readonly bytes: number;
+  readonly classes: readonly BucketClass[];
+}
+
+/** One pass over the buckets: totals of all of them, and the classes of the largest. */
+export class ClassSample {
+  readonly #top: number;
+  readonly #totals = new Map<string, ClassTotal>();
+  #largest: SampledBucket[] = [];
+  #buckets = 0;
+
+  /** @param top of how many buckets each class is kept */
+  constructor(top: number) {
+    this.#top = top;
+  }
+
+  async add({ metadata }: Ctx, bucket: string): Promise<void> {
+    const found = await findBucket(metadata, bucket);
+    if (found === undefined) return;
+    this.#buckets += 1;
+    const usage = [...(await readUsage(metadata, found.row.id))].filter(
+      ([, { bytes, objects }]) => bytes !== 0 || objects !== 0,
+    );
+    for (const [name, { bytes, objects }] of usage) {
+      const sum = this.#totals.get(name) ?? { class: name, bytes: 0, objects: 0 };
+      this.#totals.set(name, { class: name, bytes: sum.bytes + bytes, objects: sum.objects + objects });
+    }
+    this.#largest.push({
+      bytes: usage.reduce((sum, [, { bytes }]) => sum + bytes, 0),
+      classes: usage.map(([storageClass, counts]) => ({ bucket, storageClass, ...counts })),
+    });
+    // Sorted now and then: what is held is bounded, however many buckets there are.
+    if (this.#largest.length >= 2 * this.#top + 16) this.#cut();
+  }
+
+  totals(): Pick<ClassSnapshot, 'classes' | 'buckets'> {
+    const classes = [...this.#totals.values()].sort((a, b) => (a.class < b.class ? -1 : 1));
+    return { classes, buckets: this.#buckets };
+  }
+
+  largest(): readonly BucketClass[] {
+    this.#cut();
+    return this.#largest.flatMap(({ classes }) => classes);
+  }
+
+  #cut(): void {
+    this.#largest = this.#largest.sort((a, b) => b.bytes - a.bytes).slice(0, this.#top);
+  }
+}

@@ -1,0 +1,68 @@
+/** Creating a bucket, with the configurations that it is born with. */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { findBucket, insertBucket, isListed, listBucket } from '../../metadata/buckets.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+import { drawId } from '../objects/version-ids.ts';
+import { assertOpen } from './buckets.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+
+/** How often a bucket is put in the lists against concurrent changes of its row. */
+const attemptsMax = 8;
+
+export interface NewBucket {
+  readonly name: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  readonly creator: string;
+  readonly region: string;
+  readonly objectLock: boolean;
+  /** Texts of the configurations that it is born with, by family. */
+  readonly documents: Readonly<Record<string, string>>;
+  readonly record?: Recorder | undefined;
+}
+
+/** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
+export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): Promise<BucketRow> {
+  const row: BucketRow = {
+    ...wanted,
+    documents: await writeDocuments(ctx, wanted.documents),
+    id: drawId(ctx.random),
+    created: ctx.clock.now(),
+    generation: 0,
+    // Object Lock works on versions, so it brings versioning with it.
+    versioning: wanted.objectLock ? 'Enabled' : '',
+    shards: ctx.config.SVC_BUCKET_SHARDS,
+    closedAt: 0,
+  };
+  const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
+  if (outcome.applied) {
+    record?.applied();
+    return row;
+  }
+  await dropDocuments(ctx, row.documents);
+  const { current } = outcome;
+  if (current === undefined) throw fail('OperationAborted');
+  if (current.row.owner !== wanted.owner)
+    throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
+  // A bucket that is going away is not one to promise.
+  return assertListed(ctx, await assertOpen(ctx, current));
+}
+
+/**
+ * Whoever made it may have stalled or died before it came into the lists. A sweep brings it there, but whoever is told of it
+ * now finds it there now.
+ */
+async function assertListed({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<BucketRow> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (await isListed(metadata, bucket)) return bucket;
+    const found = await findBucket(metadata, bucket.name);
+    if (found?.row.id !== bucket.id) break;
+    await assertOpen({ metadata }, found);
+    if ((await listBucket(metadata, found)).applied) return found.row;
+  }
+  throw fail('OperationAborted');
+}

@@ -1,0 +1,185 @@
+/**
+ * Emptying a bucket by an operator's word: uploads, versions and delete markers, a
+ * page at a time, going on after a kill. One way through the bucket: what stands where it passes goes, what writers put
+ * behind it stays, and the end says whether the bucket was empty. What Object Lock holds is kept.
+ */
+
+import { inParallel } from '../../base/in-parallel.ts';
+import type { Context } from '../../context.ts';
+import { Refusal } from '../../errors/refusal.ts';
+import { findBucket } from '../../metadata/buckets.ts';
+import { objectsOf } from '../../metadata/objects.ts';
+import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
+import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/tasks.ts';
+import { findSession, uploadsIn } from '../../metadata/uploads.ts';
+import type { SortOf } from '../../ports/metadata-store.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+import type { Ctx } from '../objects/commit-version.ts';
+import { removeSeenVersion } from '../objects/remove-version.ts';
+import { abortSession } from '../uploads/upload-session.ts';
+import { mfaRequired } from './bucket-versioning.ts';
+import { openBucket } from './buckets.ts';
+
+/** The history goes first: a head that goes would bring a version back to where the way has led already. */
+const phases = ['uploads', 'history', 'live', 'done'] as const;
+
+export interface Emptying {
+  readonly bucket: string;
+  readonly phase: (typeof phases)[number];
+  /** The last row of the phase that was looked at. */
+  readonly after?: object;
+  readonly requestId: string;
+  /** Store times (ms). */
+  readonly startedAt: number;
+  readonly finishedAt?: number;
+  readonly deleted: { readonly versions: number; readonly markers: number; readonly uploads: number };
+  /** Versions that Object Lock or MFA delete holds. */
+  readonly kept: number;
+  /** At the end: nothing was left, or come meanwhile. */
+  readonly empty?: boolean;
+}
+const emptyings: TaskKind<Emptying> = { kind: 'force-empty' };
+
+/** How long the result of one can be asked for. */
+const keptMs = 7 * 24 * 60 * 60 * 1000;
+const pageRows = 256;
+const atOnce = 8;
+
+/** Begins to empty a bucket; where that is going on already, it goes on. */
+export async function beginEmptying(
+  ctx: Pick<Context, 'metadata'>,
+  name: string,
+  { record, requestId }: { readonly record?: Recorder | undefined; readonly requestId: string },
+): Promise<Emptying> {
+  const bucket = await openBucket(ctx, name);
+  if (bucket.mfaDelete) throw mfaRequired();
+  const found = await findTask(ctx.metadata, emptyings, bucket.id);
+  if (found !== undefined && found.state.phase !== 'done') return found.state;
+  const state: Emptying = {
+    bucket: name,
+    phase: 'uploads',
+    requestId,
+    startedAt: await ctx.metadata.now(),
+    deleted: { versions: 0, markers: 0, uploads: 0 },
+    kept: 0,
+  };
+  const outcome = await putTask(ctx.metadata, emptyings, {
+    name: bucket.id,
+    state,
+    expect: found?.revision ?? 'absent',
+    then: await recorded(record),
+  });
+  // Refused: another operator asked in the same moment.
+  if (!outcome.applied) return (await emptyingOf(ctx, name)) ?? state;
+  record?.applied();
+  return state;
+}
+
+/** How far it is, or how it ended; undefined where nobody asked for it lately. */
+export async function emptyingOf(
+  ctx: Pick<Context, 'metadata'>,
+  name: string,
+): Promise<Emptying | undefined> {
+  const { id } = await openBucket(ctx, name);
+  return (await findTask(ctx.metadata, emptyings, id))?.state;
+}
+
+/** The buckets that are being emptied. */
+export async function* everyEmptying(ctx: Pick<Context, 'metadata'>): AsyncGenerator<Task<Emptying>> {
+  for await (const task of everyTask(ctx.metadata, emptyings)) if (task.state.phase !== 'done') yield task;
+}
+
+/** A page of one bucket. What is cut short is done again by the next one, which finds it gone. */
+export async function emptyPage(
+  ctx: Ctx,
+  { name: bucketId, state, revision }: Task<Emptying>,
+): Promise<void> {
+  const found = await findBucket(ctx.metadata, state.bucket);
+  const bucket = found?.row.id === bucketId ? found.row : undefined;
+  const next =
+    bucket === undefined
+      ? { ...state, phase: 'done' as const, empty: true }
+      : await passed(ctx, bucket, state);
+  const now = await ctx.metadata.now();
+  const isDone = next.phase === 'done';
+  await putTask(ctx.metadata, emptyings, {
+    name: bucketId,
+    state: isDone ? { ...next, finishedAt: now } : next,
+    expect: revision,
+    ...(isDone ? { expiresAt: now + keptMs } : {}),
+  });
+}
+
+async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emptying> {
+  if (state.phase === 'uploads') return abortPage(ctx, bucket, state);
+  const space = state.phase === 'history' ? historySpace : liveSpace;
+  const after = state.after as SortOf<typeof objects> | undefined;
+  const page = await ctx.metadata
+    .scan(objectsOf(bucket), {
+      ...(after === undefined ? { from: { space } } : { after }),
+      ...(space === liveSpace ? { before: { space: historySpace } } : {}),
+    })
+    .next(pageRows);
+  const last = page.at(-1)?.row;
+  if (last === undefined) return atEnd(ctx, bucket, state);
+  const keys = Map.groupBy(
+    page.map(({ row }) => row),
+    ({ key }) => key,
+  );
+  const gone = { versions: 0, markers: 0 };
+  let kept = 0;
+  await inParallel(atOnce, [...keys.values()], async (versions) => {
+    let held = 0;
+    // The oldest first, so that none of them has to become the head.
+    for (const row of versions.toReversed()) {
+      const outcome = await removeSeenVersion(ctx, bucket, { row, requestId: state.requestId });
+      if (outcome === 'kept') held += 1;
+      if (outcome === 'gone') gone[row.marker ? 'markers' : 'versions'] += 1;
+      // Under the marker stood one that is held: it is the head now, where it will be met and counted.
+      if (outcome === 'gone' && row.marker && row.slot === headSlot && held > 0) held -= 1;
+    }
+    kept += held;
+  });
+  const { versions, markers, uploads } = state.deleted;
+  return {
+    ...state,
+    after: { space: last.space, key: last.key, slot: last.slot },
+    deleted: { versions: versions + gone.versions, markers: markers + gone.markers, uploads },
+    kept: state.kept + kept,
+  };
+}
+
+/** The next phase; after the last one a look at what is left. */
+async function atEnd(ctx: Ctx, bucket: BucketRow, { after: _, ...state }: Emptying): Promise<Emptying> {
+  const phase = phases[phases.indexOf(state.phase) + 1] ?? 'done';
+  if (phase !== 'done') return { ...state, phase };
+  const [version] = await ctx.metadata.scan(objectsOf(bucket)).next(1);
+  const [upload] = await ctx.metadata.scan(uploadsIn(bucket.id)).next(1);
+  return { ...state, phase, empty: version === undefined && upload === undefined };
+}
+
+async function abortPage(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emptying> {
+  const after = state.after as { readonly key: string; readonly uploadId: string } | undefined;
+  const page = await ctx.metadata
+    .scan(uploadsIn(bucket.id), after === undefined ? {} : { after })
+    .next(pageRows);
+  const last = page.at(-1)?.row;
+  if (last === undefined) return atEnd(ctx, bucket, state);
+  let aborted = 0;
+  await inParallel(atOnce, page, async ({ row }) => {
+    const found = await findSession(ctx.metadata, row.uploadId);
+    // One that is being completed becomes an object, or is settled.
+    if (found?.row.session.state !== 'uploading') return;
+    try {
+      await abortSession(ctx, found, { requestId: state.requestId });
+      aborted += 1;
+    } catch (cause) {
+      if (!(cause instanceof Refusal)) throw cause;
+    }
+  });
+  return {
+    ...state,
+    after: { key: last.key, uploadId: last.uploadId },
+    deleted: { ...state.deleted, uploads: state.deleted.uploads + aborted },
+  };
+}

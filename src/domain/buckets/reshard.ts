@@ -1,0 +1,241 @@
+/**
+ * More shards for a bucket, while it is in use: its shards split in two, all of them, as
+ * often as it takes. The bucket's row says between which two counts it is; the store moves the rows.
+ */
+
+import { inParallel } from '../../base/in-parallel.ts';
+import type { Context } from '../../context.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
+import { findBucket, replaceBucket } from '../../metadata/buckets.ts';
+import { objectsOf } from '../../metadata/objects.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/tasks.ts';
+import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+import { assertOpen, openBucket } from './buckets.ts';
+import { changeBucket } from './change-bucket.ts';
+
+export interface Resharding {
+  readonly bucket: string;
+  readonly from: number;
+  readonly to: number;
+  /** Shards that have split. */
+  readonly shardsDone: number;
+  /** At least: what a worker moved just before it died is not counted. */
+  readonly rowsMoved: number;
+  /** Why it was over at once. */
+  readonly why?: string;
+  /** Store times (ms). */
+  readonly startedAt: number;
+  readonly finishedAt?: number;
+}
+const reshardings: TaskKind<Resharding> = { kind: 'reshard' };
+
+/** As many as a bucket can be made with. */
+export const shardsMax = 65_536;
+/** How long the result of one can be asked for. */
+const keptMs = 7 * 24 * 60 * 60 * 1000;
+/** Shards that split at a time: each is a queue of its own to the store. */
+const atOnce = 4;
+/** How long a round may take before it says how far it is. */
+const roundMs = 2_000;
+const attemptsMax = 4;
+
+type Metadata = Pick<Context, 'metadata'>;
+type Changing = Pick<Context, 'metadata' | 'clock' | 'random'>;
+
+interface Asked {
+  readonly to: number;
+  readonly record?: Recorder | undefined;
+}
+
+/** Begins to reshard a bucket; where that is going on already to the same count, it goes on. */
+export async function beginResharding(ctx: Changing, name: string, asked: Asked): Promise<Resharding> {
+  const { to } = asked;
+  if (!Number.isInteger(Math.log2(to)) || to > shardsMax)
+    throw fail('InvalidArgument', `shards must be a power of two, at most ${shardsMax}, and not ${to}.`);
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const bucket = await openBucket(ctx, name);
+    const found = await findTask(ctx.metadata, reshardings, bucket.id);
+    if (found !== undefined && found.state.finishedAt === undefined) {
+      if (found.state.to === to) return found.state;
+      throw fail('InvalidBucketState', `The bucket is being resharded to ${found.state.to} shards.`);
+    }
+    assertMore(bucket, to);
+    const now = await ctx.metadata.now();
+    const fresh = { bucket: name, from: bucket.shards, to, shardsDone: 0, rowsMoved: 0, startedAt: now };
+    const expect = found?.revision ?? 'absent';
+    if (ctx.metadata.split === undefined) return reshardAtOnce(ctx, { ...asked, bucket, fresh, expect });
+    const then = await recorded(asked.record);
+    const outcome = await putTask(ctx.metadata, reshardings, { name: bucket.id, state: fresh, expect, then });
+    // Refused: another operator asked in the same moment.
+    if (!outcome.applied) continue;
+    asked.record?.applied();
+    return fresh;
+  }
+  throw fail('OperationAborted');
+}
+
+function assertMore({ shards }: BucketRow, to: number): void {
+  if (to <= shards)
+    throw fail('InvalidArgument', `The bucket has ${shards} shards, which can only become more, not ${to}.`);
+}
+
+/** Where no row depends on the count there is nothing to move. */
+async function reshardAtOnce(
+  ctx: Changing,
+  {
+    bucket,
+    to,
+    record,
+    fresh,
+    expect,
+  }: Asked & {
+    readonly bucket: BucketRow;
+    readonly fresh: Resharding;
+    readonly expect: Parameters<typeof putTask>[2]['expect'];
+  },
+): Promise<Resharding> {
+  const change = (row: BucketRow): BucketRow => {
+    assertMore(row, to);
+    return { ...row, shards: to };
+  };
+  await changeBucket(ctx, bucket, { record, change });
+  const state: Resharding = {
+    ...fresh,
+    shardsDone: to - fresh.from,
+    why: 'This metadata backend keeps a bucket as one ordered range: no row had to move.',
+    finishedAt: fresh.startedAt,
+  };
+  const expiresAt = fresh.startedAt + keptMs;
+  await putTask(ctx.metadata, reshardings, { name: bucket.id, state, expect, expiresAt });
+  return state;
+}
+
+/** How many shards the bucket has, and how far it is with more or how that ended, should anybody have asked lately. */
+export async function reshardingOf(
+  ctx: Metadata,
+  name: string,
+): Promise<{ readonly shards: number; readonly state: Resharding | undefined }> {
+  const { id, shards } = await openBucket(ctx, name);
+  return { shards, state: (await findTask(ctx.metadata, reshardings, id))?.state };
+}
+
+/** The buckets that are being resharded. */
+export async function* everyResharding(ctx: Metadata): AsyncGenerator<Task<Resharding>> {
+  for await (const task of everyTask(ctx.metadata, reshardings))
+    if (task.state.finishedAt === undefined) yield task;
+}
+
+/** What one worker knows of the doublings that it works on; another finds out anew. */
+export interface Doubling {
+  readonly ways: number;
+  /** Every writer knows of it. */
+  isFenced: boolean;
+  readonly done: Set<number>;
+}
+
+type Ctx = Pick<Context, 'metadata' | 'clock'>;
+
+/** Goes on with one bucket for a while. @returns how long it makes no sense to go on, in ms; 0: at once */
+export async function reshardRound(
+  ctx: Ctx,
+  task: Task<Resharding>,
+  { doublings, signal }: { readonly doublings: Map<string, Doubling>; readonly signal: AbortSignal },
+): Promise<number> {
+  const { name: bucketId, state } = task;
+  const found = await findBucket(ctx.metadata, state.bucket);
+  if (found?.row.id !== bucketId) {
+    doublings.delete(bucketId);
+    return finish(ctx, task, { why: 'The bucket is gone.' });
+  }
+  const { row } = found;
+  if (row.splittingTo === undefined)
+    return row.shards >= state.to
+      ? finish(ctx, task, { shardsDone: state.to - state.from })
+      : begin(ctx, found);
+  const known = doublings.get(bucketId);
+  const doubling =
+    known?.ways === row.shards ? known : { ways: row.shards, isFenced: false, done: new Set<number>() };
+  doublings.set(bucketId, doubling);
+  // A flip that died half-way, of this or of another kind, is finished by the same call.
+  if (!doubling.isFenced) await ctx.metadata.raiseFence(objectsOf(row), row.generation);
+  doubling.isFenced = true;
+  const { rows, waitMs } = await splitShards(ctx, row, { doubling, signal });
+  const isOver = doubling.done.size === row.shards;
+  if (isOver) {
+    doublings.delete(bucketId);
+    await end(ctx, found);
+  }
+  const shardsDone = row.shards - state.from + doubling.done.size;
+  const next = { ...state, shardsDone, rowsMoved: state.rowsMoved + rows };
+  if (rows > 0 || shardsDone !== state.shardsDone)
+    await putTask(ctx.metadata, reshardings, { name: bucketId, state: next, expect: task.revision });
+  return isOver ? 0 : waitMs;
+}
+
+/** From its return on no writer commits who does not know; readers who do not are followed by the store. */
+async function begin({ metadata }: Ctx, found: Stored<BucketRow>): Promise<number> {
+  try {
+    await assertOpen({ metadata }, found);
+  } catch (cause) {
+    // Somebody is deleting it: it is gone in a moment, or open again.
+    if (cause instanceof Refusal) return roundMs;
+    throw cause;
+  }
+  const { row } = found;
+  if (row.closedAt === 0)
+    await replaceBucket(metadata, found, {
+      ...row,
+      splittingTo: row.shards * 2,
+      generation: row.generation + 1,
+    });
+  return 0;
+}
+
+async function end({ metadata }: Ctx, found: Stored<BucketRow>): Promise<void> {
+  const { splittingTo, ...row } = found.row;
+  // Refused: somebody changed it, and the next round ends the doubling, which has nothing left to move.
+  await replaceBucket(metadata, found, { ...row, shards: splittingTo ?? row.shards });
+}
+
+async function splitShards(
+  { metadata, clock }: Ctx,
+  bucket: BucketRow,
+  { doubling, signal }: { readonly doubling: Doubling; readonly signal: AbortSignal },
+): Promise<{ readonly rows: number; readonly waitMs: number }> {
+  const { done, ways } = doubling;
+  const left = Array.from({ length: ways }, (_, shard) => shard).filter((shard) => !done.has(shard));
+  const until = clock.elapsed() + roundMs;
+  let rows = 0;
+  let waitMs = 0;
+  await inParallel(atOnce, left, async (shard) => {
+    while (!signal.aborted && waitMs === 0 && clock.elapsed() < until && !done.has(shard)) {
+      const step = await splitOf(metadata)(objectsOf(bucket), shard);
+      if (step.is === 'waiting') waitMs = Math.min(step.ms, roundMs);
+      else rows += step.rows;
+      if (step.is === 'done') done.add(shard);
+    }
+  });
+  return { rows, waitMs };
+}
+
+function splitOf(metadata: MetadataStore): NonNullable<MetadataStore['split']> {
+  if (metadata.split === undefined) throw new Error('a bucket splits on a store that keeps no shards');
+  return metadata.split.bind(metadata);
+}
+
+async function finish(
+  { metadata }: Ctx,
+  { name, state, revision }: Task<Resharding>,
+  more: Partial<Resharding>,
+): Promise<number> {
+  const finishedAt = await metadata.now();
+  await putTask(metadata, reshardings, {
+    name,
+    state: { ...state, ...more, finishedAt },
+    expect: revision,
+    expiresAt: finishedAt + keptMs,
+  });
+  return 0;
+}

@@ -1,0 +1,37 @@
+/**
+ * Which CORS rule speaks for a cross-origin request. Patterns hold at most one `*`, so a comparison of
+ * both ends decides: there is nothing to backtrack.
+ */
+import type { Cors, CorsRule } from './families.ts';
+
+/** A request that a page of another origin makes, or asks whether it may make. */
+export interface CrossOrigin {
+  readonly origin: string;
+  readonly method: string;
+  /** Names of the headers that it would carry, in lower case. */
+  readonly headers: readonly string[];
+}
+
+/** The first rule that allows the origin, the method and every header. */
+export const findCorsRule = ({ CORSRule }: Cors, asked: CrossOrigin): CorsRule | undefined =>
+  CORSRule.find((rule) => allows(rule, asked));
+
+const allows = (
+  { AllowedOrigin, AllowedMethod, AllowedHeader }: CorsRule,
+  { origin, method, headers }: CrossOrigin,
+): boolean =>
+  AllowedMethod.includes(method) &&
+  AllowedOrigin.some((pattern) => fits(pattern, origin)) &&
+  headers.every((name) => AllowedHeader.some((pattern) => fits(pattern.toLowerCase(), name)));
+
+/** `*` stands for any text, also for none. */
+function fits(pattern: string, text: string): boolean {
+  const star = pattern.indexOf('*');
+  if (star < 0) return pattern === text;
+  const end = pattern.length - star - 1;
+  return (
+    text.length >= star + end &&
+    text.startsWith(pattern.slice(0, star)) &&
+    text.endsWith(pattern.slice(star + 1))
+  );
+}

@@ -1,0 +1,185 @@
+/**
+ * The configurations of a bucket: immutable documents that its row names. A change is a new document and
+ * one conditional write of the row, so every request that read the row sees it, in every process. What was parsed is
+ * kept by document id, which never means another text.
+ */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { memoizeEach } from '../../base/memoize.ts';
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { findBucket } from '../../metadata/buckets.ts';
+import { documentId, documentRemovals, readText, writeDocument } from '../../metadata/documents.ts';
+import { objectsOf } from '../../metadata/objects.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { openBucket } from '../buckets/buckets.ts';
+import { changeRow, type JudgedBucket } from '../buckets/change-bucket.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { drawId } from '../objects/version-ids.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
+
+/** A kind of configuration: its name in the bucket's row, and how its text is read. */
+export interface Family<T> {
+  readonly name: string;
+  readonly parse: (text: string) => T;
+  /** How many bytes a parsed document holds in memory, where that does not follow from the length of its text. */
+  heldBytes?(value: T): number;
+  /** A change fences the commits of object writers that read an older bucket row: they retry with the new row. */
+  readonly fencesWriters?: boolean;
+}
+
+/** A family whose text is the JSON of its value. */
+export const family = <T>(name: string): Family<T> => ({ name, parse: (text) => JSON.parse(text) as T });
+
+/** Parsed documents that a process keeps. */
+const keptMax = { entries: 16_384, bytes: 24 * 1024 * 1024 } as const;
+/** Objects made of a JSON text hold about this much for each of its characters. */
+const bytesPerCharacter = 12;
+const leastBytes = 512;
+
+interface Kept {
+  readonly value: unknown;
+  readonly bytes: number;
+}
+
+const keptIn = memoizeEach(
+  (_: MetadataStore) =>
+    new BoundedCache<Kept>({
+      name: 'documents',
+      entriesMax: keptMax.entries,
+      bytes: { max: keptMax.bytes, sizeOf: ({ bytes }) => bytes },
+    }),
+);
+
+/** How often a document that is replaced under our eyes is looked for again. */
+const looksMax = 8;
+
+/** The configuration of a family, or undefined when it is not set. Costs no read once it was parsed. */
+export async function readDocument<T>(
+  { metadata }: Pick<Context, 'metadata'>,
+  bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
+  { name, parse, heldBytes }: Family<T>,
+): Promise<T | undefined> {
+  const kept = keptIn(metadata);
+  let { documents } = bucket;
+  for (let look = 0; look < looksMax; look += 1) {
+    const id = documents[name];
+    if (id === undefined) return undefined;
+    const known = kept.get(id);
+    // The cast: a document is only ever read by the family that its bucket names it under.
+    if (known !== undefined) return known.value as T;
+    const text = await readText(metadata, id);
+    if (text !== undefined) {
+      const value = parse(text);
+      const bytes = leastBytes + (heldBytes?.(value) ?? bytesPerCharacter * text.length);
+      kept.set(id, { value, bytes });
+      return value;
+    }
+    // Replaced since the row was read.
+    const found = await findBucket(metadata, bucket.name);
+    if (found === undefined || found.row.id !== bucket.id)
+      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+    documents = found.row.documents;
+  }
+  throw fail('OperationAborted');
+}
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+
+/** Stores the documents that a bucket is about to be born with. @returns their ids by family */
+export async function writeDocuments(
+  ctx: Ctx,
+  texts: Readonly<Record<string, string>>,
+): Promise<Readonly<Record<string, string>>> {
+  const ids: Record<string, string> = {};
+  for (const [name, text] of Object.entries(texts)) {
+    const id = documentId(drawId(ctx.random), text);
+    await writeDocument(ctx.metadata, id, text);
+    ids[name] = id;
+  }
+  return ids;
+}
+
+/** Removes documents that no bucket came to name. */
+export async function dropDocuments(ctx: Ctx, ids: Readonly<Record<string, string>>): Promise<void> {
+  for (const id of Object.values(ids)) await ctx.metadata.apply(documentRemovals(id));
+}
+export interface DocumentChange {
+  readonly bucket: JudgedBucket;
+  readonly family: Pick<Family<unknown>, 'name' | 'fencesWriters'>;
+  /** The new text; undefined removes the document. */
+  readonly text: string | undefined;
+  /** What else changes in the row, or why the change is refused: asked with the row that the commit replaces. */
+  readonly amend?: (row: BucketRow) => BucketRow | Promise<BucketRow>;
+  /** The document that this one was made from: where another one stands by now, nothing changes. */
+  readonly made?: { readonly from: string | undefined };
+  /** What else happens if and only if the change does. */
+  readonly then?: readonly SideChange[];
+  readonly record?: Recorder | undefined;
+}
+
+/**
+ * Sets or removes a configuration. From its return on every request obeys it.
+ * @returns false where it was made from a document that stands no more
+ */
+export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<boolean> {
+  const { bucket, family: kind, text, made, amend = (row) => row, then: more = [], record } = change;
+  const id = text === undefined ? undefined : documentId(drawId(ctx.random), text);
+  if (id !== undefined && text !== undefined) await writeDocument(ctx.metadata, id, text);
+  let isStale = false;
+  try {
+    const changed = await changeRow(ctx, bucket, {
+      record,
+      async plan(row) {
+        const { [kind.name]: former, ...others } = row.documents;
+        isStale = made !== undefined && made.from !== former;
+        if (isStale || (former === undefined && id === undefined)) return undefined;
+        const documents = id === undefined ? others : { ...others, [kind.name]: id };
+        const replaced = former === undefined ? [] : documentRemovals(former);
+        const generation = row.generation + (kind.fencesWriters === true ? 1 : 0);
+        return { row: await amend({ ...row, documents, generation }), then: [...replaced, ...more] };
+      },
+    });
+    if (changed !== undefined && kind.fencesWriters === true)
+      await ctx.metadata.raiseFence(objectsOf(changed.row), changed.row.generation);
+    if (changed === undefined) await dropUnnamed(ctx, bucket.name, id);
+    return !isStale;
+  } catch (cause) {
+    await dropUnnamed(ctx, bucket.name, id);
+    throw cause;
+  }
+}
+
+export interface Revision<T> {
+  readonly family: Family<T>;
+  /** The new value, undefined to remove it; asked again when another writer came first. Refusals are thrown. */
+  revise(value: T | undefined): T | undefined;
+  readonly record?: Recorder | undefined;
+}
+
+/** Changes a configuration by what it says now, so that no writer's change is lost. */
+export const reviseDocument = <T>(
+  ctx: Ctx,
+  bucket: JudgedBucket,
+  { family: kind, revise, record }: Revision<T>,
+): Promise<void> =>
+  // By a key of its own: each change inside takes the turn of the bucket.
+  retryInTurn(ctx, `revision ${kind.name} ${bucket.name}`, async () => {
+    const row = await openBucket(ctx, bucket.name);
+    if (row.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+    const value = revise(await readDocument(ctx, row, kind));
+    const text = value === undefined ? undefined : JSON.stringify(value);
+    const made = { from: row.documents[kind.name] };
+    return (await changeDocument(ctx, { bucket, family: kind, text, made, record }))
+      ? { value: undefined }
+      : undefined;
+  });
+
+/** A document that no row came to name is removed, unless the outcome of the commit is not known. */
+async function dropUnnamed(ctx: Ctx, name: string, id: string | undefined): Promise<void> {
+  if (id === undefined) return;
+  const found = await findBucket(ctx.metadata, name);
+  const isNamed = Object.values(found?.row.documents ?? {}).includes(id);
+  if (!isNamed) await ctx.metadata.apply(documentRemovals(id));
+}

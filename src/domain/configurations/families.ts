@@ -1,0 +1,167 @@
+/** The families of bucket configurations that the domain itself reads; a document's shape is its XML's. */
+import type { Grant } from '../../metadata/tables.ts';
+import { type Family, family } from './documents.ts';
+import type { Lifecycle, TagFilter } from './lifecycle.ts';
+import type { Notification } from './notification.ts';
+
+export interface Tagging {
+  readonly TagSet: readonly { readonly Key: string; readonly Value: string }[];
+}
+export const bucketTagging = family<Tagging>('tagging');
+
+/** Grants of the bucket itself; unset means that its owner alone has any. */
+export const bucketAcl = family<readonly Grant[]>('acl');
+
+export interface OwnershipControls {
+  readonly Rule: readonly {
+    readonly ObjectOwnership: 'BucketOwnerEnforced' | 'BucketOwnerPreferred' | 'ObjectWriter';
+  }[];
+}
+/** Unset means ObjectWriter. */
+export const ownershipControls = family<OwnershipControls>('ownership-controls');
+
+export interface PublicAccessBlock {
+  readonly BlockPublicAcls?: boolean;
+  readonly IgnorePublicAcls?: boolean;
+  readonly BlockPublicPolicy?: boolean;
+  readonly RestrictPublicBuckets?: boolean;
+}
+export const publicAccessBlock: Family<PublicAccessBlock> = {
+  ...family<PublicAccessBlock>('public-access-block'),
+  fencesWriters: true,
+};
+
+export interface CorsRule {
+  readonly ID?: string;
+  readonly AllowedHeader: readonly string[];
+  readonly AllowedMethod: readonly string[];
+  readonly AllowedOrigin: readonly string[];
+  readonly ExposeHeader: readonly string[];
+  readonly MaxAgeSeconds?: number;
+}
+export interface Cors {
+  readonly CORSRule: readonly CorsRule[];
+}
+export const bucketCors = family<Cors>('cors');
+
+export const bucketLifecycle = family<Lifecycle>('lifecycle');
+
+type Switch = 'Enabled' | 'Disabled';
+
+export interface ReplicationRule {
+  readonly ID?: string;
+  readonly Priority?: number;
+  /** Of the first version of the API, in place of the filter. */
+  readonly Prefix?: string;
+  readonly Filter?: {
+    readonly Prefix?: string;
+    readonly Tag?: TagFilter;
+    readonly And?: { readonly Prefix?: string; readonly Tag: readonly TagFilter[] };
+  };
+  readonly Status: Switch;
+  readonly SourceSelectionCriteria?: {
+    readonly SseKmsEncryptedObjects?: { readonly Status: Switch };
+    readonly ReplicaModifications?: { readonly Status: Switch };
+  };
+  readonly ExistingObjectReplication?: { readonly Status: Switch };
+  readonly Destination: {
+    /** An ARN. */
+    readonly Bucket: string;
+    readonly Account?: string;
+    readonly StorageClass?: string;
+    readonly AccessControlTranslation?: { readonly Owner: 'Destination' };
+    readonly EncryptionConfiguration?: { readonly ReplicaKmsKeyID?: string };
+    readonly ReplicationTime?: { readonly Status: Switch; readonly Time: { readonly Minutes: number } };
+    readonly Metrics?: { readonly Status: Switch; readonly EventThreshold?: { readonly Minutes: number } };
+  };
+  readonly DeleteMarkerReplication?: { readonly Status?: Switch };
+}
+
+export interface Replication {
+  readonly Role: string;
+  /** One. */
+  readonly Rule: readonly ReplicationRule[];
+}
+export const bucketReplication = family<Replication>('replication');
+
+export interface BucketEncryption {
+  readonly Rule: readonly {
+    readonly ApplyServerSideEncryptionByDefault?: {
+      readonly SSEAlgorithm: 'AES256' | 'aws:kms' | 'aws:kms:dsse';
+      readonly KMSMasterKeyID?: string;
+    };
+    readonly BucketKeyEnabled?: boolean;
+    readonly BlockedEncryptionTypes?: { readonly EncryptionType: readonly ('NONE' | 'SSE-C')[] };
+  }[];
+}
+/** Unset means that objects are stored as they come. */
+export const bucketEncryption = family<BucketEncryption>('encryption');
+
+/** A grantee as XML names it. */
+export interface NamedGrantee {
+  readonly type: 'CanonicalUser' | 'AmazonCustomerByEmail' | 'Group';
+  readonly ID?: string;
+  readonly DisplayName?: string;
+  readonly EmailAddress?: string;
+  readonly URI?: string;
+}
+
+export interface Logging {
+  readonly LoggingEnabled?: {
+    readonly TargetBucket: string;
+    readonly TargetPrefix: string;
+    readonly TargetGrants?: readonly {
+      readonly Grantee: NamedGrantee;
+      readonly Permission: 'FULL_CONTROL' | 'READ' | 'WRITE';
+    }[];
+    readonly TargetObjectKeyFormat?: {
+      readonly SimplePrefix?: object;
+      readonly PartitionedPrefix?: { readonly PartitionDateSource?: 'EventTime' | 'DeliveryTime' };
+    };
+  };
+}
+/** Set where access is logged. */
+export const bucketLogging = family<Logging>('logging');
+
+export interface RoutingRule {
+  readonly Condition?: { readonly KeyPrefixEquals?: string; readonly HttpErrorCodeReturnedEquals?: string };
+  readonly Redirect: {
+    readonly Protocol?: string;
+    readonly HostName?: string;
+    readonly ReplaceKeyPrefixWith?: string;
+    readonly ReplaceKeyWith?: string;
+    readonly HttpRedirectCode?: string;
+  };
+}
+
+/** Either everything is redirected, or there is an index document. */
+export interface Website {
+  readonly RedirectAllRequestsTo?: { readonly HostName: string; readonly Protocol?: string };
+  readonly IndexDocument?: { readonly Suffix: string };
+  readonly ErrorDocument?: { readonly Key: string };
+  readonly RoutingRules?: readonly RoutingRule[];
+}
+export const bucketWebsite = family<Website>('website');
+
+/** Set where some event is told to somebody. */
+export const bucketNotification = family<Notification>('notification');
+
+export interface ObjectLockConfiguration {
+  readonly ObjectLockEnabled: 'Enabled';
+  /** What versions are held with whose writers say nothing. */
+  readonly Rule?: {
+    readonly DefaultRetention: {
+      readonly Mode: 'GOVERNANCE' | 'COMPLIANCE';
+      readonly Days?: number;
+      readonly Years?: number;
+    };
+  };
+}
+/** Set by the first PutObjectLockConfiguration; a bucket may have Object Lock without it, and never loses it. */
+export const objectLock = family<ObjectLockConfiguration>('object-lock');
+
+export interface RequestPayment {
+  readonly Payer: 'BucketOwner' | 'Requester';
+}
+/** Unset means BucketOwner. */
+export const requestPayment = family<RequestPayment>('request-payment');

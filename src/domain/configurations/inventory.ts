@@ -1,0 +1,66 @@
+/** The inventory configurations of a bucket: several, each under an id, together one document. */
+import { family } from './documents.ts';
+
+/** What an inventory tells of each version beside bucket and key. */
+export type InventoryField =
+  | 'Size'
+  | 'LastModifiedDate'
+  | 'StorageClass'
+  | 'ETag'
+  | 'IsMultipartUploaded'
+  | 'ReplicationStatus'
+  | 'EncryptionStatus'
+  | 'ObjectLockRetainUntilDate'
+  | 'ObjectLockMode'
+  | 'ObjectLockLegalHoldStatus'
+  | 'IntelligentTieringAccessTier'
+  | 'BucketKeyStatus'
+  | 'ChecksumAlgorithm'
+  | 'ObjectAccessControlList'
+  | 'ObjectOwner'
+  | 'LifecycleExpirationDate';
+
+export interface Inventory {
+  readonly Id: string;
+  readonly IsEnabled: boolean;
+  readonly Filter?: { readonly Prefix: string };
+  readonly Destination: {
+    readonly S3BucketDestination: {
+      readonly AccountId?: string;
+      /** An ARN. */
+      readonly Bucket: string;
+      readonly Format: 'CSV' | 'ORC' | 'Parquet';
+      readonly Prefix?: string;
+      readonly Encryption?: { readonly 'SSE-S3'?: object; readonly 'SSE-KMS'?: { readonly KeyId: string } };
+    };
+  };
+  readonly Schedule: { readonly Frequency: 'Daily' | 'Weekly' };
+  readonly IncludedObjectVersions: 'All' | 'Current';
+  readonly OptionalFields?: readonly InventoryField[];
+}
+
+/** In the order of their ids; never an empty list. */
+export const bucketInventories = family<readonly Inventory[]>('inventory');
+
+export const findInventory = (
+  inventories: readonly Inventory[] | undefined,
+  id: string,
+): Inventory | undefined => inventories?.find(({ Id }) => Id === id);
+
+/** The list with one added or replaced. */
+export const withInventory = (
+  inventories: readonly Inventory[] | undefined,
+  inventory: Inventory,
+): readonly Inventory[] =>
+  [...(inventories ?? []).filter(({ Id }) => Id !== inventory.Id), inventory].sort((a, b) =>
+    a.Id < b.Id ? -1 : 1,
+  );
+
+/** The list without one; undefined when it was the last. */
+export function withoutInventory(
+  inventories: readonly Inventory[] | undefined,
+  id: string,
+): readonly Inventory[] | undefined {
+  const others = (inventories ?? []).filter(({ Id }) => Id !== id);
+  return others.length === 0 ? undefined : others;
+}

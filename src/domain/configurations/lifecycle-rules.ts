@@ -1,0 +1,196 @@
+/**
+ * What a lifecycle configuration means for a version, an upload or a delete marker: which rules apply
+ * to it, what they ask for and when. Pure: whoever asks brings the facts and the time.
+ */
+import { conditionsOf, type Lifecycle, type LifecycleRule, waterfall } from './lifecycle.ts';
+
+type Tags = readonly (readonly [key: string, value: string])[];
+
+/** A version, as far as rules look at it; times in ms since the epoch. */
+export interface Version {
+  readonly key: string;
+  readonly size: number;
+  readonly modified: number;
+  readonly tags?: Tags | undefined;
+}
+
+const isEnabled = ({ Status }: LifecycleRule): boolean => Status === 'Enabled';
+
+function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'modified'>): boolean {
+  const wanted = conditionsOf(rule);
+  return (
+    isEnabled(rule) &&
+    key.startsWith(wanted.prefix) &&
+    (wanted.sizeAbove === undefined || size > wanted.sizeAbove) &&
+    (wanted.sizeBelow === undefined || size < wanted.sizeBelow) &&
+    wanted.tags.every(({ Key, Value }) => tags.some(([key, value]) => key === Key && value === Value))
+  );
+}
+
+/** Whether a rule applies to what has neither tags nor a size: uploads, delete markers. */
+function appliesToKey(rule: LifecycleRule, key: string): boolean {
+  const { prefix, tags, sizeAbove, sizeBelow } = conditionsOf(rule);
+  const isBare = tags.length === 0 && sizeAbove === undefined && sizeBelow === undefined;
+  return isEnabled(rule) && isBare && key.startsWith(prefix);
+}
+
+const dayMs = 86_400_000;
+/** Days are counted to the next midnight (UTC), as the public service counts them. */
+const daysAfter = (from: number, days: number): number => Math.ceil((from + days * dayMs) / dayMs) * dayMs;
+
+/** What will happen, when, and by which rule. */
+export interface Due {
+  readonly at: number;
+  readonly rule: string;
+}
+
+const earliest = (found: readonly Due[]): Due | undefined =>
+  found.reduce<Due | undefined>(
+    (first, due) => (first === undefined || due.at < first.at ? due : first),
+    undefined,
+  );
+
+const momentOf = ({ Days, Date: date }: { readonly Days?: number; readonly Date?: string }, from: number) =>
+  Days !== undefined ? daysAfter(from, Days) : date !== undefined ? Date.parse(date) : undefined;
+
+const due = (rule: LifecycleRule, at: number | undefined): readonly Due[] =>
+  at === undefined ? [] : [{ at, rule: rule.ID ?? '' }];
+
+/** When the latest version of a key expires. */
+export const expirationOf = ({ Rule }: Lifecycle, version: Version): Due | undefined =>
+  earliest(
+    Rule.flatMap((rule) =>
+      rule.Expiration !== undefined && applies(rule, version)
+        ? due(rule, momentOf(rule.Expiration, version.modified))
+        : [],
+    ),
+  );
+
+/** When an upload that is still open is aborted. */
+export const abortOf = (
+  { Rule }: Lifecycle,
+  { key, initiated }: { readonly key: string; readonly initiated: number },
+): Due | undefined =>
+  earliest(
+    Rule.flatMap((rule) => {
+      const days = rule.AbortIncompleteMultipartUpload?.DaysAfterInitiation;
+      return days !== undefined && appliesToKey(rule, key) ? due(rule, daysAfter(initiated, days)) : [];
+    }),
+  );
+
+/** When a delete marker with no version behind it goes: at once by its own rule, or as a version would expire. */
+export const markerRemovalOf = (
+  { Rule }: Lifecycle,
+  { key, modified }: { readonly key: string; readonly modified: number },
+): Due | undefined =>
+  earliest(
+    Rule.flatMap((rule) => {
+      if (rule.Expiration === undefined || !appliesToKey(rule, key)) return [];
+      const isOwnRule = rule.Expiration.ExpiredObjectDeleteMarker === true;
+      return due(rule, isOwnRule ? modified : momentOf(rule.Expiration, modified));
+    }),
+  );
+
+/** Moving a smaller object costs more than it saves. A rule with a condition on the size overrides this. */
+const smallBytes = 128 * 1024;
+
+function isTooSmall(
+  rule: LifecycleRule,
+  size: number,
+  move: { readonly to: string; readonly by: Lifecycle },
+): boolean {
+  const { sizeAbove, sizeBelow } = conditionsOf(rule);
+  if (size >= smallBytes || sizeAbove !== undefined || sizeBelow !== undefined) return false;
+  const isArchive = move.to === 'GLACIER' || move.to === 'DEEP_ARCHIVE';
+  return move.by.minimumSize !== 'varies_by_storage_class' || !isArchive;
+}
+
+export type Action =
+  | { readonly do: 'expire'; readonly rule: string }
+  | { readonly do: 'transition'; readonly rule: string; readonly storageClass: string };
+
+interface Move extends Due {
+  readonly to: string;
+}
+
+/** The coldest of the moves that are due, if it leads anywhere. */
+function coldest(moves: readonly Move[], from: string, now: number): Action | undefined {
+  let best: Move | undefined;
+  for (const move of moves) {
+    const isColder = waterfall.indexOf(move.to) > waterfall.indexOf(best?.to ?? from);
+    if (move.at <= now && isColder) best = move;
+  }
+  return best && { do: 'transition', rule: best.rule, storageClass: best.to };
+}
+
+export interface StoredVersion extends Version {
+  readonly storageClass: string;
+}
+
+/** What is to be done now with the latest version of a key. Expiration comes before any move. */
+export function actionOnCurrent(
+  lifecycle: Lifecycle,
+  version: StoredVersion,
+  now: number,
+): Action | undefined {
+  const expiration = expirationOf(lifecycle, version);
+  if (expiration !== undefined && expiration.at <= now) return { do: 'expire', rule: expiration.rule };
+  const moves = lifecycle.Rule.flatMap((rule) =>
+    rule.Transition.length > 0 && applies(rule, version)
+      ? rule.Transition.filter(
+          ({ StorageClass: to }) => !isTooSmall(rule, version.size, { to, by: lifecycle }),
+        ).flatMap((move) =>
+          due(rule, momentOf(move, version.modified)).map((each) => ({ ...each, to: move.StorageClass })),
+        )
+      : [],
+  );
+  return coldest(moves, version.storageClass, now);
+}
+
+/** A version that another one has followed. */
+export interface NoncurrentVersion extends StoredVersion {
+  /** When the version after it came, which made it noncurrent. */
+  readonly since: number;
+  /** How many noncurrent versions of the key are newer. */
+  readonly newer: number;
+}
+
+interface NoncurrentRule {
+  readonly NoncurrentDays?: number;
+  readonly NewerNoncurrentVersions?: number;
+}
+
+/** When a rule's action is due, if the versions that it keeps are other ones. */
+const noncurrentMoment = (
+  { NoncurrentDays, NewerNoncurrentVersions = 0 }: NoncurrentRule,
+  { since, newer }: NoncurrentVersion,
+): number | undefined =>
+  NoncurrentDays === undefined || newer < NewerNoncurrentVersions
+    ? undefined
+    : daysAfter(since, NoncurrentDays);
+
+/** What is to be done now with a noncurrent version. */
+export function actionOnNoncurrent(
+  lifecycle: Lifecycle,
+  version: NoncurrentVersion,
+  now: number,
+): Action | undefined {
+  const rules = lifecycle.Rule.filter((rule) => applies(rule, version));
+  for (const rule of rules) {
+    const { NoncurrentVersionExpiration: expiration } = rule;
+    const at = expiration && noncurrentMoment(expiration, version);
+    if (at !== undefined && at <= now) return { do: 'expire', rule: rule.ID ?? '' };
+  }
+  const moves = rules.flatMap((rule) =>
+    rule.NoncurrentVersionTransition.filter(
+      ({ StorageClass: to }) => !isTooSmall(rule, version.size, { to, by: lifecycle }),
+    ).flatMap((move) =>
+      due(rule, noncurrentMoment(move, version)).map((each) => ({ ...each, to: move.StorageClass })),
+    ),
+  );
+  return coldest(moves, version.storageClass, now);
+}
+
+/** How an expiration is told in a header. */
+export const expirationHeader = ({ at, rule }: Due): string =>
+  `expiry-date="${new Date(at).toUTCString()}", rule-id="${encodeURIComponent(rule)}"`;

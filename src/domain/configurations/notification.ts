@@ -1,0 +1,107 @@
+/** The notification configuration of a bucket: which events go to which sinks. */
+
+export interface NotificationRule {
+  readonly Id?: string;
+  /** Such as `s3:ObjectCreated:Put`, or `s3:ObjectCreated:*`. */
+  readonly Event: readonly string[];
+  readonly Filter?: {
+    readonly S3Key?: { readonly FilterRule: readonly { readonly Name: string; readonly Value: string }[] };
+  };
+}
+
+export interface Notification {
+  readonly TopicConfiguration: readonly (NotificationRule & { readonly Topic: string })[];
+  readonly QueueConfiguration: readonly (NotificationRule & { readonly Queue: string })[];
+  readonly CloudFunctionConfiguration: readonly (NotificationRule & {
+    readonly CloudFunction: string;
+    readonly InvocationRole?: string;
+  })[];
+  /** Asks for an event bus, which there is none of: never kept. */
+  readonly EventBridgeConfiguration?: object;
+}
+
+/** A rule of any of the three kinds, with the ARN that it points to, and the service that the ARN must name. */
+export interface TargetedRule extends NotificationRule {
+  readonly arn: string;
+  readonly service: 'sns' | 'sqs' | 'lambda';
+}
+
+export const rulesOf = (notification: Notification): readonly TargetedRule[] => [
+  ...notification.TopicConfiguration.map(({ Topic: arn, ...rule }) => ({
+    ...rule,
+    arn,
+    service: 'sns' as const,
+  })),
+  ...notification.QueueConfiguration.map(({ Queue: arn, ...rule }) => ({
+    ...rule,
+    arn,
+    service: 'sqs' as const,
+  })),
+  ...notification.CloudFunctionConfiguration.map(({ CloudFunction: arn, ...rule }) => ({
+    ...rule,
+    arn,
+    service: 'lambda' as const,
+  })),
+];
+
+/** The events of the public API, with or without a kind behind them. */
+const kinds: Readonly<Record<string, readonly string[]>> = {
+  ObjectCreated: ['Put', 'Post', 'Copy', 'CompleteMultipartUpload'],
+  ObjectRemoved: ['Delete', 'DeleteMarkerCreated'],
+  ObjectRestore: ['Post', 'Completed', 'Delete'],
+  ObjectTagging: ['Put', 'Delete'],
+  ObjectAcl: ['Put'],
+  LifecycleExpiration: ['Delete', 'DeleteMarkerCreated'],
+  LifecycleTransition: [],
+  IntelligentTiering: [],
+  ReducedRedundancyLostObject: [],
+  Replication: [
+    'OperationFailedReplication',
+    'OperationNotTracked',
+    'OperationMissedThreshold',
+    'OperationReplicatedAfterThreshold',
+  ],
+};
+
+/** Every event that a rule may name. */
+export const eventPatterns: ReadonlySet<string> = new Set(
+  Object.entries(kinds).flatMap(([event, each]) =>
+    each.length === 0 ? [`s3:${event}`] : [`s3:${event}:*`, ...each.map((kind) => `s3:${event}:${kind}`)],
+  ),
+);
+
+/** Whether two patterns have an event in common. */
+export const eventsMeet = (one: string, other: string): boolean =>
+  one === other || isUnder(one, other) || isUnder(other, one);
+const isUnder = (pattern: string, name: string): boolean =>
+  pattern.endsWith(':*') && name.startsWith(pattern.slice(0, -1));
+
+/** The keys that a rule is about. */
+export interface KeyFilter {
+  readonly prefix: string;
+  readonly suffix: string;
+}
+
+export function keyFilterOf({ Filter }: NotificationRule): KeyFilter {
+  const named = (wanted: string): string =>
+    Filter?.S3Key?.FilterRule.find(({ Name }) => Name.toLowerCase() === wanted)?.Value ?? '';
+  return { prefix: decoded(named('prefix')), suffix: decoded(named('suffix')) };
+}
+
+/** The public API wants special characters of a filter percent-encoded; what does not decode is meant as it stands. */
+function decoded(value: string): string {
+  if (!value.includes('%')) return value;
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}
+
+const targetArn = /^arn:[a-z0-9-]+:(sqs|sns|lambda):[a-z0-9-]*:[^:]*:(?:function:)?([A-Za-z0-9_-]{1,80})$/;
+
+/** The id of the sink that a rule points to: the last field of its ARN. Undefined where that is none of its kind. */
+export function sinkOf({ arn, service }: Pick<TargetedRule, 'arn' | 'service'>): string | undefined {
+  const found = targetArn.exec(arn);
+  return found?.[1] === service ? found[2] : undefined;
+}

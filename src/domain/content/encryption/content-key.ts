@@ -1,0 +1,55 @@
+/** The keys that come from an object key: one for each extent of the content, and what stands in for the MD5. */
+
+import { toHex } from '../../../base/hex.ts';
+import type { Context } from '../../../context.ts';
+import type { CipherKey } from '../../../ports/cipher.ts';
+import type { Owner } from '../../../ports/object-bytes.ts';
+import type { ObjectKey } from './key.ts';
+
+type Ctx = Pick<Context, 'hasher' | 'cipher'>;
+
+/** Where an extent belongs. */
+export interface ExtentPlace {
+  readonly bucketId: string;
+  readonly key: string;
+  /** The op that the extent was written under: never used twice, so it stands for the version too. */
+  readonly id: string;
+  /** 0 outside of multipart uploads. */
+  readonly part: number;
+}
+
+export const placeOf = ({ bucketId, key, part = 0 }: Owner, id: string): ExtentPlace => ({
+  bucketId,
+  key,
+  id,
+  part,
+});
+
+/**
+ * The key of one extent. All that its bytes are bound to is in here, so that they decrypt nowhere else; and because a
+ * write that is tried again has another op, no two contents ever share a key, and with it a nonce.
+ */
+export function extentKey(
+  { hasher, cipher }: Ctx,
+  objectKey: Pick<ObjectKey, 'bytes'>,
+  { bucketId, key, id, part }: ExtentPlace,
+): CipherKey | Promise<CipherKey> {
+  // None of these holds a NUL; a key is the one that may hold anything else, so it comes last.
+  const place = ['extent', bucketId, id, part, key].join('\0');
+  return cipher.ready(hasher.hmacSha256(objectKey.bytes, place));
+}
+
+const etagBytes = 16;
+
+/**
+ * The MD5 itself only under the service's own key (public API "ETag"); else as long as one, and telling nothing about the
+ * content to anybody without the object key.
+ */
+export function etagOf(
+  { hasher }: Pick<Ctx, 'hasher'>,
+  { bytes, encryption }: ObjectKey,
+  md5: string,
+): string {
+  if (encryption.by === 'service') return md5;
+  return toHex(hasher.hmacSha256(bytes, `etag\0${md5}`).subarray(0, etagBytes));
+}

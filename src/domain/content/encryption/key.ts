@@ -1,0 +1,22 @@
+/** The keys that contents are encrypted under. */
+import type { Encryption } from '../../../metadata/encryption.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+
+/** A key that a client sends along with each request; it is never kept. */
+export interface CustomerKey {
+  readonly bytes: Uint8Array;
+  /** Base64 of its MD5. */
+  readonly md5: string;
+}
+
+/** An object key, and how it is kept. */
+export interface ObjectKey {
+  readonly bytes: Uint8Array;
+  readonly encryption: Encryption;
+}
+
+/** What a wrapped object key belongs to: it opens nowhere else. */
+export interface KeyPlace {
+  readonly bucket: Pick<BucketRow, 'id' | 'name'>;
+  readonly key: string;
+}

@@ -1,0 +1,80 @@
+/** Object keys: drawn for a write, kept wrapped, opened for a read (docs/adr/0006-encryption.md). */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { Encryption } from '../../../metadata/encryption.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { cipherKeyBytes } from '../../../ports/cipher.ts';
+import { fromBase64, toBase64 } from '../digests.ts';
+import type { CustomerKey, KeyPlace, ObjectKey } from './key.ts';
+import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';
+import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './wanted.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'>;
+
+const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
+
+/** The key of a new object or upload; undefined where it is to be stored as it comes. */
+export function drawObjectKey(
+  ctx: Ctx,
+  { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
+  { wanted, user }: { readonly wanted: WantedEncryption; readonly user: KeyUser },
+): Promise<ObjectKey | undefined> | undefined {
+  const chosen = chooseEncryption(ctx, bucket, wanted);
+  return chosen?.then((how) => (how === undefined ? undefined : draw(ctx, { bucket, key }, { how, user })));
+}
+
+async function draw(
+  ctx: Ctx,
+  place: KeyPlace,
+  { how, user }: { readonly how: ChosenEncryption; readonly user: KeyUser },
+): Promise<ObjectKey> {
+  if (how.by === 'provider') return generateKey(ctx, place, { how, user });
+  const bytes = ctx.random.bytes(cipherKeyBytes);
+  const sealer = how.by === 'customer' ? ctx.sealer.under(how.key.bytes) : ctx.sealer;
+  const wrapped = toBase64(await sealer.seal(bytes, contextOf(place)));
+  const encryption: Encryption =
+    how.by === 'customer' ? { by: 'customer', keyMd5: how.key.md5, wrapped } : { by: 'service', wrapped };
+  return { bytes, encryption };
+}
+
+/**
+ * Opens the key of a content.
+ * @throws AccessDenied for a customer's key that is not the one, and for a provider's key that the user may not use, or what the key provider is refused with
+ */
+export async function openObjectKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  {
+    encryption,
+    customerKey,
+    user,
+  }: {
+    readonly encryption: Encryption;
+    readonly customerKey?: CustomerKey | undefined;
+    readonly user: KeyUser;
+  },
+): Promise<ObjectKey> {
+  assertCustomerKey(encryption, customerKey);
+  if (encryption.by === 'provider')
+    return { bytes: await unwrapKey(ctx, place, { kept: encryption, user }), encryption };
+  const sealer = customerKey === undefined ? ctx.sealer : ctx.sealer.under(customerKey.bytes);
+  const bytes = await sealer.open(fromBase64(encryption.wrapped), contextOf(place));
+  if (bytes !== undefined) return { bytes, encryption };
+  if (encryption.by === 'customer') throw fail('AccessDenied');
+  throw new Error(`the key of ${place.key} in bucket ${place.bucket.id} does not open under the master key`);
+}
+
+/** A customer's key must come for what was encrypted under one, and for nothing else (public API). */
+export function assertCustomerKey(
+  encryption: Encryption | undefined,
+  customerKey: CustomerKey | undefined,
+): void {
+  const isWanted = encryption?.by === 'customer';
+  if (isWanted === (customerKey !== undefined)) return;
+  throw fail(
+    'InvalidRequest',
+    isWanted
+      ? 'The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.'
+      : 'The encryption parameters are not applicable to this object.',
+  );
+}

@@ -1,0 +1,154 @@
+/** Object keys that a key provider wraps. */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { Encryption } from '../../../metadata/encryption.ts';
+import {
+  type KeyContext,
+  type KeyDescription,
+  KeyFailure,
+  type KeyFailureReason,
+  type KeyProvider,
+} from '../../../ports/key-provider.ts';
+import { fromBase64, toBase64 } from '../digests.ts';
+import type { KeyPlace, ObjectKey } from './key.ts';
+import type { ByProvider } from './wanted.ts';
+
+type Ctx = Pick<Context, 'keys' | 'config' | 'telemetry'>;
+type Provided = Extract<Encryption, { by: 'provider' }>;
+
+export type KeyAction = 'kms:GenerateDataKey' | 'kms:Decrypt';
+
+/** On whose behalf a key is used: each use is asked for before the provider is. */
+export interface KeyUser {
+  /** @throws AccessDenied where the key's policy or the caller's own policies do not allow the action */
+  assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
+}
+
+/** What the provider binds the key to, and logs; a client cannot give it (public API "Encryption context"). */
+export const arnName = 'aws:s3:arn';
+
+function contextOf(
+  { bucket, key }: KeyPlace,
+  {
+    context,
+    bucketKey,
+  }: { readonly context?: KeyContext | undefined; readonly bucketKey?: boolean | undefined },
+): KeyContext {
+  const arn = bucketKey ? `arn:aws:s3:::${bucket.name}` : `arn:aws:s3:::${bucket.name}/${key}`;
+  return { ...context, [arnName]: arn };
+}
+
+/** Without a name of its own or a configured one, a key is called as its bucket. */
+const keyIdOf = ({ config }: Ctx, { bucket }: KeyPlace, { keyId }: ByProvider): string =>
+  keyId ?? config.SVC_KMS_DEFAULT_KEY_ID ?? bucket.name;
+
+const keptAs = (
+  { context, bucketKey }: ByProvider,
+  { keyId, wrapped }: { readonly keyId: string; readonly wrapped: Uint8Array },
+): Provided => ({
+  by: 'provider',
+  keyId,
+  wrapped: toBase64(wrapped),
+  ...(context === undefined ? {} : { context }),
+  ...(bucketKey ? { bucketKey } : {}),
+});
+
+export async function generateKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  { how, user }: { readonly how: ByProvider; readonly user: KeyUser },
+): Promise<ObjectKey> {
+  const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
+  const drawn = await ask(ctx, (keys) => keys.generate(keyId, contextOf(place, how)));
+  return { bytes: drawn.key, encryption: keptAs(how, drawn) };
+}
+
+/** The provider's own name of a key that the user may use so: an alias that moves meanwhile changes nothing. */
+async function usableKeyId(
+  ctx: Ctx,
+  name: string,
+  { action, user }: { readonly action: KeyAction; readonly user: KeyUser },
+): Promise<string> {
+  const key = await ask(ctx, (keys) => keys.describe(name));
+  await user.assertMayUse(action, key);
+  return key.keyId;
+}
+
+/** Undefined where the provider knows no such key, and where there is no provider: neither may be so for ever. */
+export async function findKey(
+  { keys }: Pick<Ctx, 'keys'>,
+  name: string,
+): Promise<KeyDescription | undefined> {
+  if (keys === undefined) return undefined;
+  try {
+    return await keys.describe(name);
+  } catch (cause) {
+    if (cause instanceof KeyFailure) return undefined;
+    throw cause;
+  }
+}
+
+/** @throws AccessDenied, KMS.NotFoundException: what a read of the content would be refused with */
+export async function assertMayDecrypt(
+  ctx: Ctx,
+  encryption: Encryption | undefined,
+  user: KeyUser,
+): Promise<void> {
+  if (encryption?.by === 'provider')
+    await usableKeyId(ctx, encryption.keyId, { action: 'kms:Decrypt', user });
+}
+
+/** Wraps a key that is in use already. */
+export async function wrapKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  { bytes, how, user }: { readonly bytes: Uint8Array; readonly how: ByProvider; readonly user: KeyUser },
+): Promise<Provided> {
+  const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
+  return keptAs(how, await ask(ctx, (keys) => keys.wrap(keyId, bytes, contextOf(place, how))));
+}
+
+export async function unwrapKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  { kept, user }: { readonly kept: Provided; readonly user: KeyUser },
+): Promise<Uint8Array> {
+  const { telemetry } = ctx;
+  return ask(ctx, async (keys) => {
+    try {
+      await user.assertMayUse('kms:Decrypt', await keys.describe(kept.keyId));
+      const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
+      const key = await keys.unwrap(wrapped, contextOf(place, kept));
+      telemetry.keyUnwrapped('ok');
+      return key;
+    } catch (cause) {
+      if (cause instanceof KeyFailure) telemetry.keyUnwrapped(outcomes[cause.reason]);
+      throw cause;
+    }
+  });
+}
+
+/** As the specification labels `svc_kms_decrypt_total`; with a key that is not there no caller can decrypt. */
+const outcomes = {
+  'unknown-key': 'denied',
+  denied: 'denied',
+  tampered: 'tampered',
+  unavailable: 'unavailable',
+} as const satisfies Readonly<Record<KeyFailureReason, string>>;
+
+const codes = {
+  'unknown-key': 'KMS.NotFoundException',
+  denied: 'KeyDenied',
+  tampered: 'KeyTampered',
+  unavailable: 'KMSUnavailable',
+} as const satisfies Readonly<Record<KeyFailureReason, string>>;
+
+async function ask<T>({ keys }: Ctx, question: (keys: KeyProvider) => Promise<T>): Promise<T> {
+  if (keys === undefined) throw fail('KMSUnavailable', 'No key provider is configured.');
+  try {
+    return await question(keys);
+  } catch (cause) {
+    if (cause instanceof KeyFailure) throw fail(codes[cause.reason], { cause });
+    throw cause;
+  }
+}

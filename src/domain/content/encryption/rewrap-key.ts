@@ -1,0 +1,52 @@
+/** Wrapping an object's key anew: who may unwrap it changes, and not a byte of the content (public API "UpdateObjectEncryption"). */
+import { fail } from '../../../errors/refusal.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import type { Recorder } from '../../events/recorder.ts';
+import { amendVersion } from '../../objects/amend-version.ts';
+import type { Ctx as CommitCtx } from '../../objects/commit-version.ts';
+import { assertRemovable, lockTime } from '../../objects/lock/object-lock.ts';
+import { openObjectKey, type Ctx as WrapCtx } from './object-key.ts';
+import { type KeyUser, wrapKey } from './provided-key.ts';
+import type { ByProvider } from './wanted.ts';
+
+export interface Rewrap {
+  readonly bucket: BucketRow;
+  /** The version as it was found. */
+  readonly row: ObjectRow;
+  /** Absent: the latest version. */
+  readonly versionId?: string | undefined;
+  readonly how: ByProvider;
+  readonly user: KeyUser;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+/**
+ * @throws InvalidRequest for what was not encrypted, or under a customer's key; AccessDenied for what a lock holds, and for
+ * keys that the user may not use;
+ * OperationAborted when the version was replaced or wrapped anew meanwhile
+ */
+export async function rewrapKey(ctx: CommitCtx & WrapCtx, rewrap: Rewrap): Promise<void> {
+  const { bucket, row, how, user, ...amendment } = rewrap;
+  const { key, encryption } = row;
+  if (encryption === undefined || encryption.by === 'customer')
+    throw fail(
+      'InvalidRequest',
+      `The UpdateObjectEncryption operation doesn't support ${encryption === undefined ? 'unencrypted source objects' : 'source objects with the encryption type SSE-C'}. Only source objects encrypted with SSE-S3 or SSE-KMS are supported.`,
+    );
+  const place = { bucket, key };
+  const { bytes } = await openObjectKey(ctx, place, { encryption, user });
+  const context = encryption.by === 'provider' ? encryption.context : undefined;
+  const wrapped = await wrapKey(ctx, place, { bytes, how: { context, ...how }, user });
+  const now = await lockTime(ctx);
+  await amendVersion(ctx, {
+    bucket,
+    key,
+    ...amendment,
+    amend: (current) => {
+      if (current.encryption?.wrapped !== encryption.wrapped) throw fail('OperationAborted');
+      assertRemovable(current, { now, bypass: false });
+      return { ...current, encryption: wrapped };
+    },
+  });
+}

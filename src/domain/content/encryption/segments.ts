@@ -1,0 +1,178 @@
+/**
+ * Contents as they are encrypted (docs/adr/0006-encryption.md): segments of 64 KiB as stored, the last one shorter, each
+ * authenticated by itself. So a range needs the segments that it touches and no more, and these lie just as the blocks
+ * and chunks of a store do. The number of a segment, and whether it is the last, are its nonce: what is swapped, left
+ * out, repeated or cut off does not decrypt.
+ */
+
+import type { Encryption } from '../../../metadata/encryption.ts';
+import { type CipherKey, nonceBytes, tagBytes } from '../../../ports/cipher.ts';
+import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/object-bytes.ts';
+
+/** As stored, with the tag. */
+export const segmentBytes = 64 * 1024;
+/** Content in a whole segment. */
+export const contentBytes = segmentBytes - tagBytes;
+/** Segments that are handed on as one array. */
+const groupMax = 4;
+
+export const encryptedSize = (size: number): number => size + Math.ceil(size / contentBytes) * tagBytes;
+export const decryptedSize = (size: number): number => size - Math.ceil(size / segmentBytes) * tagBytes;
+
+/** What an extent holds for its object. */
+export const contentSize = ({ size }: Extent, encryption: Encryption | undefined): number =>
+  encryption === undefined ? size : decryptedSize(size);
+
+/** Two arrays in turn: the one that the consumer has stays as it is while the next one is made. */
+function twoBuffers(): (length: number) => Uint8Array {
+  const buffers: Uint8Array[] = [new Uint8Array(0), new Uint8Array(0)];
+  let turn = 0;
+  return (length) => {
+    turn = 1 - turn;
+    let buffer = buffers[turn] as Uint8Array;
+    if (buffer.length < length) {
+      buffer = new Uint8Array(length);
+      buffers[turn] = buffer;
+    }
+    return buffer.subarray(0, length);
+  };
+}
+
+function nonceOf(index: number, isLast: boolean): Uint8Array {
+  const nonce = new Uint8Array(nonceBytes);
+  new DataView(nonce.buffer).setUint32(nonceBytes - 5, index);
+  nonce[nonceBytes - 1] = isLast ? 1 : 0;
+  return nonce;
+}
+
+/**
+ * Encrypts a content, segment by segment. An array is valid until the next but one is asked for.
+ * @param key has never encrypted anything else
+ */
+export async function* encryptSegments(
+  source: AsyncIterable<Uint8Array>,
+  key: CipherKey,
+): AsyncGenerator<Uint8Array> {
+  const buffers = twoBuffers();
+  const begun = new Segment(contentBytes);
+  let index = 0;
+  const seal = async (content: Uint8Array, isLast: boolean): Promise<Uint8Array> => {
+    const into = buffers(content.length + tagBytes);
+    await key.encrypt(content, { nonce: nonceOf(index++, isLast), into });
+    return into;
+  };
+  /** The first array, as long as there is no second: most contents are one, and need no copy. */
+  let only: Uint8Array | undefined;
+  for await (const piece of source) {
+    if (index === 0 && begun.length === 0 && only === undefined && piece.length <= contentBytes) {
+      only = piece;
+      continue;
+    }
+    if (only !== undefined) begun.add(only);
+    only = undefined;
+    // A segment leaves only when more content follows: none but the very last one is marked as such.
+    for (let rest = piece; rest.length > 0; ) {
+      if (begun.isFull) yield await seal(begun.take(), false);
+      if (begun.length === 0 && rest.length > contentBytes) {
+        yield await seal(rest.subarray(0, contentBytes), false);
+        rest = rest.subarray(contentBytes);
+      } else rest = begun.add(rest);
+    }
+  }
+  const last = only ?? begun.take();
+  if (last.length > 0) yield await seal(last, true);
+}
+
+/** A segment that arrives in pieces. */
+class Segment {
+  length = 0;
+  readonly #size: number;
+  #bytes: Uint8Array | undefined;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  get isFull(): boolean {
+    return this.length === this.#size;
+  }
+
+  /** Takes what fits, and returns the rest. */
+  add(piece: Uint8Array): Uint8Array {
+    this.#bytes ??= new Uint8Array(this.#size);
+    const fitting = piece.subarray(0, this.#size - this.length);
+    this.#bytes.set(fitting, this.length);
+    this.length += fitting.length;
+    return piece.subarray(fitting.length);
+  }
+
+  /** Empties it; the array is valid until something is added. */
+  take(): Uint8Array {
+    const { length } = this;
+    this.length = 0;
+    return (this.#bytes ?? nothing).subarray(0, length);
+  }
+}
+const nothing = new Uint8Array(0);
+
+export interface Encrypted {
+  /** The stored size of the whole, from which is known which segment is the last one. */
+  readonly size: number;
+  /** Reads stored bytes. */
+  read(range: ByteRange): AsyncIterable<Uint8Array>;
+}
+
+/**
+ * Decrypts a range of a content. An array is valid until the next but one is asked for; one that holds the whole range
+ * is the consumer's to keep.
+ * @throws ChunkDamaged before a byte is yielded of a segment that is not what was stored there
+ */
+export async function* decryptSegments(
+  encrypted: Encrypted,
+  key: CipherKey,
+  range: ByteRange,
+): AsyncGenerator<Uint8Array> {
+  const { size } = encrypted;
+  const rest = size % segmentBytes;
+  if (rest > 0 && rest <= tagBytes) throw new ChunkDamaged(`the rest of ${rest} bytes is not authentic`);
+  const lastIndex = Math.ceil(size / segmentBytes) - 1;
+  const firstIndex = Math.floor(range.start / contentBytes);
+  const start = firstIndex * segmentBytes;
+  const end = Math.min((Math.floor(range.end / contentBytes) + 1) * segmentBytes, size) - 1;
+  const buffers = twoBuffers();
+  let index = firstIndex;
+  for await (const group of wholeSegments(encrypted.read({ start, end }), end - start + 1)) {
+    const groupStart = index * contentBytes;
+    const into = buffers(decryptedSize(group.length));
+    for (let at = 0, to = 0; at < group.length; at += segmentBytes, to += contentBytes, index += 1) {
+      const segment = group.subarray(at, at + segmentBytes);
+      const how = {
+        nonce: nonceOf(index, index === lastIndex),
+        into: into.subarray(to, to + segment.length - tagBytes),
+      };
+      if (!(await key.decrypt(segment, how))) throw new ChunkDamaged(`segment ${index} is not authentic`);
+    }
+    yield into.subarray(
+      Math.max(0, range.start - groupStart),
+      Math.min(into.length, range.end + 1 - groupStart),
+    );
+  }
+}
+
+/** Cuts stored bytes into arrays of whole segments, without a copy where they come that way. */
+async function* wholeSegments(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Uint8Array> {
+  const begun = new Segment(segmentBytes);
+  let left = size;
+  for await (const piece of source) {
+    left -= piece.length;
+    if (left < 0) throw new ChunkDamaged(`${-left} bytes too many were read`);
+    let rest = begun.length > 0 ? begun.add(piece) : piece;
+    if (begun.isFull || (left === 0 && begun.length > 0)) yield begun.take();
+    const whole = left === 0 ? rest.length : rest.length - (rest.length % segmentBytes);
+    for (let at = 0; at < whole; at += groupMax * segmentBytes)
+      yield rest.subarray(at, Math.min(at + groupMax * segmentBytes, whole));
+    rest = rest.subarray(whole);
+    if (rest.length > 0) begun.add(rest);
+  }
+  if (left !== 0) throw new ChunkDamaged(`${left} bytes are missing at the end`);
+}

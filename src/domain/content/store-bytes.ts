@@ -1,0 +1,151 @@
+/** Storing a content under an op: every byte that lands has an owner or a place in the deletion queue. */
+import type { Context } from '../../context.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { Op } from '../../ports/metadata-store.ts';
+import {
+  type ClaimedDigests,
+  type Extent,
+  type FoundExtent,
+  type Owner,
+  unknownSize,
+  type WriteOptions,
+} from '../../ports/object-bytes.ts';
+import { queueGarbage } from '../storage/garbage.ts';
+import { isOwned } from '../storage/ownership.ts';
+import { type Claimed, entrusted, mismatchOf } from './delegate-checksum.ts';
+import { type Digested, digesting } from './digests.ts';
+import { etagOf, extentKey, placeOf } from './encryption/content-key.ts';
+import type { ObjectKey } from './encryption/key.ts';
+import { encryptedSize, encryptSegments } from './encryption/segments.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
+
+export interface Content extends Claimed {
+  readonly source: AsyncIterable<Uint8Array>;
+}
+
+export interface StoredBytes extends Omit<Digested, 'md5'> {
+  readonly extent: Extent;
+  /** The MD5 of the content, or what stands in for it. */
+  readonly etag: string;
+}
+
+export interface ByteWrite {
+  readonly cluster: string;
+  readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
+  readonly owner: Owner;
+  readonly storageClass: string;
+  /** Absent: the content is stored as it comes. */
+  readonly objectKey?: ObjectKey | undefined;
+  /** Stores into something that has an owner already: then there is nothing to be found by the op. */
+  readonly into?: ((source: AsyncIterable<Uint8Array>, options: WriteOptions) => Promise<Extent>) | undefined;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** The largest content of one PUT or one part (public API limits). */
+export const contentMax = 5 * 1024 ** 3;
+
+/**
+ * Stores a content and gives it to `own`, which commits a row that owns it, or says that nobody will.
+ * Whatever goes wrong, before or in that commit, the bytes end up owned or queued for deletion; where
+ * even that cannot be told, the op stays open and the sweep decides when this process is gone.
+ */
+export async function storeBytes<T>(
+  ctx: Ctx,
+  content: Content,
+  write: ByteWrite,
+  own: (stored: StoredBytes, op: Op) => Promise<T>,
+): Promise<T> {
+  const op = await ctx.metadata.begin({ cluster: write.cluster });
+  let extent: Extent = { cluster: write.cluster, id: op.id, size: unknownSize };
+  let claimed: ClaimedDigests | undefined;
+  try {
+    if (ctx.bytes.verifies !== undefined)
+      claimed = await entrusted(ctx, content, {
+        cluster: write.cluster,
+        isEncrypted: write.objectKey !== undefined,
+      });
+    const { claims } = content;
+    const digests = digesting(ctx, content.source, {
+      claims,
+      sizeMax: contentMax,
+      isMd5Told: claimed !== undefined,
+    });
+    const { objectKey, into } = write;
+    const size =
+      content.length !== undefined && objectKey !== undefined
+        ? encryptedSize(content.length)
+        : content.length;
+    const stored =
+      objectKey === undefined
+        ? digests.content
+        : encryptSegments(digests.content, await extentKey(ctx, objectKey, placeOf(write.owner, op.id)));
+    const options: WriteOptions = {
+      cluster: write.cluster,
+      id: op.id,
+      owner: ownerOf(write, size),
+      storageClass: write.storageClass,
+      signal: write.signal,
+      claimed,
+      confirm: objectKey === undefined ? digests.confirm : undefined,
+      ...(size === undefined ? {} : { size }),
+    };
+    extent = await (into === undefined ? ctx.bytes.write(stored, options) : into(stored, options));
+    const told = digests.digested();
+    const etag = objectKey === undefined ? told.md5 : etagOf(ctx, objectKey, told.md5);
+    const result = await own({ size: told.size, checksum: told.checksum, extent, etag }, op);
+    await ctx.metadata.end(op);
+    return result;
+  } catch (cause) {
+    const { bucket, owner, into, requestId } = write;
+    const stored = into === undefined ? [{ extent, owner }] : [];
+    await giveUp(ctx, { op, stored, bucket, requestId });
+    throw mismatchOf(cause, claimed);
+  }
+}
+
+/** All that is known of the bytes beforehand; what cannot be without a row says so. */
+const ownerOf = ({ owner, storageClass, objectKey }: ByteWrite, size: number | undefined): Owner => ({
+  ...owner,
+  ...(size === undefined ? {} : { size }),
+  ...(storageClass === 'STANDARD' ? {} : { storageClass }),
+  ...(objectKey === undefined ? {} : { encrypted: true }),
+});
+
+export interface FailedWrite extends Pick<ByteWrite, 'bucket' | 'requestId'> {
+  readonly op: Op;
+  /** What may be stored under it. */
+  readonly stored: readonly FoundExtent[];
+}
+
+/** Bars the op, looks whether its bytes found an owner all the same, and queues them if they did not. */
+export async function giveUp(
+  ctx: Pick<Ctx, 'metadata' | 'telemetry'>,
+  { op, stored, bucket, requestId }: FailedWrite,
+): Promise<void> {
+  try {
+    await ctx.metadata.abort(op.id);
+    for (const found of stored) {
+      const ownership = { shards: new Map([[bucket.id, bucket.shards]]), seen: new Set<string>() };
+      if (!(await isOwned(ctx, ownership, found))) await queueUnowned(ctx, found.extent, requestId);
+    }
+    await ctx.metadata.end(op);
+  } catch (cause) {
+    ctx.telemetry.log('WARN', 'the bytes of a failed write are left to the sweep', {
+      request_id: requestId,
+      op: op.id,
+      cause,
+    });
+  }
+}
+
+/** Queues bytes that were stored and that no row will own: nobody reads them, so there is no grace. */
+export async function queueUnowned(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  extent: Extent,
+  requestId: string,
+): Promise<void> {
+  if (extent.size === 0) return;
+  await metadata.apply([queueGarbage([extent], { id: extent.id, requestId, due: await metadata.now() })]);
+}

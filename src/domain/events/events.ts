@@ -1,0 +1,172 @@
+/**
+ * What a bucket tells of itself: a row of the `notify` queue for every event and sink that its
+ * notification configuration names, in the commit of the change. Names and messages are the public API's:
+ * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+ */
+import type { Context } from '../../context.ts';
+import { queuedByHour } from '../../metadata/hourly-queues.ts';
+import type { NotifyTask } from '../../metadata/queue-tables.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { bucketNotification } from '../configurations/families.ts';
+import {
+  eventsMeet,
+  keyFilterOf,
+  type Notification,
+  rulesOf,
+  sinkOf,
+  type TargetedRule,
+} from '../configurations/notification.ts';
+import { shownVersion } from '../objects/read-object.ts';
+import { drawVersion, orderOf } from '../objects/version-ids.ts';
+import type { KeyMove } from './recorder.ts';
+
+export interface EventCause {
+  /**
+   * Events that the change is, such as `ObjectCreated:Put`. What `ObjectRemoved` and `LifecycleExpiration` did is told by
+   * what became of the key.
+   */
+  readonly events: readonly string[];
+  /** Who did it: the unique id of a caller, or the name of a service. */
+  readonly principalId: string;
+  /** The address that it was asked from. */
+  readonly source: string;
+  readonly requestId: string;
+}
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+
+/** The event rows of a change. Costs nothing where the bucket notifies nobody. */
+export async function eventChanges(
+  ctx: Ctx,
+  move: KeyMove,
+  cause: EventCause,
+): Promise<readonly SideChange[]> {
+  const { bucket, fresh, amended, gone } = move;
+  const subject = fresh ?? amended ?? gone[0];
+  const notification = await readDocument(ctx, bucket, bucketNotification);
+  if (notification === undefined || subject === undefined) return [];
+  const matches = cause.events.flatMap((event) => {
+    const name = nameOf(event, move);
+    return rulesFor(notification, { name, key: subject.key }).map((rule) => ({ name, rule }));
+  });
+  if (matches.length === 0) return [];
+  const due = await ctx.metadata.now();
+  const sequencer = sequencerOf(ctx, subject, fresh !== undefined);
+  const rows = matches.map(({ name, rule }, n) => {
+    const record = recordOf({ name, bucket, subject, cause, sequencer, rule, at: ctx.clock.now() });
+    const task: NotifyTask = { sink: sinkOf(rule) ?? rule.arn, message: { Records: [record] } };
+    const { requestId } = cause;
+    const id = `${requestId}/${subject.version}/${n}`;
+    return queuedByHour(ctx, { queue: 'notify', slotKey: subject.key }, { task, id, due, requestId });
+  });
+  return Promise.all(rows);
+}
+
+function nameOf(event: string, { fresh }: KeyMove): string {
+  if (event !== 'ObjectRemoved' && event !== 'LifecycleExpiration') return event;
+  return `${event}:${fresh?.marker ? 'DeleteMarkerCreated' : 'Delete'}`;
+}
+
+const rulesFor = (
+  notification: Notification,
+  { name, key }: { readonly name: string; readonly key: string },
+): readonly TargetedRule[] =>
+  rulesOf(notification).filter((rule) => {
+    if (!rule.Event.some((pattern) => eventsMeet(pattern, `s3:${name}`))) return false;
+    const { prefix, suffix } = keyFilterOf(rule);
+    return key.startsWith(prefix) && key.endsWith(suffix);
+  });
+
+/** Grows with every event of a key; of a change that made no version it lies behind that of the version. */
+const sequencerOf = (ctx: Ctx, { version }: ObjectRow, isFresh: boolean): string =>
+  orderOf(isFresh ? version : drawVersion(ctx, version)).toUpperCase();
+
+interface Happened {
+  /** Such as `ObjectCreated:Put`. */
+  readonly name: string;
+  readonly bucket: BucketRow;
+  readonly subject: ObjectRow;
+  readonly cause: EventCause;
+  readonly sequencer: string;
+  readonly rule: TargetedRule;
+  readonly at: number;
+}
+
+/** Kinds that came to the public API later tell so. */
+const laterKinds = /^(Lifecycle|ObjectAcl|ObjectTagging|ObjectRestore:Delete)/;
+
+function recordOf({ name, bucket, subject, cause, sequencer, rule, at }: Happened) {
+  const { requestId, principalId, source } = cause;
+  const isThere = !/^(ObjectRemoved|LifecycleExpiration)/.test(name);
+  return {
+    eventVersion: laterKinds.test(name) ? '2.3' : '2.1',
+    eventSource: 'aws:s3',
+    awsRegion: bucket.region,
+    eventTime: new Date(at).toISOString(),
+    eventName: name,
+    userIdentity: { principalId },
+    requestParameters: { sourceIPAddress: source },
+    responseElements: { 'x-amz-request-id': requestId, 'x-amz-id-2': requestId },
+    s3: {
+      s3SchemaVersion: '1.0',
+      configurationId: rule.Id ?? '',
+      bucket: {
+        name: bucket.name,
+        ownerIdentity: { principalId: bucket.owner },
+        arn: `arn:aws:s3:::${bucket.name}`,
+      },
+      object: {
+        key: encodedKey(subject.key),
+        ...(isThere ? { size: subject.size, eTag: subject.etag } : {}),
+        ...(bucket.versioning === '' ? {} : { versionId: shownVersion(subject) }),
+        sequencer,
+      },
+    },
+    ...glacierData(name, subject),
+  };
+}
+
+function glacierData(name: string, { restore, storageClass }: ObjectRow): object {
+  if (name !== 'ObjectRestore:Completed' || restore === undefined) return {};
+  return {
+    glacierEventData: {
+      restoreEventData: {
+        lifecycleRestorationExpiryTime: new Date(restore.expires).toISOString(),
+        lifecycleRestoreStorageClass: storageClass,
+      },
+    },
+  };
+}
+
+/** As forms are encoded, but for the slashes. */
+const encodedKey = (key: string): string =>
+  encodeURIComponent(key)
+    .replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replaceAll('%20', '+')
+    .replaceAll('%2F', '/');
+
+/** What every sink of a new configuration is told, with the commit that puts it. */
+export async function testEvents(
+  ctx: Ctx,
+  bucket: Pick<BucketRow, 'name'>,
+  { notification, requestId }: { readonly notification: Notification; readonly requestId: string },
+): Promise<readonly SideChange[]> {
+  const sinks = new Set(rulesOf(notification).map((rule) => sinkOf(rule) ?? rule.arn));
+  const due = await ctx.metadata.now();
+  const message = {
+    Service: 'Amazon S3',
+    Event: 's3:TestEvent',
+    Time: new Date(ctx.clock.now()).toISOString(),
+    Bucket: bucket.name,
+    RequestId: requestId,
+    HostId: requestId,
+  };
+  const rows = [...sinks].map((sink) => {
+    const task: NotifyTask = { sink, message };
+    const id = `${requestId}/test/${sink}`;
+    return queuedByHour(ctx, { queue: 'notify', slotKey: bucket.name }, { task, id, due, requestId });
+  });
+  return Promise.all(rows);
+}

@@ -1,0 +1,207 @@
+/**
+ * Keeps the hourly queues within their bounds (`SVC_QUEUE_RETENTION`, `SVC_QUEUE_ROWS_MAX`), whether or not a consumer works
+ * them off, and measures them. The oldest hours go first, each as one deletion; what goes is counted and logged before.
+ *
+ * An hour goes in two looks: the first one closes it, so that processes whose clocks lag place no more rows in it, and a
+ * look at least `placementsEndMs` later deletes it. A row that such a process places meanwhile lies in an hour that is kept.
+ */
+import type { Context } from '../../context.ts';
+import {
+  type ClosedHours,
+  clearHour,
+  closeHours,
+  countHour,
+  type HourlyQueue,
+  hourlyQueueNames,
+  hourMs,
+  hourOf,
+  hoursOf,
+  placementsEndMs,
+  rememberCount,
+} from '../../metadata/hourly-queues.ts';
+import type { QueueHour } from '../../metadata/queue-tables.ts';
+import type { QueueBacklog } from '../../ports/telemetry.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;
+
+/** Rows may still come to this hour and the one before: they are counted anew each time, and never dropped. */
+const openHours = 2;
+/** So far an open hour of one slot is counted; a larger one is shown as this number. */
+const openRowsMax = 10_000;
+/** Counted at most of an hour of one slot that is over. */
+const closedRowsMax = 10_000_000;
+
+interface Counted extends QueueHour {
+  readonly rows: number;
+}
+
+/** What a leader remembers from look to look, by its monotonic clock. */
+export interface Looks {
+  /** By queue: which hours are closed, and since when at the latest. */
+  readonly closed: Map<HourlyQueue, ClosedHours & { readonly since: number }>;
+  /** By queue and hour: when a kept count was met first, and whether it was checked once more since. */
+  readonly counts: Map<string, { readonly since: number; readonly isChecked: boolean }>;
+}
+export const firstLook = (): Looks => ({ closed: new Map(), counts: new Map() });
+
+/** One look at every queue. */
+export async function boundQueues(
+  ctx: Ctx,
+  looks: Looks,
+  signal: AbortSignal,
+): Promise<readonly QueueBacklog[]> {
+  const backlogs: QueueBacklog[] = [];
+  for (const queue of hourlyQueueNames) backlogs.push(await boundQueue(ctx, queue, { looks, signal }));
+  return backlogs;
+}
+
+interface Look {
+  readonly looks: Looks;
+  readonly signal: AbortSignal;
+}
+
+async function boundQueue(ctx: Ctx, queue: HourlyQueue, look: Look): Promise<QueueBacklog> {
+  const { looks, signal } = look;
+  const { metadata, config } = ctx;
+  const now = await metadata.now();
+  const firstOpen = hourOf(now) - openHours + 1;
+  const firstKept = hourOf(now - config.SVC_QUEUE_RETENTION);
+  const kept: Counted[] = [];
+  const expired: Counted[] = [];
+  let oldest: number | undefined;
+  for await (const hour of hoursOf(metadata, queue)) {
+    signal.throwIfAborted();
+    const isExpired = hour.hour < firstKept && hour.hour < firstOpen;
+    const counted = await count(ctx, hour, { ...look, isOpen: hour.hour >= firstOpen });
+    if (isExpired) expired.push(counted);
+    else {
+      if (counted.rows > 0) oldest ??= counted.oldest;
+      kept.push(counted);
+    }
+  }
+  forgetCounts(looks, queue, [...expired, ...kept]);
+  const surplus = surplusOf(kept, { max: config.SVC_QUEUE_ROWS_MAX, firstOpen });
+  const below = [...expired, ...surplus].reduce((most, { hour }) => Math.max(most, hour + 1), 0);
+  const deletable = await closeBelow(ctx, queue, { looks, below, open: hourOf(now) });
+  const isDeletable = ({ hour }: QueueHour): boolean => hour < deletable;
+  await drop(ctx, { queue, hours: expired.filter(isDeletable), why: 'age', signal });
+  const dropped = surplus.filter(isDeletable);
+  await drop(ctx, { queue, hours: dropped, why: 'rows', signal });
+  const waiting = expired.filter((hour) => !isDeletable(hour));
+  const left = [...waiting, ...kept.slice(dropped.length)];
+  const first = waiting.length === 0 && dropped.length === 0 ? oldest : firstOf(left);
+  return {
+    queue,
+    rows: sumOf(left),
+    oldestSeconds: first === undefined ? 0 : Math.max(0, now - first) / 1000,
+  };
+}
+
+const sumOf = (hours: readonly Counted[]): number => hours.reduce((sum, { rows }) => sum + rows, 0);
+const firstOf = (hours: readonly Counted[]): number | undefined => {
+  const first = hours.find(({ rows }) => rows > 0);
+  return first && first.hour * hourMs;
+};
+
+/** Closes hours, one step at a time. @returns the hour before which hours may be deleted by now */
+async function closeBelow(
+  { metadata, clock }: Ctx,
+  queue: HourlyQueue,
+  { looks, below, open }: ClosedHours & { readonly looks: Looks },
+): Promise<number> {
+  const closed = looks.closed.get(queue) ?? { below: 0, open: 0, since: Number.NEGATIVE_INFINITY };
+  const isOver = clock.elapsed() - closed.since >= placementsEndMs;
+  const isFurther = isOver && below > closed.below;
+  if (isFurther || open > closed.open) {
+    const next = { below: isFurther ? below : closed.below, open };
+    await closeHours(metadata, queue, next);
+    looks.closed.set(queue, { ...next, since: isFurther ? clock.elapsed() : closed.since });
+  }
+  return isOver ? closed.below : 0;
+}
+
+async function count(
+  ctx: Ctx,
+  hour: QueueHour,
+  { isOpen, looks, signal }: Look & { readonly isOpen: boolean },
+): Promise<Counted & { readonly oldest: number | undefined }> {
+  const { metadata } = ctx;
+  if (!isOpen && hour.rows !== undefined && !mustCheck(ctx, hour, looks))
+    return { ...hour, rows: hour.rows, oldest: hour.hour * hourMs };
+  const found = await countHour(metadata, hour, { max: isOpen ? openRowsMax : closedRowsMax, signal });
+  if (isOpen) return { ...hour, ...found };
+  await rememberCount(metadata, hour, found.rows);
+  // A count that an announcement took away is as new as the first one.
+  if (hour.rows === undefined)
+    looks.counts.set(nameOf(hour), { since: ctx.clock.elapsed(), isChecked: false });
+  return { ...hour, ...found };
+}
+
+/**
+ * A process that announced an hour shortly before it was counted may place rows in it afterwards, so the kept count is checked
+ * once more when that has ended. A process that places rows later announces the hour anew, which takes the count away.
+ */
+function mustCheck({ clock }: Ctx, hour: QueueHour, { counts }: Looks): boolean {
+  const name = nameOf(hour);
+  const met = counts.get(name);
+  const now = clock.elapsed();
+  if (met === undefined) counts.set(name, { since: now, isChecked: false });
+  if (met === undefined || met.isChecked || now - met.since < placementsEndMs) return false;
+  counts.set(name, { ...met, isChecked: true });
+  return true;
+}
+
+const nameOf = ({ queue, hour, slot }: QueueHour): string => `${queue} ${hour} ${slot}`;
+
+/** Forgets the counts of hours that are gone. */
+function forgetCounts({ counts }: Looks, queue: HourlyQueue, hours: readonly QueueHour[]): void {
+  const counted = new Set(hours.map(nameOf));
+  for (const name of counts.keys())
+    if (name.startsWith(`${queue} `) && !counted.has(name)) counts.delete(name);
+}
+
+/** The oldest hours, as many as it takes to hold `max` rows; those that are open stay. */
+function surplusOf(
+  hours: readonly Counted[],
+  { max, firstOpen }: { readonly max: number; readonly firstOpen: number },
+): readonly Counted[] {
+  let rows = sumOf(hours);
+  let count = 0;
+  for (const hour of hours) {
+    if (rows <= max || hour.hour >= firstOpen) break;
+    rows -= hour.rows;
+    count += 1;
+  }
+  return hours.slice(0, count);
+}
+
+async function drop(
+  { metadata, telemetry }: Ctx,
+  {
+    queue,
+    hours,
+    why,
+    signal,
+  }: {
+    readonly queue: HourlyQueue;
+    readonly hours: readonly QueueHour[];
+    readonly why: 'age' | 'rows';
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  let dropped = 0;
+  try {
+    for (const hour of hours) {
+      // Counted once more: a slow writer may have come after the first count.
+      const { rows } = await countHour(metadata, hour, { max: closedRowsMax, signal });
+      await clearHour(metadata, hour);
+      dropped += rows;
+    }
+  } finally {
+    if (dropped > 0) {
+      telemetry.queueDropped(queue, why, dropped);
+      const until = new Date(((hours.at(-1)?.hour ?? 0) + 1) * hourMs).toISOString();
+      telemetry.log('WARN', 'queued tasks were dropped', { queue, why, rows: dropped, until });
+    }
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * What ListObjectVersions walks over. A version moves between the space of live heads and the history while it is listed,
+ * and no store reads both at one moment. So heads are read before the history and once more behind it: a version that
+ * stood all the while and moved meanwhile is met at least once, and shown once (but see docs/gaps M2).
+ */
+import type { Context } from '../../context.ts';
+import {
+  behind,
+  listedVersionColumns as columns,
+  findHead,
+  historyOf,
+  type ListedVersionRow,
+} from '../../metadata/objects.ts';
+import { type BucketRow, headSlot, historySpace, liveSpace } from '../../metadata/tables.ts';
+import { openSpace, type Start, seekTo } from './listed-objects.ts';
+import type { Listed } from './listing.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+type Version = Pick<ListedVersionRow, 'key' | 'version'>;
+
+/** Where a listing of versions resumes: behind a key, or behind one version of it. */
+export type VersionStart = Start | Version;
+
+interface Stretch {
+  readonly prefix: string;
+  readonly start: VersionStart;
+  readonly count: number;
+}
+interface Read {
+  readonly rows: readonly ListedVersionRow[];
+  /** The last row that it stands for; undefined: there are no more. */
+  readonly last?: Version | undefined;
+}
+
+/** Every version and marker under a prefix: by key, the newest first. */
+export function everyVersion(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { prefix, start }: Pick<Stretch, 'prefix' | 'start'>,
+): Listed<ListedVersionRow> {
+  let next = start;
+  let isOver = false;
+  return {
+    async next(count) {
+      if (isOver) return [];
+      const { rows, last } = await readStretch(ctx, bucket, { prefix, start: next, count });
+      isOver = last === undefined;
+      if (last !== undefined) next = { key: last.key, version: last.version };
+      return rows;
+    },
+    leap(key) {
+      next = { from: key };
+    },
+    keyOf: (row) => row.key,
+  };
+}
+
+async function readStretch(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promise<Read> {
+  // Without versioning there is no history, and nothing moves.
+  if (bucket.versioning === '') return readHeads(ctx, bucket, stretch);
+  const heads = await readHeads(ctx, bucket, stretch, await historyEnd(ctx, bucket, stretch));
+  const history = await readHistory(ctx, bucket, stretch);
+  const { last } = merged([heads, history], stretch);
+  return merged([heads, history, await readHeads(ctx, bucket, stretch, last)], stretch);
+}
+
+/**
+ * Where the history fills a page: no head behind it can be on that page. Distant stores keep a tombstone for each live
+ * head that was deleted, and a read that looks for heads behind that place reads the tombstones of all later pages.
+ */
+async function historyEnd(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promise<Version | undefined> {
+  return ctx.metadata.isDistant ? (await readHistory(ctx, bucket, stretch)).last : undefined;
+}
+
+/** @param until the last version whose key is of interest */
+async function readHeads(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { prefix, start, count }: Stretch,
+  until?: Version,
+): Promise<Read> {
+  const cursor = openSpace(ctx, bucket, {
+    space: liveSpace,
+    prefix,
+    columns,
+    ...(until === undefined ? {} : { before: behind(until.key) }),
+  });
+  if (start === undefined || !('version' in start)) {
+    seekTo(cursor, liveSpace, start);
+    return readOf(await cursor.next(count), count);
+  }
+  seekTo(cursor, liveSpace, { after: start.key });
+  const [found, head] = await Promise.all([
+    cursor.next(count),
+    start.key.startsWith(prefix) ? findHead(ctx.metadata, bucket, start.key) : undefined,
+  ]);
+  const { rows, last } = readOf(found, count);
+  // Where the newer versions have gone meanwhile, one behind the marker leads.
+  const isBehind = head !== undefined && head.row.version < start.version;
+  return { rows: isBehind ? [head.row, ...rows] : rows, last };
+}
+
+async function readHistory(ctx: Ctx, bucket: BucketRow, { prefix, start, count }: Stretch): Promise<Read> {
+  const cursor = openSpace(ctx, bucket, { space: historySpace, prefix, columns });
+  if (start !== undefined && 'version' in start)
+    cursor.seek(historyOf(start.key, start.version), { past: true });
+  else seekTo(cursor, historySpace, start);
+  return readOf(await cursor.next(count), count);
+}
+
+function readOf(found: readonly { readonly row: ListedVersionRow }[], count: number): Read {
+  const rows = found.map(({ row }) => row);
+  return { rows, last: rows.length < count ? undefined : rows.at(-1) };
+}
+
+const byPlace = (a: Version, b: Version): number =>
+  compareUtf8(a.key, b.key) || (a.version === b.version ? 0 : a.version > b.version ? -1 : 1);
+
+/** What several reads met, as far as all of them went: each version once, and each key with one latest. */
+function merged(reads: readonly Read[], { start, count }: Stretch): Read {
+  let end = reads.map(({ last }) => last).reduce(earlier);
+  const rows: ListedVersionRow[] = [];
+  let hasNull = false;
+  for (const row of reads.flatMap((read) => read.rows).sort(byPlace)) {
+    if (end !== undefined && byPlace(row, end) > 0) break;
+    const above = rows.at(-1);
+    const isFirst = above?.key !== row.key;
+    if (isFirst) hasNull = false;
+    // A key has one null version at a time: a second one was replaced meanwhile.
+    if (!isFirst && (above.version === row.version || (row.isNull && hasNull))) continue;
+    hasNull ||= row.isNull;
+    if (rows.length === count) {
+      end = above;
+      break;
+    }
+    const isResumed = isFirst && start !== undefined && 'version' in start && start.key === row.key;
+    rows.push(isResumed || (row.slot === headSlot) === isFirst ? row : inPlace(row, isFirst));
+  }
+  return { rows, last: end };
+}
+
+const earlier = (a: Version | undefined, b: Version | undefined): Version | undefined =>
+  a === undefined || (b !== undefined && byPlace(b, a) < 0) ? b : a;
+
+/** As it was before it moved, or is since. */
+const inPlace = (row: ListedVersionRow, isLatest: boolean): ListedVersionRow => ({
+  ...row,
+  slot: isLatest ? headSlot : row.version,
+});
+
+/** Compares texts by their UTF-8 bytes, as the stores order them: surrogates sort behind U+E000…U+FFFF. */
+function compareUtf8(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i += 1) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return rank(x) - rank(y);
+  }
+  return a.length - b.length;
+}
+const rank = (unit: number): number =>
+  unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2000 : unit >= 0xe000 ? unit - 0x800 : unit;

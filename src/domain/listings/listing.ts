@@ -1,0 +1,81 @@
+/** Pages of a listing: prefix, delimiter and markers over any ordered cursor. */
+import { prefixEnd } from '../../metadata/prefix.ts';
+
+/** What a listing walks over: rows in key order, with a way to leap. */
+export interface Listed<Row> {
+  next(count: number): Promise<readonly Row[]>;
+  /** Continues at the first row whose key is at or behind `key`. What `next` gave already does not come again. */
+  leap(key: string): void;
+  keyOf(row: Row): string;
+}
+
+export interface Grouping {
+  readonly prefix: string;
+  /** '' for none. */
+  readonly delimiter: string;
+  readonly limit: number;
+}
+
+export type Entry<Row> = { readonly row: Row } | { readonly commonPrefix: string };
+
+export interface Page<Row> {
+  readonly entries: readonly Entry<Row>[];
+  readonly isTruncated: boolean;
+}
+
+/**
+ * Rows asked for at once after a leap: grows while rows are used up one by one, so that a page of common
+ * prefixes costs a seek each and not a page each.
+ */
+const firstRead = 16;
+/** A full page, and one row that tells whether it is the last. */
+const readMax = 1001;
+
+/**
+ * One page. A common prefix counts as one entry. The rows under it that were read along with it are passed
+ * over, the others are leapt over and never read: the leap stands at the end of a batch, because what the
+ * batch holds behind the prefix is still to be shown.
+ */
+export async function readPage<Row>(
+  listed: Listed<Row>,
+  { prefix, delimiter, limit }: Grouping,
+): Promise<Page<Row>> {
+  const entries: Entry<Row>[] = [];
+  if (limit === 0) return { entries, isTruncated: false };
+  let count = delimiter === '' ? Math.min(limit + 1, readMax) : firstRead;
+  for (let rows = await listed.next(count); rows.length > 0; rows = await listed.next(count)) {
+    let under: string | undefined;
+    for (const row of rows) {
+      const key = listed.keyOf(row);
+      if (under !== undefined && key.startsWith(under)) continue;
+      if (entries.length === limit) return { entries, isTruncated: true };
+      under = commonPrefixOf(key, prefix, delimiter);
+      entries.push(under === undefined ? { row } : { commonPrefix: under });
+    }
+    if (under === undefined) {
+      count = Math.min(count * 2, limit + 1 - entries.length, readMax);
+      continue;
+    }
+    const beyond = prefixEnd(under);
+    if (beyond === undefined) break;
+    listed.leap(beyond);
+    count = firstRead;
+  }
+  return { entries, isTruncated: false };
+}
+
+/** The key up to and including the first delimiter behind the prefix. */
+export function commonPrefixOf(key: string, prefix: string, delimiter: string): string | undefined {
+  if (delimiter === '') return undefined;
+  const at = key.indexOf(delimiter, prefix.length);
+  return at < 0 ? undefined : key.slice(0, at + delimiter.length);
+}
+
+/** Where a page begins behind a marker: a marker that is a common prefix stands for all under it. */
+export function startBehind(
+  marker: string,
+  { prefix, delimiter }: Grouping,
+): { readonly from: string } | { readonly after: string } {
+  const end = commonPrefixOf(marker, prefix, delimiter) === marker ? prefixEnd(marker) : undefined;
+  return end === undefined ? { after: marker } : { from: end };
+}

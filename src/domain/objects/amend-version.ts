@@ -1,0 +1,63 @@
+/** Changing what is kept about a version (ACL, tags, locks, its wrapped key) without touching its bytes. */
+import { fail } from '../../errors/refusal.ts';
+import { findVersion } from '../../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
+import { assertObject } from './read-object.ts';
+import { drawVersion } from './version-ids.ts';
+
+/** A row of this length fits whatever its store counts. */
+const rowMax = commitLimits.rowBytes - 1024;
+
+export interface Amendment {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  /** Absent: the latest version. */
+  readonly versionId?: string | undefined;
+  readonly requestId: string;
+  readonly record?: Recorder | undefined;
+  /**
+   * The row as it is to be; its place, bytes and size stay. The same row means that nothing needs doing. Refusals are thrown.
+   * @param bucket the bucket row that the commit rests on
+   */
+  amend(row: ObjectRow, bucket: BucketRow): ObjectRow | Promise<ObjectRow>;
+}
+
+/**
+ * Amends one version, and nothing of what concurrent requests change about it is lost.
+ * @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker
+ */
+export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<ObjectRow> {
+  const { bucket, key, requestId, record, amend } = amendment;
+  let amended: ObjectRow | undefined;
+  await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    id: `${requestId}-${drawVersion(ctx)}`,
+    record,
+    decide: async (state) => {
+      const target = await targetOf(ctx, amendment, state);
+      amended = await amend(target.row, state.bucket);
+      if (amended === target.row) return undefined;
+      if (JSON.stringify(amended).length > rowMax)
+        throw fail('InvalidRequest', 'The tags, metadata and ACL of the object are too large together.');
+      return { changes: [{ put: amended, expect: target.revision }], gone: [], amended, former: target.row };
+    },
+  });
+  if (amended === undefined) throw new Error('nothing was decided');
+  return amended;
+}
+
+async function targetOf(
+  ctx: Pick<Ctx, 'metadata'>,
+  { key, versionId }: Amendment,
+  { bucket, head }: KeyState,
+): Promise<Stored<ObjectRow>> {
+  const found = versionId === undefined ? head : await findVersion(ctx.metadata, bucket, key, versionId);
+  assertObject(found?.row, { key, versionId });
+  // The cast: what is not there was refused.
+  return found as Stored<ObjectRow>;
+}

@@ -1,0 +1,153 @@
+/** Commits a decision about one key: read its head, decide, commit, and begin again when the world has moved. */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { releaseForeign } from '../../metadata/imports.ts';
+import {
+  findHead,
+  type HeadAhead,
+  historyOf,
+  objectsOf,
+  type ReadAhead,
+  readAheadIn,
+} from '../../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { usageChanges } from '../../metadata/usage.ts';
+import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
+import { refreshBucket } from '../buckets/buckets.ts';
+import { isReplicated, replicated } from '../configurations/replication.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { inlineExtents, queueManifest } from '../storage/garbage.ts';
+import { assertRemovable, hasLock, lockTime } from './lock/object-lock.ts';
+import type { Plan } from './versions.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+
+/** What a decision rests on; each attempt sees it afresh, but for a head that was asked for beforehand. */
+export interface KeyState {
+  readonly bucket: BucketRow;
+  readonly head: Stored<ObjectRow> | undefined;
+  /** The null version that lies behind the head. */
+  readonly oldNull: Stored<ObjectRow> | undefined;
+}
+
+export interface KeyChange {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  /** The head as it was asked for beforehand, within the same request: the first attempt rests on it. */
+  readonly ahead?: HeadAhead | undefined;
+  readonly requestId: string;
+  readonly op?: Op;
+  /** Names the side changes where there is no op. */
+  readonly id: string;
+  /** Side changes beside those that the plan asks for. */
+  readonly then?: readonly SideChange[];
+  readonly record?: Recorder | undefined;
+  /** What Object Lock holds in GOVERNANCE mode may go: the caller asked for it, and may. */
+  readonly bypass?: boolean;
+  /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
+  decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
+  /** Asked about the row that stands where a commit was refused: `true` ends the change there. */
+  lost?(winner: ObjectRow, state: KeyState): boolean;
+}
+
+export type KeyOutcome =
+  | { readonly done: 'applied'; readonly plan: Plan }
+  | { readonly done: 'nothing' }
+  | { readonly done: 'lost'; readonly winner: ObjectRow };
+
+/** After so many attempts, many of them spread out, the client is told to slow down. */
+const attemptsMax = 64;
+/** From then on an attempt waits its turn: writers that meet again and again step out of each other's way. */
+const eagerAttempts = 4;
+const pauseStepMs = 4;
+const pauseMaxMs = 100;
+
+const pause = (ctx: Pick<Ctx, 'clock' | 'random'>, attempt: number): Promise<void> => {
+  const longest = Math.min((attempt - eagerAttempts + 1) * pauseStepMs, pauseMaxMs);
+  return ctx.clock.sleep((longest * ((ctx.random.bytes(1)[0] ?? 0) + 1)) / 256);
+};
+
+export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome> {
+  let { bucket } = change;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (attempt >= eagerAttempts) await pause(ctx, attempt);
+    const ahead = attempt === 0 && change.ahead ? await readAheadIn(change.ahead, bucket) : undefined;
+    const state = await readState(ctx, bucket, { key: change.key, ahead });
+    const deciding = change.decide(state);
+    const decided = deciding instanceof Promise ? await deciding : deciding;
+    if (decided === undefined) return { done: 'nothing' };
+    const { requestId } = change;
+    const plan = isReplicated(bucket) ? await replicated(ctx, decided, { bucket, requestId }) : decided;
+    if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
+    const { op } = change;
+    const recording = change.record?.changes({ ...plan, bucket }) ?? [];
+    const recorded = recording instanceof Promise ? await recording : recording;
+    const due = plan.gone.some(hasBytes) ? (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE : 0;
+    const then = sideChanges(bucket, change, plan, { recorded, due });
+    const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, op ? { op, then } : { then });
+    if (outcome.applied) {
+      change.record?.applied();
+      return { done: 'applied', plan };
+    }
+    if (outcome.because === 'abandoned')
+      throw fail('ServiceUnavailable', 'The write took too long and was given up. Please retry.');
+    if (outcome.because === 'fenced') bucket = await refreshBucket(ctx, bucket);
+    else if (outcome.current !== undefined && change.lost?.(outcome.current.row, state))
+      return { done: 'lost', winner: outcome.current.row };
+  }
+  throw fail('SlowDown', 'Too many concurrent requests change this key.');
+}
+
+/**
+ * Nothing that Object Lock holds goes, whoever removes it. A plan states the revision of each row that goes, so a
+ * retention or hold that is placed meanwhile refuses its commit, and it is asked again.
+ */
+async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyChange): Promise<void> {
+  const now = await lockTime(ctx);
+  for (const row of gone) assertRemovable(row, { now, bypass });
+}
+
+async function readState(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { key, ahead }: { readonly key: string; readonly ahead: ReadAhead | undefined },
+): Promise<KeyState> {
+  // Without versioning there is no head but a live one.
+  const isKnown = ahead !== undefined && (ahead.live !== undefined || bucket.versioning === '');
+  const head = isKnown ? ahead.live : await findHead(ctx.metadata, bucket, key);
+  const nullVersion = bucket.versioning === 'Suspended' ? head?.row.nullVersion : undefined;
+  const oldNull =
+    nullVersion === undefined
+      ? undefined
+      : await ctx.metadata.get(objectsOf(bucket), historyOf(key, nullVersion));
+  return { bucket, head, oldNull };
+}
+
+const hasBytes = ({ marker }: ObjectRow): boolean => !marker;
+
+/**
+ * What must happen if and only if the plan applies: usage moves, it is recorded, and the bytes of what is gone are queued.
+ * @param due when these may be deleted
+ */
+function sideChanges(
+  bucket: BucketRow,
+  change: KeyChange,
+  plan: Plan,
+  { recorded, due }: { readonly recorded: readonly SideChange[]; readonly due: number },
+): readonly SideChange[] {
+  const gone = plan.gone.filter(hasBytes);
+  const fresh = plan.fresh === undefined || plan.fresh.marker ? [] : [plan.fresh];
+  const deltas = [
+    ...fresh.map((row) => ({ storageClass: row.storageClass, bytes: row.size, objects: 1 })),
+    ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
+  ];
+  const { id, requestId } = change;
+  const asked = [...(change.then ?? []), ...(plan.then ?? [])];
+  const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded];
+  if (gone.length === 0) return moved;
+  return [
+    ...moved,
+    ...gone.flatMap((row) => queueManifest(row.manifest, { id, requestId, due })),
+    ...gone.flatMap((row) => releaseForeign(bucket.id, inlineExtents(row.manifest))),
+  ];
+}

@@ -1,0 +1,102 @@
+/** Conditional requests (RFC 9110 §13.2.2, and the public API's conditional writes). */
+import { fail } from '../../errors/refusal.ts';
+import type { ObjectRow } from '../../metadata/tables.ts';
+
+/** ETags are as the client sent them: quoted or not, `*`, a list. Dates are ms since the epoch, seconds precision. */
+export interface Conditions {
+  readonly ifMatch?: string;
+  readonly ifNoneMatch?: string;
+  readonly ifModifiedSince?: number;
+  readonly ifUnmodifiedSince?: number;
+  /** Deletes state these too: exactly that size, exactly that second. */
+  readonly ifSize?: number;
+  readonly ifModifiedAt?: number;
+}
+
+const isUnconditional = (conditions: Conditions): boolean => Object.keys(conditions).length === 0;
+
+/** Whether an ETag list names this one; quotes do not matter. If-Match compares strongly: nothing weak matches. */
+function names(list: string, etag: string, comparison: 'strong' | 'weak'): boolean {
+  return list.split(',').some((each) => {
+    const tag = comparison === 'weak' ? each.trim().replace(/^W\//, '') : each.trim();
+    const bare = tag.replace(/^"(.*)"$/, '$1');
+    return bare === '*' || bare === etag;
+  });
+}
+
+const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+/** For reads, in the order of RFC 9110: If-Match masks If-Unmodified-Since, If-None-Match masks If-Modified-Since. */
+export function checkRead(
+  conditions: Conditions,
+  row: Pick<ObjectRow, 'etag' | 'modified'>,
+): 'ok' | 'not-modified' {
+  if (isUnconditional(conditions)) return 'ok';
+  const { ifNoneMatch, ifModifiedSince } = conditions;
+  checkUnchanged(conditions, row);
+  if (ifNoneMatch !== undefined) return names(ifNoneMatch, row.etag, 'weak') ? 'not-modified' : 'ok';
+  if (ifModifiedSince !== undefined && seconds(row.modified) <= seconds(ifModifiedSince))
+    return 'not-modified';
+  return 'ok';
+}
+
+/** The half that every method shares: the client acts on the version that it knows. */
+function checkUnchanged(
+  { ifMatch, ifUnmodifiedSince }: Conditions,
+  row: Pick<ObjectRow, 'etag' | 'modified'>,
+): void {
+  if (ifMatch !== undefined) {
+    if (!names(ifMatch, row.etag, 'strong')) throw preconditionFailed('If-Match');
+  } else if (ifUnmodifiedSince !== undefined && seconds(row.modified) > seconds(ifUnmodifiedSince)) {
+    throw preconditionFailed('If-Unmodified-Since');
+  }
+}
+
+/** For the source of a copy, where what would be 304 is 412. */
+export function checkCopySource(conditions: Conditions, row: Pick<ObjectRow, 'etag' | 'modified'>): void {
+  if (checkRead(conditions, row) === 'not-modified') throw preconditionFailed('copy-source-if-none-match');
+}
+
+/**
+ * For writes, against the current version (undefined where there is none or it is a delete marker).
+ * A write that demands a version and finds none is told 404, as the public API does.
+ */
+export function checkWrite(
+  conditions: Conditions,
+  current: Pick<ObjectRow, 'etag' | 'modified' | 'key'> | undefined,
+): void {
+  const { ifMatch, ifNoneMatch } = conditions;
+  if (current === undefined) {
+    if (ifMatch !== undefined) throw fail('NoSuchKey');
+    return;
+  }
+  checkUnchanged(conditions, current);
+  if (ifNoneMatch !== undefined && names(ifNoneMatch, current.etag, 'weak'))
+    throw preconditionFailed('If-None-Match');
+}
+
+/** For deletes: what is not there cannot match; `If-Match: *` asks just for that, and is answered 404 (public API). */
+export function checkDelete(
+  conditions: Conditions,
+  current: Pick<ObjectRow, 'etag' | 'modified' | 'size'> | undefined,
+): void {
+  const { ifMatch, ifNoneMatch, ifModifiedAt, ifSize } = conditions;
+  if (current !== undefined) checkUnchanged(conditions, current);
+  else if (ifMatch !== undefined)
+    throw ifMatch.trim() === '*' ? fail('NoSuchKey') : preconditionFailed('If-Match');
+  if (ifNoneMatch !== undefined && current !== undefined && names(ifNoneMatch, current.etag, 'weak'))
+    throw preconditionFailed('If-None-Match');
+  if (
+    ifModifiedAt !== undefined &&
+    (current === undefined || seconds(current.modified) !== seconds(ifModifiedAt))
+  )
+    throw preconditionFailed('If-Match-Last-Modified-Time');
+  if (ifSize !== undefined && current?.size !== ifSize) throw preconditionFailed('If-Match-Size');
+}
+
+const preconditionFailed = (condition: string) =>
+  fail('PreconditionFailed', { elements: { Condition: condition } });
+
+/** Whether a write is conditional: then losing a race is told to the client. */
+export const isConditional = ({ ifMatch, ifNoneMatch, ifUnmodifiedSince }: Conditions): boolean =>
+  ifMatch !== undefined || ifNoneMatch !== undefined || ifUnmodifiedSince !== undefined;

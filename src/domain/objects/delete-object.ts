@@ -1,0 +1,87 @@
+/** Deleting an object, a version, or laying a delete marker on top. */
+import { fail } from '../../errors/refusal.ts';
+import { findVersion, type HeadAhead, newestInHistory } from '../../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { mfaRequired } from '../buckets/bucket-versioning.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
+import { type Conditions, checkDelete } from './conditions.ts';
+import { drawVersion, isVersionId } from './version-ids.ts';
+import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
+
+export interface Deletion {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly ahead?: HeadAhead | undefined;
+  /** One version for good; absent: the object, or a delete marker on top of it. */
+  readonly versionId?: string;
+  readonly conditions: Conditions;
+  /** Governance retention is bypassed: the caller asked for it, and may. */
+  readonly bypass?: boolean;
+  /** The caller has shown the MFA that a bucket with MFA delete wants. */
+  readonly mfa?: boolean;
+  readonly owner: string;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+/** `version` is the marker laid or the version removed; undefined where there was nothing to do. */
+export interface Deleted {
+  readonly version: ObjectRow | undefined;
+}
+
+export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Deleted> {
+  const { bucket, key, ahead, record, requestId, versionId, bypass = false } = deletion;
+  if (versionId !== undefined && !isVersionId(versionId)) {
+    throw fail('InvalidArgument', {
+      message: 'Invalid version id specified',
+      elements: { ArgumentName: 'versionId', ArgumentValue: versionId },
+    });
+  }
+  // A version never changes, so the public service evaluates conditions for the current version alone.
+  if (versionId !== undefined && Object.keys(deletion.conditions).length > 0)
+    throw fail('NotImplemented', 'A conditional delete of one version is not implemented.');
+  const outcome = await changeKey(ctx, {
+    bucket,
+    key,
+    ahead,
+    requestId,
+    id: `${requestId}-${drawVersion(ctx)}`,
+    bypass,
+    record,
+    decide: (state) =>
+      versionId === undefined ? decideDelete(ctx, deletion, state) : decideVersion(ctx, deletion, state),
+  });
+  if (outcome.done !== 'applied') return { version: undefined };
+  return { version: outcome.plan.fresh ?? outcome.plan.gone[0] };
+}
+
+function decideDelete(ctx: Ctx, deletion: Deletion, { bucket, head, oldNull }: KeyState): Plan | undefined {
+  checkDelete(deletion.conditions, head?.row.marker ? undefined : head?.row);
+  if (bucket.versioning === '') return head && planRemoval(head);
+  const fresh: FreshVersion = {
+    bucketId: bucket.id,
+    key: deletion.key,
+    marker: true,
+    modified: ctx.clock.now(),
+    size: 0,
+    etag: '',
+    storageClass: '',
+    manifest: { extents: [] },
+    headers: {},
+    owner: deletion.owner,
+    requestId: deletion.requestId,
+  };
+  return planNewVersion(bucket, head, oldNull, { fresh, version: drawVersion(ctx, head?.row.version) });
+}
+
+async function decideVersion(
+  ctx: Ctx,
+  deletion: Deletion,
+  { bucket, head }: KeyState,
+): Promise<Plan | undefined> {
+  if (bucket.mfaDelete && deletion.mfa !== true) throw mfaRequired();
+  const target = await findVersion(ctx.metadata, bucket, deletion.key, deletion.versionId ?? 'null');
+  if (head === undefined || target === undefined) return undefined;
+  return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, bucket, deletion.key));
+}

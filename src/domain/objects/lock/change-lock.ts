@@ -1,0 +1,63 @@
+/** Changing what Object Lock holds: the retention and legal hold of a version, the configuration of a bucket. */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { objectsOf } from '../../../metadata/objects.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import { changeDocument } from '../../configurations/documents.ts';
+import { type ObjectLockConfiguration, objectLock } from '../../configurations/families.ts';
+import { type Amendment, amendVersion } from '../amend-version.ts';
+import type { Ctx } from '../commit-version.ts';
+import { assertLockable, lockTime, type Retention, withRetention } from './object-lock.ts';
+
+type About = Omit<Amendment, 'amend'>;
+
+/** @param wanted undefined takes the retention away @throws AccessDenied as `withRetention` does */
+export async function putRetention(
+  ctx: Ctx,
+  about: About,
+  { wanted, bypass }: { readonly wanted: Retention | undefined; readonly bypass: boolean },
+): Promise<ObjectRow> {
+  assertLockable(about.bucket);
+  const now = await lockTime(ctx);
+  return amendVersion(ctx, {
+    ...about,
+    amend: ({ lock: former, ...row }) => {
+      const lock = withRetention(former, wanted, { now, bypass });
+      return lock === undefined ? row : { ...row, lock };
+    },
+  });
+}
+
+export async function putLegalHold(ctx: Ctx, about: About, legalHold: boolean): Promise<ObjectRow> {
+  assertLockable(about.bucket);
+  return amendVersion(ctx, { ...about, amend: (row) => ({ ...row, lock: { ...row.lock, legalHold } }) });
+}
+
+/**
+ * Enables Object Lock for good and sets the default retention. From its return on every version that is committed
+ * is held by it, also those whose writing began before.
+ * @throws InvalidBucketState unless versioning is enabled
+ */
+export async function configureObjectLock(
+  ctx: Pick<Context, 'metadata' | 'clock' | 'random'>,
+  { bucket, record }: Pick<Amendment, 'bucket' | 'record'>,
+  configuration: ObjectLockConfiguration,
+): Promise<void> {
+  let changed = bucket;
+  await changeDocument(ctx, {
+    bucket,
+    record,
+    family: objectLock,
+    text: JSON.stringify(configuration),
+    amend: (row) => {
+      if (row.versioning !== 'Enabled')
+        throw fail(
+          'InvalidBucketState',
+          "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
+        );
+      changed = { ...row, objectLock: true, generation: row.generation + 1 };
+      return changed;
+    },
+  });
+  await ctx.metadata.raiseFence(objectsOf(changed), changed.generation);
+}

@@ -1,0 +1,90 @@
+/** Object Lock: what holds a version, what lets it go, and what a new version is held with. */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { BucketRow, Lock, ObjectRow } from '../../../metadata/tables.ts';
+import { readDocument } from '../../configurations/documents.ts';
+import { objectLock } from '../../configurations/families.ts';
+
+export type RetentionMode = NonNullable<Lock['mode']>;
+export interface Retention {
+  readonly mode: RetentionMode;
+  readonly retainUntil: number;
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+/** As the public API counts. */
+const yearDays = 365;
+
+/** By the slower of two clocks: one that runs ahead lets nothing go. */
+export const lockTime = async (ctx: Pick<Context, 'clock' | 'metadata'>): Promise<number> =>
+  Math.min(ctx.clock.now(), await ctx.metadata.now());
+
+/** The retention that holds at a moment. One that cannot be read holds for good. */
+function heldBy({ mode, retainUntil }: Lock, now: number): RetentionMode | undefined {
+  if (mode === undefined && retainUntil === undefined) return undefined;
+  const isReadable =
+    (mode === 'GOVERNANCE' || mode === 'COMPLIANCE') &&
+    typeof retainUntil === 'number' &&
+    Number.isFinite(retainUntil);
+  if (!isReadable) return 'COMPLIANCE';
+  return retainUntil > now ? mode : undefined;
+}
+
+/** What is not plainly off holds. */
+const isHeldLegally = ({ legalHold }: Lock): boolean => legalHold !== undefined && legalHold !== false;
+
+export const hasLock = ({ lock }: Pick<ObjectRow, 'lock'>): boolean => lock !== undefined;
+
+export interface Release {
+  /** From `lockTime`. */
+  readonly now: number;
+  /** The caller asked to bypass governance, and may. */
+  readonly bypass: boolean;
+}
+
+const protectedByLock = () => fail('AccessDenied', 'Access Denied because object protected by object lock.');
+
+/** Whatever removes a version asks this inside the decision that its commit rests on. @throws AccessDenied */
+export function assertRemovable({ lock }: Pick<ObjectRow, 'lock'>, { now, bypass }: Release): void {
+  if (lock === undefined) return;
+  const mode = heldBy(lock, now);
+  const isReleased = mode === undefined || (mode === 'GOVERNANCE' && bypass);
+  if (!isReleased || isHeldLegally(lock)) throw protectedByLock();
+}
+
+/**
+ * The lock with another retention, or with none. Anybody may hold longer in the same mode.
+ * @throws AccessDenied for less than a COMPLIANCE retention holds, and without bypass than a GOVERNANCE one does
+ */
+export function withRetention(
+  lock: Lock | undefined,
+  wanted: Retention | undefined,
+  { now, bypass }: Release,
+): Lock | undefined {
+  const mode = heldBy(lock ?? {}, now);
+  const isLonger =
+    wanted !== undefined &&
+    wanted.mode === lock?.mode &&
+    wanted.retainUntil >= (lock.retainUntil ?? Infinity);
+  if (mode !== undefined && !isLonger && !(mode === 'GOVERNANCE' && bypass)) throw protectedByLock();
+  const { mode: _, retainUntil: __, ...rest } = lock ?? {};
+  return wanted === undefined && rest.legalHold === undefined ? undefined : { ...rest, ...wanted };
+}
+
+/** What a version that is written now is held with: what its writer says, else the default of its bucket. */
+export async function lockAtWrite(
+  ctx: Pick<Context, 'clock' | 'metadata'>,
+  bucket: BucketRow,
+  given: Lock | undefined,
+): Promise<Lock | undefined> {
+  if (given?.mode !== undefined) return given;
+  const rule = (await readDocument(ctx, bucket, objectLock))?.Rule?.DefaultRetention;
+  if (rule === undefined) return given;
+  const days = rule.Days ?? (rule.Years ?? Number.NaN) * yearDays;
+  return { ...given, mode: rule.Mode, retainUntil: ctx.clock.now() + days * dayMs };
+}
+
+/** @throws InvalidRequest */
+export function assertLockable({ objectLock: isEnabled }: Pick<BucketRow, 'objectLock'>): void {
+  if (!isEnabled) throw fail('InvalidRequest', 'Bucket is missing Object Lock Configuration');
+}

@@ -1,0 +1,199 @@
+/** Reading an object: find the version, choose the bytes, stream them. */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { findHead, findVersion, manifestParts } from '../../metadata/objects.ts';
+import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
+import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
+import { extentKey } from '../content/encryption/content-key.ts';
+import type { ObjectKey } from '../content/encryption/key.ts';
+import { contentSize, decryptSegments } from '../content/encryption/segments.ts';
+import { isVersionId } from './version-ids.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
+
+/** What the client sees as the id of a version. */
+export const shownVersion = (row: Pick<ObjectRow, 'isNull' | 'version'>): string =>
+  row.isNull ? 'null' : row.version;
+
+export interface Wanted {
+  readonly key: string;
+  readonly versionId?: string | undefined;
+}
+
+/** The row that is asked for, delete markers included; undefined where there is none. */
+export async function lookUpVersion(
+  ctx: Pick<Ctx, 'metadata'>,
+  bucket: BucketRow,
+  { key, versionId }: Wanted,
+): Promise<ObjectRow | undefined> {
+  if (versionId !== undefined && !isVersionId(versionId)) {
+    throw fail('InvalidArgument', {
+      message: 'Invalid version id specified',
+      elements: { ArgumentName: 'versionId', ArgumentValue: versionId },
+    });
+  }
+  const found =
+    versionId === undefined
+      ? await findHead(ctx.metadata, bucket, key)
+      : await findVersion(ctx.metadata, bucket, key, versionId);
+  return found?.row;
+}
+
+/** What a read asks for must be there, and no delete marker: 404 at the head, 405 when asked for by version. */
+export function assertObject(row: ObjectRow | undefined, { key, versionId }: Wanted): ObjectRow {
+  if (row === undefined) {
+    throw versionId === undefined
+      ? fail('NoSuchKey', { elements: { Key: key } })
+      : fail('NoSuchVersion', { elements: { Key: key, VersionId: versionId } });
+  }
+  if (!row.marker) return row;
+  const headers = { '*-delete-marker': 'true', '*-version-id': shownVersion(row) };
+  throw versionId === undefined
+    ? fail('NoSuchKey', { elements: { Key: key }, headers })
+    : fail('MethodNotAllowed', {
+        message: 'The specified version is a delete marker.',
+        elements: { Method: 'GET', ResourceType: 'DeleteMarker' },
+        headers: { ...headers, Allow: 'DELETE', 'Last-Modified': new Date(row.modified).toUTCString() },
+      });
+}
+
+/** Inclusive positions in the object. */
+export interface Slice {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface ReadOptions {
+  /** Of an object that is encrypted: see `openObjectKey`. */
+  readonly objectKey?: ObjectKey | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The bytes of a slice of a version, in order, read no further ahead than the byte store's own window. */
+export async function* readObject(
+  ctx: Ctx,
+  row: ObjectRow,
+  slice: Slice,
+  { objectKey, signal }: ReadOptions = {},
+): AsyncGenerator<Uint8Array> {
+  for await (const found of spansFrom(ctx, row, slice.start)) {
+    const { extent, base, start, size } = found;
+    if (start > slice.end) return;
+    const range = { start: Math.max(0, slice.start - start), end: Math.min(size - 1, slice.end - start) };
+    if (range.start > range.end) continue;
+    if (row.encryption === undefined) yield* ctx.bytes.read(extent, moved(range, base), signal);
+    else yield* decrypted(ctx, row, found, { range, objectKey, signal });
+  }
+}
+
+const moved = ({ start, end }: ByteRange, by: number): ByteRange =>
+  by === 0 ? { start, end } : { start: start + by, end: end + by };
+
+/** A range of the content of one encrypted span. */
+async function* decrypted(
+  ctx: Pick<Ctx, 'bytes' | 'hasher' | 'cipher'>,
+  { bucketId, key }: ObjectRow,
+  { extent, base, sealed, part }: Span,
+  { range, objectKey, signal }: ReadOptions & { readonly range: ByteRange },
+): AsyncGenerator<Uint8Array> {
+  if (objectKey === undefined) throw new Error(`${key} is encrypted, and its key was not opened`);
+  const id = sealed.sealedAs ?? sealed.id;
+  const extentsOwn = await extentKey(ctx, objectKey, { bucketId, key, id, part });
+  const read = (stored: ByteRange) => ctx.bytes.read(extent, moved(stored, base), signal);
+  yield* decryptSegments({ size: sealed.size, read }, extentsOwn, range);
+}
+
+/** A piece of a content that lies in one extent. */
+interface Span {
+  /** Where its stored bytes are, */
+  readonly extent: Extent;
+  /** from there on. */
+  readonly base: number;
+  /** What it was written and encrypted as. */
+  readonly sealed: Extent;
+  /** 0 outside of multipart uploads. */
+  readonly part: number;
+  /** Where its content begins in the object's. */
+  readonly start: number;
+  /** Of its content. */
+  readonly size: number;
+}
+
+/** The spans of an object in order, from the first that reaches `position`. */
+async function* spansFrom(
+  ctx: Pick<Ctx, 'metadata'>,
+  { manifest, encryption }: ObjectRow,
+  position: number,
+): AsyncGenerator<Span> {
+  const whole = 'extents' in manifest ? undefined : manifest.whole;
+  if (whole !== undefined && encryption === undefined) {
+    yield { extent: whole, base: 0, sealed: whole, part: 0, start: 0, size: whole.size };
+    return;
+  }
+  let start = 0;
+  const place = (sealed: Extent, part: number, base = 0): Span => {
+    const found = {
+      extent: whole ?? sealed,
+      base,
+      sealed,
+      part,
+      start,
+      size: contentSize(sealed, encryption),
+    };
+    start += found.size;
+    return found;
+  };
+  if ('manifestId' in manifest) {
+    const segment = Math.max(
+      0,
+      manifest.offsets.findLastIndex((offset) => offset <= position),
+    );
+    start = manifest.offsets[segment] ?? 0;
+    for await (const parts of manifestParts(ctx.metadata, manifest.manifestId, segment)) {
+      for (const { extent, number, offset } of parts) yield place(extent, number, offset);
+    }
+  } else if ('parts' in manifest)
+    for (const { extent, number, offset } of manifest.parts) yield place(extent, number, offset);
+  else for (const extent of manifest.extents) yield place(extent, 0);
+}
+
+export interface PartSlice extends Slice {
+  readonly part: ManifestPart;
+  readonly partCount: number;
+}
+
+/** Where part N of a multipart object lies; undefined for an object that was not uploaded in parts. */
+export async function findPart(
+  ctx: Pick<Ctx, 'metadata'>,
+  row: ObjectRow,
+  number: number,
+): Promise<PartSlice | undefined> {
+  const { manifest } = row;
+  if ('extents' in manifest) return undefined;
+  const partCount = 'parts' in manifest ? manifest.parts.length : manifest.partCount;
+  let start = 0;
+  for await (const part of partsFrom(ctx, row)) {
+    const size = contentSize(part.extent, row.encryption);
+    if (part.number === number) return { part, partCount, start, end: start + size - 1 };
+    start += size;
+  }
+  throw fail('InvalidPartNumber', {
+    elements: { ActualPartCount: partCount, PartNumberRequested: number },
+  });
+}
+
+/** The parts of a multipart object in order, after a part number. */
+export async function* partsFrom(
+  ctx: Pick<Ctx, 'metadata'>,
+  { manifest }: ObjectRow,
+  after = 0,
+): AsyncGenerator<ManifestPart> {
+  if ('extents' in manifest) return;
+  if ('parts' in manifest) {
+    yield* manifest.parts.filter((part) => part.number > after);
+    return;
+  }
+  for await (const parts of manifestParts(ctx.metadata, manifest.manifestId)) {
+    for (const part of parts) if (part.number > after) yield part;
+  }
+}

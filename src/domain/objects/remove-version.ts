@@ -1,0 +1,48 @@
+/** Takes away one version that somebody has seen, and no other that stands in its place by now. */
+import { Refusal } from '../../errors/refusal.ts';
+import { findVersion, newestInHistory } from '../../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import type { Revision } from '../../ports/metadata-store.ts';
+import { mfaRequired } from '../buckets/bucket-versioning.ts';
+import { type Ctx, changeKey } from './commit-version.ts';
+import { drawVersion } from './version-ids.ts';
+import { planRemoveVersion } from './versions.ts';
+
+/** `kept`: Object Lock or MFA delete holds it. `nothing`: it was gone already. */
+export type Removal = 'gone' | 'kept' | 'nothing';
+
+export async function removeSeenVersion(
+  ctx: Ctx,
+  bucket: BucketRow,
+  {
+    row,
+    revision,
+    requestId,
+  }: {
+    readonly row: ObjectRow;
+    /** Where it matters that nothing about the version has changed, not even where its bytes are. */
+    readonly revision?: Revision;
+    readonly requestId: string;
+  },
+): Promise<Removal> {
+  const { key, version, isNull } = row;
+  try {
+    const { done } = await changeKey(ctx, {
+      bucket,
+      key,
+      requestId,
+      id: `${requestId}-${drawVersion(ctx)}`,
+      async decide({ bucket: now, head }) {
+        if (now.mfaDelete) throw mfaRequired();
+        const target = await findVersion(ctx.metadata, now, key, isNull ? 'null' : version);
+        if (head === undefined || target?.row.version !== version) return undefined;
+        if (revision !== undefined && target.revision !== revision) return undefined;
+        return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, now, key));
+      },
+    });
+    return done === 'applied' ? 'gone' : 'nothing';
+  } catch (cause) {
+    if (cause instanceof Refusal && cause.code === 'AccessDenied') return 'kept';
+    throw cause;
+  }
+}

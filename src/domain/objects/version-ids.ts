@@ -1,0 +1,60 @@
+/** Version ids: time-ordered text, unique, never behind the version that they succeed. */
+
+import { toHex, toUpperHex } from '../../base/hex.ts';
+import { memoizeLast } from '../../base/memoize.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Random } from '../../ports/random.ts';
+
+/** 12 hex digits of milliseconds, 4 of sequence, 16 of randomness. */
+const orderedDigits = 16;
+
+const timeText = memoizeLast((ms: number) => `${ms.toString(16).padStart(12, '0')}0000`);
+
+/**
+ * @param previous the version at the head of the key: the new one sorts behind it even when this clock
+ *   runs behind the one that drew it
+ */
+export function drawVersion(
+  ctx: { readonly clock: Clock; readonly random: Random },
+  previous?: string,
+): string {
+  const now = timeText(ctx.clock.now());
+  const ordered =
+    previous === undefined || now > previous.slice(0, orderedDigits) ? now : successor(previous);
+  return ordered + toHex(ctx.random.bytes(8));
+}
+
+/** What orders a version id among those of its key, without what makes it unique. */
+export const orderOf = (version: string): string => version.slice(0, orderedDigits);
+
+/** The version id that a write drew before its bytes were stored, unless the head of its key is not behind it. */
+export const versionFor = (
+  ctx: { readonly clock: Clock; readonly random: Random },
+  wanted: string | undefined,
+  { behind: previous }: { readonly behind: string | undefined },
+): string =>
+  wanted !== undefined && (previous === undefined || orderOf(wanted) > orderOf(previous))
+    ? wanted
+    : drawVersion(ctx, previous);
+
+const successor = (version: string): string =>
+  (BigInt(`0x${version.slice(0, orderedDigits)}`) + 1n).toString(16).padStart(orderedDigits, '0');
+
+/** A version id that sorts ahead of another. */
+export const versionBefore = (ctx: { readonly random: Random }, next: string): string =>
+  (BigInt(`0x${orderOf(next)}`) - 1n).toString(16).padStart(orderedDigits, '0') + toHex(ctx.random.bytes(8));
+
+/** When a version or upload id was drawn, in ms since the epoch. */
+export const timeOf = (version: string): number => Number.parseInt(version.slice(0, 12), 16);
+
+/** Whether a text could be a version id of ours; `null` names the null version. */
+export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a-f]{32}$/.test(text);
+
+/** Upload ids are drawn like version ids. */
+export const isUploadId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);
+
+/** A fresh identifier of 128 random bits, for buckets and requests. */
+export const drawId = (random: Random): string => toHex(random.bytes(16));
+
+/** As the public service writes them: 16 upper-case hex digits. */
+export const drawRequestId = (random: Random): string => toUpperHex(random.bytes(8));

@@ -1,0 +1,129 @@
+/**
+ * What a write or delete does to the rows of a key, as pure plans.
+ *
+ * A key has exactly one head: its newest version, either live (in the live space) or a delete marker
+ * (in the history space). Every plan touches the head with its revision, or checks that there is none, so
+ * two writers of a key never both apply.
+ */
+import { historyOf, liveHeadOf, markerHeadOf } from '../../metadata/objects.ts';
+import {
+  type BucketRow,
+  headSlot,
+  historySpace,
+  liveSpace,
+  type ObjectRow,
+  type objects,
+} from '../../metadata/tables.ts';
+import type { Change, SideChange, SortOf, Stored } from '../../ports/metadata-store.ts';
+
+/** A version before it has a place: what the writer knows. */
+export type FreshVersion = Omit<ObjectRow, 'space' | 'slot' | 'version' | 'isNull' | 'nullVersion'>;
+
+export interface Plan {
+  readonly changes: readonly Change<typeof objects>[];
+  /** Versions that are gone once the plan applied: their bytes go to the deletion queue. */
+  readonly gone: readonly ObjectRow[];
+  /** The version that the plan puts at the head, if it is a new one. */
+  readonly fresh?: ObjectRow;
+  /** The version as it is once the plan changed what is kept about it. */
+  readonly amended?: ObjectRow;
+  /** … and as it was. */
+  readonly former?: ObjectRow;
+  /** What else happens if and only if the plan applies. */
+  readonly then?: readonly SideChange[];
+}
+
+const positionOf = (row: ObjectRow): SortOf<typeof objects> => ({
+  space: row.space,
+  key: row.key,
+  slot: row.slot,
+});
+const headPosition = (key: string, marker: boolean): SortOf<typeof objects> =>
+  marker ? markerHeadOf(key) : liveHeadOf(key);
+
+/** The row as it stands in the history, where heads keep no note of the null version. */
+function asHistory({ nullVersion: _, ...row }: ObjectRow): ObjectRow {
+  return { ...row, space: historySpace, slot: row.version };
+}
+
+function asHead(row: ObjectRow, nullVersion: string | undefined): ObjectRow {
+  const head: ObjectRow = { ...row, space: row.marker ? historySpace : liveSpace, slot: headSlot };
+  return head.nullVersion === nullVersion ? head : withNullVersion(head, nullVersion);
+}
+
+function withNullVersion({ nullVersion: _, ...head }: ObjectRow, nullVersion: string | undefined): ObjectRow {
+  return nullVersion === undefined ? head : { ...head, nullVersion };
+}
+
+/** Where the null version lies, seen from a head that is about to become history. */
+const nullBehind = (head: ObjectRow | undefined): string | undefined =>
+  head?.isNull ? head.version : head?.nullVersion;
+
+/**
+ * A new version (an object or a delete marker) becomes the head.
+ * @param oldNull the null version in the history, which a new null version replaces
+ */
+export function planNewVersion(
+  bucket: BucketRow,
+  head: Stored<ObjectRow> | undefined,
+  oldNull: Stored<ObjectRow> | undefined,
+  { fresh, version }: { readonly fresh: FreshVersion; readonly version: string },
+): Plan {
+  const isNull = bucket.versioning !== 'Enabled';
+  const unplaced: ObjectRow = { ...fresh, space: liveSpace, slot: headSlot, version, isNull };
+  const next = asHead(unplaced, isNull ? undefined : nullBehind(head?.row));
+  const changes: Change<typeof objects>[] = [];
+
+  if (head !== undefined && head.row.space === next.space) changes.push({ put: next, expect: head.revision });
+  else {
+    changes.push({ put: next, expect: 'absent' });
+    if (head !== undefined) changes.push({ remove: positionOf(head.row), expect: head.revision });
+    // Without a head, a concurrent writer could create one in the other space unseen.
+    else if (bucket.versioning !== '')
+      changes.push({ check: headPosition(next.key, !next.marker), expect: 'absent' });
+  }
+  const replaced = head !== undefined && isNull && head.row.isNull;
+  if (head !== undefined && !replaced) changes.push({ put: asHistory(head.row), expect: 'absent' });
+  if (isNull && oldNull !== undefined)
+    changes.push({ remove: positionOf(oldNull.row), expect: oldNull.revision });
+
+  const gone = [replaced ? head.row : undefined, isNull ? oldNull?.row : undefined].filter(
+    (row) => row !== undefined,
+  );
+  return { changes, gone, fresh: next };
+}
+
+/** Without versioning a delete removes the object. */
+export const planRemoval = (head: Stored<ObjectRow>): Plan => ({
+  changes: [{ remove: positionOf(head.row), expect: head.revision }],
+  gone: [head.row],
+});
+
+/**
+ * One version is removed for good; if it was the head, the next one takes its place.
+ * @param next the newest version in the history, needed when `target` is the head
+ */
+export function planRemoveVersion(
+  head: Stored<ObjectRow>,
+  target: Stored<ObjectRow>,
+  next: Stored<ObjectRow> | undefined,
+): Plan {
+  if (target.row.slot !== headSlot) {
+    const changes: Change<typeof objects>[] = [{ remove: positionOf(target.row), expect: target.revision }];
+    if (target.row.isNull) changes.push({ put: asHead(head.row, undefined), expect: head.revision });
+    return { changes, gone: [target.row] };
+  }
+  if (next === undefined)
+    return { changes: [{ remove: positionOf(head.row), expect: head.revision }], gone: [head.row] };
+
+  const promoted = asHead(next.row, next.row.isNull ? undefined : head.row.nullVersion);
+  const changes: Change<typeof objects>[] = [
+    { remove: historyOf(next.row.key, next.row.version), expect: next.revision },
+  ];
+  if (promoted.space === head.row.space) changes.push({ put: promoted, expect: head.revision });
+  else {
+    changes.push({ remove: positionOf(head.row), expect: head.revision });
+    changes.push({ put: promoted, expect: 'absent' });
+  }
+  return { changes, gone: [head.row] };
+}

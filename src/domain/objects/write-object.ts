@@ -1,0 +1,180 @@
+/** Writing an object: place, store, commit by compare-and-set; the loser of a race is answered too. */
+import type { Context } from '../../context.ts';
+import type { Encryption } from '../../metadata/encryption.ts';
+import { findLiveHead, type HeadAhead, readAheadIn } from '../../metadata/objects.ts';
+import type {
+  BucketRow,
+  Checksum,
+  Grant,
+  Lock,
+  Manifest,
+  ObjectHeaders,
+  ObjectRow,
+} from '../../metadata/tables.ts';
+import type { Op, SideChange } from '../../ports/metadata-store.ts';
+import { assertUnblocked } from '../access/object-ownership.ts';
+import type { ObjectKey } from '../content/encryption/key.ts';
+import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
+import { placeWrite } from '../storage/placement/place-write.ts';
+import { changeKey } from './commit-version.ts';
+import { type Conditions, checkWrite, isConditional } from './conditions.ts';
+import { lockAtWrite } from './lock/object-lock.ts';
+import { drawVersion, versionFor } from './version-ids.ts';
+import { planNewVersion } from './versions.ts';
+
+export type Ctx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
+>;
+
+/** What a new version is, whatever way its bytes come. */
+export interface NewObject {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  /** The head that the write meets first, where it was asked for beforehand. */
+  readonly ahead?: HeadAhead | undefined;
+  readonly storageClass: string;
+  readonly headers: ObjectHeaders;
+  readonly acl?: readonly Grant[] | undefined;
+  readonly lock?: Lock | undefined;
+  readonly owner: string;
+  readonly conditions: Conditions;
+  /** The content was read from the key itself, so what stood there decides what is written. */
+  readonly copiesItself?: boolean;
+  /** Absent: the content is stored as it comes. */
+  readonly objectKey?: ObjectKey | undefined;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** The version that stands for the write: the written one, or the one that replaced it at once. */
+export interface WrittenObject {
+  readonly row: ObjectRow;
+  readonly won: boolean;
+}
+
+/**
+ * A head that was read ahead of a body that took longer than this is read again before the commit. Otherwise every write
+ * of another client during the upload would replace the uploaded object at once.
+ */
+const aheadMaxMs = 1_000;
+
+export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
+  const { bucket, key, ahead, storageClass, conditions, objectKey, requestId, signal } = object;
+  // A conditional write that cannot hold is refused before its body is read.
+  if (isConditional(conditions)) {
+    const { live } = (await readAheadIn(ahead, bucket)) ?? {
+      live: await findLiveHead(ctx.metadata, bucket, key),
+    };
+    checkWrite(conditions, live?.row);
+  }
+  const placed = placeWrite(ctx, object, requestId);
+  const cluster = typeof placed === 'string' ? placed : await placed;
+  // Named beside the bytes too, so that an index that is made again from them names the version as clients know it.
+  const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
+  const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
+  const begun = ctx.clock.elapsed();
+  const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
+  return await storeBytes(ctx, content, write, async (stored, op) => {
+    await assertNotEmptied(ctx, cluster);
+    const checksum: Checksum | undefined = stored.checksum && { ...stored.checksum, type: 'FULL_OBJECT' };
+    const owned = {
+      size: stored.size,
+      etag: stored.etag,
+      manifest: { extents: stored.size === 0 ? [] : [stored.extent] },
+      ...(checksum === undefined ? {} : { checksum }),
+      ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
+    };
+    const isRecent = ctx.clock.elapsed() - begun < aheadMaxMs;
+    const late = isRecent ? object : { ...object, ahead: undefined };
+    const written = await commitObject(ctx, late, { op, content: owned, wanted });
+    if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
+    return written;
+  });
+}
+
+/** Content that is stored already, as a version is about to own it. */
+interface OwnedContent {
+  readonly size: number;
+  readonly etag: string;
+  readonly manifest: Manifest;
+  readonly checksum?: Checksum;
+  readonly encryption?: Encryption;
+  readonly uploadId?: string;
+}
+
+export interface ObjectCommit {
+  readonly op: Op;
+  readonly content: OwnedContent;
+  /** The version id that is stored beside the bytes: taken where no other version came first. */
+  readonly wanted?: string | undefined;
+  /** What else happens if and only if the version is committed. */
+  readonly then?: readonly SideChange[];
+}
+
+/**
+ * Commits a version over stored content. In a versioned bucket every write keeps its own version.
+ *
+ * In an unversioned bucket a concurrent write may come between the read of the head and the commit. If both writes are
+ * unconditional, the loser is answered 200 with the winner: it took effect directly before the winner, which replaced it.
+ * That order exists because the winner committed while the loser's request was open. If the winner is conditional, the
+ * order does not exist: its condition held without the loser's value. Then, and after a DELETE or a change of
+ * versioning, the loser commits again over the new head. `SVC_PUT_RACE=retry` makes every loser commit again.
+ */
+export async function commitObject(
+  ctx: Ctx,
+  object: NewObject,
+  { op, content, wanted, then }: ObjectCommit,
+): Promise<WrittenObject> {
+  const { bucket, key, ahead, storageClass, headers, acl, lock, owner, conditions, record, requestId } =
+    object;
+  const fresh = {
+    ...content,
+    bucketId: bucket.id,
+    key,
+    marker: false,
+    modified: ctx.clock.now(),
+    storageClass,
+    headers,
+    owner,
+    ...(acl === undefined ? {} : { acl }),
+    requestId,
+    ...(isConditional(conditions) || object.copiesItself ? { conditional: true } : {}),
+  };
+  const outcome = await changeKey(ctx, {
+    bucket,
+    key,
+    // A condition was judged by it already, before the body came: the commit reads the head again.
+    ahead: isConditional(conditions) ? undefined : ahead,
+    requestId,
+    op,
+    id: op.id,
+    ...(then === undefined ? {} : { then }),
+    record,
+    decide: ({ bucket: now, head, oldNull }) => {
+      checkWrite(conditions, head?.row.marker ? undefined : head?.row);
+      const plan = (held?: Lock) =>
+        planNewVersion(now, head, oldNull, {
+          fresh: held === undefined ? fresh : { ...fresh, lock: held },
+          version: versionFor(ctx, wanted, { behind: head?.row.version }),
+        });
+      const planLocked = () => (now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan());
+      return acl === undefined ? planLocked() : assertUnblocked(ctx, now, acl).then(planLocked);
+    },
+    // The same version is no new write: a mover or an amendment changed its row.
+    lost: (winner, { bucket: now, head }) =>
+      ctx.config.SVC_PUT_RACE === 'winner' &&
+      now.versioning === '' &&
+      !isConditional(conditions) &&
+      winner.isNull &&
+      winner.conditional !== true &&
+      winner.version !== head?.row.version,
+  });
+  if (outcome.done === 'lost') return { row: outcome.winner, won: false };
+  if (outcome.done === 'nothing' || outcome.plan.fresh === undefined)
+    throw new Error('a write planned no version');
+  return { row: outcome.plan.fresh, won: true };
+}

@@ -1,0 +1,25 @@
+/** What keeps a slow write from committing to a cluster that an operator may take away. */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { findCluster } from '../../../metadata/clusters.ts';
+
+/**
+ * Call it between storing the bytes and the commit that owns them. A drained cluster is marked as empty first, and its
+ * chunks are counted again after that: either the count finds these bytes, or this call finds the mark. The row is read
+ * only where the view excludes the cluster: no cluster is marked before every view does.
+ * @throws ServiceUnavailable where the cluster of the bytes was found empty since it was chosen
+ */
+export async function assertNotEmptied(
+  ctx: Pick<Context, 'metadata' | 'clusterStates'>,
+  cluster: string,
+): Promise<void> {
+  const view = ctx.clusterStates.view();
+  const { closed, states } = view instanceof Promise ? await view : view;
+  if (states.has(cluster) && !closed.has(cluster)) return;
+  const row = (await findCluster(ctx.metadata, cluster))?.row;
+  if (row === undefined || (row.state !== 'removed' && row.emptiedAt === undefined)) return;
+  throw fail(
+    'ServiceUnavailable',
+    'The cluster of this write was drained and found empty while the content arrived. Please retry.',
+  );
+}

@@ -1,0 +1,116 @@
+/** What a drain of a cluster would mean, bucket by bucket, before it is begun. */
+import type { Context } from '../../../context.ts';
+import { bucketSlotOf, bucketSlots, bucketsInSlot, findBucket } from '../../../metadata/buckets.ts';
+import { extentsOf, objectsOf } from '../../../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import { findSession, uploadsIn } from '../../../metadata/uploads.ts';
+import type { ClusterView } from '../../../ports/cluster-states.ts';
+import { clusterOf } from '../../uploads/upload-session.ts';
+import { wishOf } from '../placement/place-write.ts';
+import { chooseCluster } from '../placement/policy.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'config' | 'clusterStates'>;
+
+/** Versions that are looked at before a reply is given; the next one goes on behind the bucket. */
+const versionsMax = 50_000;
+const bucketsMax = 1_000;
+const pageRows = 200;
+
+export interface BucketImpact {
+  readonly bucket: string;
+  /** Versions that have bytes on it, and how many. */
+  readonly manifests: number;
+  readonly bytes: number;
+  /** Of these versions: nothing else may take them, so that an evacuation would never end. */
+  readonly stuck: number;
+  readonly openUploads: number;
+  /** Fresh writes without a class of their own would be refused. */
+  readonly refusesWrites: boolean;
+  /** There are more than were counted. */
+  readonly atLeast: boolean;
+}
+
+export interface DrainImpact {
+  readonly buckets: readonly BucketImpact[];
+  /** The bucket to go on after, where the reply ended before the last. */
+  readonly next?: string;
+}
+
+/** Only the buckets that it concerns. */
+export async function drainImpact(ctx: Ctx, cluster: string, after?: string): Promise<DrainImpact> {
+  const drained = withoutCluster(await ctx.clusterStates.view(), cluster);
+  const buckets: BucketImpact[] = [];
+  const budget = { versions: versionsMax, buckets: bucketsMax };
+  const first = after === undefined ? 0 : bucketSlotOf(after);
+  for (let slot = first; slot < bucketSlots; slot += 1) {
+    const range = slot === first && after !== undefined ? { after: { name: after } } : {};
+    for await (const name of bucketsInSlot(ctx.metadata, slot, range)) {
+      const bucket = (await findBucket(ctx.metadata, name))?.row;
+      if (bucket === undefined) continue;
+      budget.buckets -= 1;
+      const impact = await impactOn(ctx, drained, { cluster, bucket, budget });
+      if (impact.manifests > 0 || impact.openUploads > 0 || impact.refusesWrites) buckets.push(impact);
+      if (budget.versions <= 0 || budget.buckets <= 0) return { buckets, next: name };
+    }
+  }
+  return { buckets };
+}
+
+/** As things would be if it were drained. */
+function withoutCluster(view: ClusterView, cluster: string): ClusterView {
+  const weights = new Map([...view.weights].filter(([id]) => id !== cluster));
+  return { ...view, weights, closed: new Set([...view.closed, cluster]), only: undefined };
+}
+
+interface Asked {
+  readonly cluster: string;
+  readonly bucket: BucketRow;
+  readonly budget: { versions: number };
+}
+
+async function impactOn(ctx: Ctx, drained: ClusterView, asked: Asked): Promise<BucketImpact> {
+  const { bucket, budget, cluster } = asked;
+  const sum = { manifests: 0, bytes: 0, stuck: 0 };
+  const cursor = ctx.metadata.scan(objectsOf(bucket));
+  let page = await cursor.next(pageRows);
+  for (; page.length > 0 && budget.versions > 0; page = await cursor.next(pageRows)) {
+    budget.versions -= page.length;
+    for (const { row } of page) {
+      const bytes = await bytesOn(ctx, row, cluster);
+      if (bytes === undefined) continue;
+      sum.manifests += 1;
+      sum.bytes += bytes;
+      if (!hasElsewhere(ctx, drained, { bucket, storageClass: row.storageClass })) sum.stuck += 1;
+    }
+  }
+  return {
+    bucket: bucket.name,
+    ...sum,
+    openUploads: await uploadsOn(ctx, bucket, cluster),
+    refusesWrites: !hasElsewhere(ctx, drained, { bucket, storageClass: bucket.defaultClass ?? 'STANDARD' }),
+    atLeast: page.length > 0,
+  };
+}
+
+const hasElsewhere = (ctx: Ctx, drained: ClusterView, placing: Parameters<typeof wishOf>[1]): boolean =>
+  chooseCluster(drained, wishOf(ctx, placing), '') !== undefined;
+
+/** Undefined where none of it is there. */
+async function bytesOn(ctx: Ctx, { manifest }: ObjectRow, cluster: string): Promise<number | undefined> {
+  let bytes: number | undefined;
+  for await (const extent of extentsOf(ctx.metadata, manifest))
+    if (extent.cluster === cluster) bytes = (bytes ?? 0) + Math.max(extent.size, 0);
+  return bytes;
+}
+
+async function uploadsOn({ metadata }: Ctx, { id }: BucketRow, cluster: string): Promise<number> {
+  let count = 0;
+  const open = metadata.scan(uploadsIn(id));
+  for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
+    for (const { row } of page) {
+      const session = (await findSession(metadata, row.uploadId))?.row.session;
+      if (session !== undefined && clusterOf(session) === cluster) count += 1;
+    }
+  }
+  return count;
+}

@@ -1,0 +1,33 @@
+/** What waits to be deleted, by the cluster that it is on. */
+import type { Context } from '../../../context.ts';
+import type { GarbageTask } from '../../../metadata/queue-tables.ts';
+import { allRows, backlogMax, queueSlots } from '../../../metadata/queues.ts';
+
+export interface GcBacklog {
+  /** Extents, counted in the first `backlogMax` rows of the queue. */
+  readonly extents: ReadonlyMap<string, number>;
+  /** Rows that only say when they are worked on where their bytes are: of large manifests and of uploads. */
+  readonly elsewhere: number;
+}
+
+export async function gcBacklog({ metadata }: Pick<Context, 'metadata'>): Promise<GcBacklog> {
+  const extents = new Map<string, number>();
+  let elsewhere = 0;
+  let rows = 0;
+  for (let slot = 0; slot < queueSlots && rows < backlogMax; slot += 1) {
+    const cursor = allRows(metadata, 'gc', slot);
+    for (
+      let page = await cursor.next(500);
+      page.length > 0 && rows < backlogMax;
+      page = await cursor.next(500)
+    ) {
+      rows += page.length;
+      for (const { row } of page) {
+        const task = row.task as GarbageTask;
+        if (task.manifestId !== undefined || task.uploadId !== undefined) elsewhere += 1;
+        for (const { cluster } of task.extents) extents.set(cluster, (extents.get(cluster) ?? 0) + 1);
+      }
+    }
+  }
+  return { extents, elsewhere };
+}

@@ -1,0 +1,21 @@
+/** How many chunks are stored on a cluster, as far as one wants to know. */
+import { chunkBytes, type ObjectBytes } from '../../../ports/object-bytes.ts';
+
+/** More are not counted one by one. */
+const countMax = 10_000;
+
+/** Exact where there are few: a cluster counts as empty only when it was looked at. */
+export async function storedChunks(
+  bytes: Pick<ObjectBytes, 'find' | 'health'>,
+  cluster: string,
+): Promise<number> {
+  const pools = (await bytes.health()).find((each) => each.cluster === cluster)?.pools ?? [];
+  const estimate = pools.reduce((sum, { chunkCount }) => sum + chunkCount, 0);
+  if (estimate > countMax) return estimate;
+  let count = 0;
+  for await (const { extent } of bytes.find(cluster, '')) {
+    count += Math.max(1, Math.ceil(extent.size / chunkBytes));
+    if (count >= countMax) break;
+  }
+  return count;
+}

@@ -1,0 +1,31 @@
+/** The states of a cluster and what moves it between them, as data. */
+import type { ClusterState } from '../../../ports/cluster-states.ts';
+
+type Moves = { readonly [From in ClusterState]?: ClusterState };
+
+/** A trigger takes a cluster only from the states that it lists. Being told twice to drain is no fault. */
+export const transitions = {
+  activate: { pending: 'live' },
+  weight: { live: 'live' },
+  'drain readonly': { live: 'draining_readonly', draining_readonly: 'draining_readonly' },
+  'drain evacuate': { live: 'evacuating', draining_readonly: 'evacuating', evacuating: 'evacuating' },
+  undrain: { draining_readonly: 'live', evacuating: 'live' },
+  /** The settings leave it out, and nothing is on it. */
+  deregister: { pending: 'removed', evacuating: 'removed' },
+  /** The settings list it again. */
+  relist: { removed: 'pending' },
+} as const satisfies Readonly<Record<string, Moves>>;
+
+export type Trigger = keyof typeof transitions;
+
+/** The state that it leads to; undefined where it does not apply. */
+export function moved(from: ClusterState, trigger: Trigger): ClusterState | undefined {
+  const moves: Moves = transitions[trigger];
+  return moves[from];
+}
+
+/** Where a trigger applies. */
+export const statesFor = (trigger: Trigger): readonly string[] => Object.keys(transitions[trigger]);
+
+/** The weight of a cluster that nobody gave one. */
+export const defaultWeight = 100;

@@ -1,0 +1,160 @@
+/** What fsck can find, and what a run keeps of what it has seen. */
+import type { Context } from '../../../context.ts';
+
+/** What a run that may change something is given: only one of them works at a time (`workers/mending.ts`). */
+export interface MendingGuard {
+  /** Called before each change. @throws where another run may have taken over */
+  readonly assertMayMend?: (() => Promise<void>) | undefined;
+}
+
+export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'> &
+  MendingGuard;
+
+/**
+ * - `metadata`: a row or a page of the metadata is damaged. A run that found one mends nothing from then on.
+ * - `missing`, `damaged`, `unreadable`: a row names bytes that are not there, not what was stored, or not to be read now.
+ * - `removed`: a row names bytes that are marked as removed, so that their space is going to be given back.
+ * - `manifest`: the rows of a large manifest, or the sizes of its bytes, are not what the object says.
+ * - `upload`: the list of open uploads names one that is not there.
+ * - `shared`: two versions, or a version and a part of an open upload, name the same bytes.
+ * - `queued`: bytes that a version or part owns wait to be deleted.
+ * - `unowned`: stored bytes that no row owns, that are not queued for deletion and that no op or sweep has in hand.
+ * - `usage`: the counter of a bucket differs from the sum over its rows.
+ */
+export const findingKinds = [
+  'metadata',
+  'missing',
+  'damaged',
+  'unreadable',
+  'removed',
+  'manifest',
+  'upload',
+  'shared',
+  'queued',
+  'unowned',
+  'usage',
+] as const;
+export type FindingKind = (typeof findingKinds)[number];
+
+export interface FsckFinding {
+  readonly kind: FindingKind;
+  /** One sentence for a person. */
+  readonly detail: string;
+  /** Of damaged metadata: the table, and the key columns of the row as text. */
+  readonly table?: string;
+  readonly row?: string;
+  readonly bucket?: string;
+  /** Where no bucket of that id is known. */
+  readonly bucketId?: string;
+  readonly key?: string;
+  readonly version?: string;
+  readonly uploadId?: string;
+  readonly part?: number;
+  readonly cluster?: string;
+  readonly extent?: string;
+  /** What was done about it, by a run that fixes. */
+  readonly fixed?: string;
+  /** Why nothing was, by a run that fixes. */
+  readonly left?: string;
+}
+
+const counters = [
+  'buckets',
+  'versions',
+  'parts',
+  'named',
+  'stored',
+  'leaving',
+  'underway',
+  'unjudged',
+  'fixed',
+] as const;
+type Counter = (typeof counters)[number];
+
+/**
+ * `named` extents are those that rows name, `stored` those that are there; without an owner are of these the ones that
+ * are `leaving`, by gc or the sweep, and those `underway`, which an open op may yet commit. `unjudged` buckets have counters
+ * that differed from the sum over their rows while writers, or commits that are not settled, could still account for it.
+ */
+export interface FsckSummary extends Readonly<Record<Counter, number>> {
+  readonly findings: Readonly<Record<FindingKind, number>>;
+  /** The sum over `findings`. */
+  readonly found: number;
+}
+
+export interface FsckMode {
+  /** Mends what can be mended without losing anything. */
+  readonly fix: boolean;
+  /**
+   * Takes away versions whose bytes are gone for good, and removal marks from bytes that are still there; without `fix` it
+   * mends nothing else, and unowned bytes stay for a rebuild.
+   */
+  readonly drop: boolean;
+  /** Reads every byte of every object, and compares contents that are not encrypted with their ETags and checksums. */
+  readonly deep?: boolean;
+}
+
+export type FsckReport = (finding: FsckFinding) => void | Promise<void>;
+
+const zeros = <Name extends string>(names: readonly Name[]): Record<Name, number> =>
+  Object.fromEntries(names.map((name) => [name, 0])) as Record<Name, number>;
+
+export const nothingSeen: FsckSummary = { ...zeros(counters), findings: zeros(findingKinds), found: 0 };
+
+/** A run, or a stretch of one: what it works on, and what it has seen so far. */
+export interface FsckRun extends FsckContext {
+  readonly mode: FsckMode;
+  readonly signal: AbortSignal;
+  count(what: Counter, by?: number): void;
+  /** Reports; `mend` is asked what could be done about it, where the mode says so. */
+  find(finding: FsckFinding, mend?: () => Promise<Mended>): Promise<void>;
+}
+export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
+
+export function openRun(
+  { metadata, bytes, clock, random, config, hasher, assertMayMend }: FsckContext,
+  run: Pick<FsckRun, 'mode' | 'signal'> & {
+    readonly report: FsckReport;
+    readonly seen: FsckSummary;
+    /** Finds what is damaged in the metadata now: it is called before something is mended. */
+    readonly verify: (run: FsckRun) => Promise<void>;
+  },
+): FsckRun & { summary(): FsckSummary } {
+  // A run that an older gateway saved has fewer counters.
+  const seen = {
+    ...zeros(counters),
+    ...run.seen,
+    findings: { ...zeros(findingKinds), ...run.seen.findings },
+  };
+  const isSound = async (): Promise<boolean> => {
+    if (seen.findings.metadata === 0) await run.verify(opened);
+    return seen.findings.metadata === 0;
+  };
+  const opened: FsckRun & { summary(): FsckSummary } = {
+    ...{ metadata, bytes, clock, random, config, hasher },
+    mode: run.mode,
+    signal: run.signal,
+    count: (what, by = 1) => {
+      seen[what] += by;
+    },
+    async find(finding, mend) {
+      seen.findings[finding.kind] += 1;
+      // What looks unowned or missing may be so only because its row cannot be read.
+      const mayMend =
+        run.mode.fix || (run.mode.drop && (finding.kind === 'missing' || finding.kind === 'removed'));
+      const canMend = mayMend && finding.kind !== 'metadata' && mend !== undefined && (await isSound());
+      if (canMend) await assertMayMend?.();
+      const mended = !mayMend ? {} : canMend ? await mend() : { left: damagedMetadata };
+      seen.found += 1;
+      if (mended.fixed !== undefined) seen.fixed += 1;
+      await run.report({ ...finding, ...mended });
+    },
+    summary: () => ({ ...seen, findings: { ...seen.findings } }),
+  };
+  return opened;
+}
+
+const damagedMetadata = 'nothing is mended while metadata is damaged: see docs/recovery.md';
+
+/** Rows that are looked at in one step. */
+export const pageRows = 200;

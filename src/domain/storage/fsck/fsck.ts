@@ -1,0 +1,246 @@
+/** Compares metadata and data, both ways, a page at a time; reports what does not match, and mends it where it may. */
+import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets.ts';
+import type { BucketRow, objects, uploadIndex } from '../../../metadata/tables.ts';
+import { MetadataDamaged, type SortOf } from '../../../ports/metadata-store.ts';
+import { StoredWalk } from './bytes.ts';
+import {
+  type FsckContext,
+  type FsckMode,
+  type FsckReport,
+  type FsckRun,
+  type FsckSummary,
+  nothingSeen,
+  openRun,
+} from './findings.ts';
+import { OwnersWalk } from './owners.ts';
+import { checkUploads, checkVersions } from './rows.ts';
+import { checkUsage } from './usage.ts';
+import { verifyMetadata } from './verify-metadata.ts';
+
+export type { FsckContext, FsckFinding, FsckMode, FsckReport, FsckSummary } from './findings.ts';
+
+/** Where a run stands: bucket after bucket, then the owners of all extents, then cluster after cluster. */
+type Position =
+  | { readonly at: 'metadata' }
+  | { readonly at: 'buckets'; readonly slot: number; readonly after?: string }
+  | (InBucket & { readonly at: 'versions'; readonly after?: SortOf<typeof objects> })
+  | (InBucket & { readonly at: 'uploads'; readonly after?: SortOf<typeof uploadIndex> })
+  | (InBucket & { readonly at: 'usage' })
+  | { readonly at: 'owners'; readonly before: FsckSummary }
+  | InCluster
+  | { readonly at: 'done' };
+interface InBucket {
+  readonly slot: number;
+  readonly bucket: string;
+}
+
+interface InCluster {
+  readonly at: 'stored';
+  readonly cluster: string;
+  /** What had been seen when the walk over it began: after a kill it begins anew, and counts nothing twice. */
+  readonly before: FsckSummary;
+}
+
+/** All that it takes to go on after a kill. */
+export interface FsckState {
+  readonly mode: FsckMode;
+  readonly position: Position;
+  readonly seen: FsckSummary;
+}
+
+export const fromTheStart = (mode: FsckMode): FsckState => ({
+  mode,
+  position: { at: 'metadata' },
+  seen: nothingSeen,
+});
+
+type Run = ReturnType<typeof openRun>;
+
+const unitExtents = 1_000;
+/** A mend rests on metadata that was verified at most so long ago, */
+const verifiedMs = 5_000;
+/** or so many times as long as verifying it takes. */
+const verifiedTimes = 4;
+
+/**
+ * May run beside working gateways: what changes while it is looked at is looked at again, and what an open op has stored
+ * is left to it. The walk over owners and that over the bytes of a cluster begin anew after a kill; what they mended stays mended.
+ */
+export class Fsck {
+  readonly #context: FsckContext;
+  readonly #report: FsckReport;
+  #state: FsckState;
+  #walk: StoredWalk | undefined;
+  #owners: OwnersWalk | undefined;
+  #verified: { readonly at: number; readonly tookMs: number } | undefined;
+
+  /** @param report called for each finding as it is found */
+  constructor(
+    context: FsckContext,
+    { report, state }: { readonly report: FsckReport; readonly state: FsckState },
+  ) {
+    this.#context = context;
+    this.#report = report;
+    this.#state = state;
+  }
+
+  get state(): FsckState {
+    return this.#state;
+  }
+
+  get isDone(): boolean {
+    return this.#state.position.at === 'done';
+  }
+
+  /** One page. */
+  async step(signal: AbortSignal): Promise<void> {
+    const { mode, position } = this.#state;
+    const seen = this.#isAnew(position) ? position.before : this.#state.seen;
+    const verify = (opened: FsckRun) => this.#verify(opened);
+    const run = openRun(this.#context, { mode, signal, report: this.#report, seen, verify });
+    const next = await this.#passOver(run, position);
+    this.#state = { mode, position: next, seen: run.summary() };
+  }
+
+  #isAnew(position: Position): position is Extract<Position, { before: FsckSummary }> {
+    return (
+      (position.at === 'stored' && this.#walk?.cluster !== position.cluster) ||
+      (position.at === 'owners' && this.#owners === undefined)
+    );
+  }
+
+  /** Again where the last time is too long ago: a run takes days, or goes on after the crash that did the damage. */
+  async #verify(run: FsckRun): Promise<void> {
+    const { clock } = this.#context;
+    const began = clock.elapsed();
+    const { at, tookMs } = this.#verified ?? { at: Number.NEGATIVE_INFINITY, tookMs: 0 };
+    if (began - at < Math.max(verifiedMs, verifiedTimes * tookMs)) return;
+    await verifyMetadata(run);
+    this.#verified = { at: clock.elapsed(), tookMs: clock.elapsed() - began };
+  }
+
+  /** Goes on behind damaged metadata, which was reported already where the store verifies itself. */
+  async #passOver(run: Run, position: Position): Promise<Position> {
+    try {
+      return await this.#pass(run, position);
+    } catch (cause) {
+      if (!(cause instanceof MetadataDamaged)) throw cause;
+      const { message: detail, table, row } = cause;
+      if (run.summary().findings.metadata === 0) await run.find({ kind: 'metadata', detail, table, row });
+      return this.#behind(run, position);
+    }
+  }
+
+  #behind(run: Run, position: Position): Position {
+    switch (position.at) {
+      case 'metadata':
+        return { at: 'buckets', slot: 0 };
+      case 'buckets':
+        return position.slot + 1 < bucketSlots
+          ? { at: 'buckets', slot: position.slot + 1 }
+          : this.#owned(run);
+      case 'owners':
+        return this.#cluster(run, 0);
+      case 'stored':
+        return this.#cluster(run, run.bytes.clusters.indexOf(position.cluster) + 1);
+      case 'done':
+        return position;
+      default:
+        return { at: 'buckets', slot: position.slot, after: position.bucket };
+    }
+  }
+
+  async #pass(run: Run, position: Position): Promise<Position> {
+    switch (position.at) {
+      case 'metadata':
+        if (run.metadata.verify === undefined) return this.#nextBucket(run, { at: 'buckets', slot: 0 });
+        await this.#verify(run);
+        return { at: 'buckets', slot: 0 };
+      case 'buckets':
+        return this.#nextBucket(run, position);
+      case 'owners':
+        return this.#checkOwners(run, position);
+      case 'stored':
+        return this.#stored(run, position);
+      case 'done':
+        return position;
+      default: {
+        const { slot, bucket } = position;
+        const found = await findBucket(run.metadata, bucket);
+        if (found === undefined) return { at: 'buckets', slot, after: bucket };
+        return inBucket(run, found.row, position);
+      }
+    }
+  }
+
+  async #nextBucket(run: Run, from: Extract<Position, { at: 'buckets' }>): Promise<Position> {
+    const next = await nextBucket(run.metadata, from);
+    if (next === undefined) return this.#owned(run);
+    const { slot, name: bucket } = next;
+    if ((await findBucket(run.metadata, bucket)) === undefined) return { at: 'buckets', slot, after: bucket };
+    run.count('buckets');
+    return { at: 'versions', slot, bucket };
+  }
+
+  readonly #owned = (run: Run): Position => ({ at: 'owners', before: run.summary() });
+
+  async #checkOwners(run: Run, position: Extract<Position, { at: 'owners' }>): Promise<Position> {
+    const walk = this.#owners ?? new OwnersWalk(run, run.summary().named);
+    // One that failed half-way has passed rows that were not judged: the next step begins anew.
+    this.#owners = undefined;
+    if (!(await walk.check(run, unitExtents))) return this.#cluster(run, 0);
+    this.#owners = walk;
+    return position;
+  }
+
+  async #stored(run: Run, position: InCluster): Promise<Position> {
+    const { cluster } = position;
+    const walk = this.#walk?.cluster === cluster ? this.#walk : new StoredWalk(run, cluster);
+    // One that failed half-way has passed extents that nobody judged: the next step begins anew.
+    this.#walk = undefined;
+    if (await walk.check(run, unitExtents)) {
+      this.#walk = walk;
+      return position;
+    }
+    return this.#cluster(run, run.bytes.clusters.indexOf(cluster) + 1);
+  }
+
+  #cluster(run: Run, index: number): Position {
+    const cluster = run.bytes.clusters[index];
+    return cluster === undefined ? { at: 'done' } : { at: 'stored', cluster, before: run.summary() };
+  }
+}
+
+async function inBucket(
+  run: FsckRun,
+  row: BucketRow,
+  position: Extract<Position, InBucket>,
+): Promise<Position> {
+  const { slot, bucket } = position;
+  if (position.at === 'versions') {
+    const after = await checkVersions(run, row, position.after);
+    return after === undefined ? { at: 'uploads', slot, bucket } : { at: 'versions', slot, bucket, after };
+  }
+  if (position.at === 'uploads') {
+    const after = await checkUploads(run, row, position.after);
+    return after === undefined ? { at: 'usage', slot, bucket } : { at: 'uploads', slot, bucket, after };
+  }
+  await checkUsage(run, row);
+  return { at: 'buckets', slot, after: bucket };
+}
+
+export interface FsckOptions {
+  readonly mode?: FsckMode;
+  readonly signal?: AbortSignal;
+}
+
+/** From the start to the end. */
+export async function runFsck(
+  context: FsckContext,
+  report: FsckReport,
+  { mode = { fix: false, drop: false }, signal = new AbortController().signal }: FsckOptions = {},
+): Promise<FsckSummary> {
+  const fsck = new Fsck(context, { report, state: fromTheStart(mode) });
+  while (!fsck.isDone) await fsck.step(signal);
+  return fsck.state.seen;
+}

@@ -1,0 +1,115 @@
+/**
+ * What fsck does about what it finds, where it may, and what proves that it may. Each mend is safe to repeat, and takes
+ * nothing on an outcome that is not known:
+ *
+ * | mend | proof |
+ * |---|---|
+ * | `queueExtent` | the op that the bytes are named after is not open, which holds for good; after that no row owns them (`bytes.ts`), and `gc` looks for an owner again before it deletes them |
+ * | `correctUsage` | see `usage.ts`; the commit states that no other run has corrected counters since |
+ * | `unlistUpload` | upload ids are never used again, and a session's row is there before it is listed and for as long as it is |
+ * | `keepRemoved` | the row names the bytes in the revision that was met; bytes that nothing names are removed again by a later run |
+ * | `dropVersion` | the commit takes away the row of the revision that named the missing bytes, no later one |
+ * | `rebuildIndex` | as `queueExtent`; the commit states that the key is absent |
+ */
+import { findBucket } from '../../../metadata/buckets.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import { findTask, putTask, type TaskKind } from '../../../metadata/tasks.ts';
+import { uploadsIn } from '../../../metadata/uploads.ts';
+import { type UsageDelta, usageChanges } from '../../../metadata/usage.ts';
+import type { Revision, Stored } from '../../../ports/metadata-store.ts';
+import { ChunkMissing, type Extent, type Owner } from '../../../ports/object-bytes.ts';
+import { removeSeenVersion } from '../../objects/remove-version.ts';
+import { drawId } from '../../objects/version-ids.ts';
+import { queueOrphan } from '../garbage.ts';
+import type { FsckRun, Mended } from './findings.ts';
+
+const requestId = 'fsck';
+
+/** Bytes that nobody owns and nobody can come to own. They go by way of gc, so there is time to change one's mind. */
+export async function queueExtent(
+  { metadata, config }: FsckRun,
+  { extent, owner }: { readonly extent: Extent; readonly owner: Owner },
+): Promise<Mended> {
+  const due = (await metadata.now()) + config.SVC_GC_GRACE;
+  await metadata.apply([queueOrphan(extent, { owner, id: 'fsck', requestId, due })]);
+  return { fixed: 'queued for deletion' };
+}
+
+/** The last correction of counters by any run, of any bucket. */
+const corrections: TaskKind<{ readonly bucketId: string }> = { kind: 'usage-correction' };
+
+export const lastCorrection = async ({ metadata }: FsckRun): Promise<'absent' | Revision> =>
+  (await findTask(metadata, corrections, ''))?.revision ?? 'absent';
+
+/**
+ * Added, not set: what writers add meanwhile stays. A commit, because its outcome is settled as any other's is: an addition
+ * alone, whose outcome is unknown, could be applied after the next run has made it again.
+ */
+export async function correctUsage(
+  run: FsckRun,
+  bucket: BucketRow,
+  {
+    deltas,
+    correction,
+  }: { readonly deltas: readonly UsageDelta[]; readonly correction: 'absent' | Revision },
+): Promise<Mended> {
+  const now = (await findBucket(run.metadata, bucket.name))?.row;
+  if (now?.id !== bucket.id || now.generation !== bucket.generation || now.shards !== bucket.shards)
+    return { left: 'the bucket changed meanwhile' };
+  const outcome = await putTask(run.metadata, corrections, {
+    name: '',
+    state: { bucketId: bucket.id },
+    expect: correction,
+    then: usageChanges(bucket.id, drawId(run.random), deltas),
+  });
+  return outcome.applied
+    ? { fixed: 'counter corrected' }
+    : { left: 'another run of fsck corrected counters meanwhile' };
+}
+
+export async function unlistUpload(
+  { metadata }: FsckRun,
+  { bucketId, key, uploadId }: { readonly bucketId: string; readonly key: string; readonly uploadId: string },
+): Promise<Mended> {
+  await metadata.apply([{ at: uploadsIn(bucketId), remove: { key, uploadId } }]);
+  return { fixed: 'taken from the list' };
+}
+
+/** Takes the removal marks of bytes that a row names back, and reads them once more: a packing may have come before. */
+export async function keepRemoved(
+  { bytes, signal }: FsckRun,
+  extents: AsyncIterable<Extent> | Iterable<Extent>,
+): Promise<Mended> {
+  for await (const extent of extents) {
+    if (!(await bytes.removals?.isMarked(extent))) continue;
+    await bytes.removals?.unmark(extent);
+    try {
+      const last = extent.size - 1;
+      for await (const _ of bytes.read(extent, { start: last, end: last }, signal));
+    } catch (cause) {
+      if (!(cause instanceof ChunkMissing)) throw cause;
+      return { left: 'their space was given back meanwhile' };
+    }
+  }
+  return { fixed: 'its bytes are kept' };
+}
+
+/** A version whose bytes are gone for good answers nothing but errors; still, only who says so has it taken away. */
+export async function dropVersion(
+  run: FsckRun,
+  bucket: BucketRow,
+  { seen, cluster }: { readonly seen: Stored<ObjectRow>; readonly cluster: string | undefined },
+): Promise<Mended> {
+  if (!run.mode.drop) return { left: 'its bytes cannot be made again; --drop-missing takes it away' };
+  // A cluster that holds nothing at all is more likely the wrong one than an empty one.
+  if (cluster === undefined || !(await run.bytes.holdsAnything(cluster)))
+    return { left: `cluster ${cluster} holds nothing at all: is it the right one?` };
+  switch (await removeSeenVersion(run, bucket, { row: seen.row, revision: seen.revision, requestId })) {
+    case 'gone':
+      return { fixed: 'version taken away' };
+    case 'kept':
+      return { left: 'Object Lock or MFA delete holds it' };
+    case 'nothing':
+      return { left: 'it was changed or taken away meanwhile' };
+  }
+}

@@ -1,0 +1,46 @@
+/** Where a run of fsck stands, kept so that it goes on after a kill and can be asked about. */
+import type { Context } from '../../../context.ts';
+import {
+  assertLeads,
+  beginTerm,
+  findTask,
+  putTask,
+  type TaskKind,
+  type Term,
+} from '../../../metadata/tasks.ts';
+import type { FsckState } from './fsck.ts';
+
+export interface SavedRun {
+  readonly state: FsckState;
+  /** Store times (ms). */
+  readonly startedAt: number;
+  readonly finishedAt?: number;
+}
+const runs: TaskKind<SavedRun> = { kind: 'fsck' };
+
+/** The background's run, and that of the command. */
+export type RunName = 'worker' | 'command';
+
+export const savedRun = async (
+  { metadata }: Pick<Context, 'metadata'>,
+  name: RunName,
+): Promise<SavedRun | undefined> => (await findTask(metadata, runs, name))?.state;
+
+/** From then on no earlier leader of the worker saves its run. @throws LeaseLost */
+export const beginComparing = ({ metadata }: Pick<Context, 'metadata'>, generation: number): Promise<Term> =>
+  beginTerm(metadata, runs, generation);
+
+/**
+ * Of two that save at once one is not kept: it would only say where to begin again.
+ * @throws LeaseLost where a later leader of the worker has begun: this one's run is behind its successor's
+ */
+export async function saveRun(
+  { metadata }: Pick<Context, 'metadata'>,
+  name: RunName,
+  { term, ...state }: SavedRun & { readonly term?: Term | undefined },
+): Promise<void> {
+  const found = await findTask(metadata, runs, name);
+  const expect = found?.revision ?? 'absent';
+  const outcome = await putTask(metadata, runs, { name, state, expect, term });
+  if (!outcome.applied && term !== undefined) await assertLeads(metadata, runs, term);
+}

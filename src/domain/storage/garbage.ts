@@ -1,0 +1,107 @@
+/** Bytes that nobody owns any more, on their way out: queued by writers, deleted by `gc`. */
+import type { Context } from '../../context.ts';
+import { clearManifest, manifestParts } from '../../metadata/objects.ts';
+import type { GarbageTask } from '../../metadata/queue-tables.ts';
+import { queued } from '../../metadata/queues.ts';
+import type { Manifest } from '../../metadata/tables.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
+import type { Extent, Owner } from '../../ports/object-bytes.ts';
+
+/** What one queue row may name, so that it stays well below the row limit. More takes several rows. */
+export const extentsPerTask = 64;
+
+export interface GarbageOptions {
+  /** Names the rows: an op's or a request's id. The extents make it unique. */
+  readonly id: string;
+  readonly requestId: string;
+  /** Store time from which the bytes may go: now + `SVC_GC_GRACE`, so that readers in flight finish. */
+  readonly due: number;
+  /** `manifests` rows that go too; with them the extents that they name, unless others are named beside them. */
+  readonly manifestId?: string;
+}
+
+/**
+ * Queues up to `extentsPerTask` extents for deletion, in the commit that takes their owner away. Ids of
+ * extents are never reused, so a task that is queued or worked on twice does no harm.
+ */
+export function queueGarbage(extents: readonly Extent[], options: GarbageOptions): SideChange {
+  if (extents.length > extentsPerTask) throw new Error(`${extents.length} extents in one garbage task`);
+  const { manifestId, requestId, due } = options;
+  const first = extents[0]?.id ?? manifestId ?? '';
+  const task: GarbageTask = { extents, ...(manifestId === undefined ? {} : { manifestId }) };
+  return queued('gc', first, task, { id: `${options.id}/${first}`, requestId, due });
+}
+
+/** Queues an extent that seems to have no owner: `gc` looks for one again before it deletes it. */
+export function queueOrphan(
+  extent: Extent,
+  { owner, id, requestId, due }: Omit<GarbageOptions, 'manifestId'> & { readonly owner: Owner },
+): SideChange {
+  const task: GarbageTask = { extents: [extent], owner };
+  return queued('gc', extent.id, task, { id: `${id}/${extent.id}`, requestId, due });
+}
+
+/** Queues any number of extents, in as many rows as they need. */
+export function queueGarbageAll(all: readonly Extent[], options: GarbageOptions): readonly SideChange[] {
+  const { manifestId, ...rest } = options;
+  // What clients put into the store themselves is not the gateway's to delete (ADR 15).
+  const extents = all.filter(({ foreign }) => foreign === undefined);
+  const changes: SideChange[] = [];
+  for (let start = 0; start < extents.length; start += extentsPerTask) {
+    changes.push(queueGarbage(extents.slice(start, start + extentsPerTask), rest));
+  }
+  if (manifestId !== undefined) changes.push(queueGarbage([], options));
+  return changes;
+}
+
+/**
+ * Queues a multipart session, to be settled: a completion that was cut short is finished or undone, what is
+ * over is cleared. Queueing it again is harmless, as settling is.
+ *
+ * The row says what for: settling may queue the clearing in the millisecond in which it was due itself, and
+ * under one name the new row would go with the one that is being finished.
+ */
+export function queueUpload(
+  uploadId: string,
+  { to, ...options }: { readonly to: 'settle' | 'clear'; readonly requestId: string; readonly due: number },
+): SideChange {
+  const task: GarbageTask = { extents: [], uploadId };
+  return queued('gc', uploadId, task, { id: `${uploadId}/${to}`, ...options });
+}
+
+/** Queues all that a manifest names. A manifest without bytes (a delete marker's) queues nothing. */
+export function queueManifest(
+  manifest: Manifest,
+  options: Omit<GarbageOptions, 'manifestId'>,
+): readonly SideChange[] {
+  if ('manifestId' in manifest)
+    return [queueGarbage(inlineExtents(manifest), { ...options, manifestId: manifest.manifestId })];
+  return queueGarbageAll(inlineExtents(manifest), options);
+}
+
+/** The extents that a manifest names itself; the others are in its `manifests` rows. */
+export function inlineExtents(manifest: Manifest): readonly Extent[] {
+  if ('extents' in manifest) return manifest.extents;
+  if (manifest.whole !== undefined) return [manifest.whole];
+  return 'parts' in manifest ? manifest.parts.map((part) => part.extent) : [];
+}
+
+/**
+ * Deletes the bytes and the manifest that a task names. Repeatable from any point: bytes go before the rows that name them, and
+ * what is gone already is no fault. Throws when bytes could not be removed or the signal aborts.
+ */
+export async function deleteGarbage(
+  { metadata, bytes }: Pick<Context, 'metadata' | 'bytes'>,
+  task: GarbageTask,
+  signal: AbortSignal,
+): Promise<void> {
+  if (task.extents.length > 0) await bytes.remove(task.extents);
+  if (task.manifestId === undefined) return;
+  if (task.extents.length === 0) {
+    for await (const parts of manifestParts(metadata, task.manifestId)) {
+      signal.throwIfAborted();
+      await bytes.remove(parts.map((part) => part.extent));
+    }
+  }
+  await clearManifest(metadata, task.manifestId);
+}

@@ -1,0 +1,132 @@
+/** Makes a row of one upstream object that lies there already. Safe to repeat: a key that has a head is left alone. */
+import type { Context } from '../../../context.ts';
+import { findReleased } from '../../../metadata/imports.ts';
+import { findHead } from '../../../metadata/objects.ts';
+import type { BucketRow, Lock, ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
+import type { Extent, ForeignDetails, ForeignObject } from '../../../ports/object-bytes.ts';
+import { changeKey } from '../../objects/commit-version.ts';
+import { lockAtWrite } from '../../objects/lock/object-lock.ts';
+import { drawId, drawVersion } from '../../objects/version-ids.ts';
+import { planNewVersion } from '../../objects/versions.ts';
+import { inlineExtents } from '../garbage.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
+
+/**
+ * - `imported`: the key had no version and has one now.
+ * - `replaced`: the version of an earlier import named a former content of the upstream object; it names the present one now.
+ * - `changed`: the same, but the run does not replace; a read of the version is refused.
+ * - `present`: the key has a version or a delete marker, which stays as it is.
+ * - `released`: a client deleted or replaced what an earlier import made of this content.
+ * - `skipped`: the object is gone, another gateway stored it, or its key or headers do not fit into a row.
+ */
+export type ImportResult = 'imported' | 'replaced' | 'changed' | 'present' | 'released' | 'skipped';
+
+export interface ImportOptions {
+  readonly bucket: BucketRow;
+  readonly cluster: string;
+  /** Asks for the headers of each object. */
+  readonly headers: boolean;
+  /** Replaces the version of an earlier import whose upstream object changed since. */
+  readonly again: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Named in the place of a request. */
+const requestId = 'import';
+/** As for what clients write (public API). */
+const keyBytesMax = 1024;
+/** Keeps the row of an object small. */
+const headerBytesMax = 8192;
+
+const byteLength = (text: string): number => new TextEncoder().encode(text).length;
+
+export async function importObject(
+  ctx: Ctx,
+  listed: ForeignObject,
+  options: ImportOptions,
+): Promise<ImportResult> {
+  const { bucket, cluster, again, signal } = options;
+  const { key } = listed;
+  if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
+    return 'skipped';
+  // Before the upstream is asked: most keys of a second run have a version.
+  const seen = await findHead(ctx.metadata, bucket, key);
+  const standing = standingFor(seen?.row, listed, { cluster, again });
+  if (standing !== undefined) return standing;
+  const described = options.headers
+    ? await ctx.bytes.foreign?.describe(cluster, key, signal)
+    : { ...listed, system: {}, user: {} };
+  if (described === undefined) return 'skipped';
+  // A listing says when in milliseconds, a header in seconds.
+  const details = described.etag === listed.etag ? { ...described, modified: listed.modified } : described;
+  const headers = headersOf(details);
+  if (byteLength(JSON.stringify(headers)) > headerBytesMax) return 'skipped';
+  return commitImport(ctx, { details, headers }, options);
+}
+
+/** What becomes of a key that has a head; undefined where a row is to be made. */
+function standingFor(
+  head: ObjectRow | undefined,
+  { key, etag }: ForeignObject,
+  { cluster, again }: Pick<ImportOptions, 'cluster' | 'again'>,
+): ImportResult | undefined {
+  if (head === undefined) return undefined;
+  const own = inlineExtents(head.manifest).find(
+    (extent) => extent.cluster === cluster && extent.foreign?.key === key,
+  );
+  if (own === undefined || own.foreign?.etag === etag) return 'present';
+  return again ? undefined : 'changed';
+}
+
+async function commitImport(
+  ctx: Ctx,
+  { details, headers }: { readonly details: ForeignDetails; readonly headers: ObjectHeaders },
+  { bucket, cluster, again }: ImportOptions,
+): Promise<ImportResult> {
+  const { key, size, etag, modified } = details;
+  const id = `import-${drawId(ctx.random)}`;
+  let result: ImportResult = 'present';
+  await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    id,
+    async decide({ bucket: now, head, oldNull }) {
+      const standing = standingFor(head?.row, details, { cluster, again });
+      result = standing ?? (head === undefined ? 'imported' : 'replaced');
+      if (standing !== undefined) return undefined;
+      // After the head: whoever took the version away noted the release in the same commit.
+      const released = await findReleased(ctx.metadata, now.id, { key, cluster });
+      if (head === undefined && released?.etag === etag) {
+        result = 'released';
+        return undefined;
+      }
+      const extent: Extent = { cluster, id, size, foreign: { key, etag } };
+      const lock: Lock | undefined = now.objectLock ? await lockAtWrite(ctx, now, undefined) : undefined;
+      const fresh = {
+        bucketId: now.id,
+        key,
+        marker: false,
+        modified,
+        size,
+        etag,
+        storageClass: now.defaultClass ?? 'STANDARD',
+        // Even without bytes: the extent says which upstream object the row stands for.
+        manifest: { extents: [extent] },
+        headers,
+        owner: now.owner,
+        requestId,
+        conditional: true,
+        ...(lock === undefined ? {} : { lock }),
+      };
+      return planNewVersion(now, head, oldNull, { fresh, version: drawVersion(ctx, head?.row.version) });
+    },
+  });
+  return result;
+}
+
+const headersOf = ({ system, user }: ForeignDetails): ObjectHeaders => ({
+  ...(Object.keys(system).length === 0 ? {} : { system }),
+  ...(Object.keys(user).length === 0 ? {} : { user }),
+});

@@ -1,0 +1,122 @@
+/** Who owns stored bytes: the question that the sweep and fsck ask before they call anything garbage. */
+import type { Context } from '../../context.ts';
+import { everyBucket, findBucket } from '../../metadata/buckets.ts';
+import { manifestParts } from '../../metadata/objects.ts';
+import {
+  type Manifest,
+  type ManifestPart,
+  manifestSegmentParts,
+  type ObjectRow,
+  uploads,
+} from '../../metadata/tables.ts';
+import { findSession } from '../../metadata/uploads.ts';
+import type { Extent, FoundExtent, Owner } from '../../ports/object-bytes.ts';
+import { findAmongVersions } from '../objects/among-versions.ts';
+import { inlineExtents } from './garbage.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+
+/** Extents that were seen to be owned while another was looked for. */
+const seenMax = 20_000;
+
+/** Answers for one run over many extents; `shards` is what `bucketShards` found. */
+export interface Ownership {
+  readonly shards: ReadonlyMap<string, number>;
+  /** Owned when seen. Who takes an owner away queues the bytes itself, so this never grows stale. */
+  readonly seen: Set<string>;
+}
+
+/**
+ * The shard counts of all buckets by their ids. A bucket that is missing is deleted, which it only can be
+ * without objects, or not in the lists yet (`hasUnlistedBuckets`); one that was created later owns nothing that was stored before.
+ */
+export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
+  const shards = new Map<string, number>();
+  for await (const name of everyBucket(metadata)) {
+    const found = await findBucket(metadata, name);
+    if (found !== undefined) shards.set(found.row.id, found.row.shards);
+  }
+  return { shards, seen: new Set() };
+}
+
+/**
+ * Whether a row owns these bytes. Only for bytes that nobody can commit any more: those of an open write
+ * have no owner yet. A failing read throws: without an answer nothing may be deleted.
+ */
+export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
+  const { extent, owner } = found;
+  if (ownership.seen.delete(extent.id)) return true;
+  if (owner.uploadId !== undefined && owner.part === undefined) return isOwnedUpload(ctx, ownership, found);
+  // Completing an upload moves its parts from the session to the object: look at the session first.
+  return (await isPartOf(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
+}
+
+/** What a store makes of the parts of an upload is its session's until that is over, and then its version's. */
+async function isOwnedUpload(
+  ctx: Ctx,
+  ownership: Ownership,
+  { extent, owner }: FoundExtent,
+): Promise<boolean> {
+  const session = (await findSession(ctx.metadata, owner.uploadId ?? ''))?.row.session;
+  if (session?.extentId !== extent.id) return isInVersions(ctx, ownership, { extent, owner });
+  if (session.state === 'uploading' || session.state === 'completing') return true;
+  const { bucketId, key } = session;
+  return isInVersions(ctx, ownership, { extent, owner: { ...owner, bucketId, key } });
+}
+
+async function isPartOf({ metadata }: Ctx, owner: Owner, extent: Extent): Promise<boolean> {
+  const { uploadId, part } = owner;
+  if (uploadId === undefined || part === undefined) return false;
+  const found = await metadata.get({ table: uploads, in: { uploadId } }, { part });
+  return found?.row.stored?.extent.id === extent.id;
+}
+
+async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
+  const { bucketId, key } = found.owner;
+  const shards = ownership.shards.get(bucketId);
+  if (shards === undefined) return false;
+  const bucket = { id: bucketId, shards, generation: 0 };
+  return (await findAmongVersions(ctx, bucket, key, ownsIn(ctx, ownership, found))) !== undefined;
+}
+
+function ownsIn(ctx: Ctx, { seen }: Ownership, { extent, owner }: FoundExtent) {
+  return async (row: ObjectRow): Promise<boolean> => {
+    const { manifest } = row;
+    const isSegmented = 'manifestId' in manifest && manifest.whole === undefined;
+    if (isSegmented) return isInSegments(ctx, manifest, { extent, part: owner.part });
+    const named = inlineExtents(manifest);
+    let owns = false;
+    for (const each of named) {
+      if (each.id === extent.id) owns = true;
+      else if (seen.size < seenMax) seen.add(each.id);
+    }
+    return owns;
+  };
+}
+
+type Segmented = Extract<Manifest, { manifestId: string }>;
+
+/** Parts ascend by number over the segments, so the right one is found by halving. */
+async function isInSegments(
+  { metadata }: Ctx,
+  manifest: Segmented,
+  wanted: { readonly extent: Extent; readonly part: number | undefined },
+): Promise<boolean> {
+  const holds = (parts: readonly ManifestPart[]) =>
+    parts.some(({ extent }) => extent.id === wanted.extent.id);
+  let low = 0;
+  let high = Math.ceil(manifest.partCount / manifestSegmentParts) - 1;
+  while (wanted.part !== undefined && low <= high) {
+    const middle = (low + high) >> 1;
+    const { value: parts } = await manifestParts(metadata, manifest.manifestId, middle).next();
+    const [first, last] = [parts?.[0], parts?.at(-1)];
+    if (parts === undefined || first === undefined || last === undefined) break;
+    if (wanted.part < first.number) high = middle - 1;
+    else if (wanted.part > last.number) low = middle + 1;
+    else if (holds(parts)) return true;
+    else break;
+  }
+  // The number was a hint. Before the answer is "no", every part is looked at.
+  for await (const parts of manifestParts(metadata, manifest.manifestId)) if (holds(parts)) return true;
+  return false;
+}

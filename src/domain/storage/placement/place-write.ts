@@ -1,0 +1,51 @@
+/** Which cluster takes a fresh write. */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import type { ClusterView } from '../../../ports/cluster-states.ts';
+import { chooseCluster, type Wish } from './policy.ts';
+
+type Ctx = Pick<Context, 'config' | 'clusterStates'>;
+
+export interface Placing {
+  readonly bucket: Pick<BucketRow, 'placement' | 'placementMode'>;
+  readonly storageClass: string;
+}
+
+/** A value where nothing has to be read for it, which is nearly always. @throws DrainRefused */
+export function placeWrite(ctx: Ctx, placing: Placing, seed: string): string | Promise<string> {
+  const view = ctx.clusterStates.view();
+  return view instanceof Promise
+    ? view.then((read) => placeIn(ctx, read, { placing, seed }))
+    : placeIn(ctx, view, { placing, seed });
+}
+
+function placeIn(
+  ctx: Ctx,
+  view: ClusterView,
+  { placing, seed }: { readonly placing: Placing; readonly seed: string },
+): string {
+  const wish = wishOf(ctx, placing);
+  if (wish === noWish && view.only !== undefined) return view.only;
+  const cluster = chooseCluster(view, wish, seed);
+  if (cluster === undefined) throw fail('DrainRefused');
+  return cluster;
+}
+
+const noWish: Wish = {};
+
+/** What the settings say of a class and the bucket of itself. */
+export function wishOf({ config }: Pick<Ctx, 'config'>, { bucket, storageClass }: Placing): Wish {
+  const { SVC_STORAGE_CLASSES: classes } = config;
+  const pin = classes.length === 0 ? undefined : pinOf(classes, storageClass);
+  const { placement, placementMode } = bucket;
+  return pin === undefined && placement === undefined ? noWish : { pin, placement, placementMode };
+}
+
+/** A class that is pinned to several clusters has an item for each. */
+function pinOf(classes: Ctx['config']['SVC_STORAGE_CLASSES'], storageClass: string): Wish['pin'] {
+  const pins = classes.flatMap((each) =>
+    each.storageClass === storageClass && each.cluster !== undefined ? [each.cluster] : [],
+  );
+  return pins.length <= 1 ? pins[0] : pins;
+}

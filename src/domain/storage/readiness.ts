@@ -1,0 +1,177 @@
+/**
+ * Whether this process can serve: a recent durable write and read of each backend, by component. A probe is believed for
+ * `freshMs`, so that readiness costs nothing however often it is asked for; after a failure the next question probes again.
+ */
+import type { Context } from '../../context.ts';
+import { type TaskRow, tasks } from '../../metadata/task-tables.ts';
+import type { At } from '../../ports/metadata-store.ts';
+import { type Extent, type ObjectBytes, unknownSize } from '../../ports/object-bytes.ts';
+import { isStorageFull } from '../../ports/storage-room.ts';
+import { drawId } from '../objects/version-ids.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'room' | 'clusterStates'>;
+
+/** `full`: it can be read and deletions work. */
+export type ComponentStatus = 'ok' | 'full' | 'failed';
+
+export interface ComponentState {
+  /** `metadata`, `data:<cluster>` or `settings`. */
+  readonly component: string;
+  readonly status: ComponentStatus;
+  readonly reason?: string;
+  /** When its last write and read began, in ms since the epoch. */
+  readonly checkedAt: number;
+}
+
+export interface ReadinessReport {
+  /** `full`: reads and deletions are served. */
+  readonly status: ComponentStatus;
+  readonly components: readonly ComponentState[];
+}
+
+export type Readiness = () => Promise<ReadinessReport>;
+
+/** How long a probe that found all well is believed. One of an upstream is a request that costs money. */
+const freshMs = 5_000;
+const freshUpstreamMs = 60_000;
+/** And one that did not, so that many questions at once make one probe. */
+const freshFailureMs = 250;
+/** A backend that takes longer is no use to a request either. */
+const probeTimeoutMs = 5_000;
+/** A row that its process no longer renews is gone after this. */
+const rowLifeMs = 60 * 60_000;
+
+const kind = 'readiness';
+const rows: At<typeof tasks> = { table: tasks, in: { kind } };
+
+export function openReadiness(ctx: Ctx): Readiness {
+  const freshUntilFailure = ctx.config.SVC_DATA_BACKEND === 'upstream-store' ? freshUpstreamMs : freshMs;
+  const name = drawId(ctx.random);
+  let last: { readonly at: number; readonly states: readonly ComponentState[] } | undefined;
+  let running: Promise<readonly ComponentState[]> | undefined;
+
+  const probe = async (): Promise<readonly ComponentState[]> => {
+    const states = await Promise.all([
+      check(ctx, 'metadata', () => probeMetadata(ctx, name)),
+      ...ctx.bytes.clusters.map((cluster) => check(ctx, `data:${cluster}`, () => probeData(ctx, cluster))),
+    ]);
+    last = { at: ctx.clock.elapsed(), states };
+    return states;
+  };
+
+  const probed = (): Promise<readonly ComponentState[]> => {
+    const isWell = last?.states.every(({ status }) => status === 'ok');
+    const lifeMs = isWell ? freshUntilFailure : freshFailureMs;
+    if (last !== undefined && ctx.clock.elapsed() - last.at < lifeMs) return Promise.resolve(last.states);
+    running ??= probe().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+
+  return async () => {
+    const [states, settings] = await Promise.all([probed(), check(ctx, 'settings', () => checkListed(ctx))]);
+    return reportOf([...states.map((state) => withRoom(ctx, state)), settings]);
+  };
+}
+
+/** Never rejects: what went wrong is the state. */
+async function check(ctx: Ctx, component: string, run: () => Promise<void>): Promise<ComponentState> {
+  const checkedAt = ctx.clock.now();
+  const answered = new AbortController();
+  const tooLate = ctx.clock.sleep(probeTimeoutMs, answered.signal).then(() => {
+    if (!answered.signal.aborted) throw new Error(`did not answer within ${probeTimeoutMs / 1000} s`);
+  });
+  tooLate.catch(() => undefined);
+  try {
+    await Promise.race([run(), tooLate]);
+    return { component, status: 'ok', checkedAt };
+  } catch (cause) {
+    return {
+      component,
+      status: isStorageFull(cause) ? 'full' : 'failed',
+      reason: reasonOf(cause),
+      checkedAt,
+    };
+  } finally {
+    answered.abort();
+  }
+}
+
+/** The last cause says what the system said. */
+function reasonOf(error: unknown): string {
+  const said: string[] = [];
+  for (let cause = error; cause instanceof Error && said.length < 4; cause = cause.cause)
+    said.push(cause.message);
+  return said.length === 0 ? String(error) : said.join(': ');
+}
+
+/** A row of this process, written again and read back. */
+async function probeMetadata({ metadata }: Ctx, name: string): Promise<void> {
+  const now = await metadata.now();
+  const former = await metadata.get(rows, { name });
+  const row: TaskRow = { kind, name, state: { at: now } };
+  const outcome = await metadata.commit(rows, [
+    { put: row, expect: former?.revision ?? 'absent', expiresAt: now + rowLifeMs },
+  ]);
+  const read = await metadata.get(rows, { name });
+  if (!outcome.applied || read?.revision !== outcome.revision)
+    throw new Error('a row that was just written was not read back');
+}
+
+/** A small extent, written under an op and read back; the sweep finds what a process that dies here leaves. */
+async function probeData({ metadata, bytes, random }: Ctx, cluster: string): Promise<void> {
+  const written = random.bytes(16);
+  const op = await metadata.begin({ cluster });
+  let extent: Extent = { cluster, id: op.id, size: unknownSize };
+  try {
+    const owner = { bucketId: kind, key: '', size: written.length };
+    // `noop` forgets what it stores: there is nothing to compare.
+    extent = await bytes.write(once(written), { cluster, id: op.id, owner, size: written.length });
+    const read = await gather(bytes, extent);
+    if (read.length !== written.length) throw new Error('bytes that were just written were not read back');
+  } finally {
+    await bytes.remove([extent]).then(
+      () => metadata.end(op),
+      // The op stays open: the sweep removes the extent when this process is gone.
+      () => metadata.abort(op.id).catch(() => undefined),
+    );
+  }
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+async function gather(bytes: Pick<ObjectBytes, 'read'>, extent: Extent): Promise<number[]> {
+  const read: number[] = [];
+  for await (const piece of bytes.read(extent)) read.push(...piece);
+  return read;
+}
+
+/** A cluster that the settings leave out while chunks may be on it: an operator must hear of it at once. */
+async function checkListed({ clusterStates, config }: Ctx): Promise<void> {
+  const { leftOut } = await clusterStates.view();
+  const list = config.SVC_DATA_BACKEND === 'upstream-store' ? 'SVC_UPSTREAMS' : 'SVC_POOL_CLUSTERS';
+  if (leftOut.length > 0) throw new Error(`${list} leaves out ${leftOut.join(', ')}, where chunks may be`);
+}
+
+/** A disk below its reserve is seen at once, not with the next probe. */
+function withRoom({ room }: Ctx, state: ComponentState): ComponentState {
+  const complaint = room?.states().find(({ component }) => component === state.component)?.complaint;
+  return complaint === undefined || state.status === 'failed'
+    ? state
+    : { ...state, status: 'full', reason: complaint };
+}
+
+/** One of several data clusters that does not work is no reason to serve no request: writes go to another one. */
+function reportOf(components: readonly ComponentState[]): ReadinessReport {
+  const data = components.filter(({ component }) => component.startsWith('data:'));
+  const others = components.filter(({ component }) => !component.startsWith('data:'));
+  const best = (['ok', 'full', 'failed'] as const).find((status) =>
+    data.some((each) => each.status === status),
+  );
+  const statuses = [...others.map(({ status }) => status), best ?? 'ok'];
+  const status = statuses.includes('failed') ? 'failed' : statuses.includes('full') ? 'full' : 'ok';
+  return { status, components };
+}

@@ -1,0 +1,29 @@
+/** Where the bytes of a version belong, and which of them are to go there. */
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { ClusterView } from '../../../ports/cluster-states.ts';
+import type { Extent } from '../../../ports/object-bytes.ts';
+import { chooseCluster, type Wish } from '../placement/policy.ts';
+
+export interface Aim {
+  /** Undefined where there is no cluster that it may go to. */
+  readonly to: string | undefined;
+  /** Whether these bytes have to leave where they are, or should. */
+  leaves(extent: Extent): boolean;
+}
+
+/**
+ * The cluster is the one that the write would pick today, so what lies where its weight put it stays there.
+ * @param byWeight moves off clusters that are live, too
+ */
+export function aimOf(
+  view: ClusterView,
+  { row, wish, byWeight }: { readonly row: ObjectRow; readonly wish: Wish; readonly byWeight: boolean },
+): Aim {
+  const to = chooseCluster(view, wish, row.uploadId ?? row.requestId);
+  const leaves = ({ cluster }: Extent): boolean => {
+    const state = view.states.get(cluster);
+    if (state === 'evacuating') return true;
+    return byWeight && to !== undefined && cluster !== to && state !== undefined && !view.closed.has(cluster);
+  };
+  return { to, leaves };
+}

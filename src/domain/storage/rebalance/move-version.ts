@@ -1,0 +1,131 @@
+/**
+ * Moving the bytes of a version to another cluster: copied as they are stored,
+ * read back, then taken over by the version in one commit, which queues what they stand for. A client that changes the
+ * version meanwhile wins: the copies are thrown away. Nothing else about the version changes, so whatever Object Lock
+ * holds is held as before.
+ */
+import type { Context } from '../../../context.ts';
+import { releaseForeign } from '../../../metadata/imports.ts';
+import { findVersion } from '../../../metadata/objects.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import type { Op } from '../../../ports/metadata-store.ts';
+import { type Extent, type FoundExtent, type Owner, unknownSize } from '../../../ports/object-bytes.ts';
+import { giveUp } from '../../content/store-bytes.ts';
+import { changeKey } from '../../objects/commit-version.ts';
+import { queueGarbage, queueGarbageAll } from '../garbage.ts';
+import { copyExtent } from './copy-extent.ts';
+import type { Pace } from './pace.ts';
+import { type Piece, type Stretch, stillHolds, stretchesOf, withCopies } from './stretches.ts';
+
+export type Ctx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'hasher' | 'clock' | 'random' | 'config' | 'telemetry'
+>;
+
+export interface Move {
+  readonly bucket: BucketRow;
+  /** As it was read; it may have changed since. */
+  readonly row: ObjectRow;
+  readonly to: string;
+  leaves(extent: Extent): boolean;
+  readonly pace: Pace;
+  readonly signal: AbortSignal;
+}
+
+/** What it does is recorded under this name in the place of a request's. */
+const requestId = 'rebalance';
+
+/** @returns false where the version changed meanwhile: then it is looked at again another time */
+export async function moveVersion(ctx: Ctx, move: Move): Promise<boolean> {
+  for await (const stretch of stretchesOf(ctx, move.row.manifest)) {
+    const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));
+    if (leaving.length > 0 && !(await moveStretch(ctx, move, { stretch, leaving }))) return false;
+  }
+  return true;
+}
+
+interface Leaving {
+  readonly stretch: Stretch;
+  readonly leaving: readonly Piece[];
+}
+
+async function moveStretch(ctx: Ctx, move: Move, { stretch, leaving }: Leaving): Promise<boolean> {
+  const { bucket, row, to, pace, signal } = move;
+  const op = await ctx.metadata.begin({ cluster: to });
+  const stored: FoundExtent[] = [];
+  const copies = new Map<string, Extent>();
+  try {
+    for (const piece of leaving) {
+      const { extent: from } = piece;
+      const id = `${op.id}.${stored.length}`;
+      const owner = ownerOf(row, piece);
+      stored.push({ extent: { cluster: to, id, size: unknownSize }, owner });
+      const { storageClass } = row;
+      const copy = await copyExtent(ctx, from, { cluster: to, id, owner, storageClass, pace, signal });
+      stored[stored.length - 1] = { extent: copy, owner };
+      copies.set(
+        from.id,
+        row.encryption === undefined ? copy : { ...copy, sealedAs: from.sealedAs ?? from.id },
+      );
+    }
+    const taken = await takeOver(ctx, move, { stretch, leaving, op, copies });
+    if (!taken) await discard(ctx, [...copies.values()]);
+    await ctx.metadata.end(op);
+    return taken;
+  } catch (cause) {
+    await giveUp(ctx, { op, stored, bucket, requestId });
+    throw cause;
+  }
+}
+
+/** As the write would have named it, had it gone there. */
+const ownerOf = (
+  { bucketId, key, version, isNull, uploadId, storageClass, encryption }: ObjectRow,
+  piece: Piece,
+): Owner => ({
+  bucketId,
+  key,
+  ...('number' in piece || isNull ? {} : { version }),
+  ...('number' in piece && uploadId !== undefined ? { uploadId, part: piece.number } : {}),
+  size: piece.extent.size,
+  ...(storageClass === 'STANDARD' ? {} : { storageClass }),
+  ...(encryption === undefined ? {} : { encrypted: true }),
+});
+
+interface TakeOver extends Leaving {
+  readonly op: Op;
+  readonly copies: ReadonlyMap<string, Extent>;
+}
+
+/** The version names the copies from now on, if it still names what they stand for. */
+async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promise<boolean> {
+  const { stretch, leaving, op, copies } = given;
+  const outcome = await changeKey(ctx, {
+    bucket,
+    key: row.key,
+    requestId,
+    op,
+    id: op.id,
+    decide: async (state) => {
+      const found = await findVersion(ctx.metadata, state.bucket, row.key, row.isNull ? 'null' : row.version);
+      if (found?.row.version !== row.version || !(await stillHolds(ctx, found.row, stretch)))
+        return undefined;
+      const { row: next, then } = withCopies(found.row, stretch, { copies, id: op.id });
+      const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
+      const former = leaving.map(({ extent }) => extent);
+      const garbage = queueGarbageAll(former, { id: op.id, requestId, due });
+      return {
+        changes: [{ put: next, expect: found.revision }],
+        gone: [],
+        then: [...then, ...garbage, ...releaseForeign(bucket.id, former)],
+      };
+    },
+  });
+  return outcome.done === 'applied';
+}
+
+/** Nobody ever saw them. */
+async function discard({ metadata }: Ctx, copies: readonly Extent[]): Promise<void> {
+  const due = await metadata.now();
+  await metadata.apply([queueGarbage(copies, { id: copies[0]?.id ?? '', requestId, due })]);
+}

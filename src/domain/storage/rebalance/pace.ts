@@ -1,0 +1,19 @@
+/** How fast bytes may move: an average that is kept by waiting. */
+import type { Clock } from '../../../ports/clock.ts';
+
+/** Waits until so many bytes more are within the rate. */
+export type Pace = (bytes: number, signal: AbortSignal) => Promise<void>;
+
+/** Shorter waits are saved up: a timer is not exact anyway. */
+const waitMsMin = 10;
+
+export function openPace(clock: Pick<Clock, 'elapsed' | 'sleep'>, bytesPerSecond: number): Pace {
+  /** When all that was let through so far will have been paid for. */
+  let paidAt = 0;
+  return async (bytes, signal) => {
+    const now = clock.elapsed();
+    paidAt = Math.max(paidAt, now) + (bytes * 1000) / bytesPerSecond;
+    if (paidAt - now >= waitMsMin) await clock.sleep(paidAt - now, signal);
+    signal.throwIfAborted();
+  };
+}

@@ -1,0 +1,89 @@
+/** A manifest in pieces that one commit can replace: what it holds itself, or one of its rows. */
+import type { Context } from '../../../context.ts';
+import { manifestParts, manifestRow } from '../../../metadata/objects.ts';
+import type { Manifest, ManifestPart, ObjectRow } from '../../../metadata/tables.ts';
+import { commitLimits, type SideChange } from '../../../ports/metadata-store.ts';
+import type { Extent } from '../../../ports/object-bytes.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+
+export interface Stretch {
+  readonly pieces: readonly Piece[];
+  /** Of a manifest that has rows of its own. */
+  readonly segment?: number;
+}
+
+/** An extent, and the part that it is. */
+export type Piece = { readonly extent: Extent } | ManifestPart;
+
+export async function* stretchesOf(ctx: Ctx, manifest: Manifest): AsyncGenerator<Stretch> {
+  const inline = inlinePieces(manifest);
+  if (inline !== undefined) yield { pieces: inline };
+  else if ('manifestId' in manifest) {
+    let segment = 0;
+    for await (const pieces of manifestParts(ctx.metadata, manifest.manifestId)) {
+      yield { pieces, segment };
+      segment += 1;
+    }
+  }
+}
+
+/** Whether a stretch is still what a version holds there. */
+export async function stillHolds(
+  ctx: Ctx,
+  { manifest }: ObjectRow,
+  { pieces, segment }: Stretch,
+): Promise<boolean> {
+  const now = segment === undefined ? inlinePieces(manifest) : await segmentOf(ctx, manifest, segment);
+  return now?.length === pieces.length && now.every((piece, i) => isSame(piece.extent, pieces[i]?.extent));
+}
+
+const isSame = (one: Extent, other: Extent | undefined): boolean =>
+  one.id === other?.id && one.cluster === other.cluster;
+
+function inlinePieces(manifest: Manifest): readonly Piece[] | undefined {
+  if ('extents' in manifest) return manifest.extents.map((extent) => ({ extent }));
+  if (manifest.whole !== undefined) return [{ extent: manifest.whole }];
+  return 'parts' in manifest ? manifest.parts : undefined;
+}
+
+async function segmentOf(
+  ctx: Ctx,
+  manifest: Manifest,
+  segment: number,
+): Promise<readonly Piece[] | undefined> {
+  if (!('manifestId' in manifest)) return undefined;
+  return (await manifestParts(ctx.metadata, manifest.manifestId, segment).next()).value ?? undefined;
+}
+
+/** The row with other extents in one stretch, and what else has to be put with it. */
+export interface Replaced {
+  readonly row: ObjectRow;
+  readonly then: readonly SideChange[];
+}
+
+/** @param copies by the ids of the extents that they stand for @param id names rows, should the manifest come to need some */
+export function withCopies(
+  row: ObjectRow,
+  { pieces, segment }: Stretch,
+  { copies, id }: { readonly copies: ReadonlyMap<string, Extent>; readonly id: string },
+): Replaced {
+  const { manifest } = row;
+  const next = pieces.map((piece) => ({ ...piece, extent: copies.get(piece.extent.id) ?? piece.extent }));
+  if ('extents' in manifest)
+    return { row: { ...row, manifest: { extents: next.map(({ extent }) => extent) } }, then: [] };
+  const [{ extent: whole } = {}] = next;
+  if (manifest.whole !== undefined && whole !== undefined)
+    return { row: { ...row, manifest: { ...manifest, whole } }, then: [] };
+  // The cast: extents alone were dealt with.
+  const parts = next as readonly ManifestPart[];
+  if ('manifestId' in manifest) return { row, then: [manifestRow(manifest.manifestId, segment ?? 0, parts)] };
+  const inline = { ...row, manifest: { parts } };
+  if (JSON.stringify(inline).length <= rowMax) return { row: inline, then: [] };
+  // Copies may have longer notes than what they stand for.
+  const segmented = { manifestId: id, partCount: parts.length, offsets: [0] };
+  return { row: { ...row, manifest: segmented }, then: [manifestRow(id, 0, parts)] };
+}
+
+/** A row of this length fits whatever its store counts. */
+const rowMax = commitLimits.rowBytes - 1024;

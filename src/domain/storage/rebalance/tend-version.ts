@@ -1,0 +1,89 @@
+/** One version under the eyes of the worker `rebalance`: moved where it has to be, and counted where it stays. */
+import type { Context } from '../../../context.ts';
+import { extentsOf } from '../../../metadata/objects.ts';
+import type { Remaining } from '../../../metadata/rebalance-tables.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import type { ClusterView } from '../../../ports/cluster-states.ts';
+import { DataUnavailable } from '../../../ports/object-bytes.ts';
+import { wishOf } from '../placement/place-write.ts';
+import { aimOf } from './aim.ts';
+import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
+import type { Pace } from './pace.ts';
+
+export type Ctx = MoveCtx & Pick<Context, 'clusterStates'>;
+
+/** What a worker goes by for a while. */
+export interface Tending {
+  readonly view: ClusterView;
+  /** The clusters whose remains are counted. */
+  readonly clusters: ReadonlySet<string>;
+  readonly byWeight: boolean;
+  /** Clusters between which nothing could be moved since this began: it is not tried again for every version. */
+  readonly away: Set<string>;
+  readonly pace: Pace;
+  readonly signal: AbortSignal;
+}
+
+export type Found = Map<string, Remaining>;
+
+export const nothingLeft: Remaining = { manifests: 0, bytes: 0, stuck: 0, failed: 0, uploads: 0 };
+
+export function addTo(found: Found, cluster: string, more: Partial<Remaining>): void {
+  const sum = { ...nothingLeft, ...found.get(cluster) };
+  for (const [name, count] of Object.entries(more) as [keyof Remaining, number][]) sum[name] += count;
+  found.set(cluster, sum);
+}
+
+/** @returns what of it is on the clusters that are counted, once it was moved as far as it could be */
+export async function tendVersion(
+  ctx: Ctx,
+  tending: Tending,
+  { bucket, row }: { readonly bucket: BucketRow; readonly row: ObjectRow },
+): Promise<Found> {
+  const { view, clusters, byWeight } = tending;
+  const found: Found = new Map();
+  if (row.marker) return found;
+  const wish = wishOf(ctx, { bucket, storageClass: row.storageClass });
+  const { to, leaves } = aimOf(view, { row, wish, byWeight });
+  const from = new Set<string>();
+  const bytes = new Map<string, number>();
+  for await (const extent of extentsOf(ctx.metadata, row.manifest)) {
+    if (leaves(extent)) from.add(extent.cluster);
+    if (clusters.has(extent.cluster))
+      bytes.set(extent.cluster, (bytes.get(extent.cluster) ?? 0) + Math.max(extent.size, 0));
+  }
+  const why =
+    to === undefined
+      ? 'stuck'
+      : from.size === 0
+        ? undefined
+        : await moved(ctx, tending, { bucket, row, to, leaves, from });
+  if (why === 'moved') return found;
+  const reason = why === 'stuck' || why === 'failed' ? { [why]: 1 } : {};
+  for (const [cluster, size] of bytes) addTo(found, cluster, { manifests: 1, bytes: size, ...reason });
+  return found;
+}
+
+interface Wanted extends Pick<Move, 'bucket' | 'row' | 'to' | 'leaves'> {
+  readonly from: ReadonlySet<string>;
+}
+
+async function moved(
+  ctx: Ctx,
+  { away, pace, signal }: Tending,
+  { from, ...wanted }: Wanted,
+): Promise<'moved' | 'changed' | 'failed'> {
+  const { bucket, row, to } = wanted;
+  const ways = [...from].map((cluster) => `${cluster} ${to}`);
+  if (ways.some((way) => away.has(way))) return 'failed';
+  try {
+    return (await moveVersion(ctx, { ...wanted, pace, signal })) ? 'moved' : 'changed';
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (cause instanceof DataUnavailable) for (const way of ways) away.add(way);
+    const { key, version } = row;
+    const fields = { bucket: bucket.name, key, version, to, cause };
+    ctx.telemetry.log('WARN', 'a version could not be moved', fields);
+    return 'failed';
+  }
+}

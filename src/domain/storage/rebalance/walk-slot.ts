@@ -1,0 +1,117 @@
+/** A pass over the buckets of a slot, which goes on where it was left, by whatever process. */
+
+import { inParallel } from '../../../base/in-parallel.ts';
+import { bucketsInSlot, findBucket } from '../../../metadata/buckets.ts';
+import { objectsOf } from '../../../metadata/objects.ts';
+import type { ClaimedSlot, SlotRow } from '../../../metadata/rebalance.ts';
+import type { EndedPass, OpenPass } from '../../../metadata/rebalance-tables.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { findSession, uploadsIn } from '../../../metadata/uploads.ts';
+import { clusterOf } from '../../uploads/upload-session.ts';
+import { addTo, type Ctx, type Found, type Tending, tendVersion } from './tend-version.ts';
+
+/** Versions between two notes of how far it came. */
+const pageRows = 100;
+/** Versions that are moved at once; the pace is theirs together. */
+const movesMax = 4;
+/** Then the slot is given back, so that a successor or another process gets its turn. */
+const turnMs = 5_000;
+
+/**
+ * @param from where the pass goes on
+ * @returns whether the pass came to its end
+ * @throws LeaseLost once a later holder of the slot's lease has claimed the slot
+ */
+export async function walkSlot(
+  ctx: Ctx,
+  tending: Tending,
+  { claimed, from: row }: { readonly claimed: ClaimedSlot; readonly from: SlotRow },
+): Promise<boolean> {
+  const { metadata, clock } = ctx;
+  const { slot, ended } = row;
+  const until = clock.elapsed() + turnMs;
+  let pass = row.open ?? (await openPass(ctx, tending));
+  const note = async (next: OpenPass): Promise<void> => {
+    pass = next;
+    await claimed.put({ slot, open: pass, ...(ended === undefined ? {} : { ended }) });
+  };
+  const isOver = (): boolean => tending.signal.aborted || clock.elapsed() >= until;
+  for await (const name of bucketsInSlot(metadata, slot, placeIn(pass))) {
+    const bucket = (await findBucket(metadata, name))?.row;
+    if (bucket !== undefined) {
+      if (pass.bucket !== name) {
+        const { after: _, ...fresh } = pass;
+        await note({ ...fresh, bucket: name });
+      }
+      for await (const next of pages(ctx, tending, { bucket, pass })) {
+        await note(next);
+        if (isOver()) return false;
+      }
+    }
+    await note({ ...pass, bucket: name, after: 'end' });
+    if (isOver()) return false;
+  }
+  const over: EndedPass = { ...pass, endedAt: await metadata.now() };
+  await claimed.put({ slot, ended: withoutPlace(over) });
+  return true;
+}
+
+const openPass = async ({ metadata }: Ctx, { clusters }: Tending): Promise<OpenPass> => ({
+  startedAt: await metadata.now(),
+  clusters: [...clusters],
+  found: {},
+});
+
+function placeIn({ bucket, after }: OpenPass): Parameters<typeof bucketsInSlot>[2] {
+  if (bucket === undefined) return {};
+  return after === 'end' ? { after: { name: bucket } } : { from: { name: bucket } };
+}
+
+const withoutPlace = ({ startedAt, endedAt, clusters, found }: EndedPass): EndedPass => ({
+  startedAt,
+  endedAt,
+  clusters,
+  found,
+});
+
+/** The pass after each page of versions, and after the open uploads, which come last. */
+async function* pages(
+  ctx: Ctx,
+  tending: Tending,
+  { bucket, pass }: { readonly bucket: BucketRow; readonly pass: OpenPass },
+): AsyncGenerator<OpenPass> {
+  let now = pass;
+  const { after } = pass;
+  const cursor = ctx.metadata.scan(
+    objectsOf(bucket),
+    after === undefined || after === 'end' ? {} : { after },
+  );
+  for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows)) {
+    const found: Found = new Map(Object.entries(now.found));
+    const each = await inParallel(movesMax, page, ({ row }) => tendVersion(ctx, tending, { bucket, row }));
+    for (const one of each) for (const [cluster, more] of one) addTo(found, cluster, more);
+    const { space, key, slot } = (page.at(-1) as (typeof page)[number]).row;
+    now = { ...now, found: Object.fromEntries(found), after: { space, key, slot } };
+    yield now;
+  }
+  const found: Found = new Map(Object.entries(now.found));
+  await countUploads(ctx, bucket, { found, clusters: tending.clusters });
+  yield { ...now, found: Object.fromEntries(found), after: 'end' };
+}
+
+/** Open uploads stay: their parts go where they began. */
+async function countUploads(
+  { metadata }: Ctx,
+  bucket: BucketRow,
+  { found, clusters }: { readonly found: Found; readonly clusters: ReadonlySet<string> },
+): Promise<void> {
+  if (clusters.size === 0) return;
+  const open = metadata.scan(uploadsIn(bucket.id));
+  for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
+    for (const { row } of page) {
+      const session = (await findSession(metadata, row.uploadId))?.row.session;
+      if (session !== undefined && clusters.has(clusterOf(session)))
+        addTo(found, clusterOf(session), { uploads: 1 });
+    }
+  }
+}

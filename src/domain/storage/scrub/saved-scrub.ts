@@ -1,0 +1,105 @@
+/** Where the scrub stands and what it found damaged, kept so that it goes on after a kill and can be asked about. */
+import type { Context } from '../../../context.ts';
+import {
+  assertLeads,
+  beginTerm,
+  everyTask,
+  findTask,
+  putTasks,
+  type Task,
+  type TaskChange,
+  type TaskKind,
+  type Term,
+} from '../../../metadata/tasks.ts';
+import { type DamagedContent, nothingRead, type ScrubRun } from './state.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
+
+/** One partition: a pass and what it found are saved in one commit. */
+const kind = 'scrub';
+const runs: TaskKind<ScrubRun> = { kind };
+const contents: TaskKind<ScrubRun | DamagedContent> = { kind };
+
+const runName = 'run';
+const prefix = 'damaged/';
+
+/** Damaged versions and parts that are listed by name; more are only counted. */
+export const listedMax = 1_000;
+/** Rows that leave the list in one commit. */
+const removedAtOnce = 32;
+
+/** From then on no earlier leader saves anything. @throws LeaseLost */
+export const beginScrubbing = ({ metadata }: Ctx, generation: number): Promise<Term> =>
+  beginTerm(metadata, runs, generation);
+
+export const savedScrub = ({ metadata }: Ctx): Promise<Task<ScrubRun> | undefined> =>
+  findTask(metadata, runs, runName);
+
+export const nextRun = (former: ScrubRun | undefined, now: number): ScrubRun => ({
+  firstAt: former?.firstAt ?? now,
+  ...(former?.completeFrom === undefined ? {} : { completeFrom: former.completeFrom }),
+  lastDamaged: former?.seen.damaged ?? 0,
+  listed: former?.listed ?? 0,
+  startedAt: now,
+  position: { at: 'buckets', slot: 0 },
+  seen: nothingRead,
+});
+
+export interface SavedStep {
+  readonly run: ScrubRun;
+  readonly damaged?: ReadonlyMap<string, DamagedContent>;
+  /** What the step began with. */
+  readonly former: Task<ScrubRun> | undefined;
+  readonly term?: Term;
+}
+
+/**
+ * @returns the contents that were not listed before; undefined where another pass was begun meanwhile, and nothing is saved
+ * @throws LeaseLost where a later leader has begun
+ */
+export async function saveStep(
+  { metadata }: Ctx,
+  { run, damaged = new Map(), former, term }: SavedStep,
+): Promise<readonly DamagedContent[] | undefined> {
+  const changes: TaskChange<ScrubRun | DamagedContent>[] = [];
+  const added: DamagedContent[] = [];
+  for (const [name, found] of damaged) {
+    const known = await findTask(metadata, contents, prefix + name);
+    if (known === undefined && run.listed + added.length >= listedMax) continue;
+    const { foundAt } = (known?.state ?? found) as DamagedContent;
+    if (known === undefined) added.push(found);
+    const put = { name: prefix + name, state: { ...found, foundAt } };
+    changes.push({ put, expect: known?.revision ?? 'absent' });
+  }
+  const state = { ...run, listed: run.listed + added.length };
+  changes.push({ put: { name: runName, state }, expect: former?.revision ?? 'absent' });
+  const outcome = await putTasks(metadata, contents, { changes, term });
+  if (outcome.applied) return added;
+  if (term !== undefined) await assertLeads(metadata, runs, term);
+  return undefined;
+}
+
+/** What is known to be damaged. */
+export async function* damagedContents({ metadata }: Ctx): AsyncGenerator<Task<DamagedContent>> {
+  for await (const { name, state, revision } of everyTask(metadata, contents))
+    if (name.startsWith(prefix)) yield { name, state: state as DamagedContent, revision };
+}
+
+/** Takes out of the list what a pass that read everything has not met again. @returns how many are left */
+export async function forgetSound({ metadata }: Ctx, { startedAt }: ScrubRun, term: Term): Promise<number> {
+  let left = 0;
+  let gone: TaskChange<DamagedContent>[] = [];
+  const remove = async (): Promise<void> => {
+    if (gone.length === 0) return;
+    const outcome = await putTasks(metadata, contents, { changes: gone, term });
+    if (!outcome.applied) await assertLeads(metadata, runs, term);
+    gone = [];
+  };
+  for await (const { name, state, revision } of damagedContents({ metadata })) {
+    if (state.pass >= startedAt) left += 1;
+    else gone.push({ remove: { name }, expect: revision });
+    if (gone.length === removedAtOnce) await remove();
+  }
+  await remove();
+  return left;
+}

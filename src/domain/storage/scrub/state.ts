@@ -1,0 +1,96 @@
+/** What a scrub keeps of its work: where it stands, what it has read, and what it found damaged. */
+import type { objects, uploadIndex } from '../../../metadata/tables.ts';
+import type { SortOf } from '../../../ports/metadata-store.ts';
+
+export type VersionPlace = SortOf<typeof objects>;
+export type UploadPlace = SortOf<typeof uploadIndex>;
+
+interface InBucket {
+  readonly slot: number;
+  readonly bucket: string;
+}
+
+/** How far into the stored bytes of one version or part. */
+export interface Within {
+  readonly read: number;
+  /** Chunks of it that were found damaged in this pass. */
+  readonly damagedChunks: number;
+}
+
+/** The version at the place is another one by now where `version` differs: it was written after it was met. */
+export interface WithinVersion extends Within {
+  readonly place: VersionPlace;
+  readonly version: string;
+}
+
+export interface WithinUpload extends Within {
+  readonly place: UploadPlace;
+  readonly part: number;
+}
+
+/**
+ * Uploads of a bucket come before its versions: the parts of an upload that is completed meanwhile were read, or are met
+ * again in its version. A version that becomes the head again behind the cursor is read by the next pass.
+ */
+export type ScrubPosition =
+  | { readonly at: 'buckets'; readonly slot: number; readonly after?: string }
+  | (InBucket & { readonly at: 'uploads'; readonly after?: UploadPlace; readonly within?: WithinUpload })
+  | (InBucket & { readonly at: 'versions'; readonly after?: VersionPlace; readonly within?: WithinVersion })
+  | { readonly at: 'done' };
+
+const counters = ['versions', 'parts', 'chunks', 'bytes', 'damaged', 'unread'] as const;
+
+/**
+ * `versions` and `parts` of open uploads that were visited; `chunks` that were read to their end, and `bytes`; `damaged`
+ * versions and parts have a chunk that is damaged or missing; `unread` ones, or rows and buckets, could not be read now.
+ */
+export type ScrubCounts = Readonly<Record<(typeof counters)[number], number>>;
+
+export const nothingRead = Object.fromEntries(counters.map((name) => [name, 0])) as ScrubCounts;
+
+/** Times are the store's, in ms. */
+export interface ScrubRun {
+  /** When a scrub ran here for the first time. */
+  readonly firstAt: number;
+  /** When the last pass began that left nothing unread. */
+  readonly completeFrom?: number;
+  /** Damaged versions and parts of the last pass that ended. */
+  readonly lastDamaged: number;
+  /** Rows in the list of damaged ones. */
+  readonly listed: number;
+  readonly startedAt: number;
+  readonly finishedAt?: number;
+  readonly position: ScrubPosition;
+  readonly seen: ScrubCounts;
+}
+
+/** A version, or a part of an open upload, with a chunk that cannot be read as it was stored. */
+export interface DamagedContent {
+  readonly kind: 'damaged' | 'missing';
+  /** Of the first such chunk. */
+  readonly detail: string;
+  readonly cluster: string;
+  readonly extent: string;
+  readonly bucket: string;
+  readonly bucketId: string;
+  readonly key: string;
+  readonly version?: string;
+  readonly uploadId?: string;
+  readonly part?: number;
+  /** How many such chunks the latest pass has met in it. */
+  readonly chunks: number;
+  readonly foundAt: number;
+  /** When the pass began that has met it last. */
+  readonly pass: number;
+}
+
+/** Damaged versions and parts known now: the last pass found them, until this one has found more. */
+export const knownDamaged = ({ finishedAt, seen, lastDamaged }: ScrubRun): number =>
+  finishedAt === undefined ? Math.max(seen.damaged, lastDamaged) : seen.damaged;
+
+/**
+ * How long ago the last complete pass began: what was stored since may not have been read, and nothing that was stored
+ * before has gone unread for longer. Until a pass is complete, how long ago the first one began.
+ */
+export const oldestUncheckedMs = ({ completeFrom, firstAt }: ScrubRun, now: number): number =>
+  Math.max(0, now - (completeFrom ?? firstAt));

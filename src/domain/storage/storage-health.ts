@@ -1,0 +1,106 @@
+/** How storage is: what both probes say, and the texts of warnings. Pure, but for `probe`. */
+import type { Context } from '../../context.ts';
+import type { MetadataHealth } from '../../ports/metadata-store.ts';
+import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/object-bytes.ts';
+import { savedScrub } from './scrub/saved-scrub.ts';
+import { knownDamaged } from './scrub/state.ts';
+
+type Backends = Pick<Context['config'], 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>;
+
+export interface MetadataReport extends MetadataHealth {
+  readonly backend: string;
+}
+
+export interface DataReport {
+  readonly backend: string;
+  readonly clusters: readonly { readonly cluster: string; readonly status: string }[];
+  readonly pools: readonly (PoolHealth & { readonly cluster: string })[];
+  readonly warnings: readonly string[];
+}
+
+export interface StorageHealth {
+  readonly ok: boolean;
+  readonly warnings: readonly string[];
+  /** The backends that are not well, comma-separated; '' while all is. */
+  readonly source: string;
+}
+
+/** An engine that cannot be asked is a warning of the report, not a failure of it. */
+export async function probeMetadata({
+  metadata,
+  config,
+}: Pick<Context, 'metadata'> & { readonly config: Backends }): Promise<MetadataReport> {
+  const backend = config.SVC_META_BACKEND;
+  try {
+    return { backend, ...(await metadata.health()) };
+  } catch (cause) {
+    return { backend, nodes: [], warnings: [`${backend} cannot be asked: ${messageOf(cause)}`] };
+  }
+}
+
+export async function probeData({
+  bytes,
+  metadata,
+  config,
+}: Pick<Context, 'bytes' | 'metadata'> & { readonly config: Backends }): Promise<DataReport> {
+  const [clusters, damaged] = await Promise.all([bytes.health(), damageWarnings({ metadata })]);
+  const report = dataReport(config.SVC_DATA_BACKEND, clusters);
+  return { ...report, warnings: [...report.warnings, ...damaged] };
+}
+
+/** Metadata that cannot be asked is a warning of its own report. */
+async function damageWarnings(ctx: Pick<Context, 'metadata'>): Promise<readonly string[]> {
+  const run = await savedScrub(ctx).catch(() => undefined);
+  const damaged = run === undefined ? 0 : knownDamaged(run.state);
+  return damaged === 0
+    ? []
+    : [
+        `the scrub found ${damaged} versions or parts with damaged or missing chunks: see GET /admin/v1/scrub`,
+      ];
+}
+
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+
+export function dataReport(backend: string, clusters: readonly ClusterHealth[]): DataReport {
+  return {
+    backend,
+    clusters: clusters.map(({ cluster, ...status }) => ({ cluster, status: statusText(status) })),
+    pools: clusters.flatMap(({ cluster, pools }) => pools.map((pool) => ({ cluster, ...pool }))),
+    warnings: clusters.flatMap((each) => [
+      ...(isOk(each.status) ? [] : [statusText(each)]),
+      ...poolWarnings(each),
+    ]),
+  };
+}
+
+const isOk = (status: string): boolean => status === 'ok' || status === 'HEALTH_OK';
+
+const complaintsMax = 5;
+
+/** `HEALTH_WARN: <summary>; <summary>`, with the first of what the cluster complains of, in order. */
+export function statusText({ status, complaints }: Pick<ClusterHealth, 'status' | 'complaints'>): string {
+  if (isOk(status) || complaints.length === 0) return status;
+  return `${status}: ${complaints.toSorted().slice(0, complaintsMax).join('; ')}`;
+}
+
+/** Of a cluster that is away its status says enough. */
+function poolWarnings({ status, pools }: ClusterHealth): readonly string[] {
+  if (status === unreachable) return [];
+  const warnings = pools.flatMap(({ pool, state, error = 'unknown' }) =>
+    state === 'error' ? [`pool stats failed for ${pool}: ${error}`] : [],
+  );
+  // A pool is told of once, in however many of its namespaces there are chunks.
+  return [...new Set(warnings)];
+}
+
+/** Whether all is well: no warning, and no node or pool that is not. */
+export function storageHealth(metadata: MetadataReport, data: DataReport): StorageHealth {
+  const nodes = metadata.nodes.filter(({ state }) => state !== 'UP');
+  const ofMetadata = [...metadata.warnings, ...nodes.map(({ name, state }) => `node ${name} is ${state}`)];
+  const sources = [
+    ...(ofMetadata.length > 0 ? [metadata.backend] : []),
+    ...(data.warnings.length > 0 ? [data.backend] : []),
+  ];
+  const warnings = [...ofMetadata, ...data.warnings];
+  return { ok: warnings.length === 0, warnings, source: [...new Set(sources)].join(',') };
+}

@@ -1,0 +1,116 @@
+/** Finishes or undoes what dead processes left behind: runs in every gateway, and as often as it likes. */
+import type { Context } from '../../context.ts';
+import { hasUnlistedBuckets } from '../../metadata/buckets.ts';
+import type { Abandoned } from '../../ports/metadata-store.ts';
+import { DataUnavailable, type Extent, type Owner } from '../../ports/object-bytes.ts';
+import { extentsPerTask, queueGarbage } from './garbage.ts';
+import { isOwned, type Ownership, openOwnership } from './ownership.ts';
+
+export type SweepContext = Pick<Context, 'metadata' | 'bytes'>;
+
+const sweepId = 'sweep';
+/** So many are examined together, and settled before the next are: what one walk gathers is bounded, and not done again. */
+const intentsPerWalk = 64;
+
+/**
+ * Examines every abandoned intent once. Nothing can be committed under one any more, so the rows tell
+ * which of its bytes are owned; the others are queued for deletion, and only then the intents are settled.
+ * A sweep that dies before that is repeated, by any process: what it queues twice is deleted once.
+ * When a read fails it throws, having deleted nothing that it did not know; when a cluster is away, at the end.
+ */
+export async function sweep(context: SweepContext, signal: AbortSignal): Promise<'busy' | 'idle'> {
+  const abandoned = await context.metadata.abandoned();
+  if (abandoned.length === 0) return 'idle';
+  const ownership = await openOwnership(context);
+  const run: Run = { ownership, signal, away: new Map(), areBucketsListed: false };
+  for (let first = 0; first < abandoned.length; first += intentsPerWalk) {
+    const some = abandoned.slice(first, first + intentsPerWalk);
+    for (const [cluster, prefixes] of prefixesByCluster(context, some)) {
+      if (!(await examine(context, run, { cluster, prefixes }))) return 'idle';
+    }
+    for (const intent of some) {
+      if (placesOf(context, intent).some((cluster) => run.away.has(cluster))) continue;
+      await context.metadata.settle(intent);
+    }
+  }
+  const [cause] = run.away.values();
+  if (cause !== undefined) throw cause;
+  return 'idle';
+}
+
+interface Run {
+  ownership: Ownership;
+  /** Known of `ownership`: every bucket that could have been written to under the intents is in it. */
+  areBucketsListed: boolean;
+  readonly signal: AbortSignal;
+  /** Clusters that cannot be asked, and why: what may lie there waits, the rest does not. */
+  readonly away: Map<string, unknown>;
+}
+
+const placesOf = ({ bytes }: SweepContext, { cluster }: Abandoned): readonly string[] =>
+  cluster === undefined ? bytes.clusters : [cluster];
+
+/** A cluster may have to be walked over whole: once, for many intents. */
+function prefixesByCluster(
+  context: SweepContext,
+  abandoned: readonly Abandoned[],
+): ReadonlyMap<string, readonly string[]> {
+  const places = abandoned.flatMap((intent) =>
+    placesOf(context, intent).map((cluster) => ({ prefix: intent.prefix, cluster })),
+  );
+  const groups = Map.groupBy(places, ({ cluster }) => cluster);
+  return new Map([...groups].map(([cluster, group]) => [cluster, group.map(({ prefix }) => prefix)]));
+}
+
+interface Place {
+  readonly cluster: string;
+  readonly prefixes: readonly string[];
+}
+
+/**
+ * Whether the list of buckets can say whose the bytes are: it has their bucket, or no bucket is missing in it. One that was
+ * created is missing while its creator, that died or has not finished, still has to put it there; writers do not wait for that.
+ */
+async function knowsBucket(context: SweepContext, run: Run, { bucketId }: Owner): Promise<boolean> {
+  if (run.areBucketsListed || run.ownership.shards.has(bucketId)) return true;
+  if (await hasUnlistedBuckets(context.metadata)) return false;
+  run.ownership = await openOwnership(context);
+  run.areBucketsListed = true;
+  return true;
+}
+
+/** False when it has to end before the end, and the intents wait for another sweep. */
+async function examine(context: SweepContext, run: Run, place: Place): Promise<boolean> {
+  const { away } = run;
+  if (away.has(place.cluster)) return true;
+  try {
+    return await queueUnowned(context, run, place);
+  } catch (cause) {
+    if (!(cause instanceof DataUnavailable)) throw cause;
+    away.set(place.cluster, cause);
+    return true;
+  }
+}
+
+/** Queues what lacks an owner on one cluster; false when it has to end before the end. */
+async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes }: Place): Promise<boolean> {
+  let orphans: Extent[] = [];
+  for await (const found of context.bytes.find(cluster, ...prefixes)) {
+    if (run.signal.aborted) return false;
+    if (!(await knowsBucket(context, run, found.owner))) return false;
+    // fsck tells of what cannot say whose it is.
+    if (found.owner.unreadable || (await isOwned(context, run.ownership, found))) continue;
+    orphans.push(found.extent);
+    if (orphans.length < extentsPerTask) continue;
+    await queueOrphans(context, orphans);
+    orphans = [];
+  }
+  if (orphans.length > 0) await queueOrphans(context, orphans);
+  return true;
+}
+
+/** Due at once: nobody ever saw these bytes, so nobody reads them. */
+async function queueOrphans({ metadata }: SweepContext, orphans: readonly Extent[]): Promise<void> {
+  const due = await metadata.now();
+  await metadata.apply([queueGarbage(orphans, { id: sweepId, requestId: sweepId, due })]);
+}

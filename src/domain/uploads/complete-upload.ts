@@ -1,0 +1,212 @@
+/** Completing a multipart upload: `uploading → completing → completed`, once, whatever is retried or killed. */
+
+import { fail } from '../../errors/refusal.ts';
+import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects.ts';
+import {
+  type Manifest,
+  type ManifestPart,
+  manifestSegmentParts,
+  type UploadResult,
+  type UploadSession,
+} from '../../metadata/tables.ts';
+import { findSession, replaceSession, type StoredSession, unindexed } from '../../metadata/uploads.ts';
+import type { Op } from '../../ports/metadata-store.ts';
+import { type Extent, unknownSize } from '../../ports/object-bytes.ts';
+import { assertMayDecrypt, type KeyUser } from '../content/encryption/provided-key.ts';
+import { contentSize } from '../content/encryption/segments.ts';
+import { queueUnowned } from '../content/store-bytes.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { type Conditions, checkWrite } from '../objects/conditions.ts';
+import { commitObject } from '../objects/write-object.ts';
+import { queueUpload } from '../storage/garbage.ts';
+import { completeHeld } from './held-upload.ts';
+import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
+import { finishCompleting, resolveCompleting, resultOf } from './settle-upload.ts';
+import { type Ctx, clusterOf, noSuchUpload, openUpload, type UploadName } from './upload-session.ts';
+
+export interface Completion {
+  readonly name: UploadName;
+  readonly parts: readonly ListedPart[];
+  readonly claims: ObjectClaims;
+  readonly conditions: Conditions;
+  readonly user: KeyUser;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** More parts than this and the manifest gets rows of its own; sooner where other things take up the object's row. */
+function inlinePartsMax({ acl, encryption }: UploadSession): number {
+  if (encryption?.by === 'provider') return 4;
+  return acl === undefined ? 32 : 16;
+}
+
+export async function completeUpload(ctx: Ctx, completion: Completion): Promise<UploadResult> {
+  const { name, parts, conditions, requestId } = completion;
+  const found = await openUpload(ctx, name);
+  const { session } = found.row;
+  const digest = digestOf(ctx, parts);
+  const stored = storedResult(found, digest);
+  if (stored !== undefined) return stored;
+
+  await assertMayDecrypt(ctx, session.encryption, completion.user);
+  checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
+  await checkParts(ctx, found, completion);
+  const op = await ctx.metadata.begin({ cluster: clusterOf(session) });
+  try {
+    const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
+    if (completing === undefined) {
+      await ctx.metadata.end(op);
+      return await resultOfOther(ctx, name, digest);
+    }
+    // Again, now that no part can change: one that was replaced since it was looked at is garbage by now.
+    const checked = await checkParts(ctx, found, completion);
+    const whole = await completeHeld(ctx, found.row, checked.held);
+    const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
+    const { encryption } = session;
+    const content = {
+      manifest,
+      size: checked.size,
+      etag: checked.etag,
+      uploadId: name.uploadId,
+      ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
+      ...(encryption === undefined ? {} : { encryption }),
+    };
+    // What tells for good that the object was committed.
+    const then = [unindexed(name.uploadId, session)];
+    const { row, won } = await commitObject(ctx, objectOf(completion, session), { op, content, then });
+    if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
+    if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
+    const result = resultOf(completing, row);
+    await finishCompleting(ctx, completing, result);
+    await ctx.metadata.end(op);
+    return result;
+  } catch (cause) {
+    // The object may or may not be committed: the rows tell, and the sweep asks again if we cannot.
+    await resolveCompleting(ctx, name.uploadId, op.id)
+      .then(() => dropUncommitted(ctx, op, completion.name))
+      .then(() => ctx.metadata.end(op))
+      .catch((fault: unknown) => {
+        ctx.telemetry.log('WARN', 'a failed completion is left to the sweep', {
+          request_id: requestId,
+          cause: fault,
+        });
+      });
+    throw cause;
+  }
+}
+
+const objectOf = (
+  { name, conditions, record, requestId, signal }: Completion,
+  session: StoredSession['row']['session'],
+) => ({
+  bucket: name.bucket,
+  key: name.key,
+  storageClass: session.storageClass,
+  headers: session.headers,
+  acl: session.acl,
+  lock: session.lock,
+  owner: session.owner,
+  record,
+  conditions,
+  requestId,
+  signal,
+});
+
+/**
+ * The result of a completion of the same parts, if it is over; undefined for a session that takes parts.
+ * @throws NoSuchUpload for a session in any other state
+ */
+function storedResult(
+  { row: { uploadId, session } }: StoredSession,
+  digest: string,
+): UploadResult | undefined {
+  if (session.state === 'uploading') return undefined;
+  if (session.state === 'completed' && session.result?.digest === digest) return session.result;
+  if (session.state === 'completing' && session.completing?.digest === digest) throw underWay(uploadId);
+  throw noSuchUpload(uploadId);
+}
+
+/** The code is the specification's. A client that gives up on it would lose nothing but the answer. */
+const underWay = (uploadId: string) =>
+  fail('NoSuchUpload', {
+    message:
+      'Another CompleteMultipartUpload request of the same parts is at work on this upload. Send the request again: once that one is over, the answer is its result.',
+    elements: { UploadId: uploadId },
+  });
+
+/** Of the completion that was faster: it may be over by now. */
+async function resultOfOther(ctx: Ctx, name: UploadName, digest: string): Promise<UploadResult> {
+  const stored = storedResult(await openUpload(ctx, name), digest);
+  // It takes parts again: a part came between, or the other completion was undone.
+  if (stored === undefined) throw underWay(name.uploadId);
+  return stored;
+}
+
+/** From here on no part is taken; only one of several completions gets through. Undefined where another one did. */
+async function moveToCompleting(
+  ctx: Ctx,
+  found: StoredSession,
+  { op, requestId, digest }: { readonly op: Op; readonly requestId: string; readonly digest: string },
+): Promise<StoredSession | undefined> {
+  const now = await ctx.metadata.now();
+  const session = { ...found.row.session, state: 'completing' as const, completing: { op: op.id, digest } };
+  const outcome = await replaceSession(ctx.metadata, found, {
+    session,
+    then: [
+      queueUpload(found.row.uploadId, { to: 'settle', requestId, due: now + ctx.config.SVC_INTENT_TTL }),
+    ],
+  });
+  if (!outcome.applied) return undefined;
+  return { row: { ...found.row, session }, revision: outcome.revision };
+}
+
+/** Rows that one `apply` writes: each is a few KiB. */
+const rowsPerApply = 4;
+
+async function writeManifest(
+  ctx: Ctx,
+  listed: readonly ManifestPart[],
+  {
+    op,
+    session,
+    whole,
+  }: { readonly op: Op; readonly session: UploadSession; readonly whole: Extent | undefined },
+): Promise<Manifest> {
+  const parts = whole === undefined ? listed : withOffsets(listed);
+  const together = whole === undefined ? {} : { whole };
+  if (parts.length <= inlinePartsMax(session)) return { parts, ...together };
+  const rows = manifestRows(op.id, parts);
+  for (let first = 0; first < rows.length; first += rowsPerApply) {
+    await ctx.metadata.apply(rows.slice(first, first + rowsPerApply));
+  }
+  const offsets: number[] = [];
+  let offset = 0;
+  for (const [i, part] of parts.entries()) {
+    if (i % manifestSegmentParts === 0) offsets.push(offset);
+    offset += contentSize(part.extent, session.encryption);
+  }
+  return { manifestId: op.id, partCount: parts.length, offsets, ...together };
+}
+
+function withOffsets(parts: readonly ManifestPart[]): readonly ManifestPart[] {
+  let offset = 0;
+  return parts.map((part) => {
+    const placed = { ...part, offset };
+    offset += part.extent.size;
+    return placed;
+  });
+}
+
+/**
+ * The rows of a manifest that no object took. Somebody else may have settled the session while we still wrote them;
+ * only a completed one has a use for them.
+ */
+async function dropUncommitted(ctx: Ctx, op: Op, { uploadId }: UploadName): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found !== undefined && found.row.session.state !== 'completed')
+    await clearManifest(ctx.metadata, op.id);
+}
+
+const digestOf = (ctx: Ctx, parts: readonly ListedPart[]): string =>
+  ctx.hasher.sha256Hex(parts.map(({ number, etag }) => `${number}:${etag}`).join('\n'));

@@ -1,0 +1,109 @@
+/**
+ * Uploads whose parts the byte store itself holds and puts together into one extent (an S3 upstream does). The extent
+ * belongs to the session from the first moment on: its id ends with the session's, so that what was begun and never
+ * made it into a row is told from what is under way.
+ */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { BucketRow, UploadSession } from '../../metadata/tables.ts';
+import type { StoredSession } from '../../metadata/uploads.ts';
+import type { Op } from '../../ports/metadata-store.ts';
+import {
+  type Extent,
+  type HeldPart,
+  type HeldUpload,
+  type Owner,
+  PartsChanged,
+  type UploadBytes,
+  UploadGone,
+  unknownSize,
+} from '../../ports/object-bytes.ts';
+import { giveUp, queueUnowned, type Ctx as StoreCtx } from '../content/store-bytes.ts';
+import { ownedParts } from './owned-parts.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'bytes'>;
+
+/** The handle that binds a session to the cluster it began on. */
+export const handleOf = ({ cluster, bucket, key, uploadId }: HeldUpload): string =>
+  [cluster, bucket, key, uploadId].join('\0');
+
+/** Of a session whose parts the store holds. */
+export function heldUploadOf({ extentId, backendUploadId }: UploadSession): HeldUpload | undefined {
+  if (extentId === undefined) return undefined;
+  const [cluster = '', bucket = '', key = '', uploadId = ''] = backendUploadId.split('\0');
+  return { cluster, bucket, key, uploadId };
+}
+
+export function uploadsOf({ bytes }: Pick<Ctx, 'bytes'>): UploadBytes {
+  if (bytes.uploads === undefined)
+    throw new Error('the parts of this upload lie in a store that is not configured');
+  return bytes.uploads;
+}
+
+export interface NewHeldUpload {
+  readonly cluster: string;
+  readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
+  readonly owner: Owner & { readonly uploadId: string };
+  readonly requestId: string;
+}
+
+/** Opens an upload in the store, and has `own` commit the session that it belongs to. */
+export async function beginHeld<T>(
+  ctx: StoreCtx,
+  { cluster, bucket, owner, requestId }: NewHeldUpload,
+  own: (held: { readonly upload: HeldUpload; readonly extentId: string; readonly op: Op }) => Promise<T>,
+): Promise<T> {
+  const op = await ctx.metadata.begin({ cluster });
+  const extent = { cluster, id: `${op.id}.${owner.uploadId}`, size: unknownSize };
+  try {
+    const upload = await uploadsOf(ctx).begin({ cluster, id: extent.id, owner });
+    const result = await own({ upload, extentId: extent.id, op });
+    await ctx.metadata.end(op);
+    return result;
+  } catch (cause) {
+    await giveUp(ctx, { op, stored: [{ extent, owner }], bucket, requestId });
+    throw cause;
+  }
+}
+
+/** Has the store make one extent of the parts of a session; undefined where each is an extent of its own. */
+export async function completeHeld(
+  ctx: Ctx,
+  { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,
+  parts: readonly HeldPart[],
+): Promise<Extent | undefined> {
+  const upload = heldUploadOf(session);
+  if (upload === undefined || session.extentId === undefined) return undefined;
+  await uploadsOf(ctx)
+    .complete(upload, parts)
+    .catch((cause: unknown) => {
+      throw refusalOf(cause, uploadId);
+    });
+  const size = parts.reduce((sum, part) => sum + part.size, 0);
+  return { cluster: upload.cluster, id: session.extentId, size };
+}
+
+/** What a client is told when the store has other parts, or none: whatever it was answered, it begins there anew. */
+export function refusalOf(cause: unknown, uploadId: string): unknown {
+  if (cause instanceof UploadGone) return fail('NoSuchUpload', { cause, elements: { UploadId: uploadId } });
+  if (cause instanceof PartsChanged) return fail('InvalidPart', { cause });
+  return cause;
+}
+
+/** Takes away what the store holds for a session that is over, unless a version owns it. */
+export async function clearHeld(
+  ctx: Ctx,
+  { uploadId, session, requestId }: StoredSession['row'],
+  bucket: BucketRow | undefined,
+): Promise<void> {
+  const upload = heldUploadOf(session);
+  const { extentId, key } = session;
+  if (upload === undefined || extentId === undefined) return;
+  // Only what was never committed, or what went with its bucket, is aborted.
+  if (session.state === 'aborted') return uploadsOf(ctx).discard(upload);
+  if (bucket !== undefined) {
+    const owned = await ownedParts(ctx, { bucket, key, uploadId }, new Set([extentId]));
+    if (owned.has(extentId)) return;
+  }
+  await queueUnowned(ctx, { cluster: upload.cluster, id: extentId, size: unknownSize }, requestId);
+}

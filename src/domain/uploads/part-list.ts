@@ -1,0 +1,174 @@
+/** The part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
+
+import { fromHex, toHex } from '../../base/hex.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
+import { everyPart, type StoredSession } from '../../metadata/uploads.ts';
+import type { HeldPart } from '../../ports/object-bytes.ts';
+import { type CrcName, combineCrcs, compositeChecksum } from '../content/checksums.ts';
+import { type ChecksumAlgorithm, fromBase64, hashNames, toBase64 } from '../content/digests.ts';
+import { contentSize } from '../content/encryption/segments.ts';
+import type { Ctx } from './upload-session.ts';
+
+/** Public API limits. */
+export const partNumberMax = 10_000;
+export const partSizeMin = 5 * 1024 * 1024;
+
+export interface ListedPart {
+  readonly number: number;
+  /** Hex, without quotes. */
+  readonly etag: string;
+  readonly checksums: Readonly<Partial<Record<ChecksumAlgorithm, string>>>;
+}
+
+/** What the client says about the object as a whole. */
+export interface ObjectClaims {
+  readonly size?: number;
+  readonly checksum?: { readonly algorithm: ChecksumAlgorithm; readonly value: string };
+  readonly checksumType?: Checksum['type'];
+}
+
+export interface CheckedParts {
+  readonly parts: readonly ManifestPart[];
+  /** As the store knows them, where it holds the parts itself. */
+  readonly held: readonly HeldPart[];
+  readonly size: number;
+  readonly etag: string;
+  readonly checksum: Checksum | undefined;
+}
+
+interface Chosen {
+  readonly number: number;
+  /** Of its content. */
+  readonly size: number;
+  readonly stored: UploadPart;
+}
+
+export async function checkParts(
+  ctx: Pick<Ctx, 'metadata' | 'hasher'>,
+  { row }: StoredSession,
+  { parts: listed, claims }: { readonly parts: readonly ListedPart[]; readonly claims: ObjectClaims },
+): Promise<CheckedParts> {
+  const stored = new Map<number, UploadPart>();
+  for await (const part of everyPart(ctx.metadata, row.uploadId)) stored.set(part.row.part, part.stored);
+  const { encryption } = row.session;
+  const chosen = listed.map((part, i) => {
+    const found = choose(part, listed[i - 1], stored);
+    return { number: part.number, stored: found, size: contentSize(found.extent, encryption) };
+  });
+  assertSizes(chosen);
+  const size = chosen.reduce((sum, part) => sum + part.size, 0);
+  if (claims.size !== undefined && claims.size !== size) {
+    throw fail(
+      'InvalidRequest',
+      `The mp-object-size header says ${claims.size} bytes, the parts add up to ${size}.`,
+    );
+  }
+  return {
+    parts: chosen.map(({ number, stored: part }) => ({
+      number,
+      extent: part.extent,
+      ...(part.checksum === undefined ? {} : { checksum: part.checksum.value }),
+    })),
+    held: chosen.flatMap(({ number, stored: { receipt, extent } }) =>
+      receipt === undefined ? [] : [{ part: number, size: extent.size, receipt }],
+    ),
+    size,
+    etag: compositeEtag(ctx, chosen),
+    checksum: objectChecksum(ctx, row.session, { chosen, claims }),
+  };
+}
+
+function choose(
+  part: ListedPart,
+  previous: ListedPart | undefined,
+  stored: ReadonlyMap<number, UploadPart>,
+): UploadPart {
+  if (previous !== undefined && previous.number >= part.number) throw fail('InvalidPartOrder');
+  const found = stored.get(part.number);
+  const elements = { PartNumber: part.number, ETag: part.etag };
+  if (found === undefined || found.etag !== part.etag) throw fail('InvalidPart', { elements });
+  for (const [algorithm, value] of Object.entries(part.checksums)) {
+    if (found.checksum?.algorithm !== algorithm || found.checksum.value !== value) {
+      throw fail('InvalidPart', {
+        message: `The ${algorithm} of part ${part.number} is not the one it was uploaded with.`,
+        elements,
+      });
+    }
+  }
+  return found;
+}
+
+/** Every part but the last has at least 5 MiB. */
+function assertSizes(chosen: readonly Chosen[]): void {
+  for (const { number, size, stored } of chosen.slice(0, -1)) {
+    if (size >= partSizeMin) continue;
+    throw fail('EntityTooSmall', {
+      elements: {
+        ProposedSize: size,
+        MinSizeAllowed: partSizeMin,
+        PartNumber: number,
+        ETag: stored.etag,
+      },
+    });
+  }
+}
+
+/** The md5 of the concatenated part md5 values, then `-<part count>`. */
+function compositeEtag({ hasher }: Pick<Ctx, 'hasher'>, chosen: readonly Chosen[]): string {
+  const md5 = hasher.create('md5');
+  for (const { stored } of chosen) md5.update(fromHex(stored.etag));
+  return `${toHex(md5.digest())}-${chosen.length}`;
+}
+
+const isCrc = (algorithm: ChecksumAlgorithm): boolean => algorithm.startsWith('CRC');
+
+/** What a session's algorithm means for the object when the client named no type (public API). */
+export const defaultChecksumType = (algorithm: ChecksumAlgorithm): Checksum['type'] =>
+  algorithm === 'CRC64NVME' ? 'FULL_OBJECT' : 'COMPOSITE';
+
+/** The object's checksum, when every part carries one of the same algorithm. */
+function objectChecksum(
+  { hasher }: Pick<Ctx, 'hasher'>,
+  session: UploadSession,
+  { chosen, claims }: { readonly chosen: readonly Chosen[]; readonly claims: ObjectClaims },
+): Checksum | undefined {
+  const algorithm = session.checksumAlgorithm ?? chosen[0]?.stored.checksum?.algorithm;
+  if (algorithm === undefined || chosen.some(({ stored }) => stored.checksum?.algorithm !== algorithm)) {
+    if (claims.checksum === undefined) return undefined;
+    throw fail(
+      'InvalidRequest',
+      'The parts carry no checksums that the one of the object could follow from.',
+    );
+  }
+  const type = session.checksumType ?? defaultChecksumType(algorithm);
+  if (claims.checksumType !== undefined && claims.checksumType !== type) {
+    throw fail(
+      'InvalidRequest',
+      `The upload was created with checksum type ${type}, not ${claims.checksumType}.`,
+    );
+  }
+  const parts = chosen.map(({ stored, size }) => ({
+    digest: fromBase64(stored.checksum?.value ?? ''),
+    size,
+  }));
+  const value =
+    type === 'FULL_OBJECT' && isCrc(algorithm)
+      ? toBase64(combineCrcs(hashNames[algorithm] as CrcName, parts))
+      : compositeChecksum(
+          hasher,
+          hashNames[algorithm],
+          parts.map((part) => part.digest),
+        );
+  if (claims.checksum !== undefined && claims.checksum.algorithm !== algorithm) {
+    throw fail(
+      'InvalidRequest',
+      `The parts were uploaded with ${algorithm}, but the checksum given is a ${claims.checksum.algorithm}.`,
+    );
+  }
+  const claimed = claims.checksum?.value;
+  if (claimed !== undefined && claimed !== value && claimed !== value.replace(/-\d+$/, '')) {
+    throw fail('BadDigest', `The ${algorithm} you specified did not match the calculated checksum.`);
+  }
+  return { algorithm, type, value };
+}

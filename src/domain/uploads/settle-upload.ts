@@ -1,0 +1,174 @@
+/** Finishing or undoing a completion that was cut short, and clearing sessions that are over. */
+import { findBucket } from '../../metadata/buckets.ts';
+import { clearManifest } from '../../metadata/objects.ts';
+import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../../metadata/tables.ts';
+import {
+  everyPart,
+  findSession,
+  isIndexed,
+  partsOf,
+  replaceSession,
+  type StoredSession,
+  unindexed,
+  uploadAt,
+} from '../../metadata/uploads.ts';
+import { findAmongVersions } from '../objects/among-versions.ts';
+import { queueGarbageAll, queueUpload } from '../storage/garbage.ts';
+import { clearHeld } from './held-upload.ts';
+import { ownedParts } from './owned-parts.ts';
+import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';
+
+type Ctx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock'>;
+
+/** Brings a session to rest, whatever state it was left in. Safe to repeat, and in several processes. */
+export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found === undefined || found.row.session.state === 'uploading') return;
+  const { completing } = found.row.session;
+  if (completing !== undefined) await resolveCompleting(ctx, uploadId, completing.op);
+  else await clearParts(ctx, found);
+}
+
+/**
+ * Ends a completion under `op` whose outcome nobody reports: bars the op, then looks whether the object was
+ * committed. If it was, the session is completed; if not, it takes parts again; without its bucket it is aborted.
+ *
+ * The object itself is no proof: it may have been overwritten since, and its bytes, which the parts name too,
+ * are on their way out. Its commit takes the session out of the index, and that stays.
+ */
+export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found?.row.session.completing?.op !== op) return;
+  await ctx.metadata.abort(op);
+  const { completing: _, ...session } = found.row.session;
+  const bucket = await findBucket(ctx.metadata, session.bucket);
+  if (bucket?.row.id !== session.bucketId) {
+    // The parts name all bytes that the manifest does.
+    await clearManifest(ctx.metadata, op);
+    const now = await ctx.metadata.now();
+    await replaceSession(ctx.metadata, found, {
+      session: { ...session, state: 'aborted' },
+      then: [
+        unindexed(uploadId, session),
+        queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due: now }),
+      ],
+    });
+    return;
+  }
+  const committed = await findAmongVersions(ctx, bucket.row, session.key, (row) => row.uploadId === uploadId);
+  if (committed !== undefined || !(await isIndexed(ctx.metadata, uploadId, session)))
+    await finishCompleting(ctx, found, committed && resultOf(found, committed));
+  else {
+    await clearManifest(ctx.metadata, op);
+    await replaceSession(ctx.metadata, found, { session: { ...session, state: 'uploading' } });
+  }
+}
+
+/** What a retry of a completion is answered. */
+export const resultOf = ({ row: { session } }: StoredSession, row: ObjectRow): UploadResult => ({
+  digest: session.completing?.digest ?? '',
+  version: row.version,
+  isNull: row.isNull,
+  etag: row.etag,
+  ...(row.checksum === undefined ? {} : { checksum: row.checksum }),
+  ...(row.encryption === undefined ? {} : { encryption: row.encryption }),
+});
+
+/**
+ * The session is over: remembered for a while, its part rows are cleared in the background.
+ * @param result undefined where the object is gone already: then a retry has nothing to be answered
+ */
+export async function finishCompleting(
+  ctx: Ctx,
+  found: StoredSession,
+  result: UploadResult | undefined,
+): Promise<void> {
+  const { uploadId, requestId } = found.row;
+  const { completing: _, ...session } = found.row.session;
+  const now = await ctx.metadata.now();
+  const outcome = await replaceSession(ctx.metadata, found, {
+    session: { ...session, state: 'completed', ...(result === undefined ? {} : { result }) },
+    then: [unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
+  });
+  // Refused: gc or the sweep settled it meanwhile.
+  if (!outcome.applied && result !== undefined) await addResult(ctx, uploadId, result);
+}
+
+/**
+ * The gc worker that settled the session may have found the object overwritten already, and so knew no result. The request that
+ * committed it knows one and is about to answer with it: a retry has to be answered the same.
+ */
+async function addResult(ctx: Ctx, uploadId: string, result: UploadResult): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found?.row.session.state !== 'completed' || found.row.session.result !== undefined) return;
+  const now = await ctx.metadata.now();
+  await replaceSession(ctx.metadata, found, {
+    session: { ...found.row.session, result },
+    // Its end lets the session expire, which this write has put off.
+    then: [queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due: now })],
+  });
+}
+
+/** Rows that one commit removes, below the commit limit. */
+const partsPerCommit = 48;
+/** Collectors that got to a page of parts before us. */
+const refusalsMax = 16;
+
+/**
+ * Removes the part rows of a session that is over; bytes that no object took over are queued. Only then
+ * does the session begin to expire: with it, the way to its parts would be lost.
+ */
+async function clearParts(ctx: Ctx, { row }: StoredSession): Promise<void> {
+  const { uploadId, session, requestId } = row;
+  const bucket = await bucketOf(ctx, session);
+  if (session.extentId !== undefined) await clearHeld(ctx, row, bucket);
+  const owned = await ownedOf(ctx, row, bucket);
+  let cleared = 0;
+  for (let refusals = 0; refusals < refusalsMax; ) {
+    const page = await partsOf(ctx.metadata, uploadId, cleared).next(partsPerCommit);
+    if (page.length === 0) return forget(ctx, uploadId);
+    const orphans = page.flatMap(({ row: { stored } }) =>
+      stored === undefined || stored.receipt !== undefined || owned.has(stored.extent.id)
+        ? []
+        : [stored.extent],
+    );
+    const outcome = await ctx.metadata.commit(
+      uploadAt(uploadId),
+      page.map(({ row, revision }) => ({ remove: { part: row.part }, expect: revision })),
+      { then: queueGarbageAll(orphans, { id: uploadId, requestId, due: await ctx.metadata.now() }) },
+    );
+    // Another process clears the same session, but may not live to end it.
+    if (outcome.applied) cleared = page.at(-1)?.row.part ?? cleared;
+    else refusals += 1;
+    // A session has up to 10,000 parts: the requests between them are not to wait for all.
+    await ctx.clock.sleep(0);
+  }
+  throw new Error(`the parts of upload ${uploadId} are being cleared by others`);
+}
+
+/** The extents of a session's parts that an object took over. */
+async function ownedOf(
+  ctx: Ctx,
+  { uploadId, session }: StoredSession['row'],
+  bucket: BucketRow | undefined,
+): Promise<ReadonlySet<string>> {
+  const extentIds = new Set<string>();
+  // Only what was never committed, or what went with its bucket, is aborted.
+  if (session.state !== 'completed' || session.extentId !== undefined || bucket === undefined)
+    return extentIds;
+  for await (const { stored } of everyPart(ctx.metadata, uploadId)) extentIds.add(stored.extent.id);
+  return ownedParts(ctx, { bucket, key: session.key, uploadId }, extentIds);
+}
+
+/** Undefined where it is gone; one that was made again under the same name is another. */
+async function bucketOf({ metadata }: Ctx, session: UploadSession): Promise<BucketRow | undefined> {
+  const found = await findBucket(metadata, session.bucket);
+  return found?.row.id === session.bucketId ? found.row : undefined;
+}
+
+async function forget(ctx: Ctx, uploadId: string): Promise<void> {
+  const found = await findSession(ctx.metadata, uploadId);
+  if (found === undefined) return;
+  const expiresAt = (await ctx.metadata.now()) + rememberedMs;
+  await replaceSession(ctx.metadata, found, { session: found.row.session, expiresAt });
+}

@@ -1,0 +1,110 @@
+/** Storing a part: it belongs to its session only while that takes parts. */
+import { fail } from '../../errors/refusal.ts';
+import type { UploadPart } from '../../metadata/tables.ts';
+import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/uploads.ts';
+import type { Op } from '../../ports/metadata-store.ts';
+import type { ObjectKey } from '../content/encryption/key.ts';
+import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
+import { queueGarbage } from '../storage/garbage.ts';
+import { heldUploadOf, refusalOf, uploadsOf } from './held-upload.ts';
+import { type Ctx, clusterOf, openUploading, type UploadName } from './upload-session.ts';
+
+/** Concurrent uploads of one part number before the client is told to slow down. */
+const attemptsMax = 16;
+
+export interface PartWrite {
+  readonly name: UploadName;
+  readonly part: number;
+  readonly record?: Recorder | undefined;
+  /** The session's, where it is encrypted. */
+  readonly objectKey?: ObjectKey | undefined;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Stores a part under its session; the same number again replaces it.
+ * @param found the session as the caller read it; it is read again when the part is committed
+ */
+export async function writePart(
+  ctx: Ctx,
+  found: StoredSession,
+  write: PartWrite,
+  content: Content,
+): Promise<UploadPart> {
+  const { session, uploadId } = found.row;
+  const { part, objectKey, requestId, signal } = write;
+  const { bucketId, key, storageClass } = session;
+  const owner = { bucketId, key, uploadId, part };
+  const held = heldUploadOf(session);
+  let receipt: string | undefined;
+  const into: ByteWrite['into'] =
+    held &&
+    (async (source, { id, ...options }) => {
+      const stored = await uploadsOf(ctx).writePart(source, { ...options, upload: held, part });
+      receipt = stored.receipt;
+      return { cluster: held.cluster, id, size: stored.size };
+    });
+  const storing = storeBytes(
+    ctx,
+    content,
+    {
+      into,
+      cluster: clusterOf(session),
+      bucket: write.name.bucket,
+      owner,
+      storageClass,
+      objectKey,
+      requestId,
+      signal,
+    },
+    async (stored, op) => {
+      await assertNotEmptied(ctx, clusterOf(session));
+      const uploaded: UploadPart = {
+        extent: stored.extent,
+        etag: stored.etag,
+        modified: ctx.clock.now(),
+        ...(stored.checksum === undefined ? {} : { checksum: stored.checksum }),
+        ...(receipt === undefined ? {} : { receipt }),
+      };
+      await commitPart(ctx, write, { uploaded, op });
+      return uploaded;
+    },
+  );
+  return held === undefined
+    ? storing
+    : storing.catch((cause: unknown) => {
+        throw refusalOf(cause, uploadId);
+      });
+}
+
+async function commitPart(
+  ctx: Ctx,
+  { name, part, record, requestId }: PartWrite,
+  { uploaded, op }: { readonly uploaded: UploadPart; readonly op: Op },
+): Promise<void> {
+  const { uploadId } = name;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const session = await openUploading(ctx, name);
+    const former = await findSessionPart(ctx.metadata, uploadId, part);
+    // A store that holds the parts has replaced it.
+    const garbage = former?.row.stored?.receipt === undefined ? former?.row.stored?.extent : undefined;
+    const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
+    const replaced = garbage === undefined ? [] : [queueGarbage([garbage], { id: op.id, requestId, due })];
+    const outcome = await ctx.metadata.commit(
+      uploadAt(uploadId),
+      [
+        // The session row does not change while parts arrive: any move, to completing or aborted, refuses this.
+        { check: { part: 0 }, expect: session.revision },
+        { put: { uploadId, part, stored: uploaded, requestId }, expect: former?.revision ?? 'absent' },
+      ],
+      { op, then: [...replaced, ...(await recorded(record))] },
+    );
+    if (outcome.applied) return record?.applied();
+    if (outcome.because === 'abandoned')
+      throw fail('ServiceUnavailable', 'The upload took too long and was given up. Please retry.');
+  }
+  throw fail('SlowDown', 'Too many concurrent uploads of this part.');
+}

@@ -1,0 +1,194 @@
+/** Multipart sessions: opening, finding, aborting. */
+import type { Context } from '../../context.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
+import { findBucket } from '../../metadata/buckets.ts';
+import type { BucketRow, ObjectHeaders, UploadSession } from '../../metadata/tables.ts';
+import {
+  findSession,
+  indexOf,
+  replaceSession,
+  type StoredSession,
+  unindexed,
+  uploadAt,
+  uploadsIn,
+} from '../../metadata/uploads.ts';
+import type { Op } from '../../ports/metadata-store.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+import { drawVersion, isUploadId } from '../objects/version-ids.ts';
+import { queueUpload } from '../storage/garbage.ts';
+import { placeWrite } from '../storage/placement/place-write.ts';
+import { beginHeld, handleOf } from './held-upload.ts';
+
+export type Ctx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
+>;
+
+/** How long a session is remembered once it is over and cleared, so that a retry gets the same answer. */
+export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
+
+export interface NewUpload
+  extends Pick<
+    UploadSession,
+    | 'key'
+    | 'storageClass'
+    | 'acl'
+    | 'lock'
+    | 'encryption'
+    | 'owner'
+    | 'initiator'
+    | 'checksumAlgorithm'
+    | 'checksumType'
+    | 'begunAs'
+  > {
+  readonly bucket: BucketRow;
+  readonly headers: ObjectHeaders;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+export async function createUpload(
+  ctx: Ctx,
+  wanted: NewUpload,
+): Promise<{ uploadId: string; session: UploadSession }> {
+  const { bucket, requestId } = wanted;
+  if (bucket.closedAt !== 0)
+    throw fail('OperationAborted', 'The bucket is being deleted by another request. Please try again.');
+  const uploadId = drawVersion(ctx);
+  const cluster = await placeWrite(ctx, wanted, uploadId);
+  const { key, storageClass } = wanted;
+  if (ctx.bytes.uploads === undefined) {
+    const backendUploadId = handleOf({ cluster, bucket: bucket.name, key, uploadId });
+    return insertSession(ctx, wanted, { uploadId, backendUploadId });
+  }
+  const encrypted = wanted.encryption === undefined ? {} : { encrypted: true as const };
+  const owner = { bucketId: bucket.id, key, uploadId, storageClass, ...encrypted };
+  return beginHeld(ctx, { cluster, bucket, owner, requestId }, ({ upload, extentId, op }) =>
+    insertSession(ctx, wanted, { uploadId, backendUploadId: handleOf(upload), extentId, op }),
+  );
+}
+
+interface NewSession extends Pick<UploadSession, 'backendUploadId' | 'extentId'> {
+  readonly uploadId: string;
+  readonly op?: Op;
+}
+
+async function insertSession(
+  ctx: Ctx,
+  { bucket, record, requestId, ...described }: NewUpload,
+  { uploadId, op, ...held }: NewSession,
+): Promise<{ uploadId: string; session: UploadSession }> {
+  const session: UploadSession = {
+    ...described,
+    ...held,
+    bucketId: bucket.id,
+    bucket: bucket.name,
+    state: 'uploading',
+    initiated: ctx.clock.now(),
+  };
+  const outcome = await ctx.metadata.commit(
+    uploadAt(uploadId),
+    [{ put: { uploadId, part: 0, session, requestId }, expect: 'absent' }],
+    {
+      ...(op === undefined ? {} : { op }),
+      then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }, ...(await recorded(record))],
+    },
+  );
+  if (!outcome.applied) {
+    if (outcome.because === 'abandoned')
+      throw fail('ServiceUnavailable', 'The request took too long and was given up. Please retry.');
+    throw new Error(`upload id ${uploadId} was drawn twice`);
+  }
+  record?.applied();
+  // A DeleteBucket that listed the uploads before this one was there had closed the bucket before that.
+  const now = await findBucket(ctx.metadata, bucket.name);
+  if (now?.row.id === bucket.id && now.row.closedAt === 0) return { uploadId, session };
+  await abortSession(
+    ctx,
+    { row: { uploadId, part: 0, session, requestId }, revision: outcome.revision },
+    { requestId },
+  );
+  if (now?.row.id === bucket.id) throw fail('OperationAborted');
+  throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+}
+
+/** Parts go where the session began, whatever the picker would say now. */
+export const clusterOf = (session: UploadSession): string => session.backendUploadId.split('\0', 1)[0] ?? '';
+
+export interface UploadName {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly uploadId: string;
+}
+
+/** The session under this id, whatever its state. @throws NoSuchUpload for another key's or an unknown id */
+export async function openUpload(
+  ctx: Pick<Ctx, 'metadata'>,
+  { bucket, key, uploadId }: UploadName,
+): Promise<StoredSession> {
+  const found = isUploadId(uploadId) ? await findSession(ctx.metadata, uploadId) : undefined;
+  if (found === undefined || found.row.session.bucketId !== bucket.id || found.row.session.key !== key)
+    throw noSuchUpload(uploadId);
+  return found;
+}
+
+/** The session, which must still take parts. */
+export async function openUploading(ctx: Pick<Ctx, 'metadata'>, name: UploadName): Promise<StoredSession> {
+  const found = await openUpload(ctx, name);
+  if (found.row.session.state !== 'uploading') throw noSuchUpload(name.uploadId);
+  return found;
+}
+
+export const noSuchUpload = (uploadId: string) => fail('NoSuchUpload', { elements: { UploadId: uploadId } });
+
+/** Aborts: idempotent, also for a session that was aborted before. The parts go to the deletion queue. */
+export async function abortUpload(ctx: Ctx, name: UploadName, asked: AbortRequest): Promise<void> {
+  const found = await openUpload(ctx, name);
+  await abortSession(ctx, found, asked);
+}
+
+export interface AbortRequest {
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+export async function abortSession(
+  ctx: Pick<Ctx, 'metadata'>,
+  found: StoredSession,
+  { record, requestId }: AbortRequest,
+): Promise<void> {
+  const { uploadId, session } = found.row;
+  if (session.state === 'aborted') return;
+  if (session.state !== 'uploading') throw noSuchUpload(uploadId);
+  const now = await ctx.metadata.now();
+  const outcome = await replaceSession(ctx.metadata, found, {
+    session: { ...session, state: 'aborted' },
+    then: [
+      unindexed(uploadId, session),
+      queueUpload(uploadId, { to: 'clear', requestId, due: now }),
+      ...(await recorded(record)),
+    ],
+  });
+  if (outcome.applied) return record?.applied();
+  // Somebody else moved the session: an abort is what we wanted, anything else is too late.
+  const latest = await findSession(ctx.metadata, uploadId);
+  if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
+}
+
+/** Aborts whatever is open in a bucket that is going away. A completion under way is fenced, and settled later. */
+export async function abortUploadsOf(
+  ctx: Pick<Ctx, 'metadata'>,
+  bucket: BucketRow,
+  requestId: string,
+): Promise<void> {
+  const open = ctx.metadata.scan(uploadsIn(bucket.id));
+  for (let page = await open.next(100); page.length > 0; page = await open.next(100)) {
+    for (const { row } of page) {
+      const found = await findSession(ctx.metadata, row.uploadId);
+      if (found?.row.session.state !== 'uploading') continue;
+      await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
+        if (!(cause instanceof Refusal)) throw cause;
+      });
+    }
+  }
+}

@@ -1,0 +1,150 @@
+/** The `sluice` command: a table of commands, whose flags are the settings. */
+import { type ParsedFlags, parseFlags } from '../../config/flags.ts';
+import { nearest } from '../../config/nearest.ts';
+import { loadConfiguration } from '../compose/configuration.ts';
+import { expectedInstallation } from '../installation/expected-installation.ts';
+import { StartRefusal } from '../installation/start-refusal.ts';
+import { showConfig } from './cli-config.ts';
+import { help } from './cli-help.ts';
+import { packageVersion } from './version.ts';
+
+/** What a wrong command line or configuration exits with; a failure while running is 1. */
+const faultCode = 2;
+
+interface Command {
+  readonly doc: string;
+  /** Flags of its own, beside the settings. */
+  readonly own?: readonly string[];
+  /** Resolves with the exit code. */
+  readonly run: (flags: ParsedFlags) => Promise<number>;
+}
+
+const commands: Readonly<Record<string, Command>> = {
+  serve: {
+    doc: 'Runs the gateway. --init begins a new installation where there are chunks of one whose metadata is lost.',
+    own: ['--init'],
+    run: runServe,
+  },
+  config: {
+    doc: 'Shows every setting with its value, source and default; --json for programs.',
+    own: ['--json'],
+    run: runConfig,
+  },
+  fsck: {
+    doc: 'Compares metadata and data. --deep reads every byte, --fix mends, --drop-missing takes away what lost its bytes, --rebuild makes a lost index again; --json, --resume.',
+    own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
+    run: runFsck,
+  },
+  compact: {
+    doc: 'Makes the file of embedded metadata smaller while no gateway runs. --drop-damaged leaves out rows that do not verify, --discard-old removes the former file at once; --json.',
+    own: ['--json', '--drop-damaged', '--discard-old'],
+    run: runCompact,
+  },
+  import: {
+    doc: 'Makes an index of the objects that lie in an upstream bucket already, into --bucket=; it goes on where it was stopped. --again takes what changed there since, --released shows what no version names any more; --cluster=, --rate=, --without-headers, --json.',
+    own: ['--json', '--bucket=', '--cluster=', '--rate=', '--without-headers', '--again', '--released'],
+    run: runImportCommand,
+  },
+};
+
+async function runServe({ given, own }: ParsedFlags): Promise<number> {
+  const { configuration, faults, warnings } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    // A process of several that is started again must not make the directory that its node has lost.
+    prepares: expectedInstallation() === undefined,
+  });
+  if (configuration === undefined) return refuse(faults);
+  // Loaded late: `--help` and a faulty configuration answer without the whole gateway.
+  const { serveUntilStopped } = await import('./cli-serve.ts');
+  const code = await serveUntilStopped(configuration, { warnings, isInit: own.includes('--init') }).catch(
+    (error: unknown) => {
+      if (!(error instanceof StartRefusal)) throw error;
+      refuse([error.message]);
+      return error.exitCode;
+    },
+  );
+  // The channel to the primary, or a connection that was cut, would keep the process alive.
+  process.exit(code);
+}
+
+async function runConfig({ given, own }: ParsedFlags): Promise<number> {
+  const { faults, warnings, found } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  process.stdout.write(showConfig(found, own.includes('--json')));
+  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
+  return faults.length > 0 ? refuse(faults) : 0;
+}
+
+async function runFsck({ given, own }: ParsedFlags): Promise<number> {
+  const { configuration, faults } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  if (configuration === undefined) return refuse(faults);
+  const { fsck, fsckFaults } = await import('./cli-fsck.ts');
+  const wrong = fsckFaults(configuration, own);
+  return wrong.length === 0 ? fsck(configuration, own) : refuse(wrong);
+}
+
+async function runCompact({ given, own }: ParsedFlags): Promise<number> {
+  const { configuration, faults } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  if (configuration === undefined) return refuse(faults);
+  const { compact, compactFaults } = await import('./cli-compact.ts');
+  const wrong = compactFaults(configuration);
+  return wrong.length === 0 ? compact(configuration, own) : refuse(wrong);
+}
+
+async function runImportCommand({ given, own }: ParsedFlags): Promise<number> {
+  const { configuration, faults } = await loadConfiguration({
+    env: process.env,
+    flags: given,
+    prepares: false,
+  });
+  if (configuration === undefined) return refuse(faults);
+  const { importFaults, runImport } = await import('./cli-import.ts');
+  const wrong = importFaults(configuration, own);
+  return wrong.length === 0 ? runImport(configuration, own) : refuse(wrong);
+}
+
+function refuse(faults: readonly string[]): number {
+  process.stderr.write(`${faults.map((fault) => `sluice: ${fault}`).join('\n')}\n`);
+  return faultCode;
+}
+
+/** One round shows them all: the flags that are none, and the values of those that are. */
+async function everyFault({ given, faults }: ParsedFlags): Promise<readonly string[]> {
+  const loaded = await loadConfiguration({ env: process.env, flags: given, prepares: false });
+  return [...faults, ...loaded.faults];
+}
+
+/** @returns the exit code */
+export async function runCommand([name, ...rest]: readonly string[]): Promise<number> {
+  const asked = name === undefined ? [] : [name, ...rest];
+  if (asked.includes('--help') || asked.includes('-h') || name === 'help') {
+    process.stdout.write(help(commands));
+    return 0;
+  }
+  if (name === '--version' || name === 'version') {
+    process.stdout.write(`${packageVersion()}\n`);
+    return 0;
+  }
+  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    const close = nearest(name ?? '', Object.keys(commands));
+    const hint = close === undefined ? `known are ${Object.keys(commands).join(', ')}` : `${close} is`;
+    return refuse([
+      name === undefined ? 'a command is missing; see sluice --help' : `${name} is not a command; ${hint}`,
+    ]);
+  }
+  const flags = parseFlags(rest, command.own);
+  return flags.faults.length > 0 ? refuse(await everyFault(flags)) : command.run(flags);
+}

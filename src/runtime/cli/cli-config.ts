@@ -1,0 +1,46 @@
+/** `sluice config`: every setting with its value, default and source, secrets masked. */
+import { flagOf } from '../../config/flags.ts';
+import { type Found, masked } from '../../config/read.ts';
+import type { Setting } from '../../config/setting.ts';
+import { type SettingName, settings } from '../../config.ts';
+
+interface Row {
+  readonly name: string;
+  readonly flag: string;
+  readonly value: string | null;
+  readonly default: string | null;
+  readonly source: string;
+  readonly doc: string;
+}
+
+function rowOf({ name, text, source }: Found): Row {
+  const setting: Setting<unknown> = settings[name as SettingName];
+  const value = setting.secret === true && text !== undefined ? masked : text;
+  return {
+    name,
+    flag: flagOf(name as SettingName),
+    value: value ?? null,
+    default: setting.fallback ?? null,
+    source,
+    doc: setting.doc,
+  };
+}
+
+const shown = (text: string | null): string => (text === null ? '(unset)' : text === '' ? '(empty)' : text);
+
+export function showConfig(found: readonly Found[], asJson: boolean): string {
+  const rows = found.map(rowOf);
+  if (asJson) return `${JSON.stringify(rows, undefined, 2)}\n`;
+  const cells = [
+    ['SETTING', 'VALUE', 'SOURCE', 'DEFAULT'],
+    ...rows.map((row) => [row.name, shown(row.value), row.source, shown(row.default)]),
+  ];
+  const widths = [0, 1, 2].map((column) => Math.max(...cells.map((cell) => (cell[column] ?? '').length)));
+  const lines = cells.map((cell) =>
+    cell
+      .map((text, column) => text.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,168 @@
+/** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
+import cluster from 'node:cluster';
+import { createGateway } from '../../gateway.ts';
+import { systemRandom } from '../../ports/random.ts';
+import { noSiblings } from '../../ports/siblings.ts';
+import { createLog } from '../../telemetry/log.ts';
+import { startWorkers } from '../../workers/registry.ts';
+import { compose } from '../compose/compose.ts';
+import type { Configuration } from '../compose/configuration.ts';
+import { leftOutClusters } from '../compose/left-out-clusters.ts';
+import { assertExpected, assertStillThere } from '../installation/expected-installation.ts';
+import { asRefusal, StartRefusal } from '../installation/start-refusal.ts';
+import { serve } from '../node.ts';
+import { endAtOnce } from '../processes/end-at-once.ts';
+import { mappedFile } from '../processes/memory-faults.ts';
+import { joinSiblings } from '../processes/node-siblings.ts';
+import { logToStandardError, nodeTelemetry } from '../processes/node-telemetry.ts';
+import { reportReady, reportRefused } from '../processes/node-worker-messages.ts';
+import { endWithPrimary, processCount, superviseProcesses } from '../processes/node-workers.ts';
+import {
+  keptRootCredential,
+  mintRootCredential,
+  rootCredentialFile,
+  takeUnshown,
+} from '../secrets/root-credentials.ts';
+import { type Banner, banner } from './cli-banner.ts';
+import { packageVersion } from './version.ts';
+
+/** Resolves with the exit code when the gateway has stopped. */
+export async function serveUntilStopped(
+  configuration: Configuration,
+  { warnings: configured, isInit }: { readonly warnings: readonly string[]; readonly isInit: boolean },
+): Promise<number> {
+  const { config } = configuration;
+  assertStillThere(config);
+  // What concerns the whole node is said once, by the primary.
+  const warnings = cluster.isWorker ? [] : [...configured, ...(await leftOutClusters(config))];
+  const root = await rootOf(configuration);
+  const credentials = root === undefined ? configuration.credentials : [root.credential];
+  const processes = processCount(config);
+  const announce = (url: string): void => {
+    // Only now, when it serves: the next start shows the key that a failed one minted.
+    const shows = root !== undefined && (root.file === undefined || takeUnshown(root.file));
+    const shown: Banner = {
+      version: packageVersion(),
+      url,
+      config,
+      processes,
+      ...(root === undefined ? {} : { root: { ...root, shows } }),
+    };
+    process.stdout.write(banner(shown));
+  };
+  if (processes === 1)
+    return serveHere({ ...configuration, credentials }, { warnings, isInit, onReady: announce });
+  if (cluster.isWorker) {
+    endWithPrimary();
+    const here = { warnings, isInit, onReady: reportReady };
+    return tellingPrimary(serveHere({ ...configuration, credentials }, here));
+  }
+  logToStandardError(config.SVC_LOG_LEVEL);
+  const log = createLog();
+  for (const warning of warnings) log('WARN', warning);
+  return superviseProcesses({
+    count: processes,
+    log,
+    shutdownTimeoutMs: config.SVC_SHUTDOWN_TIMEOUT,
+    mappedFile: mappedFile(config),
+    onReady: announce,
+    onRefused: (why) => process.stderr.write(`sluice: ${why}\n`),
+  });
+}
+
+/** What a person must read is said once, by the process that they started. */
+async function tellingPrimary(serving: Promise<number>): Promise<number> {
+  try {
+    return await serving;
+  } catch (error) {
+    if (!(error instanceof StartRefusal)) throw error;
+    await reportRefused(error.message);
+    return error.exitCode;
+  }
+}
+
+/** The root key, where nothing else is configured; the primary mints it before it forks. */
+async function rootOf({
+  config,
+  credentials,
+}: Configuration): Promise<Omit<NonNullable<Banner['root']>, 'shows'> | undefined> {
+  if (credentials.length > 0) return undefined;
+  const random = systemRandom();
+  if (config.SVC_DATA_DIR === undefined) return { credential: mintRootCredential(random) };
+  const credential = await keptRootCredential(config.SVC_DATA_DIR, random);
+  return { credential, file: rootCredentialFile(config.SVC_DATA_DIR) };
+}
+
+interface HereOptions {
+  readonly warnings: readonly string[];
+  readonly isInit: boolean;
+  readonly onReady: (url: string, installation: string | undefined) => void;
+}
+
+/** Serves in this process until it is told to stop. */
+async function serveHere(
+  { config, credentials }: Configuration,
+  { warnings, isInit, onReady }: HereOptions,
+): Promise<number> {
+  const telemetry = nodeTelemetry(config);
+  for (const warning of warnings) telemetry.log('WARN', warning);
+  // A stray rejection belongs to one request; an exception that nobody caught may have left anything half done.
+  process.on('unhandledRejection', (cause) =>
+    telemetry.log('ERROR', 'a promise was rejected unseen', { cause }),
+  );
+  process.on('uncaughtException', (cause) => {
+    telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
+    endAtOnce();
+  });
+  const siblings = cluster.isWorker
+    ? await joinSiblings((cause) =>
+        telemetry.log('ERROR', 'an announcement of another process could not be acted on', { cause }),
+      )
+    : noSiblings;
+  const installationMode = isInit ? 'init' : 'start';
+  const { context, installation, close } = await compose(config, {
+    credentials,
+    telemetry,
+    siblings,
+    installation: installationMode,
+  }).catch((error: unknown) => {
+    throw asRefusal(error, config);
+  });
+  assertExpected(installation);
+  // The boot step of the clusters; a store that does not answer yet is asked again by the first write.
+  await Promise.resolve(context.clusterStates.view()).catch((cause: unknown) =>
+    telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
+  );
+  const serving = await serve({ gateway: createGateway(context), config, telemetry }).catch(
+    async (error: unknown) => {
+      await close();
+      throw asRefusal(error, config);
+    },
+  );
+  const stopping = new AbortController();
+  const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal);
+  // Whoever reads that it serves may stop it at once.
+  const told = toldToStop();
+  onReady(serving.url, installation);
+  telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });
+  await told;
+  telemetry.log('INFO', 'stopping', { pid: process.pid });
+  stopping.abort();
+  await Promise.all([serving.close(), workers.stop()]);
+  await close();
+  return 0;
+}
+
+/** In a process of several the primary passes the signal on, beside the one that a terminal sends to all. */
+function toldToStop(): Promise<void> {
+  return new Promise((resolve) => {
+    let times = 0;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        times += 1;
+        if (times > 1 && !cluster.isWorker) endAtOnce();
+        resolve();
+      });
+    }
+  });
+}

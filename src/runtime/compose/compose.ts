@@ -1,0 +1,207 @@
+/**
+ * From settings to ports: the one place that knows which backend a setting's value names. Backends are loaded
+ * when they are asked for, so that a runtime without a disk never sees lmdb.
+ */
+import { openCredentials } from '../../auth/session/credentials.ts';
+import { bodyBudget } from '../../backends/data/body-budget.ts';
+import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
+import { masterSealer } from '../../backends/keys/master-sealer.ts';
+import { nameKey } from '../../backends/keys/sealing.ts';
+import { lateWrites } from '../../backends/metadata/late-writes.ts';
+import { metadataBackends } from '../../config/metadata-backends.ts';
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
+import { openClusterStates } from '../../domain/storage/clusters/cluster-states.ts';
+import type { InstallationMode } from '../../metadata/installation.ts';
+import { shareChanges } from '../../metadata/shared-changes.ts';
+import { type Cipher, cipherKeyBytes } from '../../ports/cipher.ts';
+import { type Clock, systemClock } from '../../ports/clock.ts';
+import type { Credential } from '../../ports/credentials.ts';
+import type { Hasher } from '../../ports/hasher.ts';
+import type { KeyProvider } from '../../ports/key-provider.ts';
+import { type MetadataStore, StoreUnavailable } from '../../ports/metadata-store.ts';
+import { type Random, systemRandom } from '../../ports/random.ts';
+import type { Sealer } from '../../ports/sealer.ts';
+import { noSiblings, type Siblings } from '../../ports/siblings.ts';
+import type { RoomState } from '../../ports/storage-room.ts';
+import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
+import { timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
+import { openBytes, type Parts } from './compose-bytes.ts';
+import { openMetadata } from './open-metadata.ts';
+
+export interface ComposeOptions {
+  readonly credentials: readonly Credential[];
+  readonly telemetry?: Telemetry;
+  /** The native one when absent; runtimes without node:crypto or native modules give the portable one. */
+  readonly hasher?: Hasher;
+  readonly cipher?: Cipher;
+  readonly clock?: Clock;
+  readonly random?: Random;
+  /** What a start does where metadata, chunks and master key do not belong together. Default `start`: it refuses. */
+  readonly installation?: InstallationMode;
+  /** The other processes of this node; none when absent. */
+  readonly siblings?: Siblings;
+}
+
+export interface Composed {
+  readonly context: Context;
+  /** The id of the installation; absent where metadata lasts as long as the process. */
+  readonly installation: string | undefined;
+  /** Closes the stores; call it once nothing uses the context any more. */
+  close(): Promise<void>;
+}
+
+/** Without a file the key lasts as long as the process, like everything that it seals. */
+async function openSealer(
+  { config, random }: Parts,
+  crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
+  mayMake: () => Promise<boolean>,
+): Promise<{ readonly sealer: Sealer; readonly keyNames: readonly string[] }> {
+  const path = config.SVC_MASTER_KEY_FILE;
+  if (path === undefined)
+    return {
+      sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], ...crypto, random }),
+      keyNames: [],
+    };
+  const { keptMasterKeys } = await import('../secrets/master-key-file.ts');
+  const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random, mayMake });
+  const keyNames = keys.map((key) => nameKey({ ...crypto, random }, key).name);
+  return { sealer: masterSealer({ keys, ...crypto, random }), keyNames };
+}
+
+/** The account that all credentials belong to; undefined where they belong to several. */
+function soleAccountOf(credentials: readonly Credential[]): string | undefined {
+  const [first, ...others] = new Set(credentials.map(({ owner }) => owner));
+  return others.length === 0 ? first : undefined;
+}
+
+/** The settings' cross checks see to it that a provider has what it needs. */
+async function keysOf(
+  { config, random }: Parts,
+  crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
+  credentials: readonly Credential[],
+): Promise<KeyProvider | undefined> {
+  if (config.SVC_KEY_PROVIDER === undefined || config.SVC_HSM_KEYS_FILE === undefined) return undefined;
+  const { localHsm } = await import('../../backends/keys/local-hsm.ts');
+  const { hsmKeysOf } = await import('../secrets/hsm-keys-file.ts');
+  const users = { soleAccount: soleAccountOf(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
+  return localHsm({ ...(await hsmKeysOf(config.SVC_HSM_KEYS_FILE)), ...users, ...crypto, random });
+}
+
+/** One machine's backends are read each time: that costs microseconds, and every change holds at once. */
+const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
+  metadataBackends[SVC_META_BACKEND].scope === 'network' ? SVC_CONFIG_CACHE_TTL : 0;
+
+/** Loaded only where a backend keeps files: other runtimes have no disk. */
+async function openRooms({
+  config,
+  clock,
+  telemetry,
+}: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskRooms | undefined> {
+  if (config.SVC_META_BACKEND !== 'embedded' && config.SVC_DATA_BACKEND !== 'file') return undefined;
+  const { DiskRooms } = await import('../../backends/disk-room/rooms.ts');
+  const onLook = (state: RoomState): void => telemetry.diskRoom(state);
+  return new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock, onLook });
+}
+
+interface Around {
+  readonly hasher: Hasher;
+  readonly cipher: Cipher;
+  readonly mode: InstallationMode;
+}
+
+const keepsMarks = ({ SVC_DATA_BACKEND: backend }: Config): boolean =>
+  backend === 'upstream-store' || backend === 'cluster-pool';
+
+/** What must belong to the metadata: the master key and the chunks. Nothing is made before all of it was compared. */
+async function openAround(metadata: MetadataStore, parts: Parts, { hasher, cipher, mode }: Around) {
+  const { config, random } = parts;
+  if (config.SVC_META_BACKEND === 'memory') {
+    const { sealer } = await openSealer(parts, { hasher, cipher }, async () => true);
+    return { sealer, installation: undefined, stored: await openBytes(parts, hasher) };
+  }
+  // Opening an upstream or a pool makes nothing there; directories are compared before they are opened.
+  const early = keepsMarks(config) ? await openBytes(parts, hasher) : undefined;
+  try {
+    const { checkInstallation, isNew } = await import('../installation/check-installation.ts');
+    const asked = { config, random, mode, stored: early };
+    const opened = await openSealer(parts, { hasher, cipher }, () => isNew(metadata, asked));
+    const check = { ...asked, keys: opened.keyNames };
+    const { id: installation, away } = await checkInstallation(metadata, check).catch((cause: unknown) => {
+      if (!(cause instanceof StoreUnavailable)) throw cause;
+      parts.telemetry.log('WARN', 'the installation cannot be compared: metadata does not answer yet', {
+        cause,
+      });
+      return { id: undefined, away: [] };
+    });
+    const stored = early ?? (await openBytes(parts, hasher));
+    if (away.length === 0 || mode === 'inspect' || mode === 'adopt')
+      return { sealer: opened.sealer, installation, stored };
+    const { compareLater } = await import('../installation/compare-later.ts');
+    const compare = async (): Promise<readonly string[]> => (await checkInstallation(metadata, check)).away;
+    const stop = compareLater({ ...parts, away, compare });
+    const close = async (): Promise<void> => {
+      await stop();
+      await stored.close();
+    };
+    return { sealer: opened.sealer, installation, stored: { ...stored, close } };
+  } catch (error) {
+    await early?.close();
+    throw error;
+  }
+}
+
+export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
+  const {
+    clock = systemClock,
+    random = systemRandom(),
+    telemetry = silentTelemetry,
+    siblings = noSiblings,
+  } = options;
+  const rooms = await openRooms({ config, clock, telemetry });
+  const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
+  const hasher = options.hasher ?? (await import('../../backends/hashing/node.ts')).nodeHasher();
+  const cipher = options.cipher ?? (await import('../../backends/ciphering/node.ts')).nodeCipher();
+  const keys = await keysOf(parts, { hasher, cipher }, options.credentials);
+  const metadata = await openMetadata(parts);
+  const { sealer, installation, stored } = await openAround(metadata, parts, {
+    hasher,
+    cipher,
+    mode: options.installation ?? 'start',
+  }).catch(async (error: unknown) => {
+    await Promise.all([metadata.close(), rooms?.close()]);
+    throw error;
+  });
+  const measure = { telemetry, clock };
+  const timed = timedMetadata(metadata, measure);
+  if (timed.isDistant) shareChanges(timed, { siblings, believedMs: config.SVC_CONFIG_CACHE_TTL });
+  const late = lateWrites({ metadata: timed, clock, telemetry });
+  const credentials = openCredentials(
+    { metadata: timed, sealer, clock, lateWrites: late, believedMs: believedMs(config) },
+    options.credentials,
+  );
+  const bytes = timedBytes(stored, measure);
+  const context: Context = {
+    config,
+    metadata: timed,
+    lateWrites: late,
+    bytes,
+    clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry, siblings }),
+    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
+    siblings,
+    clock,
+    random,
+    hasher,
+    cipher,
+    credentials,
+    sealer,
+    ...(keys === undefined ? {} : { keys }),
+    ...(rooms === undefined ? {} : { room: rooms }),
+    telemetry,
+  };
+  const close = async (): Promise<void> => {
+    await late.flush();
+    await Promise.all([metadata.close(), stored.close(), rooms?.close()]);
+  };
+  return { context, installation, close };
+}

@@ -1,0 +1,97 @@
+/** Everything that is configured, files included, so that one round shows every fault. */
+import { access, constants, mkdir } from 'node:fs/promises';
+import type { HsmKeys } from '../../config/keys.ts';
+import type { Found } from '../../config/read.ts';
+import { readConfig } from '../../config/read-config.ts';
+import type { Config, Environment, SettingName } from '../../config.ts';
+import type { Credential } from '../../ports/credentials.ts';
+import { readCredentialsFile } from '../secrets/credentials-file.ts';
+import { readHsmKeysFile } from '../secrets/hsm-keys-file.ts';
+import { lookAtMasterKeyFile } from '../secrets/master-key-file.ts';
+import { noSecretFile } from '../secrets/secret-file.ts';
+import { lookAtUpstreamFiles } from './upstream-files.ts';
+
+export interface Configuration {
+  readonly config: Config;
+  /** The configured credentials; empty when a root key is to be minted. */
+  readonly credentials: readonly Credential[];
+}
+
+export interface LoadedConfiguration {
+  /** Present when there is no fault. */
+  readonly configuration?: Configuration;
+  readonly faults: readonly string[];
+  readonly warnings: readonly string[];
+  readonly found: readonly Found[];
+}
+
+export interface LoadOptions {
+  readonly env: Environment;
+  readonly flags: Environment;
+  /** Makes the data directory, as a start needs it. */
+  readonly prepares: boolean;
+}
+
+/** Reads settings and the files they name. */
+export async function loadConfiguration({ env, flags, prepares }: LoadOptions): Promise<LoadedConfiguration> {
+  const reading = readConfig(env, flags);
+  const textOf = (name: SettingName): string | undefined =>
+    reading.found.find((found) => found.name === name)?.text;
+  const credentialsPath = textOf('SVC_CREDENTIALS_FILE');
+  const hsmPath = textOf('SVC_HSM_KEYS_FILE');
+  const [file, masterKeys, hsmKeys, upstreams, ...fileFaults] = await Promise.all([
+    credentialsPath === undefined ? noSecretFile : readCredentialsFile(credentialsPath),
+    lookAtMasterKeyFile(textOf('SVC_MASTER_KEY_FILE'), textOf('SVC_DATA_DIR')),
+    hsmPath === undefined ? noSecretFile : readHsmKeysFile(hsmPath),
+    reading.config === undefined ? noSecretFile : lookAtUpstreamFiles(reading.config),
+    unreadable('SVC_TLS_CERT_FILE', textOf('SVC_TLS_CERT_FILE')),
+    unreadable('SVC_TLS_KEY_FILE', textOf('SVC_TLS_KEY_FILE')),
+    prepares ? unwritable('SVC_DATA_DIR', textOf('SVC_DATA_DIR')) : [],
+  ]);
+  const secrets = [file, masterKeys, hsmKeys, upstreams];
+  const faults = [...reading.faults, ...secrets.flatMap((each) => each.faults), ...fileFaults.flat()];
+  const warnings = [...reading.warnings, ...secrets.flatMap((each) => each.warnings)];
+  const { config, found } = reading;
+  if (config === undefined || faults.length > 0) return { faults, warnings, found };
+  const credentials = config.SVC_CREDENTIALS ?? file.value ?? [];
+  warnings.push(...warningsOfKeys(hsmKeys.value, { config, credentials }));
+  return { configuration: { config, credentials }, faults, warnings, found };
+}
+
+/** Keys without accounts encrypt for no account as soon as there are several: a start says so. */
+function warningsOfKeys(
+  file: HsmKeys | undefined,
+  { config, credentials }: Configuration,
+): readonly string[] {
+  if (file === undefined || new Set(credentials.map(({ owner }) => owner)).size < 2) return [];
+  const { keys, accounts, aliases } = file;
+  const given = config.SVC_KMS_DEFAULT_KEY_ID;
+  const ofAll = given === undefined ? undefined : (aliases.get(given) ?? given);
+  const bare = [...keys.keys()].filter((id) => !accounts.has(id) && id !== ofAll);
+  if (bare.length === 0) return [];
+  const shown = bare.slice(0, 5).join(', ');
+  return [
+    `SVC_HSM_KEYS_FILE: ${bare.length} of the keys name no accounts (${shown}${bare.length > 5 ? ', …' : ''}). There are several accounts, so these keys decrypt but encrypt for none of them; write {"key": "<base64>", "accounts": ["<account>"]}`,
+  ];
+}
+
+const reasonOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
+
+async function unreadable(name: string, path: string | undefined): Promise<readonly string[]> {
+  if (path === undefined) return [];
+  return access(path, constants.R_OK).then(
+    () => [],
+    (error: unknown) => [`${name}=${path} cannot be read: ${reasonOf(error)}`],
+  );
+}
+
+async function unwritable(name: string, path: string | undefined): Promise<readonly string[]> {
+  if (path === undefined) return [];
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
+    return [];
+  } catch (error) {
+    return [`${name}=${path} cannot be used as a directory: ${reasonOf(error)}`];
+  }
+}

@@ -1,0 +1,45 @@
+/** Chunks of clusters that the settings leave out: objects on them cannot be read, which only looks like a loss. */
+import { readdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { Config } from '../../config.ts';
+
+type ClusterConfig = Pick<Config, 'SVC_DATA_DIR' | 'SVC_DATA_BACKEND' | 'SVC_POOL_CLUSTERS'>;
+
+/** A warning for each cluster directory that holds anything and is not used. */
+export async function leftOutClusters(config: ClusterConfig): Promise<readonly string[]> {
+  const { SVC_DATA_DIR, SVC_DATA_BACKEND, SVC_POOL_CLUSTERS: clusters } = config;
+  if (SVC_DATA_DIR === undefined || SVC_DATA_BACKEND !== 'file') return [];
+  const chunks = resolve(SVC_DATA_DIR, 'chunks');
+  const used = new Set(clusters.map(({ id, dir }) => resolve(dir ?? join(chunks, id))));
+  const given = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;
+  const warnings: string[] = [];
+  for (const entry of await entriesOf(chunks)) {
+    const path = join(chunks, entry.name);
+    if (used.has(path) || !entry.isDirectory() || !(await holdsChunks(path))) continue;
+    const elsewhere = clusters.find(({ id }) => id === entry.name)?.dir;
+    warnings.push(
+      elsewhere === undefined
+        ? `${given} leaves out cluster "${entry.name}", whose chunks lie in ${path}`
+        : `${given} keeps cluster "${entry.name}" in ${resolve(elsewhere)}, but chunks of it lie in ${path}`,
+    );
+  }
+  return warnings;
+}
+
+/** What cannot be looked at is no reason not to start: this only warns. */
+const entriesOf = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
+
+/** Chunks lie in directories; beside those a store keeps its identity and its reserve. */
+async function holdsChunks(path: string): Promise<boolean> {
+  for (const entry of await entriesOf(path))
+    if (entry.isDirectory() && (await holdsFile(join(path, entry.name)))) return true;
+  return false;
+}
+
+/** A store makes its directories at once, and files only with the first chunk. */
+async function holdsFile(path: string): Promise<boolean> {
+  for (const entry of await entriesOf(path)) {
+    if (!entry.isDirectory() || (await holdsFile(join(path, entry.name)))) return true;
+  }
+  return false;
+}

@@ -1,0 +1,76 @@
+/** Opens the metadata backend that `SVC_META_BACKEND` names: a function for each row of `config/metadata-backends.ts`. */
+
+import type { MetadataBackendName } from '../../config/metadata-backends.ts';
+import type { Config } from '../../config.ts';
+import { tables } from '../../metadata/tables.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { endForReplacement } from '../processes/end-for-replacement.ts';
+import { inDataDir, type Parts } from './compose-bytes.ts';
+
+/** Backends are loaded when they are asked for, so that a runtime without a disk never sees lmdb. */
+const openers: Readonly<Record<MetadataBackendName, (parts: Parts) => Promise<MetadataStore>>> = {
+  memory: async ({ clock, random }) => {
+    const { memoryStore } = await import('../../backends/metadata/memory/store.ts');
+    // Without SVC_INTENT_TTL: this process alone can hold an intent, and when it dies the store is gone too.
+    return memoryStore({ clock, random });
+  },
+  embedded: async ({ config, clock, random, rooms, telemetry }) => {
+    const { embeddedStore } = await import('../../backends/metadata/embedded/store.ts');
+    const directory = inDataDir(config, 'metadata');
+    return embeddedStore({
+      directory,
+      room: rooms?.open('metadata', directory),
+      clock,
+      random,
+      durable: config.SVC_FSYNC === 'always',
+      intentTtlMs: config.SVC_INTENT_TTL,
+      onBroken: (cause) => endForReplacement(telemetry, cause),
+      onRefused: (cause) => telemetry.log('WARN', 'lmdb refused a transaction; it is begun again', { cause }),
+      onDamage: ({ table, row, message }) =>
+        telemetry.log('ERROR', 'metadata is damaged: see docs/recovery.md', { table, row, cause: message }),
+    });
+  },
+  'wide-column': async ({ config, clock, random, telemetry }) => {
+    const { wideColumnStore } = await import('../../backends/metadata/wide-column/store.ts');
+    const { wideColumnTls } = await import('./store-tls.ts');
+    return wideColumnStore({
+      hosts: config.SVC_WIDECOL_HOSTS ?? [],
+      localDc: config.SVC_WIDECOL_LOCAL_DC,
+      keyspace: config.SVC_WIDECOL_KEYSPACE,
+      replication: config.SVC_WIDECOL_REPLICATION,
+      serial: config.SVC_WIDECOL_SERIAL,
+      tables: Object.values(tables),
+      username: config.SVC_WIDECOL_USERNAME,
+      password: config.SVC_WIDECOL_PASSWORD,
+      tls: await wideColumnTls(config),
+      slowMs: config.SVC_WIDECOL_SLOW_MS,
+      onSlow: (query, ms) => telemetry.log('WARN', 'a statement was slow', { query, ms: Math.round(ms) }),
+      intentTtlMs: config.SVC_INTENT_TTL,
+      clock,
+      random,
+    });
+  },
+  'ordered-kv': async ({ config, clock, random }) => {
+    const { orderedKvStore } = await import('../../backends/metadata/ordered-kv/store.ts');
+    return orderedKvStore({
+      endpoints: config.SVC_KV_PD_ENDPOINTS ?? [],
+      prefix: config.SVC_KV_PREFIX,
+      timeoutMs: config.SVC_KV_TIMEOUT,
+      gcAgeMs: config.SVC_KV_GC_AGE,
+      tls: await kvTls(config),
+      intentTtlMs: config.SVC_INTENT_TTL,
+      clock,
+      random,
+    });
+  },
+};
+
+async function kvTls({ SVC_KV_CA_FILE: ca, SVC_KV_CERT_FILE: cert, SVC_KV_KEY_FILE: key }: Config) {
+  if (ca === undefined) return undefined;
+  const { readFile } = await import('node:fs/promises');
+  if (cert === undefined || key === undefined) return { ca: await readFile(ca) };
+  return { ca: await readFile(ca), cert: await readFile(cert), key: await readFile(key) };
+}
+
+export const openMetadata = (parts: Parts): Promise<MetadataStore> =>
+  openers[parts.config.SVC_META_BACKEND](parts);

@@ -1,0 +1,230 @@
+/** One connection of the Node listener: its requests in turn, its timeouts, and how it ends. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import { fail } from '../../errors/refusal.ts';
+import type { Gateway } from '../../gateway.ts';
+import { DataUnavailable } from '../../ports/object-bytes.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import { faultOf, NodeIncoming, type Peer } from './node-incoming.ts';
+import { refusal, refuseSocket } from './node-refusal.ts';
+import { writeReply } from './node-reply.ts';
+import { unacknowledgedBytes } from './unacknowledged-bytes.ts';
+
+/** An unread body up to this size is read and dropped, so that the connection lives on; a longer one ends it. */
+const drainedBytesMax = 256 * 1024;
+/** What is still dropped, and for how long, before a connection with an unread body is cut. */
+const lingerBytesMax = 16 * 1024 * 1024;
+const lingerMs = 2000;
+/** A client that is seen so often at the same place does not read; more often where its kernel's answers are not shown. */
+const looksMax = 2;
+const blindLooksMax = 5;
+/** Pipelined requests that wait for their turn before the socket is paused. */
+const waitingMax = 16;
+
+export interface ConnectionOptions {
+  readonly gateway: Pick<Gateway, 'handle'>;
+  readonly telemetry: Telemetry;
+  readonly listener: Peer['listener'];
+  readonly secure: boolean;
+  readonly idleTimeoutMs: number;
+  /** Whether the server shuts down: replies then close their connections. */
+  readonly isClosing: () => boolean;
+}
+
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly awaitsContinue: boolean;
+}
+
+/** Whether the store that holds the bytes is away, as in `gateway/refusal.ts`. */
+const isAway = (error: unknown): boolean => error instanceof DataUnavailable;
+
+export class Connection implements Peer {
+  readonly remote: string;
+  readonly secure: boolean;
+  readonly tlsVersion: string | undefined;
+  readonly tlsCipher: string | undefined;
+  readonly listener: Peer['listener'];
+  readonly #socket: Socket;
+  readonly #options: ConnectionOptions;
+  #current: { readonly exchange: Exchange; readonly incoming: NodeIncoming } | undefined;
+  readonly #waiting: Exchange[] = [];
+  /** Where a client that does not keep up was when it was looked at, and how often it was seen there. */
+  #progress = { position: '', looks: 0 };
+  /** Set when what comes after the current request cannot be trusted or will not be read. */
+  #isLast = false;
+
+  constructor(socket: Socket, options: ConnectionOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    this.remote = socket.remoteAddress ?? '';
+    this.secure = options.secure;
+    const isTls = socket instanceof TLSSocket;
+    this.tlsVersion = isTls ? (socket.getProtocol() ?? '').replace('TLSv', '') : undefined;
+    this.tlsCipher = isTls ? socket.getCipher().standardName : undefined;
+    this.listener = options.listener;
+  }
+
+  /** Requests of one connection take turns: a PUT and the GET behind it must not race. */
+  take(exchange: Exchange): void {
+    if (this.#isLast) return;
+    if (this.#current === undefined) {
+      void this.#serve(exchange);
+      return;
+    }
+    this.#waiting.push(exchange);
+    if (this.#waiting.length === waitingMax) this.#socket.pause();
+  }
+
+  async #serve(exchange: Exchange): Promise<void> {
+    const { request, response } = exchange;
+    const incoming = new NodeIncoming(request, this, exchange.awaitsContinue ? response : undefined);
+    this.#current = { exchange, incoming };
+    try {
+      const reply = await this.#answer(incoming, request);
+      const close = !response.shouldKeepAlive || this.#mustClose(incoming, request);
+      if (close) this.#end(incoming, request);
+      const writing = writeReply(reply, { response, close, client: incoming });
+      if (writing !== undefined) await writing;
+      if (!close && !request.complete) drop(incoming, request);
+    } catch (error) {
+      this.#breakOff(exchange, incoming, error);
+    }
+    this.#current = undefined;
+    this.#proceed();
+  }
+
+  async #answer(incoming: NodeIncoming, request: IncomingMessage): Promise<Reply> {
+    const fault = faultOf(request, incoming.wire.headers);
+    if (fault !== undefined) {
+      this.#isLast = true;
+      return refusal('BadRequest', fault);
+    }
+    try {
+      return await this.#options.gateway.handle(incoming);
+    } catch (error) {
+      this.#options.telemetry.log('ERROR', 'the gateway threw', { error });
+      return refusal('InternalError');
+    }
+  }
+
+  /** Whether the connection can carry another request after this one. */
+  #mustClose({ body, announcedBytes }: NodeIncoming, request: IncomingMessage): boolean {
+    if (this.#isLast || this.#options.isClosing()) return true;
+    if (body === undefined || request.complete) return false;
+    if (body.awaitsContinue || announcedBytes === undefined) return true;
+    return announcedBytes - body.receivedBytes > drainedBytesMax;
+  }
+
+  /**
+   * Node closes a connection behind its last reply at once. With bytes of an unread body under way the
+   * kernel answers those with a reset, which can overtake the reply: so some more is read and dropped.
+   */
+  #end(incoming: NodeIncoming, request: IncomingMessage): void {
+    this.#isLast = true;
+    if (request.complete) return;
+    const socket = this.#socket;
+    const destroySoon = socket.destroySoon;
+    socket.destroySoon = () => {
+      if (request.complete) return destroySoon.call(socket);
+      socket.end();
+      drop(incoming, request);
+      const bytesReadMax = socket.bytesRead + lingerBytesMax;
+      const deadline = Date.now() + lingerMs;
+      const timer = setInterval(() => {
+        if (Date.now() > deadline || socket.bytesRead > bytesReadMax) socket.destroy();
+        if (socket.destroyed) clearInterval(timer);
+      }, 50);
+    };
+  }
+
+  #breakOff({ response }: Exchange, incoming: NodeIncoming, error: unknown): void {
+    if (incoming.isLost) return;
+    this.#options.telemetry.log('ERROR', 'a reply broke off', { error });
+    this.#isLast = true;
+    if (response.headersSent) this.#cut();
+    else
+      void writeReply(refusal(isAway(error) ? 'ServiceUnavailable' : 'InternalError'), {
+        response,
+        close: true,
+        client: incoming,
+      });
+  }
+
+  /** A reset, where the transport has one: a plain end would complete a body without a length (HTTP/1.0). */
+  #cut(): void {
+    if (!this.secure) this.#socket.resetAndDestroy();
+    // The reset alone waits until everything written has left, which a client that does not read prevents.
+    this.#socket.destroy();
+  }
+
+  #proceed(): void {
+    const next = this.#isLast ? undefined : this.#waiting.shift();
+    if (next !== undefined) {
+      if (this.#waiting.length === waitingMax - 1) this.#socket.resume();
+      void this.#serve(next);
+    } else if (this.#isLast) this.#waiting.length = 0;
+    // The head of a streamed reply may have left before the shutdown began.
+    else if (this.#options.isClosing()) this.#socket.end();
+  }
+
+  /** The socket closed. */
+  lose(): void {
+    this.#isLast = true;
+    this.#waiting.length = 0;
+    this.#current?.incoming.lose(new Error('the client closed the connection'));
+  }
+
+  /** Nothing came and nothing went for the idle time. */
+  timeOut(): void {
+    const current = this.#current;
+    // Of a reply that is done, bytes may still be here and in the kernel.
+    if (current?.incoming.isBehind || this.#socket.writableLength > 0) {
+      this.#socket.setTimeout(this.#options.idleTimeoutMs);
+      void this.#cutUnlessRead();
+      return;
+    }
+    if (current === undefined) {
+      // Not a reset: what the kernel holds still reaches a client that reads slowly.
+      this.#socket.destroy();
+      return;
+    }
+    // Unless it is the client that is waited for, the gateway itself takes its time.
+    if (current.incoming.body?.isAwaited === true) {
+      this.#isLast = true;
+      current.incoming.body.fail(fail('RequestTimeout'));
+    }
+    this.#socket.setTimeout(this.#options.idleTimeoutMs);
+  }
+
+  /** Cuts a client that has taken nothing since it was looked at last, an idle time ago. */
+  async #cutUnlessRead(): Promise<void> {
+    const socket = this.#socket;
+    const unacknowledged = await unacknowledgedBytes(socket);
+    const position = `${socket.bytesWritten} ${socket.writableLength} ${unacknowledged}`;
+    const { looks } = position === this.#progress.position ? this.#progress : { looks: 0 };
+    this.#progress = { position, looks: looks + 1 };
+    if (looks + 1 >= (unacknowledged === undefined ? blindLooksMax : looksMax)) this.#cut();
+  }
+
+  /** What arrived is not HTTP, or ended in the middle of a request. */
+  refuse(error: Error & { readonly code?: string }): void {
+    if (this.#current === undefined) {
+      refuseSocket(this.#socket, error);
+      return;
+    }
+    // The request in hand is answered; if its own body is what broke, its reader is told.
+    this.#isLast = true;
+    const isTorn = error.code === 'HPE_INVALID_EOF_STATE';
+    this.#current.incoming.body?.fail(fail(isTorn ? 'IncompleteBody' : 'BadRequest'));
+  }
+}
+
+/** The rest of a body that nobody reads: node parses the next request only behind it. */
+function drop({ body }: NodeIncoming, request: IncomingMessage): void {
+  void body?.return();
+  request.resume();
+}

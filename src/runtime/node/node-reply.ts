@@ -1,0 +1,146 @@
+/** Writes a reply to a node:http response; a body that breaks off never looks complete. */
+import type { ServerResponse } from 'node:http';
+import type { Reply } from '../../protocol/reply.ts';
+
+/** Name, value, name, value: the form that node:http writes without another look. */
+interface Head {
+  readonly status: number;
+  readonly flat: string[];
+  /** The value of Content-Length. */
+  readonly length: number | undefined;
+}
+
+export interface WriteOptions {
+  readonly response: ServerResponse;
+  /** Whether this is the last reply of its connection. */
+  readonly close: boolean;
+  /** The client that may go away. */
+  readonly client: Client;
+}
+
+export interface Client {
+  readonly isLost: boolean;
+  /** Whether it is what a reply waits for. */
+  isBehind: boolean;
+  /** Called when it goes away; the last one that was set. */
+  onLost: (() => void) | undefined;
+}
+
+function headOf({ status, headers }: Reply, close: boolean): Head {
+  const flat: string[] = [];
+  let length: number | undefined;
+  for (const [name, value] of headers) {
+    flat.push(name, value);
+    if (name.length === 14 && name.toLowerCase() === 'content-length') length = Number(value);
+  }
+  if (close) flat.push('Connection', 'close');
+  return { status, flat, length };
+}
+
+const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
+  typeof body === 'object' && Symbol.asyncIterator in body;
+
+/** Resolves when the response took everything. Rejects when a stream broke: the socket is then the caller's to end. */
+export function writeReply(reply: Reply, options: WriteOptions): Promise<void> | undefined {
+  const { response, close } = options;
+  const { body } = reply;
+  const head = headOf(reply, close);
+  if (response.req.method === 'HEAD' || reply.status === 204 || reply.status === 304) {
+    response.writeHead(head.status, head.flat).end();
+    return isStream(body) ? leave(body[Symbol.asyncIterator]()) : undefined;
+  }
+  if (isStream(body)) return writeStream(body[Symbol.asyncIterator](), head, options);
+  if (head.length === undefined) head.flat.push('Content-Length', String(lengthOf(body)));
+  response.writeHead(head.status, head.flat).end(body);
+  return undefined;
+}
+
+function lengthOf(body: Uint8Array | string | undefined): number {
+  if (body === undefined) return 0;
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
+}
+
+/** Gives a stream back that nobody reads any further. */
+export async function leave(iterator: AsyncIterator<Uint8Array>): Promise<void> {
+  await iterator.return?.();
+}
+
+/**
+ * An array is valid until the next but one is asked for, so one may be on its way to the kernel when the
+ * next is asked for, and none when that may be the end: a stream that ends may give its buffers away.
+ */
+async function writeStream(
+  iterator: AsyncIterator<Uint8Array>,
+  head: Head,
+  { response, client }: WriteOptions,
+): Promise<void> {
+  const pipe = new Pipe(response, client);
+  let sentBytes = 0;
+  try {
+    // The head waits for the first array: they leave together, and a stream that fails at once is still a clean error.
+    let next = await iterator.next();
+    if (!client.isLost) response.writeHead(head.status, head.flat);
+    for (; next.done !== true; next = await iterator.next()) {
+      if (client.isLost) return await leave(iterator);
+      sentBytes += next.value.byteLength;
+      if (head.length !== undefined && sentBytes > head.length) throw new LengthFault(head.length, sentBytes);
+      if (sentBytes === head.length) pipe.end(next.value);
+      else if (next.value.byteLength > 0) pipe.write(next.value);
+      await pipe.holdsAtMost(sentBytes === head.length ? 0 : 1);
+    }
+  } catch (error) {
+    await leave(iterator).catch(() => {});
+    throw error;
+  }
+  if (head.length !== undefined && sentBytes < head.length) throw new LengthFault(head.length, sentBytes);
+  if (!response.writableEnded) response.end();
+}
+
+/** Knows how many arrays have not left for the kernel yet. */
+class Pipe {
+  readonly #response: ServerResponse;
+  readonly #client: Client;
+  #held = 0;
+  #wake: (() => void) | undefined;
+
+  constructor(response: ServerResponse, client: Client) {
+    this.#response = response;
+    this.#client = client;
+    // A write that the end of its socket finds under way may never call back.
+    client.onLost = () => this.#wake?.();
+  }
+
+  write(bytes: Uint8Array): void {
+    this.#held += 1;
+    this.#response.write(bytes, this.#left);
+  }
+
+  /** Together with the last bytes, which spares a small reply a second write. */
+  end(bytes: Uint8Array): void {
+    if (this.#response.writableEnded) return;
+    this.#held += 1;
+    this.#response.end(bytes, this.#left);
+  }
+
+  readonly #left = (): void => {
+    this.#held -= 1;
+    this.#wake?.();
+  };
+
+  async holdsAtMost(count: number): Promise<void> {
+    while (this.#held > count && !this.#client.isLost) {
+      this.#client.isBehind = true;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    this.#client.isBehind = false;
+  }
+}
+
+/** A bug of the handler: written out as it stands it would shift the next reply of the connection. */
+class LengthFault extends Error {
+  constructor(announced: number, sent: number) {
+    super(`the reply announced ${announced} bytes and has ${sent < announced ? 'only' : 'at least'} ${sent}`);
+  }
+}

@@ -1,0 +1,57 @@
+/** TLS from files, read again when they change: certificates are renewed under a running server. */
+import { readFileSync, statSync } from 'node:fs';
+import type { Server } from 'node:https';
+import { createSecureContext } from 'node:tls';
+import type { Telemetry } from '../../ports/telemetry.ts';
+
+export interface TlsFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+export interface KeyPair {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+}
+
+/** Throws when the files do not belong together, so that a bad pair never replaces a good one. */
+export function readKeyPair({ certFile, keyFile }: TlsFiles): KeyPair {
+  const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) };
+  createSecureContext({ cert: pair.cert, key: pair.key });
+  return pair;
+}
+
+/**
+ * Looks every few seconds: a watch on the file would miss the swapped symbolic links of a mounted secret.
+ * Connections that exist keep their certificate. Returns what ends the watch.
+ */
+export function reloadOnChange(
+  server: Server,
+  { files, telemetry, intervalMs }: { files: TlsFiles; telemetry: Telemetry; intervalMs: number },
+): () => void {
+  let seen = stampOf(files);
+  const timer = setInterval(() => {
+    const now = stampOf(files);
+    if (now === seen) return;
+    seen = now;
+    try {
+      const { cert, key } = readKeyPair(files);
+      server.setSecureContext({ cert, key });
+      telemetry.log('INFO', 'the TLS certificate was reloaded', { file: files.certFile });
+    } catch (error) {
+      // Often one of the two files is new already and the other is not: its change is the next one seen.
+      telemetry.log('ERROR', 'the changed TLS files are not usable; the old ones stay', { error });
+    }
+  }, intervalMs);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+function stampOf({ certFile, keyFile }: TlsFiles): string {
+  return [certFile, keyFile]
+    .map((file) => {
+      const stat = statSync(file, { throwIfNoEntry: false });
+      return stat === undefined ? '' : `${stat.ino}:${stat.size}:${stat.mtimeMs}`;
+    })
+    .join('|');
+}

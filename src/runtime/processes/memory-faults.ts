@@ -1,0 +1,57 @@
+/**
+ * Processes that ended by a fault of memory. lmdb maps its file and ends the process by such a signal where a page header
+ * is damaged or the file is too short, so the operator is told which file to check, and the node gives up after some of them.
+ */
+import { join } from 'node:path';
+import type { Config } from '../../config.ts';
+import type { Log } from '../../telemetry/log.ts';
+
+const signals: ReadonlySet<string | null> = new Set(['SIGSEGV', 'SIGBUS', 'SIGABRT']);
+/** The node ends at so many faults within the time: a damaged file does not get better. */
+const faultsMax = 5;
+const withinMs = 600_000;
+
+export interface Death {
+  readonly pid: number | undefined;
+  readonly signal: string | null;
+}
+
+/** The file that such a signal makes suspect; undefined where metadata is no mapped file. */
+export const mappedFile = ({
+  SVC_META_BACKEND,
+  SVC_DATA_DIR,
+}: Pick<Config, 'SVC_META_BACKEND' | 'SVC_DATA_DIR'>): string | undefined =>
+  SVC_META_BACKEND === 'embedded' && SVC_DATA_DIR !== undefined
+    ? join(SVC_DATA_DIR, 'metadata', 'data.mdb')
+    : undefined;
+
+export class MemoryFaults {
+  readonly #log: Log;
+  readonly #file: string | undefined;
+  readonly #times: number[] = [];
+
+  constructor(log: Log, file: string | undefined) {
+    this.#log = log;
+    this.#file = file;
+  }
+
+  /**
+   * Logs the fault, if the death was one.
+   * @returns whether the node should end
+   */
+  note({ pid, signal }: Death, now = performance.now()): boolean {
+    if (!signals.has(signal)) return false;
+    const file = this.#file;
+    const advice =
+      file === undefined
+        ? 'a fault of memory ended a process'
+        : 'a fault of memory ended a process: a page of the metadata file may be damaged; run `sluice fsck` and see docs/recovery.md';
+    this.#log('ERROR', advice, { pid, signal, ...(file === undefined ? {} : { file }) });
+    this.#times.push(now);
+    if (this.#times.length < faultsMax) return false;
+    const isTooMany = now - (this.#times.shift() as number) < withinMs;
+    if (isTooMany)
+      this.#log('ERROR', 'faults of memory ended too many processes: the node ends', { faults: faultsMax });
+    return isTooMany;
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * `Siblings` over the channel between the primary and the processes of a node: the primary carries an announcement to
+ * every other process that has joined, and tells the announcing one when all of them have acted on it.
+ */
+import cluster, { type Worker } from 'node:cluster';
+import type { Announcement, Siblings } from '../../ports/siblings.ts';
+
+/** The primary keeps a round at most so long; the longest that a process waits itself. */
+const roundMaxMs = 60_000;
+
+type Message =
+  /** process → primary: it heeds announcements from now on; primary → process: it is known */
+  | { readonly type: 'sluice:join' | 'sluice:joined' }
+  /** announcing process → primary */
+  | { readonly type: 'sluice:announce'; readonly id: number; readonly announcement: Announcement }
+  /** primary → every other process */
+  | { readonly type: 'sluice:heed'; readonly round: number; readonly announcement: Announcement }
+  /** other process → primary */
+  | { readonly type: 'sluice:heeded'; readonly round: number }
+  /** primary → announcing process */
+  | { readonly type: 'sluice:announced'; readonly id: number };
+
+const isMessage = (value: unknown): value is Message =>
+  typeof value === 'object' &&
+  value !== null &&
+  String((value as { type?: unknown }).type).startsWith('sluice:');
+
+/**
+ * In a process of several. Resolves when the primary knows it, because what is read before may be changed without an
+ * announcement: open it before anything that remembers.
+ * @param onFailure called with what an act on an announcement threw
+ */
+export async function joinSiblings(onFailure: (cause: unknown) => void): Promise<Siblings> {
+  const actions = new Map<string, ((about: string) => void)[]>();
+  const waiting = new Map<number, (isHeeded: boolean) => void>();
+  const { promise: joined, resolve: join } = Promise.withResolvers<void>();
+  let ids = 0;
+  // A primary that is gone takes its processes with it.
+  const send = (message: Message): void => {
+    if (process.connected) process.send?.(message, undefined, undefined, () => {});
+  };
+  process.on('message', (message) => {
+    if (!isMessage(message)) return;
+    if (message.type === 'sluice:joined') join();
+    if (message.type === 'sluice:announced') waiting.get(message.id)?.(true);
+    if (message.type !== 'sluice:heed') return;
+    const { topic, about } = message.announcement;
+    let isHeeded = true;
+    for (const act of actions.get(topic) ?? []) {
+      try {
+        act(about);
+      } catch (cause) {
+        isHeeded = false;
+        onFailure(cause);
+      }
+    }
+    if (isHeeded) send({ type: 'sluice:heeded', round: message.round });
+  });
+  send({ type: 'sluice:join' });
+  await joined;
+  return {
+    announce: (announcement, withinMs) =>
+      new Promise((resolve) => {
+        const id = ids++;
+        const finish = (isHeeded: boolean): void => {
+          clearTimeout(timer);
+          waiting.delete(id);
+          resolve(isHeeded);
+        };
+        const timer = setTimeout(() => finish(false), Math.min(withinMs, roundMaxMs));
+        waiting.set(id, finish);
+        send({ type: 'sluice:announce', id, announcement });
+      }),
+    heed(topic, act) {
+      actions.set(topic, [...(actions.get(topic) ?? []), act]);
+    },
+  };
+}
+
+/** An announcement that some processes have not acted on yet. */
+interface Round {
+  readonly missing: Set<number>;
+  readonly end: () => void;
+}
+
+/** In the primary. */
+export function relayAnnouncements(): void {
+  const joined = new Set<number>();
+  const rounds = new Map<number, Round>();
+  let count = 0;
+  const heeded = (round: Round | undefined, workerId: number): void => {
+    if (round?.missing.delete(workerId) && round.missing.size === 0) round.end();
+  };
+  cluster.on('message', (from, message: unknown) => {
+    if (!isMessage(message)) return;
+    if (message.type === 'sluice:join') {
+      joined.add(from.id);
+      send(from, { type: 'sluice:joined' });
+    }
+    if (message.type === 'sluice:heeded') heeded(rounds.get(message.round), from.id);
+    if (message.type !== 'sluice:announce') return;
+    const { id, announcement } = message;
+    const others = Object.values(cluster.workers ?? {}).filter(
+      (worker): worker is Worker => worker !== undefined && worker.id !== from.id && joined.has(worker.id),
+    );
+    const number = count++;
+    const end = (): void => {
+      clearTimeout(timer);
+      rounds.delete(number);
+      send(from, { type: 'sluice:announced', id });
+    };
+    const timer = setTimeout(() => rounds.delete(number), roundMaxMs);
+    if (others.length === 0) return end();
+    rounds.set(number, { missing: new Set(others.map((worker) => worker.id)), end });
+    for (const worker of others) send(worker, { type: 'sluice:heed', round: number, announcement });
+  });
+  // A process that ends remembers nothing.
+  cluster.on('exit', (worker) => {
+    joined.delete(worker.id);
+    for (const round of [...rounds.values()]) heeded(round, worker.id);
+  });
+}
+
+function send(worker: Worker, message: Message): void {
+  if (worker.isConnected()) worker.send(message, () => {});
+}

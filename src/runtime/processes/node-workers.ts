@@ -1,0 +1,175 @@
+/** Several processes on one port: a primary that starts them, starts them again when they die, and stops them. */
+import cluster, { type Worker } from 'node:cluster';
+import { availableParallelism } from 'node:os';
+import { backendsCanShare } from '../../config/checks.ts';
+import type { Config } from '../../config.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { expecting } from '../installation/expected-installation.ts';
+import { endAtOnce } from './end-at-once.ts';
+import { MemoryFaults } from './memory-faults.ts';
+import { relayMetrics } from './node-metrics.ts';
+import { relayAnnouncements } from './node-siblings.ts';
+import { isReady, isRefused } from './node-worker-messages.ts';
+
+/** One per core, where the backends can be shared; otherwise one. */
+export function processCount(config: Config): number {
+  if (config.SVC_PROCESSES !== 'auto') return config.SVC_PROCESSES;
+  return backendsCanShare(config) ? availableParallelism() : 1;
+}
+
+/** A process that served for less is restarted more slowly each time. */
+const quickDeathMs = 10_000;
+const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
+/** The longest pause while no other process serves: clients wait for all of it. */
+const lonePauseMs = 1_000;
+/** What a process gets beyond its own shutdown timeout. */
+const killAfterMs = 5_000;
+
+export interface ProcessesOptions {
+  readonly count: number;
+  readonly log: Log;
+  readonly shutdownTimeoutMs: number;
+  /** The metadata file that the processes map. */
+  readonly mappedFile?: string | undefined;
+  /** Called once, when all of them serve. */
+  readonly onReady: (url: string) => void;
+  /** Called once, with the first reason that a process gave for not starting. */
+  readonly onRefused: (why: string) => void;
+}
+
+interface End {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly livedMs: number;
+}
+
+/** One of the places that a process takes. Each counts its own deaths, so that one faulty process does not slow the restart of others. */
+interface Place {
+  quickDeaths: number;
+}
+
+/** For one of several: without a primary nobody would stop it, so it ends before Node has it exit, which may take for ever. */
+export function endWithPrimary(): void {
+  cluster.worker?.once('disconnect', () => {
+    if (cluster.worker?.exitedAfterDisconnect !== true) endAtOnce();
+  });
+}
+
+/** Resolves with the exit code of the node, when its last process is gone. */
+export function superviseProcesses(options: ProcessesOptions): Promise<number> {
+  relayMetrics();
+  relayAnnouncements();
+  return new Promise((resolve) => new Processes(options, resolve).start());
+}
+
+/** A class because it has a lifetime: from the first fork to the last exit. */
+class Processes {
+  readonly #options: ProcessesOptions;
+  readonly #end: (code: number) => void;
+  readonly #faults: MemoryFaults;
+  readonly #ready = new Set<number>();
+  /** What the first process found: those that are started later must find the same. */
+  #installation: string | undefined;
+  #announced = false;
+  #refused = false;
+  #stopping = false;
+  #exitCode = 0;
+
+  constructor(options: ProcessesOptions, end: (code: number) => void) {
+    this.#options = options;
+    this.#end = end;
+    this.#faults = new MemoryFaults(options.log, options.mappedFile);
+  }
+
+  start(): void {
+    for (let index = 0; index < this.#options.count; index += 1) this.#fork({ quickDeaths: 0 });
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#stop());
+  }
+
+  #fork(place: Place): void {
+    let startedAt = performance.now();
+    const worker = cluster.fork(expecting(this.#installation));
+    worker.on('message', (message: unknown) => {
+      if (isReady(message)) {
+        // A slow start does not make a death any less quick.
+        startedAt = performance.now();
+        this.#take(worker, message);
+      } else if (isRefused(message)) this.#refuse(message.why);
+    });
+    // It may leave the list only now, after its exit.
+    worker.on('disconnect', () => {
+      if (this.#stopping) this.#endWhenEmpty();
+    });
+    worker.on('exit', (code, signal) =>
+      this.#ended(worker, place, { code, signal, livedMs: performance.now() - startedAt }),
+    );
+  }
+
+  #take(
+    worker: Worker,
+    { url, installation }: { readonly url: string; readonly installation?: string },
+  ): void {
+    this.#installation ??= installation;
+    this.#ready.add(worker.id);
+    if (this.#announced || this.#ready.size < this.#options.count) return;
+    this.#announced = true;
+    this.#options.onReady(url);
+  }
+
+  #refuse(why: string): void {
+    if (this.#refused) return;
+    this.#refused = true;
+    this.#options.onRefused(why);
+  }
+
+  #ended(worker: Worker, place: Place, end: End): void {
+    const wasReady = this.#ready.delete(worker.id);
+    const isHopeless = this.#faults.note({ pid: worker.process.pid, signal: end.signal });
+    if (this.#stopping) {
+      this.#endWhenEmpty();
+    } else if ((wasReady || this.#announced) && !isHopeless) {
+      this.#restart(worker, place, end);
+    } else {
+      // One that cannot even start would fail again: the address is taken, or a file is not ours or damaged.
+      this.#exitCode = end.code || 1;
+      this.#stop();
+    }
+  }
+
+  #restart(worker: Worker, place: Place, end: End): void {
+    place.quickDeaths = end.livedMs < quickDeathMs ? place.quickDeaths + 1 : 0;
+    const backoffMs = restartMs[Math.min(place.quickDeaths, restartMs.length - 1)] ?? 0;
+    const pauseMs = this.#ready.size === 0 ? Math.min(backoffMs, lonePauseMs) : backoffMs;
+    this.#options.log('ERROR', 'a process died and is started again', {
+      pid: worker.process.pid,
+      code: end.code,
+      signal: end.signal,
+      pauseMs,
+    });
+    setTimeout(() => {
+      if (!this.#stopping) this.#fork(place);
+    }, pauseMs);
+  }
+
+  /** A second call does not wait for requests any more. */
+  #stop(): void {
+    const signal = this.#stopping ? 'SIGKILL' : 'SIGTERM';
+    if (!this.#stopping) {
+      setTimeout(() => this.#kill('SIGKILL'), this.#options.shutdownTimeoutMs + killAfterMs).unref();
+    }
+    this.#stopping = true;
+    this.#kill(signal);
+    this.#endWhenEmpty();
+  }
+
+  #kill(signal: NodeJS.Signals): void {
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal);
+  }
+
+  #endWhenEmpty(): void {
+    // The exit event comes before the worker leaves the list.
+    setImmediate(() => {
+      if (Object.keys(cluster.workers ?? {}).length === 0) this.#end(this.#exitCode);
+    });
+  }
+}

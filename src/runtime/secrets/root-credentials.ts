@@ -1,0 +1,75 @@
+/**
+ * The root key that is minted at the first start when no credentials are configured: kept in
+ * the data directory where there is one, or only in memory.
+ */
+import { unlinkSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { readCredentials } from '../../config/credentials.ts';
+import type { Credential } from '../../ports/credentials.ts';
+import type { Random } from '../../ports/random.ts';
+import { StartRefusal } from '../installation/start-refusal.ts';
+import { keepFile } from './kept-file.ts';
+
+/** 32 letters each, so that five random bits are one character, and nothing that a shell could read. */
+const accessAlphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+const secretAlphabet = 'abcdefghijklmnopqrstuvwxyz234567';
+const draw = (random: Random, alphabet: string, length: number): string =>
+  [...random.bytes(length)].map((byte) => alphabet[byte & 31]).join('');
+
+/** 200 bits of secret. */
+export const mintRootCredential = (random: Random): Credential => ({
+  accessKey: `SL${draw(random, accessAlphabet, 18)}`,
+  secretKey: draw(random, secretAlphabet, 40),
+  owner: 'root',
+  displayName: 'root',
+  root: true,
+  operator: true,
+});
+
+export const rootCredentialFile = (dataDir: string): string => join(dataDir, 'root-credentials.json');
+
+/** Stands beside the key until a start has shown it. Its absence is what means shown: older directories have none. */
+const unshownMark = (path: string): string => `${path}.unshown`;
+
+/** Whether the key was never shown; true once, however many processes ask. */
+export function takeUnshown(path: string): boolean {
+  try {
+    unlinkSync(unshownMark(path));
+    return true;
+  } catch {
+    // Not there, or not ours to remove: a secret is rather shown too seldom, the banner names its file.
+    return false;
+  }
+}
+
+/** The root key of a data directory, minted if it is not there. Processes that start together agree on one. */
+export async function keptRootCredential(dataDir: string, random: Random): Promise<Credential> {
+  const path = rootCredentialFile(dataDir);
+  const kept = await readKept(path);
+  if (kept !== undefined) return kept;
+  const credential = mintRootCredential(random);
+  if (await keepFile(path, `${JSON.stringify([credential], undefined, 2)}\n`)) {
+    await writeFile(unshownMark(path), '', { mode: 0o600 });
+    return credential;
+  }
+  const first = await readKept(path);
+  if (first === undefined) throw new Error(`${path} vanished while it was read`);
+  return first;
+}
+
+async function readKept(path: string): Promise<Credential | undefined> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (text === undefined) return undefined;
+  const read = readCredentials(text);
+  const faults = 'faults' in read ? read.faults : [];
+  const credential = 'value' in read ? read.value[0] : undefined;
+  if (credential === undefined) {
+    const cure = 'restore it, or remove it to mint a new root key';
+    throw new StartRefusal(`${resolve(path)} ${faults.join('; ')}; ${cure}`, 2);
+  }
+  return credential;
+}
