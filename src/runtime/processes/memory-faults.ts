@@ -29,6 +29,7 @@ export class MemoryFaults {
   readonly #log: Log;
   readonly #file: string | undefined;
   readonly #times: number[] = [];
+  #hasGivenUp = false;
 
   constructor(log: Log, file: string | undefined) {
     this.#log = log;
@@ -50,8 +51,10 @@ export class MemoryFaults {
     this.#times.push(now);
     if (this.#times.length < faultsMax) return false;
     const isTooMany = now - (this.#times.shift() as number) < withinMs;
-    if (isTooMany)
+    // Several processes may end at the same moment.
+    if (isTooMany && !this.#hasGivenUp)
       this.#log('ERROR', 'faults of memory ended too many processes: the node ends', { faults: faultsMax });
+    this.#hasGivenUp ||= isTooMany;
     return isTooMany;
   }
 }
