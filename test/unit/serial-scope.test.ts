@@ -31,7 +31,8 @@ describe('a quorum', () => {
     scope: 'local' | 'global',
   ) =>
     assertReachable(ringOf(replicas), {
-      session: { localDc: 'dc1', nodes: () => ringOf(nodes) },
+      nodes: ringOf(nodes),
+      localDc: 'dc1',
       keyspace: 'sluice',
       scope,
       remedy: 'SVC_WIDECOL_REPLICATION =',

@@ -7,6 +7,7 @@ import { existsSync, openSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import cassandra from 'cassandra-driver';
 import { freePorts } from './ports.ts';
@@ -101,7 +102,33 @@ export async function startOwnRing(centers = ['dc1', 'dc1', 'dc1']): Promise<Rin
     await stop();
     throw failed.reason;
   }
+  await Promise.all(
+    nodes.map(({ hosts }, i) => untilKnown(hosts, { count, center: centers[i] ?? '' })),
+  ).catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
   return { nodes, hosts: nodes.flatMap(({ hosts }) => hosts), [Symbol.asyncDispose]: stop };
+}
+
+/** Nodes take clients before they have heard of each other: waits until one knows of all. */
+async function untilKnown(
+  hosts: readonly string[],
+  { count, center }: { readonly count: number; readonly center: string },
+): Promise<void> {
+  for (const until = Date.now() + readySeconds * 1000; Date.now() < until; await sleep(200)) {
+    // A new client each time: it reads the list of nodes where it connects.
+    const client = new cassandra.Client({ contactPoints: [...hosts], localDataCenter: center });
+    try {
+      await client.connect();
+      if (client.hosts.length === count) return;
+    } catch {
+      // Not all of it answers yet.
+    } finally {
+      await client.shutdown();
+    }
+  }
+  throw new Error(`${hosts} has not heard of ${count} nodes`);
 }
 
 async function nodeAt(

@@ -24,8 +24,8 @@ const pollMs = 300;
 const waitMs = 5 * 60_000;
 /** A cluster that fails for so long is away, or does not let us. */
 const failingMs = 20_000;
-/** Nodes that start together know of each other after so long. */
-const joiningMs = 10_000;
+/** Nodes that start together know of each other after so long, on a busy machine too. */
+const joiningMs = 20_000;
 
 export interface Migrated {
   readonly keyspace: string;
@@ -88,12 +88,15 @@ class Schema {
     const columns = await this.#columns();
     if (columns.has(schemaState.name)) return;
     if (!(await this.#hasKeyspace())) {
-      const replicas = replicasIn(readReplication(replication), this.#session.nodes());
+      const { localDc } = this.#session;
+      const nodes = await this.#session.nodes();
+      const replicas = replicasIn(readReplication(replication), nodes);
       // Said before the keyspace is made: afterwards the setting counts no more.
       assertReachable(replicas, {
-        session: this.#session,
+        nodes,
+        localDc,
         keyspace,
-        scope: serial === 'local' && replicas.has(this.#session.localDc) ? 'local' : 'global',
+        scope: serial === 'local' && replicas.has(localDc) ? 'local' : 'global',
         remedy: 'SVC_WIDECOL_REPLICATION =',
       });
       await this.#session.define(

@@ -23,12 +23,14 @@ const decideTriesMax = 5;
 /** @throws StoreRefused where the setting contradicts what the gateways of this keyspace go by */
 export async function settleScope(session: Session, scoped: Scoped): Promise<SerialScope> {
   const { keyspace, serial } = scoped;
-  const replicas = replicasIn(await replicationOf(session, keyspace), session.nodes());
+  const nodes = await session.nodes();
+  const replicas = replicasIn(await replicationOf(session, keyspace), nodes);
   const holdsReplicas = replicas.has(session.localDc);
   // Read in the own data center, so that a gateway starts while another one is away.
   const near = holdsReplicas ? 'local' : 'global';
   const remedy = `ALTER KEYSPACE ${keyspace} WITH replication =`;
-  assertReachable(replicas, { session, keyspace, scope: near, remedy });
+  const asked = { nodes, localDc: session.localDc, keyspace, remedy };
+  assertReachable(replicas, { ...asked, scope: near });
   const known = await recorded(session, { ...scoped, scope: near });
   const isSpread = replicas.size > 1 || replicas.has(everywhere);
   const wanted = serial === 'auto' ? (scopeIn(known) ?? (isSpread ? 'global' : 'local')) : serial;
@@ -36,7 +38,7 @@ export async function settleScope(session: Session, scoped: Scoped): Promise<Ser
     throw new StoreRefused(
       `data center ${session.localDc} holds no replicas of keyspace ${keyspace} (replicas by data center: ${shown(replicas)}): set SVC_WIDECOL_LOCAL_DC, or replicate by NetworkTopologyStrategy`,
     );
-  assertReachable(replicas, { session, keyspace, scope: wanted, remedy });
+  assertReachable(replicas, { ...asked, scope: wanted });
   const mark = wanted === 'local' ? `local ${session.localDc}` : 'global';
   const stands = known ?? (await record(session, { ...scoped, mark }));
   if (stands !== mark)
@@ -115,7 +117,9 @@ const shown = (replicas: ReadonlyMap<string, number>): string =>
 const quorumOf = (replicas: number): number => Math.floor(replicas / 2) + 1;
 
 interface Reached {
-  readonly session: Pick<Session, 'localDc' | 'nodes'>;
+  /** How many nodes each data center has. */
+  readonly nodes: ReadonlyMap<string, number>;
+  readonly localDc: string;
   readonly keyspace: string;
   readonly scope: SerialScope;
   /** What the operator can do. */
@@ -127,9 +131,8 @@ export class TooFewNodes extends StoreRefused {}
 
 /** @throws TooFewNodes where there are too few nodes for a quorum, so that nothing could ever be written */
 export function assertReachable(replicas: ReadonlyMap<string, number>, reached: Reached): void {
-  const { session, keyspace, scope, remedy } = reached;
-  const nodes = session.nodes();
-  const counted = [...replicas].filter(([center]) => scope === 'global' || center === session.localDc);
+  const { nodes, localDc, keyspace, scope, remedy } = reached;
+  const counted = [...replicas].filter(([center]) => scope === 'global' || center === localDc);
   const nodesIn = (center: string): number =>
     center === everywhere ? sum([...nodes.values()]) : (nodes.get(center) ?? 0);
   const wanted = quorumOf(sum(counted.map(([, count]) => count)));

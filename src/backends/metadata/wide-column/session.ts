@@ -130,11 +130,22 @@ export class Session {
     return (await reach(this.#client.execute(query, [], { prepare: false }))).rows as unknown as RawRow[];
   }
 
-  /** How many nodes each data center has, those that are down included. */
-  nodes(): ReadonlyMap<string, number> {
+  /**
+   * How many nodes each data center has, those that are down included, as one node knows it now. The driver's own list can lack a
+   * node for good: it reads the list first and asks for news of it afterwards.
+   */
+  async nodes(): Promise<ReadonlyMap<string, number>> {
+    const [host] = this.#client.getState().getConnectedHosts();
+    const options = { prepare: false, ...(host === undefined ? {} : { host }) };
+    const centers = (table: string) =>
+      reach(this.#client.execute(`SELECT data_center FROM system.${table}`, [], options));
     const nodes = new Map<string, number>();
-    for (const { datacenter } of this.#client.hosts.values())
-      nodes.set(datacenter, (nodes.get(datacenter) ?? 0) + 1);
+    for (const { rows } of [await centers('local'), await centers('peers')])
+      for (const row of rows) {
+        // A node that is joining has a row before its data center is known.
+        const center = row['data_center'] as string | null;
+        if (center !== null) nodes.set(center, (nodes.get(center) ?? 0) + 1);
+      }
     return nodes;
   }
 
