@@ -10,6 +10,7 @@
 import { Hono } from 'hono';
 import {
   bodyBudget,
+  Caches,
   type Context,
   chunked,
   createGateway,
@@ -46,6 +47,7 @@ function contextFrom({ credentials, host }: Settings): Context {
   const metadata = memoryStore({ clock: systemClock, random });
   const bytes = chunked({ default: memoryChunks() });
   return {
+    caches: new Caches(),
     config,
     metadata,
     lateWrites: lateWrites({ metadata, clock: systemClock, telemetry: silentTelemetry }),

@@ -1,4 +1,5 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch. */
+import type { Caches } from './base/caches.ts';
 import type { Config } from './config.ts';
 import type { BodyMemory } from './ports/body-memory.ts';
 import type { Cipher } from './ports/cipher.ts';
@@ -18,6 +19,7 @@ import type { Telemetry } from './ports/telemetry.ts';
 
 export interface Context {
   readonly config: Config;
+  readonly caches: Caches;
   readonly metadata: MetadataStore;
   readonly lateWrites: LateWrites;
   readonly bytes: ObjectBytes;

@@ -9,6 +9,7 @@ export { portableHasher } from './backends/hashing/portable.ts';
 export { masterSealer } from './backends/keys/master-sealer.ts';
 export { lateWrites } from './backends/metadata/late-writes.ts';
 export { memoryStore } from './backends/metadata/memory/store.ts';
+export { Caches } from './base/caches.ts';
 export { parseConfig } from './config/read-config.ts';
 export type { Config } from './config.ts';
 export type { Context } from './context.ts';

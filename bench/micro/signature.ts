@@ -1,8 +1,10 @@
 /** Checking a signature, beside the hashing that it is made of. */
+
 import { hash } from 'node:crypto';
 import { authenticate } from '../../src/auth/authenticate.ts';
 import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { Caches } from '../../src/base/caches.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { Query, splitTarget } from '../../src/protocol/wire.ts';
 import { incomingOf } from '../lib/incoming.ts';
@@ -14,7 +16,7 @@ export async function signature(): Promise<Piece[]> {
   const credentials = staticCredentials([benchCredential]);
   const settings = { region: bench.region, regionStrict: false, sigV2Presign: true };
   const bodyMemory = { take: () => true, give: () => {} };
-  const ctx = { credentials, clock: systemClock, hasher, bodyMemory, settings };
+  const ctx = { caches: new Caches(), credentials, clock: systemClock, hasher, bodyMemory, settings };
   const signer = new Signer('localhost:9000');
   const check = (head: string) => async () => {
     const incoming = incomingOf(head);

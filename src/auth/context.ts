@@ -1,4 +1,5 @@
 /** What authentication needs, and what it is told about one request. */
+import type { Caches } from '../base/caches.ts';
 import type { BodyMemory } from '../ports/body-memory.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/credentials.ts';
@@ -6,6 +7,7 @@ import type { Hasher } from '../ports/hasher.ts';
 import type { Query } from '../protocol/wire.ts';
 
 export interface AuthenticationContext {
+  readonly caches: Caches;
   readonly credentials: Credentials;
   readonly clock: Pick<Clock, 'now'>;
   readonly hasher: Hasher;

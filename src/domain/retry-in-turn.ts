@@ -7,22 +7,14 @@ import { KeyedMutex } from '../base/keyed-mutex.ts';
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'clock' | 'random'>;
 
 /** Of one request, when it has its turn: at most about 6 s. */
 const attemptsMax = 32;
 const pauseMsMax = 250;
 
-const mutexes = new WeakMap<object, KeyedMutex>();
-
-function mutexOf(metadata: object): KeyedMutex {
-  let mutex = mutexes.get(metadata);
-  if (mutex === undefined) {
-    mutex = new KeyedMutex();
-    mutexes.set(metadata, mutex);
-  }
-  return mutex;
-}
+/** One for all conditional writes of the gateway. */
+class WritesInTurn extends KeyedMutex {}
 
 /** Between two tries, in whole milliseconds: random, up to twice as long each time. */
 export function pauseMs({ random }: Pick<Ctx, 'random'>, attempt: number): number {
@@ -41,7 +33,7 @@ export const retryInTurn = <T>(
   key: string,
   attempt: () => Promise<{ readonly value: T } | undefined>,
 ): Promise<T> =>
-  mutexOf(ctx.metadata).run(key, async () => {
+  ctx.caches.of(WritesInTurn).run(key, async () => {
     for (let tries = 0; tries < attemptsMax; tries += 1) {
       if (tries > 0) await ctx.clock.sleep(pauseMs(ctx, tries));
       const outcome = await attempt();

@@ -20,11 +20,12 @@ export interface ReadAhead extends HeadAhead {
 
 /** Undefined where metadata is near, or where nothing is known of the bucket. */
 export function readAhead(
-  { metadata, clock, config }: Pick<Context, 'metadata' | 'clock' | 'config'>,
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock' | 'config'>,
   { addressedName, key, query, wire }: Identified,
 ): ReadAhead | undefined {
+  const { metadata, clock, config } = ctx;
   if (!metadata.isDistant || query.get('versionId') !== undefined) return undefined;
-  const seen = seenBucket(metadata, addressedName);
+  const seen = seenBucket(ctx, addressedName);
   if (seen === undefined) return undefined;
   const { bucket, at } = seen;
   // The ordinary read that follows meets the same failure and reports it.
@@ -48,9 +49,8 @@ export function findBucket(ctx: Context, { addressedName, virtual }: Identified)
 }
 
 async function findAndCache(ctx: Context, name: string, by: { readonly isHost: boolean }): Promise<Reached> {
-  const { metadata, clock } = ctx;
-  const look = lookAt(metadata, clock.elapsed());
+  const look = lookAt(ctx, ctx.clock.elapsed());
   const reached = await reach(ctx, name, by);
-  rememberBucket(metadata, reached.bucket, look);
+  rememberBucket(ctx, reached.bucket, look);
   return reached;
 }

@@ -62,6 +62,7 @@ function authenticated(
 
 export function authenticationContext({
   config,
+  caches,
   credentials,
   clock,
   hasher,
@@ -69,7 +70,7 @@ export function authenticationContext({
 }: Context): AuthenticationContext {
   const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = config;
   const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
-  return { credentials, clock, hasher, bodyMemory, settings };
+  return { caches, credentials, clock, hasher, bodyMemory, settings };
 }
 
 async function* empty(): AsyncGenerator<Uint8Array> {}

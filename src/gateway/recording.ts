@@ -14,7 +14,7 @@ import type { AuditRow } from '../metadata/audit-tables.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Wire } from '../protocol/wire.ts';
 import { askedAt, whereLocated } from './locate.ts';
-import { refusedCallersOf } from './refused-callers.ts';
+import { RefusedCallers } from './refused-callers.ts';
 import type { AuditRecorder, Ending, RequestContext } from './request.ts';
 
 export interface RecordedRequest {
@@ -36,7 +36,7 @@ const unknownNameMax = 128;
 /** The longest address; a trusted proxy may forward something else. */
 const sourceMax = 64;
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
 
 export class Recording implements AuditRecorder {
   readonly #ctx: Ctx;
@@ -87,7 +87,7 @@ export class Recording implements AuditRecorder {
   async #write({ status, code }: Ending): Promise<void> {
     const entry = { ...this.#entry, status, ...(code === undefined ? {} : { error: code }) };
     const isRefused = code !== undefined && !this.#isWritten;
-    if (isRefused && !refusedCallersOf(this.#ctx.metadata).admit(this.#ctx, entry)) return;
+    if (isRefused && !this.#ctx.caches.of(RefusedCallers).admit(this.#ctx, entry)) return;
     try {
       await this.#ctx.metadata.apply([this.#row(entry)]);
     } catch (cause) {

@@ -5,12 +5,11 @@
  * second, and on a best effort as access logs are. What a caller changed always has a row of its own.
  */
 
-import { memoizeEach } from '../base/memoize.ts';
 import type { Context } from '../context.ts';
 import { audited } from '../metadata/audit.ts';
 import type { AuditRow } from '../metadata/audit-tables.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
 type Entry = Omit<AuditRow, 'hour' | 'slot'>;
 
 const minuteMs = 60_000;
@@ -93,5 +92,3 @@ export class RefusedCallers {
     this.#writing = undefined;
   }
 }
-
-export const refusedCallersOf = memoizeEach((_: Context['metadata']) => new RefusedCallers());

@@ -30,7 +30,7 @@ export type OwnerOf = (row: { readonly owner: string }) => Owner;
 
 /** Whom the objects of a bucket belong to, as listings show it: where its owner is enforced, all belong to it. */
 export async function objectOwners(
-  ctx: Pick<Context, 'credentials' | 'metadata'>,
+  ctx: Pick<Context, 'caches' | 'credentials' | 'metadata'>,
   bucket: BucketRow,
   rows: readonly { readonly owner: string }[],
 ): Promise<OwnerOf> {

@@ -4,7 +4,7 @@
  * it may become, goes as one deletion. `queueHours` says which hours there are.
  */
 import { BoundedCache } from '../base/bounded-cache.ts';
-import { memoizeEach } from '../base/memoize.ts';
+import type { Caches } from '../base/caches.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type At, type MetadataStore, type SideChange, StoreUnavailable } from '../ports/metadata-store.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from './queue-tables.ts';
@@ -45,16 +45,10 @@ const closedHours: TaskKind<ClosedHours> = { kind: 'queue-hours' };
 const closingsMax = 8;
 
 /** What this process knows of the hours, and until when it believes it. */
-interface Known {
-  readonly announced: BoundedCache<number>;
-  readonly closed: Map<HourlyQueue, ClosedHours & { readonly until: number }>;
+class KnownHours {
+  readonly announced = new BoundedCache<number>({ name: 'queue-hours', entriesMax: 1_024 });
+  readonly closed = new Map<HourlyQueue, ClosedHours & { readonly until: number }>();
 }
-const knownOf = memoizeEach(
-  (_: object): Known => ({
-    announced: new BoundedCache({ name: 'queue-hours', entriesMax: 1_024 }),
-    closed: new Map(),
-  }),
-);
 
 /**
  * A task, as the side change of the commit that makes it necessary. The hour is written first and on its own: it may
@@ -62,11 +56,15 @@ const knownOf = memoizeEach(
  * leader deletes closed hours whole.
  */
 export async function queuedByHour(
-  { metadata, clock }: { readonly metadata: Placing; readonly clock: Pick<Clock, 'elapsed'> },
+  {
+    caches,
+    metadata,
+    clock,
+  }: { readonly caches: Caches; readonly metadata: Placing; readonly clock: Pick<Clock, 'elapsed'> },
   { queue, slotKey }: { readonly queue: HourlyQueue; readonly slotKey: string },
   { task, id, due, requestId, attempts = 0 }: QueuedOptions & { readonly task: unknown },
 ): Promise<SideChange> {
-  const { announced, closed } = knownOf(metadata);
+  const { announced, closed } = caches.of(KnownHours);
   const now = clock.elapsed();
   const until = now + placedMaxMs;
   let known = closed.get(queue);

@@ -5,6 +5,7 @@
  */
 
 import { BoundedCache } from '../base/bounded-cache.ts';
+import type { Caches } from '../base/caches.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import { heedChanges } from './shared-changes.ts';
 import type { BucketRow } from './tables.ts';
@@ -25,38 +26,34 @@ export interface SeenBucket extends Look {
 class SeenBuckets {
   readonly rows = new BoundedCache<SeenBucket>({ name: 'buckets', entriesMax: seenMax });
   changes = 0;
+  isHeeding = false;
 }
-const seenIn = new WeakMap<object, SeenBuckets>();
+interface Ctx {
+  readonly caches: Caches;
+  readonly metadata: Pick<MetadataStore, 'get'>;
+}
 
-type Metadata = Pick<MetadataStore, 'get'>;
-
-function seenOf(metadata: Metadata): SeenBuckets {
-  let seen = seenIn.get(metadata);
-  if (seen === undefined) {
-    seen = new SeenBuckets();
-    seenIn.set(metadata, seen);
-    heedChanges(metadata, 'bucket', (name) => forgetBucket(metadata, name));
+function openSeen({ caches, metadata }: Ctx): SeenBuckets {
+  const seen = caches.of(SeenBuckets);
+  if (!seen.isHeeding) {
+    seen.isHeeding = true;
+    heedChanges(metadata, 'bucket', (name) => forgetBucket(seen, name));
   }
   return seen;
 }
 
 /** Before a bucket is read that is to be remembered. */
-export const lookAt = (metadata: Metadata, elapsed: number): Look => ({
-  at: elapsed,
-  changes: seenOf(metadata).changes,
-});
+export const lookAt = (ctx: Ctx, elapsed: number): Look => ({ at: elapsed, changes: openSeen(ctx).changes });
 
-export function rememberBucket(metadata: Metadata, bucket: BucketRow, { at, changes }: Look): void {
-  const seen = seenOf(metadata);
+export function rememberBucket(ctx: Ctx, bucket: BucketRow, { at, changes }: Look): void {
+  const seen = openSeen(ctx);
   // Read while a bucket changed: it may be the row from before.
   if (changes === seen.changes) seen.rows.set(bucket.name, { bucket, at, changes });
 }
 
-export const seenBucket = (metadata: Metadata, name: string): SeenBucket | undefined =>
-  seenOf(metadata).rows.get(name);
+export const seenBucket = (ctx: Ctx, name: string): SeenBucket | undefined => openSeen(ctx).rows.get(name);
 
-function forgetBucket(metadata: Metadata, name: string): void {
-  const seen = seenOf(metadata);
+function forgetBucket(seen: SeenBuckets, name: string): void {
   seen.changes += 1;
   seen.rows.delete(name);
 }

@@ -2,6 +2,7 @@
  * The gateway on workerd, for trying out: everything is in the memory of one isolate and gone with it. The
  * runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be reached here.
  */
+
 import { openCredentials } from '../auth/session/credentials.ts';
 import { portableCipher } from '../backends/ciphering/portable.ts';
 import { bodyBudget } from '../backends/data/body-budget.ts';
@@ -11,6 +12,7 @@ import { portableHasher } from '../backends/hashing/portable.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { lateWrites } from '../backends/metadata/late-writes.ts';
 import { memoryStore } from '../backends/metadata/memory/store.ts';
+import { Caches } from '../base/caches.ts';
 import { parseConfig } from '../config/read-config.ts';
 import type { Environment } from '../config.ts';
 import { openClusterStates } from '../domain/storage/clusters/cluster-states.ts';
@@ -48,6 +50,7 @@ function gatewayFrom(env: Environment): Gateway {
     bytes,
     clusterStates: openClusterStates({ metadata, bytes, clock, telemetry, siblings: noSiblings }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
+    caches: new Caches(),
     siblings: noSiblings,
     clock,
     random,

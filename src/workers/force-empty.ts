@@ -4,7 +4,7 @@ import { emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
 import { ShardPanic, type Unit } from './worker.ts';
 
 export const emptyBuckets =
-  (context: Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>): Unit =>
+  (context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>): Unit =>
   async (signal) => {
     let said: 'busy' | 'idle' = 'idle';
     let panic: ShardPanic | undefined;

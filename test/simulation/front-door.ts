@@ -3,6 +3,7 @@
  * which can be killed at any call of a port, down to single chunks and single reads of a scan; and an oracle
  * that reads every row without the domain's help.
  */
+
 import { setImmediate as turn } from 'node:timers/promises';
 import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
@@ -13,6 +14,7 @@ import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
 import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { Caches } from '../../src/base/caches.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
@@ -91,6 +93,7 @@ export function frontDoor(
   const hasher = nodeHasher();
   const cipher = nodeCipher();
   const common = {
+    caches: new Caches(),
     siblings: noSiblings,
     clock,
     random,

@@ -9,6 +9,7 @@ import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { Caches } from '../../src/base/caches.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
 import { setVersioning } from '../../src/domain/buckets/bucket-versioning.ts';
@@ -70,6 +71,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
   const cipher = nodeCipher();
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
   const common = {
+    caches: new Caches(),
     siblings: noSiblings,
     clock,
     random,

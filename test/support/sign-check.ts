@@ -1,8 +1,10 @@
 /** Runs `authenticate` on what the test signer made, and reads the content to its end. */
+
 import { type AuthenticationOptions, authenticate } from '../../src/auth/authenticate.ts';
 import type { Authenticated } from '../../src/auth/identity.ts';
 import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { Caches } from '../../src/base/caches.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
 import { type Incoming, Query, splitTarget, WireHeaders } from '../../src/protocol/wire.ts';
 import { type SignedRequest, type SignerOptions, signer } from './sign.ts';
@@ -77,6 +79,7 @@ export async function authenticateOnly(
 ): Promise<Authenticated> {
   const { path, query } = splitTarget(request.target);
   const context = {
+    caches: new Caches(),
     credentials,
     hasher,
     bodyMemory: { take: () => true, give: () => {} },

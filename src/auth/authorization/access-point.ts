@@ -1,6 +1,7 @@
 /** What a request that came through an access point is judged by beside the bucket's own rules. */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
+import type { Caches } from '../../base/caches.ts';
 import { accessPointArn } from '../../domain/access/access-points.ts';
 import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
 import type { AccessPointSide } from '../policy/decision.ts';
@@ -8,26 +9,33 @@ import { parsePolicy } from '../policy/document/document.ts';
 import { type Policy, policyBytes } from '../policy/evaluate.ts';
 
 /** Compiled policies by the id of their text, which never means another one. */
-const compiled = new BoundedCache<Policy>({
-  name: 'access-point-policies',
-  entriesMax: 1_024,
-  bytes: { max: 8 * 1024 * 1024, sizeOf: policyBytes },
-});
+class AccessPointPolicies extends BoundedCache<Policy> {
+  constructor() {
+    super({
+      name: 'access-point-policies',
+      entriesMax: 1_024,
+      bytes: { max: 8 * 1024 * 1024, sizeOf: policyBytes },
+    });
+  }
+}
 
-const policyOf = ({ policy }: AccessPointRow): Policy | undefined =>
+const policyOf = (caches: Caches, { policy }: AccessPointRow): Policy | undefined =>
   policy &&
-  compiled.find(policy.id, () => ({
+  caches.of(AccessPointPolicies).find(policy.id, () => ({
     name: 'access point policy',
     document: parsePolicy(policy.text, { kind: 'access-point', isStored: true }),
   }));
 
 /** @param key '' for the access point itself */
-export function accessPointSide(row: AccessPointRow, key: string): AccessPointSide {
-  const arn = accessPointArn(row);
+export const accessPointResource = (row: AccessPointRow, key: string): string =>
+  key === '' ? accessPointArn(row) : `${accessPointArn(row)}/object/${key}`;
+
+/** @param key '' for the access point itself */
+export function accessPointSide(caches: Caches, row: AccessPointRow, key: string): AccessPointSide {
   return {
     owner: row.account,
-    resource: key === '' ? arn : `${arn}/object/${key}`,
-    policy: policyOf(row),
+    resource: accessPointResource(row, key),
+    policy: policyOf(caches, row),
     publicAccess: {
       ignorePublicAcls: row.block.IgnorePublicAcls,
       restrictPublicBuckets: row.block.RestrictPublicBuckets,

@@ -3,6 +3,7 @@
  * bucket's policy, ACL, ownership and public access block, the object's owner and ACL, and the facts of the request.
  */
 
+import type { Caches } from '../../base/caches.ts';
 import { ownershipOf } from '../../domain/access/object-ownership.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, ownershipControls, publicAccessBlock } from '../../domain/configurations/families.ts';
@@ -16,7 +17,7 @@ import { type AccessPointSide, type BucketSide, decide, type Verdict } from '../
 import type { Policy, Trace } from '../policy/evaluate.ts';
 import type { Facts } from '../policy/request.ts';
 import { principalOf } from '../session/principal.ts';
-import { accessPointSide } from './access-point.ts';
+import { accessPointResource, accessPointSide } from './access-point.ts';
 import { bucketPolicy } from './bucket-policy.ts';
 import { denialText } from './denial.ts';
 import { type About, type Asking, factsOf } from './facts.ts';
@@ -52,6 +53,7 @@ export interface Question extends About {
 }
 
 export interface AuthorizationContext {
+  readonly caches: Caches;
   readonly metadata: MetadataStore;
   readonly clock: Pick<Clock, 'now'>;
   readonly config: { readonly SVC_REGION: string };
@@ -154,7 +156,7 @@ export async function judge(
   const resource = question.resource ?? resourceOf(question);
   const request = { principal, action, resource, context: facts };
   if (accessPoint === undefined) return decide({ request, ...brought, bucket: side }, trace);
-  const way = accessPointSide(accessPoint, key);
+  const way = accessPointSide(ctx.caches, accessPoint, key);
   if (side === undefined) return decide({ request, ...brought, bucket: side, accessPoint: way }, trace);
   const publicAccess = blockOfBoth(side, way);
   const both = { bucket: { ...side, publicAccess }, accessPoint: { ...way, publicAccess } };
@@ -181,9 +183,7 @@ const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, polic
 
 /** As the caller named it: by way of the access point, where the request came through one. */
 export const arnOf = (asked: Parameters<typeof resourceOf>[0] & Pick<Question, 'accessPoint'>): string =>
-  asked.accessPoint === undefined
-    ? resourceOf(asked)
-    : accessPointSide(asked.accessPoint, asked.key).resource;
+  asked.accessPoint === undefined ? resourceOf(asked) : accessPointResource(asked.accessPoint, asked.key);
 
 const resourceOf = ({ action, bucketName, key }: Pick<Question, 'action' | 'bucketName' | 'key'>): string => {
   // Policies that let buckets be listed name all of them, by either text (public API).

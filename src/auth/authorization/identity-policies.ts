@@ -4,7 +4,7 @@
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
-import { memoizeEach } from '../../base/memoize.ts';
+import type { Caches } from '../../base/caches.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { managed, type PolicyText, policyTextsOf } from '../../domain/iam/policies-of.ts';
 import type { IamIdentity, Session } from '../../ports/credentials.ts';
@@ -61,7 +61,11 @@ class Memory {
     bytes: { max: 16 * mebibyte, sizeOf: policyBytes },
   });
 }
-const memoryOf = memoizeEach((_: MetadataStore) => new Memory());
+
+interface Ctx {
+  readonly caches: Caches;
+  readonly metadata: MetadataStore;
+}
 
 /** Stored documents were checked when they were put; a limit of size that has changed since does not concern them. */
 const anySize = 128 * 1024;
@@ -76,44 +80,32 @@ const compile = (
     document: parsePolicy(text, { kind, sizeMax: anySize, isStored: true }),
   }));
 
-export async function policiesOf(
-  { metadata }: { readonly metadata: MetadataStore },
-  identity: Identity,
-): Promise<BroughtPolicies> {
+export async function policiesOf(ctx: Ctx, identity: Identity): Promise<BroughtPolicies> {
   if (identity === undefined || identity.root) return none;
   const { iam, owner, session } = identity;
   if (iam === undefined) return everything;
-  const brought = await ofIam(metadata, owner, iam);
+  const brought = await ofIam(ctx, owner, iam);
   if (session?.inline === undefined && session?.managed === undefined) return brought;
-  return { ...brought, session: await ofSession(metadata, identity, { iam, session }) };
+  return { ...brought, session: await ofSession(ctx, identity, { iam, session }) };
 }
 
-async function ofIam(metadata: MetadataStore, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
-  const { callers } = memoryOf(metadata);
+async function ofIam(ctx: Ctx, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
+  const { callers } = ctx.caches.of(Memory);
   const place = `${account} ${iam.id}`;
   const kept = callers.get(place);
   if (kept?.revision === iam.revision) return kept.value;
-  const found = await readHolder(metadata, account, iam.id);
+  const found = await readHolder(ctx, account, iam.id);
   callers.set(place, found);
   return found.value;
 }
 
 /** The policies of a user, group or role. */
-export const policiesOfHolder = async (
-  { metadata }: { readonly metadata: MetadataStore },
-  account: string,
-  id: string,
-): Promise<BroughtPolicies> => (await readHolder(metadata, account, id)).value;
+export const policiesOfHolder = async (ctx: Ctx, account: string, id: string): Promise<BroughtPolicies> =>
+  (await readHolder(ctx, account, id)).value;
 
-async function readHolder(
-  metadata: MetadataStore,
-  account: string,
-  id: string,
-): Promise<Kept<BroughtPolicies>> {
-  const memory = memoryOf(metadata);
-  const { revision, value: texts } = await ofOneState({ metadata }, account, () =>
-    policyTextsOf({ metadata }, account, id),
-  );
+async function readHolder(ctx: Ctx, account: string, id: string): Promise<Kept<BroughtPolicies>> {
+  const memory = ctx.caches.of(Memory);
+  const { revision, value: texts } = await ofOneState(ctx, account, () => policyTextsOf(ctx, account, id));
   const all = (given: readonly PolicyText[]): readonly Policy[] => given.map((text) => compile(memory, text));
   const value =
     texts === undefined
@@ -124,15 +116,15 @@ async function readHolder(
 
 /** What the session is limited to; a policy that is gone lets nothing through. */
 async function ofSession(
-  metadata: MetadataStore,
+  ctx: Ctx,
   { accessKey, owner }: NonNullable<Identity>,
   { iam, session }: { readonly iam: IamIdentity; readonly session: Session },
 ): Promise<readonly Policy[]> {
-  const memory = memoryOf(metadata);
+  const memory = ctx.caches.of(Memory);
   const kept = memory.sessions.get(accessKey);
   if (kept?.revision === iam.revision) return kept.value;
-  const { revision, value: texts } = await ofOneState({ metadata }, owner, () =>
-    Promise.all((session.managed ?? []).map((id) => managed({ metadata }, owner, id))),
+  const { revision, value: texts } = await ofOneState(ctx, owner, () =>
+    Promise.all((session.managed ?? []).map((id) => managed(ctx, owner, id))),
   );
   const inline: readonly PolicyText[] =
     session.inline === undefined ? [] : [{ name: 'session policy', text: session.inline, key: accessKey }];

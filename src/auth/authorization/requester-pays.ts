@@ -2,6 +2,7 @@
  * Requester Pays buckets (public API "Requester Pays buckets"): other accounts say with each request that they know whom
  * it is charged to. This service sends no bills; billing from its logs can rely on that header.
  */
+import type { Caches } from '../../base/caches.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { requestPayment } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -9,7 +10,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Caller } from './authorize.ts';
 
-type Ctx = { readonly metadata: MetadataStore };
+type Ctx = { readonly caches: Caches; readonly metadata: MetadataStore };
 type Payer = Pick<Caller, 'identity' | 'own'>;
 
 /**

@@ -1,8 +1,6 @@
 /** Recomputes a version-4 signature and compares. */
 
-import { memoizeEach } from '../../base/memoize.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { Credentials } from '../../ports/credentials.ts';
 import type { Hasher } from '../../ports/hasher.ts';
 import type { Query, Wire } from '../../protocol/wire.ts';
 import { deriveSigningKey } from '../../signing/signing-key.ts';
@@ -12,9 +10,6 @@ import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from '
 import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 import { equalsHex, SigningKeys, signingKeyName } from './signing-key.ts';
-
-/** One store of signing keys for each store of secrets, and as long-lived. */
-const signingKeysOf = memoizeEach((_: Credentials) => new SigningKeys());
 
 /** Whose signature a claim says it is; refuses what no secret is needed for. */
 export async function findSigner(
@@ -42,10 +37,10 @@ export interface Signed {
 
 /** Verifies a version-4 signature; gives the signing key. */
 export function verifySignature(
-  ctx: Pick<AuthenticationContext, 'credentials' | 'hasher'>,
+  ctx: Pick<AuthenticationContext, 'caches' | 'hasher'>,
   { wire, path, claim, secret }: Signed,
 ): Uint8Array {
-  const keys = signingKeysOf(ctx.credentials);
+  const keys = ctx.caches.of(SigningKeys);
   const name = signingKeyName(secret, claim);
   const known = keys.get(name);
   const key = known ?? deriveSigningKey(ctx.hasher, secret, claim);

@@ -25,7 +25,7 @@ import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
 const aliasSuffix = '-s3alias';
 /** No bucket's name ends so. */

@@ -10,7 +10,7 @@ import { readDocument } from '../configurations/documents.ts';
 import { type OwnershipControls, ownershipControls, publicAccessBlock } from '../configurations/families.ts';
 import { type AclOf, type AclOwners, type GivenAcl, grantsOf, isPlainAcl, isPublicAcl } from './acl.ts';
 
-type Ctx = Pick<Context, 'metadata'>;
+type Ctx = Pick<Context, 'caches' | 'metadata'>;
 export const ownerships = ['BucketOwnerEnforced', 'BucketOwnerPreferred', 'ObjectWriter'] as const;
 export type Ownership = OwnershipControls['Rule'][number]['ObjectOwnership'];
 

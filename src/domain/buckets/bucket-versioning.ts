@@ -26,7 +26,7 @@ export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must b
 
 /** Sets the versioning state; from its return on every write and delete obeys it. */
 export async function setVersioning(
-  ctx: Pick<Context, 'metadata' | 'clock' | 'random'>,
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>,
   bucket: JudgedBucket,
   change: VersioningChange,
 ): Promise<void> {

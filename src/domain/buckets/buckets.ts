@@ -9,7 +9,7 @@ import { type Recorder, recorded } from '../events/recorder.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
 import { abortUploadsOf } from '../uploads/upload-session.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
 /** A deleter that has not finished within this time has died: the bucket opens again. */
 const closedMaxMs = 30_000;

@@ -11,7 +11,7 @@ import { type Recorder, recorded } from '../events/recorder.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
 import { assertOpen } from './buckets.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
 /** A bucket as the caller was judged by it. */
 export type JudgedBucket = Pick<BucketRow, 'id' | 'name'>;

@@ -8,7 +8,7 @@ import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
 import { assertOpen } from './buckets.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
 /** How often a bucket is put in the lists against concurrent changes of its row. */
 const attemptsMax = 8;

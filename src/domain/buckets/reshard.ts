@@ -42,7 +42,7 @@ const roundMs = 2_000;
 const attemptsMax = 4;
 
 type Metadata = Pick<Context, 'metadata'>;
-type Changing = Pick<Context, 'metadata' | 'clock' | 'random'>;
+type Changing = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
 interface Asked {
   readonly to: number;

@@ -5,14 +5,13 @@
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
-import { memoizeEach } from '../../base/memoize.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets.ts';
 import { documentId, documentRemovals, readText, writeDocument } from '../../metadata/documents.ts';
 import { objectsOf } from '../../metadata/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
 import { openBucket } from '../buckets/buckets.ts';
 import { changeRow, type JudgedBucket } from '../buckets/change-bucket.ts';
 import type { Recorder } from '../events/recorder.ts';
@@ -43,25 +42,26 @@ interface Kept {
   readonly bytes: number;
 }
 
-const keptIn = memoizeEach(
-  (_: MetadataStore) =>
-    new BoundedCache<Kept>({
+class Documents extends BoundedCache<Kept> {
+  constructor() {
+    super({
       name: 'documents',
       entriesMax: keptMax.entries,
       bytes: { max: keptMax.bytes, sizeOf: ({ bytes }) => bytes },
-    }),
-);
+    });
+  }
+}
 
 /** How often a document that is replaced under our eyes is looked for again. */
 const looksMax = 8;
 
 /** The configuration of a family, or undefined when it is not set. Costs no read once it was parsed. */
 export async function readDocument<T>(
-  { metadata }: Pick<Context, 'metadata'>,
+  { metadata, caches }: Pick<Context, 'metadata' | 'caches'>,
   bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
   { name, parse, heldBytes }: Family<T>,
 ): Promise<T | undefined> {
-  const kept = keptIn(metadata);
+  const kept = caches.of(Documents);
   let { documents } = bucket;
   for (let look = 0; look < looksMax; look += 1) {
     const id = documents[name];
@@ -85,7 +85,7 @@ export async function readDocument<T>(
   throw fail('OperationAborted');
 }
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
 /** Stores the documents that a bucket is about to be born with. @returns their ids by family */
 export async function writeDocuments(

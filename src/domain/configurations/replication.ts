@@ -15,7 +15,7 @@ export const isReplicated = ({ documents }: Pick<BucketRow, 'documents'>): boole
 
 /** The plan with what is to be replicated marked and queued. */
 export async function replicated(
-  ctx: Pick<Context, 'metadata' | 'clock'>,
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
   plan: Plan,
   { bucket, requestId }: { readonly bucket: BucketRow; readonly requestId: string },
 ): Promise<Plan> {

@@ -35,7 +35,7 @@ export interface EventCause {
   readonly requestId: string;
 }
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
 /** The event rows of a change. Costs nothing where the bucket notifies nobody. */
 export async function eventChanges(

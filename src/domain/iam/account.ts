@@ -22,7 +22,7 @@ import type { Change, MetadataStore, SideChange } from '../../ports/metadata-sto
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
 
-export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random'> & {
+export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & {
   /** Goes into the commits that change an account. */
   readonly record?: Recorder | undefined;
 };

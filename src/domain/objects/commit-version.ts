@@ -20,7 +20,7 @@ import { inlineExtents, queueManifest } from '../storage/garbage.ts';
 import { assertRemovable, hasLock, lockTime } from './lock/object-lock.ts';
 import type { Plan } from './versions.ts';
 
-export type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config'>;
+export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
 /** What a decision rests on; each attempt sees it afresh, but for a head that was asked for beforehand. */
 export interface KeyState {

@@ -26,7 +26,16 @@ import { planNewVersion } from './versions.ts';
 
 export type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
+  | 'caches'
+  | 'metadata'
+  | 'bytes'
+  | 'clusterStates'
+  | 'hasher'
+  | 'cipher'
+  | 'config'
+  | 'telemetry'
+  | 'clock'
+  | 'random'
 >;
 
 /** What a new version is, whatever way its bytes come. */

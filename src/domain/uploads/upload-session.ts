@@ -21,7 +21,16 @@ import { beginHeld, handleOf } from './held-upload.ts';
 
 export type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'clusterStates' | 'hasher' | 'cipher' | 'config' | 'telemetry' | 'clock' | 'random'
+  | 'caches'
+  | 'metadata'
+  | 'bytes'
+  | 'clusterStates'
+  | 'hasher'
+  | 'cipher'
+  | 'config'
+  | 'telemetry'
+  | 'clock'
+  | 'random'
 >;
 
 /** How long a session is remembered once it is over and cleared, so that a retry gets the same answer. */

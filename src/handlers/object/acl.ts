@@ -19,7 +19,7 @@ import { type HandlerOf, targetOf } from '../handler.ts';
 import { emptyReply } from '../xml-reply.ts';
 import { versionHeader } from './object-headers.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'credentials'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'credentials'>;
 
 /** Whom the object that a request writes will belong to, and who may use it. */
 export function accessOf(

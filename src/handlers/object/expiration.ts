@@ -6,7 +6,7 @@ import { abortOf, expirationHeader, expirationOf } from '../../domain/configurat
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 
-type Ctx = Pick<Context, 'metadata'>;
+type Ctx = Pick<Context, 'caches' | 'metadata'>;
 type Bucket = Pick<BucketRow, 'id' | 'name' | 'documents'>;
 
 /** Whether there is anything to tell; most buckets have no rules, and then nothing is awaited. */

@@ -2,12 +2,14 @@
  * From settings to ports: the one place that knows which backend a setting's value names. Backends are loaded
  * when they are asked for, so that a runtime without a disk never sees lmdb.
  */
+
 import { openCredentials } from '../../auth/session/credentials.ts';
 import { bodyBudget } from '../../backends/data/body-budget.ts';
 import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
 import { masterSealer } from '../../backends/keys/master-sealer.ts';
 import { nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
+import { Caches } from '../../base/caches.ts';
 import { metadataBackends } from '../../config/metadata-backends.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
@@ -182,6 +184,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   );
   const bytes = timedBytes(stored, measure);
   const context: Context = {
+    caches: new Caches(),
     config,
     metadata: timed,
     lateWrites: late,

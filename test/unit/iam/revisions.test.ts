@@ -1,7 +1,9 @@
 /** How long the state of an account's records is believed. */
+
 import { expect, test } from 'vitest';
 import { Revisions } from '../../../src/auth/session/revisions.ts';
 import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
+import { Caches } from '../../../src/base/caches.ts';
 import { createUser } from '../../../src/domain/iam/users.ts';
 import { systemRandom } from '../../../src/ports/random.ts';
 import { faulty } from '../../support/faulty.ts';
@@ -15,7 +17,7 @@ function open(believedMs: number) {
   const elsewhere = faulty(metadata, {});
   const names = ['first', 'second'];
   const change = () =>
-    createUser({ metadata: elsewhere, clock, random }, 'a', {
+    createUser({ caches: new Caches(), metadata: elsewhere, clock, random }, 'a', {
       name: names.shift() ?? 'more',
       path: '/',
       tags: [],
@@ -57,7 +59,7 @@ test('a change through this process ends it at once, and what was read during th
   const metadata = memoryStore({ clock, random: systemRandom() });
   const revisions = new Revisions({ metadata, clock, believedMs: 2_000 });
   const change = (name: string) =>
-    createUser({ metadata, clock, random: systemRandom() }, 'a', {
+    createUser({ caches: new Caches(), metadata, clock, random: systemRandom() }, 'a', {
       name,
       path: '/',
       tags: [],

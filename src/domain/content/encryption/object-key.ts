@@ -9,7 +9,10 @@ import type { CustomerKey, KeyPlace, ObjectKey } from './key.ts';
 import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';
 import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './wanted.ts';
 
-export type Ctx = Pick<Context, 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'>;
+export type Ctx = Pick<
+  Context,
+  'caches' | 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'
+>;
 
 const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
 

@@ -25,7 +25,7 @@ export type WantedEncryption =
 
 /** Undefined at once where nothing is to be encrypted, which costs nothing. */
 export function chooseEncryption(
-  ctx: Pick<Context, 'metadata'>,
+  ctx: Pick<Context, 'caches' | 'metadata'>,
   bucket: BucketRow,
   wanted: WantedEncryption,
 ): Promise<ChosenEncryption | undefined> | undefined {
@@ -34,7 +34,7 @@ export function chooseEncryption(
 }
 
 async function chooseByRule(
-  ctx: Pick<Context, 'metadata'>,
+  ctx: Pick<Context, 'caches' | 'metadata'>,
   bucket: BucketRow,
   wanted: WantedEncryption,
 ): Promise<ChosenEncryption | undefined> {

@@ -39,7 +39,7 @@ export async function putLegalHold(ctx: Ctx, about: About, legalHold: boolean): 
  * @throws InvalidBucketState unless versioning is enabled
  */
 export async function configureObjectLock(
-  ctx: Pick<Context, 'metadata' | 'clock' | 'random'>,
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>,
   { bucket, record }: Pick<Amendment, 'bucket' | 'record'>,
   configuration: ObjectLockConfiguration,
 ): Promise<void> {

@@ -73,7 +73,7 @@ export function withRetention(
 
 /** What a version that is written now is held with: what its writer says, else the default of its bucket. */
 export async function lockAtWrite(
-  ctx: Pick<Context, 'clock' | 'metadata'>,
+  ctx: Pick<Context, 'caches' | 'clock' | 'metadata'>,
   bucket: BucketRow,
   given: Lock | undefined,
 ): Promise<Lock | undefined> {

@@ -7,7 +7,10 @@ export interface MendingGuard {
   readonly assertMayMend?: (() => Promise<void>) | undefined;
 }
 
-export type FsckContext = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'> &
+export type FsckContext = Pick<
+  Context,
+  'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'
+> &
   MendingGuard;
 
 /**
@@ -112,7 +115,7 @@ export interface FsckRun extends FsckContext {
 export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
 
 export function openRun(
-  { metadata, bytes, clock, random, config, hasher, assertMayMend }: FsckContext,
+  { caches, metadata, bytes, clock, random, config, hasher, assertMayMend }: FsckContext,
   run: Pick<FsckRun, 'mode' | 'signal'> & {
     readonly report: FsckReport;
     readonly seen: FsckSummary;
@@ -131,7 +134,7 @@ export function openRun(
     return seen.findings.metadata === 0;
   };
   const opened: FsckRun & { summary(): FsckSummary } = {
-    ...{ metadata, bytes, clock, random, config, hasher },
+    ...{ caches, metadata, bytes, clock, random, config, hasher },
     mode: run.mode,
     signal: run.signal,
     count: (what, by = 1) => {

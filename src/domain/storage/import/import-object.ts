@@ -10,7 +10,7 @@ import { drawId, drawVersion } from '../../objects/version-ids.ts';
 import { planNewVersion } from '../../objects/versions.ts';
 import { inlineExtents } from '../garbage.ts';
 
-export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
+export type Ctx = Pick<Context, 'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
 
 /**
  * - `imported`: the key had no version and has one now.

@@ -19,7 +19,7 @@ import { type Piece, type Stretch, stillHolds, stretchesOf, withCopies } from '.
 
 export type Ctx = Pick<
   Context,
-  'metadata' | 'bytes' | 'hasher' | 'clock' | 'random' | 'config' | 'telemetry'
+  'caches' | 'metadata' | 'bytes' | 'hasher' | 'clock' | 'random' | 'config' | 'telemetry'
 >;
 
 export interface Move {

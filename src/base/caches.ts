@@ -1,0 +1,17 @@
+/**
+ * The caches of one gateway, in its `Context`: one of each kind, made when it is first asked for. A kind is a class whose
+ * constructor takes nothing, so no module holds a cache of its own, and two gateways in one process share none.
+ */
+export class Caches {
+  readonly #made = new Map<new () => object, object>();
+
+  of<T extends object>(kind: new () => T): T {
+    let cache = this.#made.get(kind);
+    if (cache === undefined) {
+      cache = new kind();
+      this.#made.set(kind, cache);
+    }
+    // The cast: an instance of its kind was put there.
+    return cache as T;
+  }
+}
