@@ -9,7 +9,6 @@ import { isUploadId } from '../domain/objects/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
 import { asBegun } from '../handlers/multipart/begun-as.ts';
 import { header } from '../handlers/own-headers.ts';
-import { readAheadIn } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../metadata/tables.ts';
 import { findSession } from '../metadata/uploads.ts';
 import {
@@ -65,12 +64,10 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
 }
 
 /** The version that the operation is about, where it is about one and it exists. */
-async function targetOf(ctx: Context, request: Asking): Promise<ObjectRow | undefined> {
-  const { row, bucket, ahead, key, query } = request;
-  if (row.about !== 'version' || bucket === undefined) return undefined;
-  const head = (await readAheadIn(ahead, bucket))?.live?.row;
-  return head ?? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') });
-}
+const targetOf = async (ctx: Context, { row, bucket, key, query }: Asking): Promise<ObjectRow | undefined> =>
+  row.about === 'version' && bucket !== undefined
+    ? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
+    : undefined;
 
 /** Whether the only ACL that the request brings is a canned one. */
 function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {

@@ -10,7 +10,6 @@
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { Recorder } from '../domain/events/recorder.ts';
 import type { AccessPointRow } from '../metadata/access-point-tables.ts';
-import type { HeadAhead } from '../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Parameters } from '../protocol/action-query.ts';
 import type { ControlAsked } from '../protocol/control-path.ts';
@@ -119,8 +118,6 @@ export interface InBucket {
   readonly isCached?: boolean | undefined;
   /** Of an operation about a version: the row, where there is one; see `targetOf`. */
   readonly target?: ObjectRow | undefined;
-  /** Of an operation that decides about the head of its key: that head, where it was asked for beforehand. */
-  readonly ahead?: HeadAhead | undefined;
 }
 
 /** What handlers get of a request about a bucket. */
@@ -176,7 +173,6 @@ export function receive(
     bucket: undefined,
     isCached: undefined,
     target: undefined,
-    ahead: undefined,
   };
   return request;
 }

@@ -13,14 +13,16 @@ import { StorageFull } from '../ports/storage-room.ts';
 import type { Reply } from '../protocol/reply.ts';
 import { asksInBody } from './asked-facts.ts';
 import { PacedBody } from './body-pace.ts';
-import { cachedBucket, findBucket, readAhead } from './find-bucket.ts';
+import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
 import { assertMayAsk, permit } from './permit.ts';
 import { type Authorized, establish, type InBucket, type Selected } from './request.ts';
 import { asksForIndex, showIndex } from './site.ts';
 
-export async function serve(ctx: Context, selected: Selected): Promise<Reply> {
+export async function serve(context: Context, selected: Selected): Promise<Reply> {
   const { row, operation, incoming, isAction } = selected;
-  const request = needsBucket(row) ? await located(ctx, selected) : selected;
+  const reader = openBucketReader(context, selected);
+  const { ctx } = reader;
+  const request = needsBucket(row) ? await located(reader, selected) : selected;
   const index = await showIndex(ctx, request);
   if (index !== undefined) return index;
   // A decision that needs the body waits for it, unless the caller is refused whatever it says.
@@ -44,14 +46,12 @@ export async function serve(ctx: Context, selected: Selected): Promise<Reply> {
 }
 
 /** @throws NoSuchBucket, NoSuchAccessPoint, MethodNotAllowed for what access points do not serve */
-async function located(ctx: Context, selected: Selected): Promise<Selected & InBucket> {
-  const { row } = selected;
-  const ahead = row.about === 'version' || row.about === 'head' ? readAhead(ctx, selected) : undefined;
-  const cached = ahead?.cached && (await cachedBucket(ahead));
+async function located({ ctx, cached }: BucketReader, selected: Selected): Promise<Selected & InBucket> {
+  const bucket = await cached();
   // An index stands for another key than the one that was read ahead.
-  if (cached !== undefined && !asksForIndex(selected, cached))
-    return establish(selected, { bucket: cached, bucketName: cached.name, ahead, isCached: true });
-  return establish(selected, { ...found(selected, await findBucket(ctx, selected)), ahead });
+  if (bucket !== undefined && !asksForIndex(selected, bucket))
+    return establish(selected, { bucket, bucketName: bucket.name, isCached: true });
+  return establish(selected, found(selected, await findBucket(ctx, selected)));
 }
 
 function found({ operation, row, scope }: Selected, { bucket, accessPoint }: Reached) {
@@ -99,7 +99,7 @@ async function renew(ctx: Context, request: Judged): Promise<void> {
   if (bucket === undefined) return;
   const now = await findBucket(ctx, request);
   if (now.bucket.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
-  establish(request, { ...found(request, now), ahead: undefined });
+  establish(request, found(request, now));
 }
 
 /** A body that is streamed for less than this is stored under the judgement of its first byte. */

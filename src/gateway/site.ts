@@ -93,7 +93,6 @@ async function readPage(
     parameters: noParameters,
     record: undefined,
     bucket,
-    ahead: undefined,
     body: noBody,
   });
   const target = await permit(ctx, asked);

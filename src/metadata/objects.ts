@@ -65,22 +65,6 @@ export const listedVersionColumns = [...listedColumns, 'version', 'isNull', 'mar
 export type ListedRow = PartOf<typeof objects, (typeof listedColumns)[number]>;
 export type ListedVersionRow = PartOf<typeof objects, (typeof listedVersionColumns)[number]>;
 
-/** The live head of a key as it was asked for before its bucket was known; in the bucket of this id it counts. */
-export interface HeadAhead {
-  readonly bucketId: string;
-  /** Undefined where it could not be read: then nothing is known of it. */
-  readonly read: Promise<ReadAhead | undefined>;
-}
-export interface ReadAhead {
-  readonly live: Stored<ObjectRow> | undefined;
-}
-
-/** What was read ahead, if that was in this bucket. */
-export const readAheadIn = async (
-  ahead: HeadAhead | undefined,
-  { id }: Pick<BucketRow, 'id'>,
-): Promise<ReadAhead | undefined> => (ahead?.bucketId === id ? ahead.read : undefined);
-
 export const findLiveHead = (
   metadata: Metadata,
   bucket: BucketRow,

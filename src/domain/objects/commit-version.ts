@@ -2,14 +2,7 @@
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { releaseForeign } from '../../metadata/imports.ts';
-import {
-  findHead,
-  type HeadAhead,
-  historyOf,
-  objectsOf,
-  type ReadAhead,
-  readAheadIn,
-} from '../../metadata/objects.ts';
+import { findHead, historyOf, objectsOf } from '../../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { usageChanges } from '../../metadata/usage.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
@@ -33,8 +26,6 @@ export interface KeyState {
 export interface KeyChange {
   readonly bucket: BucketRow;
   readonly key: string;
-  /** The head as it was asked for beforehand, within the same request: the first attempt rests on it. */
-  readonly ahead?: HeadAhead | undefined;
   readonly requestId: string;
   readonly op?: Op;
   /** Names the side changes where there is no op. */
@@ -71,8 +62,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
-    const ahead = attempt === 0 && change.ahead ? await readAheadIn(change.ahead, bucket) : undefined;
-    const state = await readState(ctx, bucket, { key: change.key, ahead });
+    const state = await readState(ctx, bucket, change.key);
     const deciding = change.decide(state);
     const decided = deciding instanceof Promise ? await deciding : deciding;
     if (decided === undefined) return { done: 'nothing' };
@@ -107,14 +97,8 @@ async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyC
   for (const row of gone) assertRemovable(row, { now, bypass });
 }
 
-async function readState(
-  ctx: Ctx,
-  bucket: BucketRow,
-  { key, ahead }: { readonly key: string; readonly ahead: ReadAhead | undefined },
-): Promise<KeyState> {
-  // Without versioning there is no head but a live one.
-  const isKnown = ahead !== undefined && (ahead.live !== undefined || bucket.versioning === '');
-  const head = isKnown ? ahead.live : await findHead(ctx.metadata, bucket, key);
+async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyState> {
+  const head = await findHead(ctx.metadata, bucket, key);
   const nullVersion = bucket.versioning === 'Suspended' ? head?.row.nullVersion : undefined;
   const oldNull =
     nullVersion === undefined

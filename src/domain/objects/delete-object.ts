@@ -1,6 +1,6 @@
 /** Deleting an object, a version, or laying a delete marker on top. */
 import { fail } from '../../errors/refusal.ts';
-import { findVersion, type HeadAhead, newestInHistory } from '../../metadata/objects.ts';
+import { findVersion, newestInHistory } from '../../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { mfaRequired } from '../buckets/bucket-versioning.ts';
 import type { Recorder } from '../events/recorder.ts';
@@ -12,7 +12,6 @@ import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVe
 export interface Deletion {
   readonly bucket: BucketRow;
   readonly key: string;
-  readonly ahead?: HeadAhead | undefined;
   /** One version for good; absent: the object, or a delete marker on top of it. */
   readonly versionId?: string;
   readonly conditions: Conditions;
@@ -31,7 +30,7 @@ export interface Deleted {
 }
 
 export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Deleted> {
-  const { bucket, key, ahead, record, requestId, versionId, bypass = false } = deletion;
+  const { bucket, key, record, requestId, versionId, bypass = false } = deletion;
   if (versionId !== undefined && !isVersionId(versionId)) {
     throw fail('InvalidArgument', {
       message: 'Invalid version id specified',
@@ -44,7 +43,6 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
   const outcome = await changeKey(ctx, {
     bucket,
     key,
-    ahead,
     requestId,
     id: `${requestId}-${drawVersion(ctx)}`,
     bypass,

@@ -1,7 +1,7 @@
 /** Writing an object: place, store, commit by compare-and-set; the loser of a race is answered too. */
 import type { Context } from '../../context.ts';
 import type { Encryption } from '../../metadata/encryption.ts';
-import { findLiveHead, type HeadAhead, readAheadIn } from '../../metadata/objects.ts';
+import { findLiveHead } from '../../metadata/objects.ts';
 import type {
   BucketRow,
   Checksum,
@@ -43,7 +43,6 @@ export interface NewObject {
   readonly bucket: BucketRow;
   readonly key: string;
   /** The head that the write meets first, where it was asked for beforehand. */
-  readonly ahead?: HeadAhead | undefined;
   readonly storageClass: string;
   readonly headers: ObjectHeaders;
   readonly acl?: readonly Grant[] | undefined;
@@ -65,19 +64,11 @@ export interface WrittenObject {
   readonly won: boolean;
 }
 
-/**
- * A head that was read ahead of a body that took longer than this is read again before the commit. Otherwise every write
- * of another client during the upload would replace the uploaded object at once.
- */
-const aheadMaxMs = 1_000;
-
 export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
-  const { bucket, key, ahead, storageClass, conditions, objectKey, requestId, signal } = object;
+  const { bucket, key, storageClass, conditions, objectKey, requestId, signal } = object;
   // A conditional write that cannot hold is refused before its body is read.
   if (isConditional(conditions)) {
-    const { live } = (await readAheadIn(ahead, bucket)) ?? {
-      live: await findLiveHead(ctx.metadata, bucket, key),
-    };
+    const live = await findLiveHead(ctx.metadata, bucket, key);
     checkWrite(conditions, live?.row);
   }
   const placed = placeWrite(ctx, object, requestId);
@@ -85,7 +76,6 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
   // Named beside the bytes too, so that an index that is made again from them names the version as clients know it.
   const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
   const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
-  const begun = ctx.clock.elapsed();
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return await storeBytes(ctx, content, write, async (stored, op) => {
     await assertNotEmptied(ctx, cluster);
@@ -97,9 +87,7 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
       ...(checksum === undefined ? {} : { checksum }),
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
     };
-    const isRecent = ctx.clock.elapsed() - begun < aheadMaxMs;
-    const late = isRecent ? object : { ...object, ahead: undefined };
-    const written = await commitObject(ctx, late, { op, content: owned, wanted });
+    const written = await commitObject(ctx, object, { op, content: owned, wanted });
     if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
     return written;
   });
@@ -138,8 +126,7 @@ export async function commitObject(
   object: NewObject,
   { op, content, wanted, then }: ObjectCommit,
 ): Promise<WrittenObject> {
-  const { bucket, key, ahead, storageClass, headers, acl, lock, owner, conditions, record, requestId } =
-    object;
+  const { bucket, key, storageClass, headers, acl, lock, owner, conditions, record, requestId } = object;
   const fresh = {
     ...content,
     bucketId: bucket.id,
@@ -157,7 +144,6 @@ export async function commitObject(
     bucket,
     key,
     // A condition was judged by it already, before the body came: the commit reads the head again.
-    ahead: isConditional(conditions) ? undefined : ahead,
     requestId,
     op,
     id: op.id,

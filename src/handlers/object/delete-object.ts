@@ -10,12 +10,11 @@ import { asksBypass } from './lock-headers.ts';
 import { versionHeader } from './object-headers.ts';
 
 export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, request) => {
-  const { bucket, key, ahead, record, requestId } = request;
+  const { bucket, key, record, requestId } = request;
   const versionId = request.query.get('versionId');
   const { version } = await deleteObject(ctx, {
     bucket,
     key,
-    ahead,
     ...defined({ versionId }),
     conditions: deleteConditions(request),
     bypass: asksBypass(request),

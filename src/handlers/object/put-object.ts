@@ -32,7 +32,7 @@ export async function writeContent(
   request: AuthorizedInBucket,
   content: Content,
 ): Promise<ObjectRow> {
-  const { bucket, key, ahead, record, requestId, signal } = request;
+  const { bucket, key, record, requestId, signal } = request;
   const drawing = drawObjectKey(ctx, request, {
     wanted: wantedEncryption(ctx, request),
     user: keyUserOf(ctx, request),
@@ -46,7 +46,6 @@ export async function writeContent(
   const object = {
     bucket,
     key,
-    ahead,
     storageClass,
     headers,
     lock,
