@@ -7,8 +7,11 @@ import { bucketAcl } from '../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../domain/objects/read-object.ts';
 import { isUploadId } from '../domain/objects/version-ids.ts';
 import { fail } from '../errors/refusal.ts';
+import type { BodyFacts } from '../handlers/body-facts.ts';
 import { asBegun } from '../handlers/multipart/begun-as.ts';
+import { type Tags, tagsOf } from '../handlers/object/tagging-header.ts';
 import { header } from '../handlers/own-headers.ts';
+import { handlers } from '../handlers/table.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../metadata/tables.ts';
 import { findSession } from '../metadata/uploads.ts';
 import {
@@ -17,7 +20,6 @@ import {
   type OperationName,
   operationNames,
 } from '../protocol/operations.ts';
-import { askedFacts } from './asked-facts.ts';
 import type { Authorized, InBucket, Selected } from './request.ts';
 
 type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
@@ -68,6 +70,33 @@ const targetOf = async (ctx: Context, { row, bucket, key, query }: Asking): Prom
   row.about === 'version' && bucket !== undefined
     ? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
     : undefined;
+
+/** A copy that takes its source's tags passes over those that its request names. */
+const copiesTags = (request: Selected): boolean =>
+  request.operation === 'CopyObject' && header(request, 'tagging-directive') !== 'REPLACE';
+
+interface AskedFacts extends Pick<BodyFacts, 'named' | 'along'> {
+  /** The request as it is judged. */
+  readonly caller: Asking;
+  readonly requestTags: Tags | undefined;
+}
+
+/** What a request asks for, as facts of its judgement: by its headers, or by its body where the operation's entry reads facts from it. */
+function askedFacts(request: Asking): AskedFacts {
+  const { operation, row, body } = request;
+  const read = handlers[operation].facts;
+  if (read === undefined || body === undefined) {
+    const asksTags = row.also !== undefined && 'tagging' in row.also && !copiesTags(request);
+    return { caller: request, requestTags: asksTags ? tagsOf(header(request, 'tagging')) : undefined };
+  }
+  const { requestTags, headers = {}, ...others } = read(body);
+  const own = new Map(request.own);
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined) own.delete(name);
+    else own.set(name, value);
+  }
+  return { ...others, caller: { ...request, own }, requestTags };
+}
 
 /** Whether the only ACL that the request brings is a canned one. */
 function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {

@@ -11,7 +11,6 @@ import { needsBucket } from '../handlers/handler.ts';
 import { handlers } from '../handlers/table.ts';
 import { StorageFull } from '../ports/storage-room.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { asksInBody } from './asked-facts.ts';
 import { PacedBody } from './body-pace.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
 import { assertMayAsk, permit } from './permit.ts';
@@ -26,7 +25,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const index = await showIndex(ctx, request);
   if (index !== undefined) return index;
   // A decision that needs the body waits for it, unless the caller is refused whatever it says.
-  const needsBody = !isAction && asksInBody(operation);
+  const needsBody = !isAction && handlers[operation].facts !== undefined;
   if (needsBody) assertMayAsk(request);
   let isPaid = needsBody ? false : await judgeFresh(ctx, request);
   if (!needsBody && row.adds) assertRoom(ctx);

@@ -1,9 +1,7 @@
 /** Every operation, the handler that answers it, and what reads facts of its judgement from its body. A missing operation does not compile. */
 
-import { type OperationName, operationNames } from '../protocol/operations.ts';
 import * as accessPoints from './access-points/access-points.ts';
 import * as accessPointPolicies from './access-points/policies.ts';
-import type { ReadFacts } from './body-facts.ts';
 import { GetBucketAcl, PutBucketAcl } from './bucket/acl.ts';
 import { DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
 import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
@@ -174,11 +172,3 @@ export const handlers: Handlers = {
   ...entries(actions),
   ...entries(leftOut),
 };
-
-/** Of the operations that are judged by what stands in their body. */
-export const factsReaders: ReadonlyMap<OperationName, ReadFacts> = new Map(
-  operationNames.flatMap((name) => {
-    const { facts } = handlers[name];
-    return facts === undefined ? [] : [[name, facts] as const];
-  }),
-);
