@@ -47,7 +47,7 @@ interface Epoch {
   readonly id: string;
   readonly rollAt: number;
   readonly unended: Set<string>;
-  /** Given up, and not ended yet: should nobody end them, a sweep has to find them. */
+  /** Abandoned and not ended: the sweep must find them if no process ends them. */
   readonly aborted: Set<string>;
   used: number;
   leaseUntil: number;
@@ -75,7 +75,7 @@ export class Epochs {
     const now = this.#ports.clock.now();
     let epoch = this.#current;
     if (epoch === undefined || !handsOut(epoch, now)) epoch = await this.#next();
-    // The next one is opened early, so that nobody has to wait for it.
+    // The next one is opened early, so that no write waits for it.
     else if (epoch.used > opsPerEpoch * 0.75 || now > epoch.rollAt - epochMs / 4) this.#openAhead();
     // Everyone who waited for one epoch takes from it; beyond 4096 of them some wait again.
     if (epoch.used >= opsPerEpoch) return this.begin();
@@ -114,14 +114,14 @@ export class Epochs {
     return epoch;
   }
 
-  /** Whether nobody can have swept the epoch of an op yet. */
+  /** Whether no sweep can have taken the epoch of an op yet. */
   holds(opId: string): boolean {
     const epoch = this.#epochs.get(epochOf(opId));
     return epoch !== undefined && this.#ports.clock.now() < epoch.leaseUntil;
   }
 
   /**
-   * Somebody gives up an op, perhaps while the store is away. Whether they ever come to its end is not sure: an epoch that
+   * A caller abandons an op, perhaps while the store is away. It may never end the op: an epoch that
    * has only such ops left is not renewed any more, and so a sweep finds it while this process lives.
    */
   abort(opId: string): void {
@@ -151,7 +151,7 @@ export class Epochs {
     if (this.#epochs.delete(epoch.id)) await this.#ports.rows.remove(epoch.id);
   }
 
-  /** Renews the leases of this process, and lets go of an epoch that nobody asked anything of any more. */
+  /** Renews the leases of this process, and closes an epoch that is no longer used. */
   async renew(): Promise<void> {
     const { clock, ttlMs, rows } = this.#ports;
     const now = clock.now();

@@ -1,4 +1,4 @@
-/** Gathers rows and writes them together: after a second, when many wait, or when somebody wants them written. */
+/** Gathers rows and writes them together: after a second, when many wait, or when a caller flushes them. */
 import type { Clock } from '../../ports/clock.ts';
 import type { LateWrites } from '../../ports/late-writes.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
@@ -7,7 +7,7 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 const restMs = 1_000;
 /** From then on the writing does not wait for its second. */
 const manyBytes = 256 * 1024;
-/** From then on whoever brings more waits: memory is bounded, also where the store is slow. */
+/** Above this, callers wait, so that a slow store does not take unbounded memory. */
 const fullBytes = 4 * 1024 * 1024;
 const rowsPerWrite = 256;
 
@@ -23,7 +23,7 @@ class Gathered implements LateWrites {
   #bytes = 0;
   #running: Promise<void> | undefined;
   #rest = new AbortController();
-  /** Whoever waits for room. */
+  /** Callers that wait for room. */
   #stalled: (() => void)[] = [];
 
   constructor(ports: LateWritesPorts) {

@@ -71,7 +71,7 @@ export class RowCodec {
     return stored;
   }
 
-  /** @param columns those that are wanted, in an array that lives as long as whoever wants them */
+  /** @param columns the wanted ones, in an array that lives as long as the reader: projections are cached by it */
   projection(columns?: readonly string[]): Projection {
     if (columns === undefined) return { columns: this.#columns };
     let known = this.#projections.get(columns);

@@ -61,7 +61,7 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     ...({ permissionsMode: 0o600 } as object),
     // On by default, it makes a commit visible and acknowledged before it is flushed.
     overlappingSync: false,
-    // The journal makes its own batches; lmdb's would reject a promise that nobody holds when a commit fails.
+    // The journal makes its own batches; those of lmdb would reject a promise without a handler when a commit fails.
     eventTurnBatching: false,
     noSync: !durable,
     // lmdb-js keeps the free pages that it knows from one transaction to the next, and gives some away twice when a reader

@@ -1,7 +1,7 @@
 /**
  * The latest rows of a log, as lines of JSON outside of the heap: what is kept there for a while and then dropped costs
- * the collector more than all else that is done to it. A log is written with every request and hardly ever read: whoever
- * looks reads what came since somebody last did, and puts it into order.
+ * the collector more than all else that is done to it. A log is written with every request and hardly ever read: a
+ * reader sorts what was appended since the last read.
  */
 import { SortedMap } from './sorted-map.ts';
 

@@ -17,7 +17,7 @@ export interface Cluster {
   close(): Promise<void>;
 }
 
-/** Nobody answered, the outcome is not known, or others were always faster: callers can only try again. */
+/** No answer, an unknown outcome, or conflicts at every attempt: callers can only retry. */
 async function reach<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;

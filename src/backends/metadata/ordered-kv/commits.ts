@@ -117,7 +117,7 @@ export class Commits {
     });
   }
 
-  /** Whether all lanes of a fence, which lie side by side, are raised already: whoever was fenced makes sure of it. */
+  /** Whether all lanes of a fence, which lie side by side, are raised already; a fenced commit checks this. */
   async #stands(lanesOfOne: readonly Buffer[], generation: number): Promise<boolean> {
     const [low] = lanesOfOne;
     const last = lanesOfOne.at(-1);

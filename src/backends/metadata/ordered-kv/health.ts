@@ -64,7 +64,7 @@ function nodeOf({ store }: PdStore): NodeHealth {
   };
 }
 
-/** A live store without leaders serves nobody while its peers do. */
+/** A live store without leaders serves no reads while its peers do. */
 function imbalances(stores: readonly PdStore[]): readonly string[] {
   const live = stores.filter(({ store }) => (store.state_name ?? 'Up') === 'Up');
   const leaders = ({ status }: PdStore): number => status?.leader_count ?? 0;

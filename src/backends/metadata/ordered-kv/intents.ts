@@ -120,7 +120,7 @@ export class Intents {
     return client.transact(async (transaction) => {
       const [value] = await transaction.lock([lease, ...rows]);
       const row = rowOf(value);
-      // Renewed since it was looked at, or settled by somebody else.
+      // Renewed since it was read, or settled by another process.
       if (row === undefined || !this.#isLapsed(row, await this.#ports.now())) return false;
       const state = row[1] === settled || row[1] === markedAgain ? markedAgain : marked;
       transaction.put(lease, pack([row[0], state]));

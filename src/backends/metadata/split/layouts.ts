@@ -1,6 +1,6 @@
 /**
  * What this process believes of the layouts of partitions (docs/adr/0010). Nothing moves before an announced split has
- * stood for two leases, so whoever looked within the last one has missed no row.
+ * stood for two leases, so a reader that read the layout within the last one has missed no row.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';

@@ -2,7 +2,7 @@
  * Moves the rows of a shard that splits, a batch of neighbouring texts at a time (docs/adr/0010). A batch is first kept
  * from its writers, by a note that each of their commits states; then the new shard opens for it, its rows are copied
  * there and removed here, the new shard closes, and the note says that its writers find it there. Every step is safe to
- * make again, by whoever, at any later time: a batch that has closed never opens again.
+ * repeat, for any process, at any later time: a closed batch never opens again.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, commitLimits, type SplitStep } from '../../../ports/metadata-store.ts';
@@ -60,7 +60,7 @@ export class Mover<Row extends MovingRow> {
     return frozen === undefined ? faster : this.#move(split, frozen);
   }
 
-  /** Finishes the batch that is under way, should there be one: whoever waits for it need not wait for its mover. */
+  /** Finishes an open batch, if there is one, so that a waiting writer does not depend on the mover. */
   async finish(at: At<AnyTable>, shard: number): Promise<void> {
     const { ways = 1, splittingTo: to = ways } = at;
     const from = { at, shard };
@@ -69,7 +69,7 @@ export class Mover<Row extends MovingRow> {
     await this.#move({ from, into: { at, shard: shard + ways }, to }, note);
   }
 
-  /** Tells the readers, and says how long they may still not know, by a clock that never jumps: whoever is new waits anew. */
+  /** Tells the readers, and says for how long they may still use the former layout, by a monotonic clock; a new mover waits again. */
   async #announced(at: At<AnyTable>, to: number): Promise<number> {
     const { shards, clock, leaseMs } = this.#ports;
     const partition = partitionText(at);
@@ -79,7 +79,7 @@ export class Mover<Row extends MovingRow> {
       const note = await shards.note(place, 'layout');
       if (note === undefined || note.value.to < to) {
         const change = { value: { to }, expect: note?.revision };
-        // Somebody else was faster: the next step sees it.
+        // Another mover was first: the next step sees it.
         if ((await shards.setNote(place, 'layout', change)) === undefined) return leaseMs;
       }
       seen = { to, at: clock.elapsed() };
@@ -91,7 +91,7 @@ export class Mover<Row extends MovingRow> {
     return seen.at + settlingLeases * leaseMs - clock.elapsed();
   }
 
-  /** From here on nobody writes what the next batch moves. */
+  /** From here on no writer changes the rows of the next batch. */
   async #freeze(split: Split, note: Note<Progress> | undefined): Promise<Note<Progress> | undefined> {
     const { from, to } = split;
     const moved = note?.value.to === to ? note.value.moved : undefined;
@@ -180,7 +180,7 @@ export class Mover<Row extends MovingRow> {
     return (await shards.setNote(into, 'arrivals', change)) !== undefined;
   }
 
-  /** @returns false where somebody else is further */
+  /** @returns false where another mover is further */
   async #close(into: Place, batch: number): Promise<boolean> {
     const { shards } = this.#ports;
     const note = await shards.note(into, 'arrivals');

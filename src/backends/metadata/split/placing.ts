@@ -8,7 +8,7 @@ import type { MovingRow, Shards } from './shards.ts';
 import { leaves, standOf } from './state.ts';
 
 const lookMs = 20;
-/** A batch takes some tenths of a second. One that takes longer has lost its mover, and whoever waits goes on with it. */
+/** A batch takes some tenths of a second. If it takes longer, the mover's lease has expired, and a waiting writer resumes the batch. */
 const patientLooks = 25;
 const looksMax = 500;
 

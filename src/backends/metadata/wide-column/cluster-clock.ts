@@ -62,7 +62,7 @@ export class ClusterClock {
       this.#measuring ??= this.#measure().finally(() => {
         this.#measuring = undefined;
       });
-      // An old estimate does while a new one is made; without any, everybody waits.
+      // A stale estimate is used while a new one is made; without any, callers wait.
       if (this.#estimate === undefined) await this.#measuring;
       else this.#measuring.catch(() => undefined);
     }

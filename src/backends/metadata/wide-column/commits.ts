@@ -1,6 +1,6 @@
 /**
  * What a commit does: one conditional batch in one partition, whose outcome row says for good that it
- * applied, then the side changes, which anybody can make who finds the attempt in its intent.
+ * applied, then the side changes, which every process can make that finds the attempt in its intent.
  */
 
 import { MultiKeyMutex } from '../../../base/multi-key-mutex.ts';
@@ -24,7 +24,7 @@ import { type Session, type Statement, UnknownOutcome } from './session.ts';
 import { noteKey } from './shards.ts';
 import type { TableIn, Tables } from './tables.ts';
 
-/** Rounds against others, before the caller is told that the store is busy. */
+/** Rounds against other writers, before the commit fails as busy. */
 const attemptsMax = 20;
 /** How long an outcome is remembered: longer than any intent that may ask for it. */
 const outcomeSeconds = 3 * 24 * 60 * 60;
@@ -165,7 +165,7 @@ export class Commits {
       const expired = (await this.#mayExpectExpired(target)) ? await this.#refusal(target) : undefined;
       if (expired !== undefined) return expired;
       const revision = revisionOf(attempt, target.changes);
-      // Whoever sees this commit, and changes the same rows aside, does so with a later stamp.
+      // A later commit that makes side changes to the same rows uses a later timestamp.
       await session.clock.passed(stamp);
       const isApplied = await this.#inTurn.run([target.partition], () =>
         session
@@ -177,7 +177,7 @@ export class Commits {
         await Promise.all(side.map((statement) => session.write([statement])));
         return { applied: true, revision };
       }
-      // What was barred with its op finds no way in again. What nobody answered for, and so was kept from happening, does.
+      // A commit whose op was abandoned is refused for good. One without an answer, which was therefore blocked, is tried again.
       const refused = await this.#refusal(target);
       if (refused !== undefined) return refused;
     }
@@ -190,7 +190,7 @@ export class Commits {
     return expiries.length > 0 && Math.min(...expiries) <= (await this.#ports.now());
   }
 
-  /** Of a batch that nobody answered: it is read back, and where it has not happened it is kept from happening. */
+  /** After a batch without an answer: reads it back, and blocks it if it has not been applied. */
   async #whatBecame(place: Place, cause: unknown): Promise<boolean> {
     if (!(cause instanceof UnknownOutcome)) throw cause;
     const { session } = this.#ports;

@@ -1,10 +1,10 @@
 /**
- * Folds additions into the base of their counter, so that a read stays short (docs/adr/0008). Whoever adds much to a
+ * Folds additions into the base of their counter, so that a read stays short (docs/adr/0008). A process that adds much to a
  * partition, or reads much in it, folds it.
  *
  * An addition may be made once more as long as its attempt is not settled, and a fold must neither miss nor double it. So
  * only those of epochs that are done for good are folded. The base says in one conditional write what it holds now, and
- * from then on readers pass those by, whoever makes them again. They are cleared only by a later fold, so that no read
+ * from then on readers ignore those, even if another process adds them again. They are cleared only by a later fold, so that no read
  * that has still seen the former base misses them. A fold that dies anywhere leaves the sum as it was.
  */
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';

@@ -20,12 +20,12 @@ const slot = 0;
 /** An attempt is of no use any more once its epoch was swept twice. */
 const attemptSeconds = 3 * 24 * 60 * 60;
 const parallel = 8;
-/** How often something is decided whose outcome nobody tells. */
+/** Attempts at a conditional statement whose outcome stays unknown. */
 const unknownMax = 5;
 /** A floor stays so far behind the clock that epochs that are being opened need no other name. */
 const floorLagMs = 1000;
 const exceptMax = 256;
-/** Each is lost only to somebody who raises the floor at the same time. */
+/** Each attempt fails only if another process raises the floor at the same time. */
 const openTriesMax = 20;
 
 const { open, marked, settled, markedAgain } = epochState;
@@ -113,8 +113,8 @@ export class Intents {
 
   /**
    * The epochs under which no side change is made any more, as those below a floor but for some. The floor is raised first,
-   * and nobody opens an epoch below it; so what is found open after that is all there is.
-   * @returns undefined where somebody else is raising it
+   * and no process opens an epoch below it; so what is found open after that is all there is.
+   * @returns undefined where another process is raising it
    */
   async done(): Promise<Folded | undefined> {
     const { session } = this.#ports;
@@ -129,7 +129,7 @@ export class Intents {
     const leases = await this.#leases();
     const undone = leases.filter(({ state, id }) => (state === open || state === marked) && id < floor);
     const ids = undone.map(({ id }) => id).sort();
-    // What lies behind the most that are told one by one waits for its turn.
+    // More than the maximum of a page waits for the next one.
     return { below: ids[exceptMax] ?? floor, except: ids.slice(0, exceptMax) };
   }
 
@@ -138,7 +138,7 @@ export class Intents {
   }
 
   /**
-   * Enters an attempt to commit under an op. From then on it is settled by whoever finds the op given up.
+   * Enters an attempt to commit under an op. From then on every process that finds the op abandoned can settle it.
    * @returns false where the op may not commit any more
    */
   async enter(
@@ -234,7 +234,7 @@ export class Intents {
     if (state !== next) {
       const query = `UPDATE ${this.#table('epochs')} SET state = ? WHERE slot = ? AND id = ? IF state = ? AND until = ?`;
       const params = [next, slot, id, state, BigInt(until)];
-      // Renewed since it was looked at, or somebody else's by now: the next sweep sees.
+      // Renewed since it was read, or owned by another process by now: the next sweep reads it again.
       if (!(await this.#ports.session.decide([{ query, params }]))) return false;
     }
     const all = Array.from({ length: lanes }, (_, lane) => lane);
@@ -274,7 +274,7 @@ export class Intents {
     return row?.['row_outcome'] ?? null;
   }
 
-  /** Decides, and again where nobody knows what was decided and `isDone` does not see it. */
+  /** Executes a conditional statement; repeats it where its outcome is unknown and `isDone` does not see it applied. */
   async #certainly(statement: Statement, isDone: () => Promise<boolean>): Promise<void> {
     for (let tries = 0; tries < unknownMax; tries += 1) {
       try {

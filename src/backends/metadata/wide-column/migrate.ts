@@ -1,6 +1,6 @@
 /**
  * The schema at a start (issue 5): made where it is missing and brought up to date where it is older, by one process at a
- * time, under a lease. Nothing is ever taken away, and each step can be repeated: whoever dies half-way is followed by the next.
+ * time, under a lease. Nothing is dropped, and each step is idempotent: after a crash the next process goes on.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
@@ -82,7 +82,7 @@ class Schema {
     return false;
   }
 
-  /** A user who may not create keyspaces finds it made by somebody else. */
+  /** A user without the right to create keyspaces needs one that exists. */
   async #makeKeyspace(): Promise<void> {
     const { keyspace, replication, serial } = this.#options;
     const columns = await this.#columns();
@@ -136,7 +136,7 @@ class Schema {
   }
 
   /**
-   * Whether there is nothing to do and nobody at it.
+   * Whether the schema is current and no migration runs.
    * @throws StoreRefused where a newer gateway has been here
    */
   async #isDone(): Promise<boolean> {
@@ -166,7 +166,7 @@ class Schema {
     });
   }
 
-  /** Takes it from nobody (null), or keeps what this process has. */
+  /** Takes a free lease (null), or keeps that of this process. */
   async #lease(from: string | null): Promise<boolean> {
     const { owner } = this.#options;
     const query = `UPDATE ${this.#state} USING TTL ${leaseSeconds} SET owner = ? WHERE id = 'lease' IF owner = ?`;
@@ -196,7 +196,7 @@ class Schema {
     }
     if (version === schemaVersion) return;
     const query = `UPDATE ${this.#state} SET version = ? WHERE id = 'version' IF version = ?`;
-    // Should somebody have been faster, or nobody know: the next look tells.
+    // Another process may have been first, or the outcome is unknown: the next read shows it.
     await this.#session
       .decide([{ query, params: [schemaVersion, version ?? null] }])
       .catch((cause: unknown) => {

@@ -1,4 +1,4 @@
-/** Statements as text, so that whoever finds an unfinished commit can finish it without knowing its tables. */
+/** Statements as text, so that any process can finish a commit that was cut short, without knowing its tables. */
 import type { Statement } from './session.ts';
 
 type Written = null | string | boolean | number | { readonly big: string } | { readonly bytes: string };

@@ -29,7 +29,7 @@ export interface SessionOptions {
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly tls?: Tls | undefined;
-  /** Statements that take longer are told to `onSlow`; 0 or absent: none is. */
+  /** Statements that take longer are reported to `onSlow`; 0 or absent: none. */
   readonly slowMs?: number;
   readonly onSlow?: (query: string, ms: number) => void;
 }
@@ -51,11 +51,11 @@ export class Disagreement extends StoreUnavailable {}
 const answerMs = 12_000;
 /** Longer for a definition: every node has to hear of it. */
 const defineMs = 60_000;
-/** Shorter for a question about health: whoever asks wants to know of a host that hangs. */
+/** Shorter for health queries, which must report a host that hangs. */
 const probeMs = 5_000;
 /** A connection with so many statements that were never answered is given up, and its node left alone. */
 const defunctAfter = 2;
-/** A connection that nobody uses is asked for a sign of life so often. */
+/** Interval of heartbeats on an idle connection. */
 const heartBeatMs = 5000;
 /** A read that takes so long is asked of another node as well. */
 const speculateMs = 500;
@@ -248,7 +248,7 @@ export class Session {
     return reach(this.#told(query, work));
   }
 
-  /** Tells of what was slow, above all of what nobody answered. */
+  /** Reports slow statements, those without an answer included. */
   async #told<T>(query: string, work: Promise<T>): Promise<T> {
     const started = performance.now();
     try {

@@ -119,7 +119,7 @@ export class WideColumnShards implements Shards<RowInShard> {
     );
   }
 
-  /** Decides, and where nobody knows what was decided asks `whatBecame`, or decides again. */
+  /** Executes a conditional statement; where its outcome is unknown, asks `whatBecame`, or repeats it. */
   async #certainly(
     statements: readonly Statement[],
     whatBecame: () => Promise<boolean | undefined>,

@@ -1,5 +1,5 @@
 /**
- * Transactions of other clients that commit asynchronously: they stand as soon as all their locks do, and whoever finds
+ * Transactions of other clients that commit asynchronously: they are committed as soon as all their locks are, and a client that finds
  * them left behind has to look at each of those. (This client does not commit that way itself.)
  */
 import type { Backoff } from './backoff.ts';

@@ -56,7 +56,7 @@ export class TikvClient {
   /**
    * Runs `work` in a transaction and commits it; again from the start when it met another transaction. What `work`
    * gives is given back; a throw rolls back.
-   * @throws Undetermined when nobody knows whether it was committed; after any other error it was not
+   * @throws Undetermined when it is unknown whether it was committed; after any other error it was not
    */
   async transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const backoff = new Backoff(attemptsMax * this.#parts.budgetMs);
@@ -90,13 +90,13 @@ export class TikvClient {
     }
   }
 
-  /** Whoever tries again must not meet locks of its own; others need not wait until they are gone. */
+  /** A retry must not meet locks of its own; other transactions need not wait until they are gone. */
   async #clean(work: Promise<void>, error: unknown): Promise<void> {
     this.#inBackground(work);
     if (error instanceof Conflict) await work.catch(() => undefined);
   }
 
-  /** Settles old locks and lets stores drop old versions; for clusters in which nobody else (TiDB) does. */
+  /** Settles old locks and lets stores drop old versions; for clusters without a TiDB, which would do it. */
   collect(collection: Collection): Promise<void> {
     return collect(this.#parts, collection);
   }
@@ -107,7 +107,7 @@ export class TikvClient {
     await this.#pd.close();
   }
 
-  /** What nobody waits for: whoever meets a lock that is left clears it. */
+  /** Work that no caller waits for: a transaction that meets a leftover lock clears it. */
   #inBackground(work: Promise<unknown>): void {
     const settled = work.catch(() => undefined).finally(() => this.#background.delete(settled));
     this.#background.add(settled);

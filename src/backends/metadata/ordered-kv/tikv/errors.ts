@@ -2,7 +2,7 @@
 
 export class TikvError extends Error {}
 
-/** Nobody who could answer was reached in time. Nothing is known of what the last attempt did. */
+/** No server answered in time. The outcome of the last attempt is unknown. */
 export class Unreachable extends TikvError {}
 
 /** A transaction met another one: nothing of it was applied, and it may be tried again as a whole. */

@@ -1,5 +1,5 @@
 /**
- * Old versions: TiKV drops those behind the safe point that PD keeps, which somebody has to move. In a cluster with
+ * Old versions: TiKV drops those behind the safe point that PD keeps, which a client must advance. In a cluster with
  * TiDB that is TiDB; in one without, a client, in its place and under its name. Locks from before the safe point go
  * first, or what became of their transactions could not be told any more.
  */

@@ -3,7 +3,7 @@ import { Backoff } from './backoff.ts';
 import { toWide } from './messages.ts';
 import type { Sender } from './sender.ts';
 
-/** How long a lock lasts after the last sign; whoever meets it then may undo it. */
+/** How long a lock lasts after the last heartbeat; after that another transaction may roll it back. */
 export const lockMs = 6_000;
 const everyMs = lockMs / 3;
 /** A transaction that is forgotten lets go in the end. */

@@ -1,6 +1,6 @@
 /**
  * Locks of other transactions that stand in the way: what became of a transaction is written at its primary key, so
- * whoever meets one of its locks can finish or undo it there, once its owner is done or has been silent for too long.
+ * a transaction that meets one of its locks can finish or roll it back there, once its owner is done or its lock has expired.
  */
 import { asyncOutcome } from './async-commits.ts';
 import type { Backoff } from './backoff.ts';
@@ -22,7 +22,7 @@ export interface Meeting {
 }
 
 export interface Met {
-  /** Somebody who may be alive holds one: it is to be waited for. */
+  /** A transaction that may be alive holds one: wait for it. */
   readonly isHeld: boolean;
   /** Starts of the transactions whose locks a reader need not mind any more. */
   readonly passable: readonly Wide[];

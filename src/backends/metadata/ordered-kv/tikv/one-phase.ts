@@ -1,6 +1,6 @@
 /**
  * Committing in one phase: where all keys of a transaction lie in one region, the command that prewrites them can commit
- * them too. Whoever gets no answer to it must not send it again, in one phase or in two: it may have been done, and the
+ * them too. A client without an answer must not send it again, in one phase or in two: it may have been done, and the
  * keys may belong to others by now. So its outcome is settled first, by what the transaction's primary key says.
  */
 import type { Backoff } from './backoff.ts';
@@ -21,7 +21,7 @@ export interface OnePhase {
  * - `prewritten`: the store has locked the keys for a commit in two phases.
  * - `refused`: nothing was done, and the errors say why.
  * - `apart`: nothing was done, and the keys do not lie in one region.
- * - `lost`: it was sent, and nobody answered.
+ * - `lost`: it was sent, and no answer came.
  */
 export type Sent =
   | { readonly is: 'committed' | 'prewritten' | 'apart' | 'lost' }
@@ -52,7 +52,7 @@ interface Lost {
 /**
  * Whether a transaction whose one command was lost stands. Where it does not, it never will: without the lock that it had
  * on its primary key, its command is refused when it arrives.
- * @throws Undetermined when nobody tells
+ * @throws Undetermined when its outcome stays unknown
  */
 export async function settle(
   { pd, sender }: { readonly pd: PlacementDriver; readonly sender: Sender },
@@ -78,7 +78,7 @@ export async function settle(
     if (!status.error && fromWide(status.lock_ttl) === 0n) return false;
   } catch (cause) {
     if (!(cause instanceof Unreachable)) throw cause;
-    throw new Undetermined('the commit was sent and nobody tells what became of it', { cause });
+    throw new Undetermined('the commit was sent, and its outcome is unknown', { cause });
   }
   throw new Undetermined('the commit was sent and its primary key does not tell what became of it');
 }

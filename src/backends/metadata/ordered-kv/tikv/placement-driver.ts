@@ -1,4 +1,4 @@
-/** PD: who its leader is, where regions and stores are, and the timestamps of everybody's transactions. */
+/** PD: who its leader is, where regions and stores are, and the timestamps of all transactions. */
 import type { Backoff } from './backoff.ts';
 import { Channel, type Rpc, type Tls } from './channel.ts';
 import { Unreachable } from './errors.ts';
@@ -75,7 +75,7 @@ export class PlacementDriver {
     });
   }
 
-  /** Later than every timestamp that was drawn before, by anybody. */
+  /** Later than every timestamp that any client drew before. */
   timestamp(): Promise<bigint> {
     return this.#timestamps.next();
   }
@@ -116,7 +116,7 @@ export class PlacementDriver {
     return fromWide(answer.new_safe_point);
   }
 
-  /** Asks to move it. @returns how far nobody else minds */
+  /** Asks to advance it. @returns the minimum safe point across all services */
   async claimSafePoint(to: bigint, backoff: Backoff): Promise<bigint> {
     const request = { ...collector, safe_point: toWide(to) };
     const least = fromWide((await this.#ask(updateServiceSafePoint, request, backoff)).min_safe_point);

@@ -52,7 +52,7 @@ export class Regions {
     }
   }
 
-  /** The region is not as it was: whoever asks next looks it up. */
+  /** The region has changed: the next `locate` asks PD. */
   forget(region: Region): void {
     const at = this.#known.indexOf(region);
     if (at >= 0) this.#known.splice(at, 1);

@@ -150,7 +150,7 @@ export class Sender {
   }
 
   async #learn(region: Region, error: RegionError, backoff: Backoff): Promise<void> {
-    // Whoever is told where it went asks there soon: by the end of a long wait it may have gone on.
+    // Ask the new leader soon: by the end of a long wait it may have moved again.
     if (error.not_leader?.leader ?? error.epoch_not_match?.current_regions?.length) backoff.restart();
     if (error.not_leader?.leader) this.#regions.lead(region, error.not_leader.leader);
     else if (error.server_is_busy) {

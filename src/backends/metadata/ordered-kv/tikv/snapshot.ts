@@ -52,7 +52,7 @@ export class Snapshot {
     this.#at = at;
   }
 
-  /** @throws Unreachable when nobody answers in time */
+  /** @throws Unreachable when no store answers in time */
   async get(key: Uint8Array): Promise<Uint8Array | undefined> {
     const reading = this.#begin();
     const request = { key, version: toWide(this.#at) };
@@ -65,7 +65,7 @@ export class Snapshot {
 
   /**
    * Up to `limit` entries of the stretch, in its order.
-   * @throws Unreachable when nobody answers in time
+   * @throws Unreachable when no store answers in time
    */
   async scan({ low, high, limit, reverse }: Stretch): Promise<readonly Entry[]> {
     const entries: Entry[] = [];

@@ -1,4 +1,4 @@
-/** Timestamps over PD's one stream: whoever asks while an answer is under way shares the next request. */
+/** Timestamps over PD's one stream: callers that come while a request is in flight share the next one. */
 import { Backoff } from './backoff.ts';
 import type { Channel, Stream } from './channel.ts';
 import { fromWide, messageCodec, toWide, type Wide } from './messages.ts';
@@ -21,7 +21,7 @@ export const physicalMs = (timestamp: bigint): number => Number(timestamp >> log
 /** A stretch of time as timestamps count it. */
 export const timestampOf = (ms: number): bigint => BigInt(ms) << logicalBits;
 
-/** For so long PD's clock is told by this process's, from the timestamp that was drawn last. */
+/** For so long PD's clock is estimated by the clock of this process, from the last timestamp drawn. */
 const freshMs = 1_000;
 const sleptMs = 50;
 const batchMax = 10_000;
@@ -102,7 +102,7 @@ export class Timestamps {
 
   #open(leader: Leader): Stream<Stamped> {
     const stream = leader.channel.stream(tso);
-    // Between two questions, and once it was cancelled, an error is nobody's.
+    // Between two requests, and after a cancellation, no caller is waiting for this timestamp: drop the error.
     stream.on('error', () => {
       if (this.#stream === stream) this.#stream = undefined;
     });

@@ -18,7 +18,7 @@ export interface Parts {
   readonly locks: Locks;
   /** How long locking, prewriting and committing are tried, each. */
   readonly budgetMs: number;
-  /** What is still to be told to stores once the outcome is known: nobody waits for it. */
+  /** What stores must still learn once the outcome is known; no caller waits for it. */
   readonly background: (work: Promise<unknown>) => void;
 }
 
@@ -72,7 +72,7 @@ export class Transaction {
 
   /**
    * Locks keys until the transaction ends, and gives their values as they are from now on, in order.
-   * @throws Conflict on a deadlock, or when somebody holds one for too long
+   * @throws Conflict on a deadlock, or when another transaction holds one for too long
    */
   async lock(keys: readonly Uint8Array[]): Promise<readonly (Uint8Array | undefined)[]> {
     const [first] = keys;
@@ -317,7 +317,7 @@ export class Transaction {
         .one('Commit', primary, { request, backoff })
         .catch((cause: unknown) => {
           if (!(cause instanceof Unreachable)) throw cause;
-          throw new Undetermined('the commit was sent and nobody answered', { cause });
+          throw new Undetermined('the commit was sent, and no answer came', { cause });
         });
       if (!answer.error) return commit;
       // A reader went by meanwhile, and was promised that this commits behind it.
