@@ -76,7 +76,7 @@ export const settings = {
   ),
   SVC_SSE_C_REQUIRE_TLS: toggle(
     'true',
-    'Refuses keys of customers (SSE-C) that come over plain HTTP, where anybody on the way reads them.',
+    'Refuses keys of customers (SSE-C) that come over plain HTTP, where they can be read on the way.',
   ),
   SVC_META_BACKEND: withDataDir(
     choice({

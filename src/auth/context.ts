@@ -1,4 +1,4 @@
-/** What authentication needs, and what it is told about one request. */
+/** What authentication needs, and what it gets of one request. */
 import type { Caches } from '../base/caches.ts';
 import type { BodyMemory } from '../ports/body-memory.ts';
 import type { Clock } from '../ports/clock.ts';

@@ -6,7 +6,7 @@ const upper = codesOf('0123456789ABCDEF');
 export const toHex = (bytes: Uint8Array): string => written(bytes, lower);
 export const toUpperHex = (bytes: Uint8Array): string => written(bytes, upper);
 
-/** In one piece: what is put together piece by piece stays so in memory, and is put together again by whoever looks. */
+/** Builds the string in one piece, so that later reads do not flatten a rope. */
 function written(bytes: Uint8Array, digits: readonly number[]): string {
   const codes = new Array<number>(bytes.length * 2);
   for (let i = 0; i < bytes.length; i++) {

@@ -3,14 +3,14 @@
  * of them finds the way free. Those of other processes are met as before.
  */
 
-/** Nobody waits for longer: the cluster may be slow to answer those before. */
+/** The longest wait: the cluster may be slow to answer earlier commits. */
 const patienceMs = 250;
 
 export class MultiKeyMutex {
   /** By name of what is met at: resolved when the last in line is done. */
   readonly #lines = new Map<string, Promise<void>>();
 
-  /** Everybody lines up everywhere at once, behind those that came before: so nobody waits in a circle. */
+  /** A caller joins all its queues at once, behind earlier callers, so there is no deadlock. */
   async run<T>(names: readonly string[], work: () => Promise<T>): Promise<T> {
     const before = names.flatMap((name) => this.#lines.get(name) ?? []);
     const { promise: done, resolve } = Promise.withResolvers<void>();

@@ -67,7 +67,7 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
     throw cause;
   };
 
-  /** The source is let go before the error is told. */
+  /** Closes the source before it throws the error. */
   async #refuse(cause: unknown): Promise<never> {
     if (!this.#isOver) await this.return();
     throw cause;

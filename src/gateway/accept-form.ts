@@ -115,7 +115,7 @@ function tagQuery(xml: string): string {
   return TagSet.map(({ Key, Value }) => `${encodeURIComponent(Key)}=${encodeURIComponent(Value)}`).join('&');
 }
 
-/** Too large is told as soon as it is, too small at the end; nothing is stored of either. */
+/** Refuses too large a file as soon as it is, too small a one at its end; stores nothing of either. */
 function bounded(
   content: AsyncIterable<Uint8Array>,
   lengths: LengthRange | undefined,

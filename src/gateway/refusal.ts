@@ -1,4 +1,4 @@
-/** The one place where what went wrong becomes what a client is told. */
+/** The one place that maps an error to the reply of the client. */
 import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
@@ -9,7 +9,7 @@ import type { Received } from './request.ts';
 const readOnlyMessage =
   'The storage of this service is read-only at the moment: objects can be read, and nothing can be written or deleted.';
 
-/** What a client is told: refusals as they are, a client that left nothing, everything else as an internal error. */
+/** The refusal that the client gets: refusals as they are, everything unknown as an internal error. */
 export function refusalOf(
   ctx: Pick<Context, 'telemetry'>,
   cause: unknown,

@@ -44,7 +44,7 @@ export const accessPoints = table<AccessPointRow>()({
 
 /**
  * What stands in a host or a path for an access point: its alias, and `<name>-<account>`, which SDKs make of its ARN and
- * which two could have in common. Whoever has claimed it keeps it.
+ * which two could have in common. The first claim stays.
  */
 export interface AccessPointAliasRow {
   readonly alias: string;

@@ -43,7 +43,7 @@ export async function claimAlias(metadata: Metadata, row: AccessPointAliasRow): 
   return (await metadata.commit(aliasAt(row.alias), [{ put: row, expect: current.revision }])).applied;
 }
 
-/** Drops an alias as it was found, unless somebody has claimed it since. */
+/** Drops an alias as it was found, unless it was claimed since. */
 export async function dropAlias(
   metadata: Metadata,
   { row, revision }: Stored<AccessPointAliasRow>,

@@ -18,7 +18,7 @@ export interface AuditRow {
   readonly status: number;
   /** The error's code, where it was refused or failed. */
   readonly error?: string;
-  /** The caller's ARN, access key id and account; absent for whoever did not prove to be somebody. */
+  /** The caller's ARN, access key id and account; absent for callers that are not authenticated. */
   readonly principal?: string;
   readonly accessKey?: string;
   readonly account?: string;

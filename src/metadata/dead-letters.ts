@@ -1,4 +1,4 @@
-/** Notifications that were given up: a queue that nobody works on, read by operators. */
+/** Notifications that were given up: a queue without a worker, read by operators. */
 import type { MetadataStore, SideChange } from '../ports/metadata-store.ts';
 import { newestFirst } from './newest-first.ts';
 import type { DeadLetter, NotifyTask, QueueRow } from './queue-tables.ts';

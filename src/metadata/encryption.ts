@@ -2,7 +2,7 @@
 
 /**
  * How a content is encrypted: its object key, wrapped, and whose key wrapped it (docs/adr/0006-encryption.md). What is
- * here tells nothing to anybody without that key.
+ * here reveals nothing without that key.
  */
 export type Encryption = {
   /** Base64. */

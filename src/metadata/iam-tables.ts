@@ -3,7 +3,7 @@ import { table } from '../ports/metadata-store.ts';
 
 /**
  * What IAM keeps about an account: see `iam.ts` for what each kind of record holds. The row of kind `account` is written
- * with every change that anybody may have cached, so its revision stands for the state of them all.
+ * with every change of a record that may be cached, so its revision stands for the state of them all.
  */
 export interface IamRow {
   readonly account: string;

@@ -76,7 +76,7 @@ export async function holdsLease(metadata: Metadata, { name, generation }: Lease
   return found !== undefined && found.generation === generation && found.expires > now;
 }
 
-/** Prolongs a lease; undefined says that it is lost. An expired one is renewed as long as nobody took it. */
+/** Prolongs a lease; undefined says that it is lost. An expired one is renewed as long as no other process took it. */
 export async function renewLease(
   metadata: Metadata,
   lease: Lease,

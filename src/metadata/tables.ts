@@ -202,7 +202,7 @@ export interface ObjectRow {
   readonly checksum?: Checksum;
   /** The account that owns the version. */
   readonly owner: string;
-  /** Absent: the owner has full control and nobody else has any. */
+  /** Absent: the owner alone has full control. */
   readonly acl?: readonly Grant[];
   readonly lock?: Lock;
   readonly restore?: Restore;

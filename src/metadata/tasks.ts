@@ -82,7 +82,7 @@ export async function* everyTask<State>(
     for (const { row, revision } of page) if (row.name !== leaderName) yield taskOf(row, revision);
 }
 
-/** Writes the state of one; refused when anybody changed it since `expect` was read. */
+/** Writes the state of one; refused when it has changed since `expect` was read. */
 export const putTask = <State>(
   metadata: Pick<MetadataStore, 'commit'>,
   { kind }: TaskKind<State>,
@@ -97,7 +97,7 @@ export const putTask = <State>(
     readonly name: string;
     readonly state: State;
     readonly expect: 'absent' | Revision;
-    /** Store time from which nobody needs to know any more. */
+    /** Store time from which it is no longer needed. */
     readonly expiresAt?: number;
     /** Refused, too, once a later leader has begun its term. */
     readonly term?: Term | undefined;

@@ -47,7 +47,7 @@ export interface ChunkMemory {
    * @param spill returns whether bytes are being written out first; `release` says when they are stored
    */
   spillBy(heldBytes: number, spill: () => boolean): void;
-  /** Says that the store holds no more than `heldBytes`, whoever asked for it. */
+  /** Says that the store holds no more than `heldBytes`, for all readers together. */
   release(): void;
 }
 

@@ -28,7 +28,7 @@ export interface Table<Row extends object, Partition extends string, Sort extend
   readonly spreadBy?: Sort;
   readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
   /**
-   * Of a plain table: nobody writes a row but the process that made it. A backend that keeps everything in memory keeps
+   * Of a plain table: only the process that made a row writes it. A backend that keeps everything in memory keeps
    * at least so many rows, the latest; the others keep all.
    */
   readonly log?: { readonly keptInMemory: number };
@@ -193,7 +193,7 @@ export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024
 /** The backend could not be reached in time, or did not say what became of a commit. Trying again is safe. */
 export class StoreUnavailable extends Error {}
 
-/** The backend is there and cannot be used by this process, now or later: its schema is newer, or it lets nobody in. */
+/** The backend is there and cannot be used by this process, now or later: its schema is newer, or it refuses the login. */
 export class StoreRefused extends Error {}
 
 /** Which row of which table was met, as text; `key` is the backend's own form of it. */
@@ -256,7 +256,7 @@ export interface MetadataStore {
    */
   abort(opId: string): Promise<void>;
   /**
-   * Whether a commit under this op may still apply. `false` holds for good: whoever looks for an owner of its bytes then
+   * Whether a commit under this op may still apply. `false` holds for good: a reader that looks for an owner of its bytes then
    * gets the last word. It may say `true` of an ended op for a while; never `false` of one that can still commit.
    */
   isOpen(opId: string): Promise<boolean>;

@@ -11,7 +11,7 @@ export interface Extent {
   readonly size: number;
   /**
    * The store's own note of where the last chunk lies (docs/adr, file chunk store). Opaque, at most
-   * 40 ASCII characters; whoever keeps the extent keeps it too.
+   * 40 ASCII characters; stored with the extent.
    */
   readonly at?: string;
   /** The id that its encryption is bound to, where that was another: it was moved since, byte by byte. */
@@ -39,9 +39,9 @@ export interface Owner {
   readonly size?: number;
   /** Absent: STANDARD. */
   readonly storageClass?: string;
-  /** The bytes are encrypted: without their row nobody can read them. */
+  /** The bytes are encrypted: without their row they cannot be read. */
   readonly encrypted?: true;
-  /** Never stored: what was cannot be read, so nobody can say whose the bytes are, nor that they are nobody's. */
+  /** Never stored: the owner record is unreadable; treat the extent as neither owned nor orphaned. */
   readonly unreadable?: true;
 }
 
@@ -94,10 +94,10 @@ export interface PoolHealth {
   readonly namespace: string;
   /** `reachable` is what an upstream that answers is: how full it is, it does not say. */
   readonly state: 'ok' | 'reachable' | 'error';
-  /** Both are estimates, at most a minute old; 0 where nobody can tell. */
+  /** Both are estimates, at most a minute old; 0 where they are unknown. */
   readonly bytesUsed: number;
   readonly chunkCount: number;
-  /** Why its state is `error`. The other pools of its cluster are told all the same. */
+  /** Why its state is `error`. The other pools of its cluster are reported all the same. */
   readonly error?: string;
 }
 
@@ -232,7 +232,7 @@ export interface ObjectBytes {
   readonly foreign?: ForeignObjects | undefined;
   /**
    * Whether the store itself compares a content of this size with what its sender `claimed`, and confirms its MD5: then
-   * nobody else has to hash it. Absent: never.
+   * no other component has to hash it. Absent: never.
    */
   verifies?(cluster: string, size: number): Promise<boolean>;
   /**
@@ -266,7 +266,7 @@ export interface ObjectBytes {
   readonly removals?: RemovalMarks<Extent> | undefined;
   /** Gives the space of removed extents back: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
-  /** Every cluster is told of, whatever became of the others: one that cannot be asked is `unreachable`. */
+  /** Reports every cluster, also if others fail: one that does not answer is `unreachable`. */
   health(): Promise<readonly ClusterHealth[]>;
   close(): Promise<void>;
 }

@@ -7,6 +7,6 @@ export interface Sealer {
   seal(plain: Uint8Array, context: string): Promise<Uint8Array>;
   /** `undefined` for what was not sealed under a master key that we hold, was sealed for another context, or was changed. */
   open(sealed: Uint8Array, context: string): Promise<Uint8Array | undefined>;
-  /** The same under a key of somebody else's instead of the master key. @param key `cipherKeyBytes` long */
+  /** The same under the given key instead of the master key. @param key `cipherKeyBytes` long */
   under(key: Uint8Array): Sealer;
 }

@@ -22,7 +22,7 @@ const reasons: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** Everything but the frame is escaped: keys come from the address, and addresses from anybody. */
+/** Everything but the frame is escaped: keys come from the address, and addresses from any client. */
 export function htmlError({ status, code, message, elements, requestId }: HtmlError): string {
   const title = `${status} ${reasons[status] ?? 'Error'}`;
   const told = { Code: code, Message: message, ...elements, RequestId: requestId, HostId: requestId };

@@ -237,7 +237,7 @@ export const operations = {
     about: 'version',
     versionAction: 's3:GetObjectVersionAttributes',
   },
-  /** Done at once, so both are told. */
+  /** The restore is done at once, so both events are sent. */
   RestoreObject: {
     adds: true,
     on: 'POST object ?restore',

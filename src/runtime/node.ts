@@ -87,7 +87,7 @@ async function listen(
     isClosing: () => isClosing,
   });
   await new Promise<void>((resolve, reject) => {
-    // Which of the two addresses it was, for whoever tells a person.
+    // Names the address that failed, for the error message.
     server.once('error', (error) => reject(Object.assign(error, { listener })));
     server.listen(address, () => resolve());
   });

@@ -29,7 +29,7 @@ import { configureLog, createLog } from '../telemetry/log.ts';
 function gatewayFrom(env: Environment): Gateway {
   const config = parseConfig(env);
   if ('faults' in config) throw new Error(config.faults.join('\n'));
-  // An isolate comes and goes: a key that it mints would be known to nobody.
+  // An isolate comes and goes: no operator would see a key that it mints.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
   configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
   const random = systemRandom();

@@ -41,7 +41,7 @@ export const collectGarbage = (context: GcContext): Unit => {
   };
 };
 
-/** Clusters on which nothing waits are told too. */
+/** Clusters without a backlog are reported too. */
 async function tellBacklog(context: GcContext): Promise<void> {
   const { extents } = await gcBacklog(context);
   const none = context.bytes.clusters.map((cluster) => [cluster, 0] as const);

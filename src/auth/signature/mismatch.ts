@@ -10,7 +10,7 @@ interface Mismatch {
   readonly canonicalRequest?: string;
 }
 
-/** Longer texts are told without their bytes, so that a reply cannot grow far beyond its request. */
+/** Longer texts are sent without their bytes, so that a reply cannot grow far beyond its request. */
 const bytesMax = 8192;
 
 /** Never carries the secret, nor the signature that would have been right. */

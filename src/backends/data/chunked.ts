@@ -137,7 +137,7 @@ function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
   return pieces;
 }
 
-/** What a torn write left is looked up: nobody knows how far it came. */
+/** The chunks of a torn write are looked up, because their number is unknown. */
 async function* chunksOf(store: ChunkStore, extents: readonly Extent[]): AsyncGenerator<ChunkRef> {
   for (const extent of extents) {
     if (extent.size === unknownSize) yield* chunksLeft(store, extent.id);

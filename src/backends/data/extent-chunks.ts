@@ -18,7 +18,7 @@ export interface Known {
 }
 
 /**
- * The last ones first, so that a removal which is cut short leaves a beginning. Where nobody knows how many there may be, and no
+ * The last ones first, so that a removal which is cut short leaves a beginning. Where their number is unknown, and no
  * owner that is met says it, they are found up to a gap of `namesAtOnce`.
  */
 export async function* chunksLeft(

@@ -1,9 +1,9 @@
 /**
  * How much all writes of a process may hold in memory together. Who comes when
- * it is spent waits in line, with what the client sends kept in the kernel; nobody is refused.
+ * it is spent waits in line, with what the client sends kept in the kernel; no request is refused.
  *
  * A chunk is what takes: it holds its share only while it is written, and needs no other to be done. A chunk
- * whose client is slow lends its share to whoever waits, so that nobody waits for a client but its own. A store that
+ * whose client is slow lends its share to waiting writes, so that no write waits for the client of another. A store that
  * holds whole chunks writes out what it has first, and the share counts until that is stored. What a chunk has in the
  * store's buffer afterwards (256 KiB at most) is bounded for each connection, not here.
  */
@@ -135,7 +135,7 @@ export class WriteBudget implements ShareBudget {
     });
   }
 
-  /** A client becomes slow without anybody telling: looked for as long as somebody waits. */
+  /** A client becomes slow without an event: the budget looks for slow clients while a write waits. */
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;

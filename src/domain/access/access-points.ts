@@ -97,7 +97,7 @@ export async function createAccessPoint(ctx: Ctx, wanted: NewAccessPoint): Promi
   return row;
 }
 
-/** Requests to one host must not reach what somebody else has named so. */
+/** Requests to one host must not reach another account's bucket or access point of that name. */
 async function claimHost(ctx: Ctx, row: AccessPointRow): Promise<void> {
   const { account, name } = row;
   const label = hostLabelOf(row);

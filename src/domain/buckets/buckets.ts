@@ -33,7 +33,7 @@ export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Prom
 
 /**
  * The bucket as a writer may believe in it after its commit was fenced: the row as it is now, with every
- * shard raised to its generation, so that a flip that was cut short is finished by whoever meets it.
+ * shard raised to its generation, so that the next request finishes a change that was cut short.
  */
 export async function refreshBucket(
   ctx: Pick<Ctx, 'metadata' | 'clock'>,

@@ -75,7 +75,7 @@ export async function beginEmptying(
   return state;
 }
 
-/** How far it is, or how it ended; undefined where nobody asked for it lately. */
+/** How far it is, or how it ended; undefined where there was no recent request. */
 export async function emptyingOf(
   ctx: Pick<Context, 'metadata'>,
   name: string,

@@ -112,7 +112,7 @@ async function reshardAtOnce(
   return state;
 }
 
-/** How many shards the bucket has, and how far it is with more or how that ended, should anybody have asked lately. */
+/** How many shards the bucket has, and how far it is with more or how that ended, if it was requested recently. */
 export async function reshardingOf(
   ctx: Metadata,
   name: string,
@@ -179,7 +179,7 @@ async function begin({ metadata }: Ctx, found: Stored<BucketRow>): Promise<numbe
   try {
     await assertOpen({ metadata }, found);
   } catch (cause) {
-    // Somebody is deleting it: it is gone in a moment, or open again.
+    // A DeleteBucket runs: the bucket is gone soon, or open again.
     if (cause instanceof Refusal) return roundMs;
     throw cause;
   }
@@ -195,7 +195,7 @@ async function begin({ metadata }: Ctx, found: Stored<BucketRow>): Promise<numbe
 
 async function end({ metadata }: Ctx, found: Stored<BucketRow>): Promise<void> {
   const { splittingTo, ...row } = found.row;
-  // Refused: somebody changed it, and the next round ends the doubling, which has nothing left to move.
+  // Refused: another request changed it, and the next round ends the doubling, which has nothing left to move.
   await replaceBucket(metadata, found, { ...row, shards: splittingTo ?? row.shards });
 }
 

@@ -143,7 +143,7 @@ export interface Website {
 }
 export const bucketWebsite = family<Website>('website');
 
-/** Set where some event is told to somebody. */
+/** Set where some event has a target. */
 export const bucketNotification = family<Notification>('notification');
 
 export interface ObjectLockConfiguration {

@@ -1,6 +1,6 @@
 /**
  * What a lifecycle configuration means for a version, an upload or a delete marker: which rules apply
- * to it, what they ask for and when. Pure: whoever asks brings the facts and the time.
+ * to it, what they ask for and when. Pure functions: the caller passes the facts and the time.
  */
 import { conditionsOf, type Lifecycle, type LifecycleRule, waterfall } from './lifecycle.ts';
 
@@ -191,6 +191,6 @@ export function actionOnNoncurrent(
   return coldest(moves, version.storageClass, now);
 }
 
-/** How an expiration is told in a header. */
+/** The header of an expiration. */
 export const expirationHeader = ({ at, rule }: Due): string =>
   `expiry-date="${new Date(at).toUTCString()}", rule-id="${encodeURIComponent(rule)}"`;

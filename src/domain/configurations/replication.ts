@@ -50,7 +50,7 @@ function concerns(rule: ReplicationRule, { fresh, amended, former }: Plan): bool
     if (fresh.replication === 'REPLICA') return false;
     return fresh.marker ? concernsMarker(rule, fresh) : applies(rule, fresh);
   }
-  // What was not replicated is not either once it has changed; nor is what nobody over there looks at.
+  // What was not replicated is not either once it has changed; nor is what the target does not read.
   if (amended === undefined || former === undefined || !wasReplicated(former)) return false;
   const isSeen =
     amended.headers.tags !== former.headers.tags ||

@@ -7,11 +7,11 @@ import { fail } from '../../errors/refusal.ts';
 import { type ClaimedDigests, ContentMismatch } from '../../ports/object-bytes.ts';
 import { type Claims, wrongMd5 } from './digests.ts';
 
-/** A hash that the source of a content is compared with as it flows by, unless somebody else does that. */
+/** A hash that the content must match: verified as it flows by, unless another component verifies it. */
 export interface SignedHash {
   /** Of SHA-256, in lower case. */
   readonly hex: string;
-  /** Whoever calls this has it compared: before the source is asked for anything. */
+  /** The caller takes over the comparison; call it before the source is read. */
   entrust(): void;
 }
 

@@ -47,7 +47,7 @@ export interface ByteWrite {
 export const contentMax = 5 * 1024 ** 3;
 
 /**
- * Stores a content and gives it to `own`, which commits a row that owns it, or says that nobody will.
+ * Stores a content and gives it to `own`, which commits a row that owns it, or reports that no row will own it.
  * Whatever goes wrong, before or in that commit, the bytes end up owned or queued for deletion; where
  * even that cannot be told, the op stays open and the sweep decides when this process is gone.
  */
@@ -140,7 +140,7 @@ export async function giveUp(
   }
 }
 
-/** Queues bytes that were stored and that no row will own: nobody reads them, so there is no grace. */
+/** Queues stored bytes that no row will own; without readers they need no grace. */
 export async function queueUnowned(
   { metadata }: Pick<Ctx, 'metadata'>,
   extent: Extent,

@@ -37,7 +37,7 @@ export interface EventCause {
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
-/** The event rows of a change. Costs nothing where the bucket notifies nobody. */
+/** The event rows of a change. Costs nothing where the bucket has no notifications. */
 export async function eventChanges(
   ctx: Ctx,
   move: KeyMove,

@@ -1,4 +1,4 @@
-/** What is recorded of a change in its own commit: the audit row, events. Whoever asks for a change brings it. */
+/** What is recorded of a change in its own commit: the audit row, events. The caller of a change passes it. */
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 

@@ -39,7 +39,7 @@ export const createAccessKey = (
 
 /**
  * Gives a user a key pair that exists already, for clients that move here.
- * @throws EntityAlreadyExists when anybody has the access key
+ * @throws EntityAlreadyExists when the access key exists in any account
  */
 export async function importAccessKey(
   ctx: SealingCtx & Pick<Context, 'credentials'>,
@@ -47,7 +47,7 @@ export async function importAccessKey(
   { user, pair }: { readonly user: string; readonly pair: KeyPair },
 ): Promise<AccessKey> {
   const { accessKey } = pair;
-  // A configured key has no row, and one that is inactive is found by nobody.
+  // A configured key has no row, and a look-up does not find an inactive one.
   const known = (await ctx.credentials.find(accessKey)) ?? (await findAccessKey(ctx.metadata, accessKey));
   if (known !== undefined) throw fail('EntityAlreadyExists', `The access key ${accessKey} is in use.`);
   const { secretKey: _, ...key } = await addAccessKey(ctx, account, { user, pair });

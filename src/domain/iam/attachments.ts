@@ -14,7 +14,7 @@ type As = 'policy' | 'boundary';
 
 const rowName = (policyId: string, holderId: string, as: As): string => `${policyId}/${holderId}/${as}`;
 
-/** A policy of the account counts where it is used; a built-in one is nobody's to count in. */
+/** A policy of the account counts where it is used; a built-in one belongs to no account. */
 async function countUse(
   draft: AccountDraft,
   policy: PolicyRecord,

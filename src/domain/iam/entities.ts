@@ -68,7 +68,7 @@ export async function findById<K extends EntityKind>(
   const at = recordOf<'id'>(index).value;
   const stored = at.kind === kind ? await findIam(metadata, account, at) : undefined;
   const entity = stored === undefined ? undefined : recordOf<K>(stored).value;
-  // A rename between the two reads leads to somebody else's row, or to none.
+  // A rename between the two reads leads to the row of another entity, or to none.
   return entity?.id === id ? entity : undefined;
 }
 

@@ -57,7 +57,7 @@ export const updateGroup = (
     await moveEntity(draft, kind, { from, to: next });
   });
 
-/** @throws DeleteConflict while anybody is in it or anything is on it */
+/** @throws DeleteConflict while it has members or policies */
 export const deleteGroup = (ctx: Ctx, account: string, name: string): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const group = await namedIn(draft, { kind, name });

@@ -170,7 +170,7 @@ export async function isCode(ctx: CodeCtx, account: string, shown: ShownCode): P
     const failures = use.failures >= failuresMax ? 1 : use.failures + 1;
     const next =
       step === undefined ? { step: use.step, failures, since: now } : { step, failures: 0, since: 0 };
-    // Without the account's own record: a code that is used up changes nothing that anybody has cached.
+    // Without the account's own record: a used code changes nothing that is cached.
     const outcome = await commitIam(ctx.metadata, account, {
       changes: [{ put: { ...found.row, value: next }, expect: found.revision }],
       then: [],

@@ -46,7 +46,7 @@ export type KeyOutcome =
   | { readonly done: 'nothing' }
   | { readonly done: 'lost'; readonly winner: ObjectRow };
 
-/** After so many attempts, many of them spread out, the client is told to slow down. */
+/** After so many attempts, most of them with pauses, the client gets `SlowDown`. */
 const attemptsMax = 64;
 /** From then on an attempt waits its turn: writers that meet again and again step out of each other's way. */
 const eagerAttempts = 4;
@@ -89,7 +89,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
 }
 
 /**
- * Nothing that Object Lock holds goes, whoever removes it. A plan states the revision of each row that goes, so a
+ * No caller can remove what Object Lock holds. A plan states the revision of each row that goes, so a
  * retention or hold that is placed meanwhile refuses its commit, and it is asked again.
  */
 async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyChange): Promise<void> {

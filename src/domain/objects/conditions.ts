@@ -59,7 +59,7 @@ export function checkCopySource(conditions: Conditions, row: Pick<ObjectRow, 'et
 
 /**
  * For writes, against the current version (undefined where there is none or it is a delete marker).
- * A write that demands a version and finds none is told 404, as the public API does.
+ * A write that demands a version and finds none is 404, as in the public API.
  */
 export function checkWrite(
   conditions: Conditions,
@@ -97,6 +97,6 @@ export function checkDelete(
 const preconditionFailed = (condition: string) =>
   fail('PreconditionFailed', { elements: { Condition: condition } });
 
-/** Whether a write is conditional: then losing a race is told to the client. */
+/** Whether a write is conditional: then the client learns of a lost race. */
 export const isConditional = ({ ifMatch, ifNoneMatch, ifUnmodifiedSince }: Conditions): boolean =>
   ifMatch !== undefined || ifNoneMatch !== undefined || ifUnmodifiedSince !== undefined;

@@ -1,4 +1,4 @@
-/** Takes away one version that somebody has seen, and no other that stands in its place by now. */
+/** Removes one version that was read before, and no other that has replaced it since. */
 import { Refusal } from '../../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';

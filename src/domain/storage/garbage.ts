@@ -1,4 +1,4 @@
-/** Bytes that nobody owns any more, on their way out: queued by writers, deleted by `gc`. */
+/** Orphaned bytes: queued by writers, deleted by `gc`. */
 import type { Context } from '../../context.ts';
 import { clearManifest, manifestParts } from '../../metadata/objects.ts';
 import type { GarbageTask } from '../../metadata/queue-tables.ts';

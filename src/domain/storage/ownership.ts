@@ -40,7 +40,7 @@ export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
 }
 
 /**
- * Whether a row owns these bytes. Only for bytes that nobody can commit any more: those of an open write
+ * Whether a row owns these bytes. Only for bytes that no commit can name any more: those of an open write
  * have no owner yet. A failing read throws: without an answer nothing may be deleted.
  */
 export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {

@@ -109,7 +109,7 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
   return true;
 }
 
-/** Due at once: nobody ever saw these bytes, so nobody reads them. */
+/** Due at once: these bytes were never visible, so there are no readers. */
 async function queueOrphans({ metadata }: SweepContext, orphans: readonly Extent[]): Promise<void> {
   const due = await metadata.now();
   await metadata.apply([queueGarbage(orphans, { id: sweepId, requestId: sweepId, due })]);

@@ -199,7 +199,7 @@ function withOffsets(parts: readonly ManifestPart[]): readonly ManifestPart[] {
 }
 
 /**
- * The rows of a manifest that no object took. Somebody else may have settled the session while we still wrote them;
+ * The rows of a manifest that no object took. Another process may have settled the session while they were written;
  * only a completed one has a use for them.
  */
 async function dropUncommitted(ctx: Ctx, op: Op, { uploadId }: UploadName): Promise<void> {

@@ -7,7 +7,7 @@ import { findAmongVersions } from '../objects/among-versions.ts';
 type Ctx = Pick<Context, 'metadata'>;
 
 /**
- * @param extentIds of the parts; nobody may be able to commit them any more
+ * @param extentIds of the parts; no commit of them may be possible any more
  * @returns those that a version names. Who takes a version away queues its bytes itself.
  */
 export async function ownedParts(

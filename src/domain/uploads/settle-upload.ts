@@ -30,7 +30,7 @@ export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
 }
 
 /**
- * Ends a completion under `op` whose outcome nobody reports: bars the op, then looks whether the object was
+ * Ends a completion under `op` whose outcome is unknown: closes the op, then looks whether the object was
  * committed. If it was, the session is completed; if not, it takes parts again; without its bucket it is aborted.
  *
  * The object itself is no proof: it may have been overwritten since, and its bytes, which the parts name too,

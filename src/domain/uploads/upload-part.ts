@@ -11,7 +11,7 @@ import { queueGarbage } from '../storage/garbage.ts';
 import { heldUploadOf, refusalOf, uploadsOf } from './held-upload.ts';
 import { type Ctx, clusterOf, openUploading, type UploadName } from './upload-session.ts';
 
-/** Concurrent uploads of one part number before the client is told to slow down. */
+/** Concurrent uploads of one part number before the client gets `SlowDown`. */
 const attemptsMax = 16;
 
 export interface PartWrite {

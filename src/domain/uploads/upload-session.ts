@@ -179,7 +179,7 @@ export async function abortSession(
     ],
   });
   if (outcome.applied) return record?.applied();
-  // Somebody else moved the session: an abort is what we wanted, anything else is too late.
+  // Another request moved the session: an abort is the wanted result, any other comes too late.
   const latest = await findSession(ctx.metadata, uploadId);
   if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
 }

@@ -26,7 +26,7 @@ export const blockFields = optional(
   }),
 );
 
-/** Everybody asks about the access points of the account that they are of. @throws AccessDenied */
+/** A caller may ask about the access points of its own account only. @throws AccessDenied */
 export function accountOf(
   { identity }: ActionRequest,
   { AccountId }: { readonly AccountId: string | undefined },

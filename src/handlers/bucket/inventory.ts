@@ -40,7 +40,7 @@ function idOf({ query }: AuthorizedInBucket): string {
   return id;
 }
 
-/** The worker writes in the name of the bucket's owner: it must not write into the bucket of anybody else. */
+/** The worker writes in the name of the bucket's owner: it must not write into a bucket of another owner. */
 async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }: Inventory): Promise<void> {
   const { AccountId, Bucket, Format } = Destination.S3BucketDestination;
   const refused = (message: string) =>

@@ -160,7 +160,7 @@ export function customerKeyOf(
   return { bytes, md5 };
 }
 
-/** Reads and parts are told how they are encrypted, they do not choose. @throws InvalidArgument */
+/** Reads and parts state how the object is encrypted, they do not choose. @throws InvalidArgument */
 export function refuseChoosing(request: Wired): void {
   if (!mentionsEncryption(request)) return;
   const chosen = [method, keyId, contextName, bucketKeyEnabled].find(

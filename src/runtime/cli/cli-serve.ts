@@ -106,7 +106,7 @@ async function serveHere(
 ): Promise<number> {
   const telemetry = nodeTelemetry(config);
   for (const warning of warnings) telemetry.log('WARN', warning);
-  // A stray rejection belongs to one request; an exception that nobody caught may have left anything half done.
+  // A stray rejection belongs to one request; an uncaught exception may have left anything half done.
   process.on('unhandledRejection', (cause) =>
     telemetry.log('ERROR', 'a promise was rejected unseen', { cause }),
   );
@@ -141,7 +141,7 @@ async function serveHere(
   );
   const stopping = new AbortController();
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal);
-  // Whoever reads that it serves may stop it at once.
+  // The process may be stopped as soon as it has printed that it serves.
   const told = toldToStop();
   onReady(serving.url, installation);
   telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });

@@ -1,4 +1,4 @@
-/** The body of a node:http request as an iterable that is pulled: what nobody asks for stays in the kernel. */
+/** The body of a node:http request as an iterable that is pulled: what is not read stays in the kernel. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LentArrays } from '../../backends/data/lent-arrays.ts';
 
@@ -57,7 +57,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     });
   }
 
-  /** Whoever leaves early leaves the rest on the socket; the connection decides what becomes of it. */
+  /** A reader that stops early leaves the rest on the socket; the connection drains or closes it. */
   return(): Promise<IteratorResult<Uint8Array>> {
     if (this.#state === 'flowing') this.#request.pause();
     if (this.#state !== 'ended') this.#state = 'left';
@@ -73,7 +73,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     this.#waiter = undefined;
   }
 
-  /** Whether the reader, and not the client, is what everybody waits for. */
+  /** Whether the exchange waits for the reader, and not for the client. */
   get isAwaited(): boolean {
     return this.#waiter !== undefined;
   }

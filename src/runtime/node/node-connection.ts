@@ -223,7 +223,7 @@ export class Connection implements Peer {
   }
 }
 
-/** The rest of a body that nobody reads: node parses the next request only behind it. */
+/** The unread rest of a body: node parses the next request only behind it. */
 function drop({ body }: NodeIncoming, request: IncomingMessage): void {
   void body?.return();
   request.resume();

@@ -60,7 +60,7 @@ function lengthOf(body: Uint8Array | string | undefined): number {
   return typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
 }
 
-/** Gives a stream back that nobody reads any further. */
+/** Ends a stream that is read no further. */
 export async function leave(iterator: AsyncIterator<Uint8Array>): Promise<void> {
   await iterator.return?.();
 }

@@ -1,7 +1,7 @@
 /**
  * `SVC_MASTER_KEY_FILE`: the keys that secrets at rest are sealed under, a base64 line each. The first
  * one seals, the others open what was sealed before. The one in the data directory is made at the first start; a file
- * that somebody named is never made for them, because a new key would open nothing that is stored.
+ * that a setting names is never created, because a new key would open nothing that is stored.
  */
 import { stat } from 'node:fs/promises';
 import { masterKeys } from '../../config/keys.ts';

@@ -1,4 +1,4 @@
-/** Reads a file of secrets that a setting names: what is wrong with it is told by place, and never shown. */
+/** Reads a file of secrets that a setting names: errors name the place in the file, never its contents. */
 import { readFile, stat } from 'node:fs/promises';
 import type { Read } from '../../config/setting.ts';
 
@@ -31,7 +31,7 @@ export async function readSecretFile<T>(
     if (found.size > bytesMax) return refused(`is larger than ${bytesMax} bytes`);
     const result = read(await readFile(path, 'utf8'));
     if ('faults' in result) return refused(...result.faults);
-    // Group-readable is how container platforms mount secrets; the world is nobody's intention.
+    // Group-readable is how container platforms mount secrets; world-readable is always a mistake.
     const open = process.platform !== 'win32' && (found.mode & 0o004) !== 0;
     return { value: result.value, faults: [], warnings: open ? [`${name} is readable by everyone`] : [] };
   } catch (error) {

@@ -20,7 +20,7 @@ export type Crc32c = (bytes: Uint8Array) => number;
 export interface RadosDriver {
   /** The fastest that there is. */
   readonly crc32c: Crc32c;
-  /** Takes until the monitor timeout where nobody answers. */
+  /** Takes until the monitor timeout if no monitor answers. */
   connect(address: ClusterAddress): Promise<RadosCluster>;
 }
 

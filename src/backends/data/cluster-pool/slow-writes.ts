@@ -15,7 +15,7 @@ export class SlowWrites {
     this.#clock = clock;
   }
 
-  /** Waits for a client, on whose chunk nobody else works meanwhile. */
+  /** Waits for the client; no other task works on its chunk meanwhile. */
   async await<T>(chunk: ChunkWrite, next: Promise<T>): Promise<T> {
     if (!chunk.isLarge) return next;
     this.#waiting.set(chunk, false);

@@ -2,10 +2,10 @@
  * Where things lie in a data directory:
  *
  * segments/<segment>.seg    small chunks one after another; appended to by the one process that made it
- *          <segment>.open   there while its maker may append; whoever removes it seals the segment
+ *          <segment>.open   there while its maker may append; to remove it seals the segment
  *          <segment>.dead   the offsets of removed chunks, appended to by everyone
  *          <segment>.sum    what a sealed segment holds, in short; can be made again at any time
- *          <segment>.lock   somebody compacts it
+ *          <segment>.lock   a process compacts it
  * large/<first of id>/<id>  a chunk of its own
  * temporary/                files that are being written
  */

@@ -57,7 +57,7 @@ export class OwnSegment {
     return segment;
   }
 
-  /** Durable when it resolves; false when somebody else has sealed the segment. */
+  /** Durable when it resolves; false when another process has sealed the segment. */
   async append({ buffer, used, entries }: Appendix): Promise<boolean> {
     const { disk, clock, layout } = this.#parts;
     for (const { at, headerBytes } of entries) sealHeader(buffer, { at, headerBytes, seed: this.#seed });

@@ -18,7 +18,7 @@ export interface PackParts {
   /** Where to write before the result gets the segment's name. */
   readonly temporary: string;
   readonly signal: AbortSignal;
-  /** Asked last of all: somebody else may have taken over a packer that slept for long. */
+  /** Checked last: another packer may have taken over after a long pause of this process. */
   readonly stillOurs: () => boolean;
 }
 

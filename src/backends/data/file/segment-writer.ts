@@ -1,5 +1,5 @@
 /**
- * Group commit of small chunks: whoever comes while one batch is written and flushed joins the next, so
+ * Group commit of small chunks: a chunk that comes while one batch is written and flushed joins the next, so
  * that many writers share one write and one flush. A process appends to segments of its own only.
  */
 import type { ChunkRef } from '../../../ports/chunk-store.ts';
@@ -113,7 +113,7 @@ export class SegmentWriter {
       try {
         await this.#commit(batch);
       } catch (cause) {
-        // After a failed write or flush nobody knows what the file holds: it gets nothing more.
+        // After a failed write or flush the contents of the file are unknown: append nothing more.
         await this.#segment?.abandon();
         this.#segment = undefined;
         for (const entry of batch.entries) entry.reject(cause);
@@ -134,7 +134,7 @@ export class SegmentWriter {
         }
         return;
       }
-      // Sealed by somebody who took us for dead: what was just appended may be missed by a packing.
+      // Another process sealed it, taking this one for dead: a packing may miss what was just appended.
       this.#segment = undefined;
       await appendDead(
         this.#parts,

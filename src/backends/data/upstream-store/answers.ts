@@ -62,7 +62,7 @@ export const uploadListing = element(
 
 export const begunUpload = element({ UploadId: token }, lax);
 
-/** @throws UpstreamError where the body is not that: nobody's request was malformed, but the answer is */
+/** @throws UpstreamError where the body is not that: the request was sound, the answer is malformed */
 export function readAnswer<T>(schema: Xml<T>, rootName: string, body: Uint8Array): T {
   try {
     return readXml(schema, rootName, body, answerLimits);

@@ -80,7 +80,7 @@ export class UpstreamClient {
       throw await refused({ ...request, id: this.#upstream.id }, reply);
     } catch (cause) {
       const { body } = request;
-      // One that nobody has asked for anything yet can be sent another time.
+      // A body that was not read yet can be sent again.
       if (body !== undefined && 'stop' in body && body.isBegun) {
         await body.stop();
         if (body.failure !== undefined) throw body.failure.cause;
@@ -131,7 +131,7 @@ export class UpstreamClient {
     });
     // Who leaves a body early ends it, and hears of that no more.
     reply.body.on('error', () => {});
-    // The cast: repeated headers, which come as arrays, are none that anybody reads here.
+    // The cast: repeated headers, which come as arrays, are none that is read here.
     return { status: reply.statusCode, headers: reply.headers as Record<string, string>, body: reply.body };
   }
 

@@ -16,6 +16,6 @@ export interface Connection extends RetryContext {
   readonly hasher: Hasher;
   /** Bounds what all uploads hold in memory together. */
   readonly budget: WriteBudget | undefined;
-  /** For bodies whose length nobody tells: a part of them is held whole. */
+  /** For bodies of unknown length: a part of them is held whole. */
   readonly partMemory: BodyMemory;
 }

@@ -11,7 +11,7 @@ export const etagIn = (headers: Headers): string => headers['etag']?.replaceAll(
 /** How the upstream encrypts what it stores: that decides what its ETags are. '' where it does not say. */
 export const encryptionIn = (headers: Headers): string => headers[encryption] ?? '';
 
-/** What the upstream encrypts under a key of somebody else's has an ETag that says nothing about the content. */
+/** The ETag of an object that the upstream encrypts under a foreign key says nothing about the content. */
 export const isMd5 = (etag: string, headers: Headers): boolean =>
   /^[0-9a-f]{32}$/.test(etag) &&
   !encryptionIn(headers).startsWith('aws:kms') &&

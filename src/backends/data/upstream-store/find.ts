@@ -1,4 +1,4 @@
-/** What lies upstream under a prefix of ids: objects with their back-references, and uploads that nobody completed. */
+/** What lies upstream under a prefix of ids: objects with their back-references, and incomplete uploads. */
 import { type FoundExtent, type Owner, unknownSize } from '../../../ports/object-bytes.ts';
 import { listing, readAnswer, uploadListing } from './answers.ts';
 import type { Connection } from './connection.ts';

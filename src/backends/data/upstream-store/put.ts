@@ -44,7 +44,7 @@ export interface PutWhole extends Omit<Put, 'source' | 'size'> {
 }
 
 export const putWhole = (connection: Connection, { bytes, ...request }: PutWhole): Promise<string> =>
-  // A name is used once, so whoever of two equal requests comes second changes nothing.
+  // A name is used once, so the second of two equal requests changes nothing.
   retrying(connection, { signal: request.signal }, () => send(connection, { ...request, body: bytes }));
 
 type Sent = Omit<Put, 'source' | 'size'> & Pick<UpstreamRequest, 'body'>;

@@ -1,4 +1,4 @@
-/** Removing extents: an object each, and whatever was begun under the name of one whose size nobody knows. */
+/** Removing extents: an object each, and uploads under the name of one whose size is unknown. */
 import { type Extent, unknownSize } from '../../../ports/object-bytes.ts';
 import type { Connection } from './connection.ts';
 import { listUploads } from './find.ts';

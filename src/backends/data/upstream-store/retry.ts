@@ -1,4 +1,4 @@
-/** Trying again what an upstream did not do, as long as that is worth somebody's wait. */
+/** Retries of failed upstream requests, for as long as a client waits. */
 import type { Clock } from '../../../ports/clock.ts';
 import { DataUnavailable } from '../../../ports/object-bytes.ts';
 import type { Random } from '../../../ports/random.ts';
@@ -12,7 +12,7 @@ export interface RetryContext {
 const attemptsMax = 4;
 const pauseFirstMs = 100;
 const pauseMaxMs = 2_000;
-/** After so long nobody waits for another attempt: a client retries too. */
+/** After so long there is no further attempt: clients retry too. */
 const patienceMs = 10_000;
 
 /** One stream of attempts; `progress` begins it anew. */

@@ -14,7 +14,7 @@ export interface Upstream {
   readonly style: 'path' | 'virtual-host';
   /** PEM; the certificates that the runtime trusts when absent. */
   readonly ca?: string | undefined;
-  /** Whoever answers is believed to be the upstream. */
+  /** No certificate is checked: any server that answers counts as the upstream. */
   readonly insecure: boolean;
   /** How long the upstream may be silent. */
   readonly timeoutMs: number;

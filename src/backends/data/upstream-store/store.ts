@@ -31,7 +31,7 @@ export interface UpstreamStoreOptions {
   readonly hasher: Hasher;
   /** Bounds what all uploads hold in memory together; without it only each one is bounded. */
   readonly budget?: WriteBudget | undefined;
-  /** For bodies whose length nobody tells. */
+  /** For bodies of unknown length. */
   readonly partMemory: BodyMemory;
 }
 

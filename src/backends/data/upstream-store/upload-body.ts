@@ -1,5 +1,5 @@
 /**
- * A source on its way upstream, in blocks of its own memory: whoever sends one may still be at it while the next is
+ * A source on its way upstream, in blocks of its own memory: the sender of one may still read it while the next is
  * gathered, and what a source gives is its own again before that. One block is held back until the source has given
  * more or ended well, so that the upstream never gets the whole of what turns out to be wrong at its end.
  */

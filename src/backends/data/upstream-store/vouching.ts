@@ -17,9 +17,9 @@ export interface VouchingOptions {
   readonly clock: Pick<Clock, 'elapsed'>;
 }
 
-/** Not called as extents are, so nobody takes it for one, nor as what others may keep in a bucket without a prefix. */
+/** Its name differs from those of extents, and from what other applications may keep in a bucket without a prefix. */
 const name = 'sluice-probe';
-/** Nobody waits for long for an answer that only saves work. */
+/** A short time-out: the answer only saves work. */
 const timeoutMs = 5_000;
 /** An upstream that did not answer is asked again. */
 const againMs = 60_000;

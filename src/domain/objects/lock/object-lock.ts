@@ -53,7 +53,7 @@ export function assertRemovable({ lock }: Pick<ObjectRow, 'lock'>, { now, bypass
 }
 
 /**
- * The lock with another retention, or with none. Anybody may hold longer in the same mode.
+ * The lock with another retention, or with none. Every caller may extend it in the same mode.
  * @throws AccessDenied for less than a COMPLIANCE retention holds, and without bypass than a GOVERNANCE one does
  */
 export function withRetention(

@@ -35,7 +35,7 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   function readAnew(): Promise<ClusterView> {
     const readAt = ctx.clock.elapsed();
     const mine: Promise<ClusterView> = read().then((view) => {
-      // Forgotten meanwhile: whoever waits may have it, nobody after them.
+      // Invalidated meanwhile: the waiting callers get it, later ones read again.
       if (reading === mine) held = { view, readAt };
       return view;
     });

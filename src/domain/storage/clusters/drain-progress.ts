@@ -20,7 +20,7 @@ export interface Seen extends Remaining {
 
 export interface DrainProgress {
   readonly seen: Seen;
-  /** Undefined where the cluster is not listed: nobody can look. */
+  /** Undefined where the cluster is not listed and cannot be read. */
   readonly chunks: number | undefined;
   readonly gcQueue: number;
   readonly reasons: readonly string[];

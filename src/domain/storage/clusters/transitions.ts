@@ -27,5 +27,5 @@ export function moved(from: ClusterState, trigger: Trigger): ClusterState | unde
 /** Where a trigger applies. */
 export const statesFor = (trigger: Trigger): readonly string[] => Object.keys(transitions[trigger]);
 
-/** The weight of a cluster that nobody gave one. */
+/** The default weight of a cluster. */
 export const defaultWeight = 100;

@@ -1,4 +1,4 @@
-/** fsck from the bytes to the rows: whatever is stored has an owner, or somebody who is going to delete it. */
+/** fsck from the bytes to the rows: all stored bytes have an owner, or are queued for deletion. */
 import { everyBucket, findBucket } from '../../../metadata/buckets.ts';
 import { manifestParts } from '../../../metadata/objects.ts';
 import type { GarbageTask } from '../../../metadata/queue-tables.ts';
@@ -73,7 +73,7 @@ export interface Sifted {
   readonly underway: number;
 }
 
-/** Which of them nobody owns nor can come to own, that nobody is going to delete, and that are still there. */
+/** Those that have no owner, can get none, are not queued for deletion, and still exist. */
 export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>): Promise<Sifted> {
   if (suspects.size === 0) return { unowned: [], leaving: 0, underway: 0 };
   const left = new Map(suspects);

@@ -196,7 +196,7 @@ export class Fsck {
   async #stored(run: Run, position: InCluster): Promise<Position> {
     const { cluster } = position;
     const walk = this.#walk?.cluster === cluster ? this.#walk : new StoredWalk(run, cluster);
-    // One that failed half-way has passed extents that nobody judged: the next step begins anew.
+    // A step that failed half-way has skipped extents: the next one begins anew.
     this.#walk = undefined;
     if (await walk.check(run, unitExtents)) {
       this.#walk = walk;

@@ -25,7 +25,7 @@ import type { FsckRun, Mended } from './findings.ts';
 
 const requestId = 'fsck';
 
-/** Bytes that nobody owns and nobody can come to own. They go by way of gc, so there is time to change one's mind. */
+/** Bytes without an owner that can get none. They are queued for gc, so the operator has time to stop it. */
 export async function queueExtent(
   { metadata, config }: FsckRun,
   { extent, owner }: { readonly extent: Extent; readonly owner: Owner },

@@ -226,7 +226,7 @@ async function restoreBucket(run: Run, { id, name, owner }: LostBucket): Promise
   };
   await run.assertMayMend?.();
   const outcome = await insertBucket(run.metadata, row);
-  if (!outcome.applied) throw new Error(`somebody else made a bucket ${name} just now`);
+  if (!outcome.applied) throw new Error(`another request created a bucket ${name} meanwhile`);
   await run.metadata.raiseFence(objectsOf(row), row.generation);
   await run.tell({ kind: 'rebuilt', bucket: name, bucketId: id, detail: `the bucket, of account ${owner}` });
 }

@@ -96,7 +96,7 @@ async function commitImport(
       const standing = standingFor(head?.row, details, { cluster, again });
       result = standing ?? (head === undefined ? 'imported' : 'replaced');
       if (standing !== undefined) return undefined;
-      // After the head: whoever took the version away noted the release in the same commit.
+      // After the head: the removal of the version noted the release in the same commit.
       const released = await findReleased(ctx.metadata, now.id, { key, cluster });
       if (head === undefined && released?.etag === etag) {
         result = 'released';

@@ -124,7 +124,7 @@ async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promi
   return outcome.done === 'applied';
 }
 
-/** Nobody ever saw them. */
+/** They were never visible to readers. */
 async function discard({ metadata }: Ctx, copies: readonly Extent[]): Promise<void> {
   const due = await metadata.now();
   await metadata.apply([queueGarbage(copies, { id: copies[0]?.id ?? '', requestId, due })]);
