@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { wideColumnStore } from '../src/backends/metadata/wide-column/store.ts';
-import { findLiveHead } from '../src/metadata/objects.ts';
+import { findLiveHead } from '../src/metadata/objects/objects.ts';
 import { type BucketRow, buckets, type ObjectRow, tables } from '../src/metadata/tables.ts';
 import { systemClock } from '../src/ports/clock.ts';
 import { systemRandom } from '../src/ports/random.ts';

@@ -1,13 +1,13 @@
 /** Writes `docs/reference/*.md` from the tables (design §3); with `--check` it only says which pages are stale. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { flagOf } from '../src/config/flags.ts';
-import type { Setting } from '../src/config/setting.ts';
+import { flagOf } from '../src/config/read/flags.ts';
+import type { Setting } from '../src/config/read/setting.ts';
 import { settingNames, settings } from '../src/config.ts';
 import { tables } from '../src/metadata/tables.ts';
 import type { AnyTable } from '../src/ports/metadata-store.ts';
-import { adminOperationNames, describeAdminOperation } from '../src/protocol/admin-operations.ts';
 import { errorCatalogue } from '../src/protocol/errors.ts';
-import { describeOperation, operationNames } from '../src/protocol/operations.ts';
+import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
+import { describeOperation, operationNames } from '../src/protocol/operations/operations.ts';
 import { type Measurement, measurements } from '../src/telemetry/metrics.ts';
 import { notes, publicOperations, sameRequest, withoutRow } from './public-api.ts';
 
@@ -57,7 +57,7 @@ const servedNames = operationNames.filter((name) => describeOperation(name).left
 
 const operationsPage: Page = {
   title: 'Operations',
-  source: 'src/protocol/operations.ts',
+  source: 'src/protocol/operations/operations.ts',
   intro: [
     'The request that asks for an operation: method, scope, query names (`?`) and dialect headers (`+`). The row with',
     'the most marks that matches wins.',
@@ -72,7 +72,7 @@ const operationsPage: Page = {
 
 const adminPage: Page = {
   title: 'The operator API',
-  source: 'src/protocol/admin-operations.ts',
+  source: 'src/protocol/operations/admin.ts',
   intro: 'JSON, for operators, below `/admin/v1`; signed as every request is.',
   columns: ['operation', 'request', 'audited as'],
   rows: adminOperationNames.map((name) => {

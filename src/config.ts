@@ -1,17 +1,18 @@
 /** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
-import { clusters } from './config/clusters.ts';
-import { credentials } from './config/credentials.ts';
-import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
-import { metadataBackendNames } from './config/metadata-backends.ts';
-import { cidrs, domains, filePath, listen, pathIn } from './config/network.ts';
-import { notifyTargets } from './config/notify-targets.ts';
-import { orderedKvSettings } from './config/ordered-kv.ts';
-import { processes } from './config/processes.ts';
-import { fault, optional, type Setting, secret, type ValueOf, value } from './config/setting.ts';
-import { storageClasses } from './config/storage-classes.ts';
-import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/upstreams.ts';
-import { wideColumnSettings } from './config/wide-column.ts';
-import { workers } from './config/workers.ts';
+
+import { metadataBackendNames } from './config/metadata/backends.ts';
+import { orderedKvSettings } from './config/metadata/ordered-kv.ts';
+import { wideColumnSettings } from './config/metadata/wide-column.ts';
+import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/read/kinds.ts';
+import { fault, optional, type Setting, secret, type ValueOf, value } from './config/read/setting.ts';
+import { clusters } from './config/values/clusters.ts';
+import { credentials } from './config/values/credentials.ts';
+import { cidrs, domains, filePath, listen, pathIn } from './config/values/network.ts';
+import { notifyTargets } from './config/values/notify-targets.ts';
+import { processes } from './config/values/processes.ts';
+import { storageClasses } from './config/values/storage-classes.ts';
+import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
+import { workers } from './config/values/workers.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   ...setting,

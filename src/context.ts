@@ -1,20 +1,20 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch. */
 import type { Caches } from './base/caches.ts';
 import type { Config } from './config.ts';
-import type { BodyMemory } from './ports/body-memory.ts';
-import type { Cipher } from './ports/cipher.ts';
 import type { Clock } from './ports/clock.ts';
-import type { ClusterStates } from './ports/cluster-states.ts';
-import type { Credentials } from './ports/credentials.ts';
-import type { Hasher } from './ports/hasher.ts';
-import type { KeyProvider } from './ports/key-provider.ts';
+import type { Cipher } from './ports/crypto/cipher.ts';
+import type { Credentials } from './ports/crypto/credentials.ts';
+import type { Hasher } from './ports/crypto/hasher.ts';
+import type { KeyProvider } from './ports/crypto/key-provider.ts';
+import type { Sealer } from './ports/crypto/sealer.ts';
 import type { LateWrites } from './ports/late-writes.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
-import type { ObjectBytes } from './ports/object-bytes.ts';
 import type { Random } from './ports/random.ts';
-import type { Sealer } from './ports/sealer.ts';
 import type { Siblings } from './ports/siblings.ts';
-import type { StorageRoom } from './ports/storage-room.ts';
+import type { BodyMemory } from './ports/storage/body-memory.ts';
+import type { ClusterStates } from './ports/storage/cluster-states.ts';
+import type { ObjectBytes } from './ports/storage/object-bytes.ts';
+import type { StorageRoom } from './ports/storage/storage-room.ts';
 import type { Telemetry } from './ports/telemetry.ts';
 
 export interface Context {

@@ -10,25 +10,25 @@
 import type { Context } from './context.ts';
 import { drawRequestId } from './domain/objects/version-ids.ts';
 import type { Refusal } from './errors/refusal.ts';
-import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { areaRequest } from './gateway/area-request.ts';
 import { PacedBody } from './gateway/body-pace.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
-import { identify } from './gateway/identify.ts';
-import { locate } from './gateway/locate.ts';
-import { recordingOfUnknown } from './gateway/recording.ts';
+import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
+import { recordingOfUnknown } from './gateway/records/recording.ts';
 import { refusalOf } from './gateway/refusal.ts';
 import { type Ending, establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
-import { selectOperation } from './gateway/select-operation.ts';
-import { serve } from './gateway/serve.ts';
 import { visitSite } from './gateway/site.ts';
-import { type Areas, openAreas } from './handlers/areas.ts';
-import type { AddressRules } from './protocol/address.ts';
+import { identify } from './gateway/stages/identify.ts';
+import { locate } from './gateway/stages/locate.ts';
+import { selectOperation } from './gateway/stages/select-operation.ts';
+import { serve } from './gateway/stages/serve.ts';
+import { type Areas, openAreas } from './handlers/areas/areas.ts';
 import { shownDialect } from './protocol/dialect.ts';
-import { fromRequest, toResponse } from './protocol/fetch.ts';
-import { renderHeaders, renderRefusal } from './protocol/render.ts';
-import type { Reply } from './protocol/reply.ts';
-import { type Incoming, splitTarget } from './protocol/wire.ts';
+import { renderHeaders, renderRefusal } from './protocol/reply/render.ts';
+import type { Reply } from './protocol/reply/reply.ts';
+import type { AddressRules } from './protocol/request/address.ts';
+import { fromRequest, toResponse } from './protocol/request/fetch.ts';
+import { type Incoming, splitTarget } from './protocol/request/wire.ts';
 
 export interface GatewayOptions {
   /** The path under which the gateway is mounted, for example `/s3`; signatures cover it, addresses do not. */

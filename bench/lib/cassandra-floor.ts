@@ -1,8 +1,8 @@
 /** What the driver alone needs for the statements that the gateway's requests are made of. */
 import cassandra from 'cassandra-driver';
 import { Rows } from '../../src/backends/metadata/wide-column/rows.ts';
-import { statementsOf } from '../../src/backends/metadata/wide-column/statements.ts';
-import { objectsOf } from '../../src/metadata/objects.ts';
+import { statementsOf } from '../../src/backends/metadata/wide-column/schema/statements.ts';
+import { objectsOf } from '../../src/metadata/objects/objects.ts';
 import { type BucketRow, type ObjectRow, objects } from '../../src/metadata/tables.ts';
 import type { AnyTable, At } from '../../src/ports/metadata-store.ts';
 

@@ -1,5 +1,5 @@
 /** A request as a runtime would hand it over, from the head that a client would send. */
-import { type Incoming, WireHeaders } from '../../src/protocol/wire.ts';
+import { type Incoming, WireHeaders } from '../../src/protocol/request/wire.ts';
 
 const never = new AbortController().signal;
 

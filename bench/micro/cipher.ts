@@ -8,7 +8,7 @@ import {
   encryptedSize,
   encryptSegments,
 } from '../../src/domain/content/encryption/segments.ts';
-import type { CipherKey } from '../../src/ports/cipher.ts';
+import type { CipherKey } from '../../src/ports/crypto/cipher.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
 
 const mib = 1024 * 1024;

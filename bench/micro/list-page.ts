@@ -2,11 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { configWith } from '../../src/config/read-config.ts';
+import { configWith } from '../../src/config/read/read-config.ts';
 import type { Context } from '../../src/context.ts';
 import { createGateway } from '../../src/gateway.ts';
-import { findBucket } from '../../src/metadata/buckets.ts';
-import { liveHeadOf, objectsOf } from '../../src/metadata/objects.ts';
+import { findBucket } from '../../src/metadata/buckets/buckets.ts';
+import { liveHeadOf, objectsOf } from '../../src/metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../src/metadata/tables.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { incomingOf } from '../lib/incoming.ts';

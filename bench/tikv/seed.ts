@@ -1,6 +1,6 @@
 /** Rows below the front door: as many heads of objects as one likes, all of them copies of one that was put. */
 import type { TikvClient } from '../../src/backends/metadata/ordered-kv/tikv/client.ts';
-import type { Entry } from '../../src/backends/metadata/ordered-kv/tikv/snapshot.ts';
+import type { Entry } from '../../src/backends/metadata/ordered-kv/tikv/transactions/snapshot.ts';
 
 export interface Heads {
   readonly client: TikvClient;

@@ -4,7 +4,7 @@
  */
 import { fail } from '../errors/refusal.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
-import type { Incoming, Query, Wire } from '../protocol/wire.ts';
+import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';

@@ -1,10 +1,10 @@
 /** What authentication needs, and what it gets of one request. */
 import type { Caches } from '../base/caches.ts';
-import type { BodyMemory } from '../ports/body-memory.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Credential, Credentials } from '../ports/credentials.ts';
-import type { Hasher } from '../ports/hasher.ts';
-import type { Query } from '../protocol/wire.ts';
+import type { Credential, Credentials } from '../ports/crypto/credentials.ts';
+import type { Hasher } from '../ports/crypto/hasher.ts';
+import type { BodyMemory } from '../ports/storage/body-memory.ts';
+import type { Query } from '../protocol/request/wire.ts';
 
 export interface AuthenticationContext {
   readonly caches: Caches;

@@ -1,8 +1,8 @@
 /** Who calls. Stamped once by the authentication layer and never derived again. */
 import type { SignedHash } from '../domain/content/delegate-checksum.ts';
-import type { Credential } from '../ports/credentials.ts';
+import type { Credential } from '../ports/crypto/credentials.ts';
 
-export type { Credential, Credentials } from '../ports/credentials.ts';
+export type { Credential, Credentials } from '../ports/crypto/credentials.ts';
 
 /** `undefined` stands for anonymous. */
 export type Identity = Omit<Credential, 'secretKey'> | undefined;

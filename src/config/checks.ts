@@ -1,11 +1,11 @@
 /** What settings ask of each other, once each of them has been read. */
 import type { Config } from '../config.ts';
-import type { Check } from './check.ts';
-import { poolFields } from './clusters.ts';
-import { metadataBackends } from './metadata-backends.ts';
-import { metadataChecks } from './metadata-checks.ts';
-import { showListen } from './network.ts';
-import { resolveUpstreams } from './upstreams.ts';
+import { metadataBackends } from './metadata/backends.ts';
+import { metadataChecks } from './metadata/checks.ts';
+import type { Check } from './read/check.ts';
+import { poolFields } from './values/clusters.ts';
+import { showListen } from './values/network.ts';
+import { resolveUpstreams } from './values/upstreams.ts';
 
 const needsDataDir: Check = {
   reads: ['SVC_DATA_DIR', 'SVC_META_BACKEND', 'SVC_DATA_BACKEND', 'SVC_POOL_CLUSTERS'],

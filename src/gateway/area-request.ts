@@ -1,8 +1,8 @@
 /** What the areas beside the storage protocol get of a request. */
 import type { Context } from '../context.ts';
-import type { AreaRequest } from '../handlers/area-request.ts';
-import { readBody } from '../handlers/body.ts';
-import { Recording } from './recording.ts';
+import type { AreaRequest } from '../handlers/areas/area-request.ts';
+import { readBody } from '../handlers/common/body.ts';
+import { Recording } from './records/recording.ts';
 import { establish, type Identified } from './request.ts';
 
 export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {

@@ -4,10 +4,10 @@ import { lookUpBucket } from '../domain/buckets/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
 import { Refusal } from '../errors/refusal.ts';
-import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../handlers/cross-origin.ts';
-import type { HeaderPair } from '../protocol/reply.ts';
-import { bucketNameAt, whereLocated } from './locate.ts';
+import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../handlers/common/cross-origin.ts';
+import type { HeaderPair } from '../protocol/reply/reply.ts';
 import type { RequestContext } from './request.ts';
+import { bucketNameAt, whereLocated } from './stages/locate.ts';
 
 const none: readonly HeaderPair[] = [];
 

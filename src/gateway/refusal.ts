@@ -2,8 +2,8 @@
 import type { Context } from '../context.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
-import { DataUnavailable } from '../ports/object-bytes.ts';
-import { isStorageFull, isStorageReadOnly } from '../ports/storage-room.ts';
+import { DataUnavailable } from '../ports/storage/object-bytes.ts';
+import { isStorageFull, isStorageReadOnly } from '../ports/storage/storage-room.ts';
 import type { Received } from './request.ts';
 
 const readOnlyMessage =

@@ -9,15 +9,15 @@
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { Recorder } from '../domain/events/recorder.ts';
-import type { AccessPointRow } from '../metadata/access-point-tables.ts';
+import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
-import type { Parameters } from '../protocol/action-query.ts';
-import type { ControlAsked } from '../protocol/control-path.ts';
 import type { Dialect } from '../protocol/dialect.ts';
-import type { OperationName, OperationRow } from '../protocol/operations.ts';
-import type { ErrorFormat } from '../protocol/render.ts';
-import type { Scope } from '../protocol/request-line.ts';
-import type { Incoming, Query, Wire } from '../protocol/wire.ts';
+import type { OperationName, OperationRow } from '../protocol/operations/operations.ts';
+import type { Scope } from '../protocol/operations/request-line.ts';
+import type { ErrorFormat } from '../protocol/reply/render.ts';
+import type { Parameters } from '../protocol/request/action-query.ts';
+import type { ControlAsked } from '../protocol/request/control-path.ts';
+import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
 
 /** How a request ended; `code` is that of its refusal. */
 export interface Ending {

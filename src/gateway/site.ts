@@ -9,17 +9,17 @@ import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketWebsite, type Website } from '../domain/configurations/families.ts';
 import { type Elsewhere, pageOf, redirectOf, redirectOfError } from '../domain/configurations/website.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
-import { noBody } from '../handlers/body.ts';
-import { assertKey } from '../handlers/key.ts';
+import { noBody } from '../handlers/common/body.ts';
+import { assertKey } from '../handlers/common/key.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import { noParameters } from '../protocol/action-query.ts';
 import { statusOf } from '../protocol/errors.ts';
-import { describeOperation } from '../protocol/operations.ts';
-import type { Reply } from '../protocol/reply.ts';
-import { Query, type Wire, WireHeaders } from '../protocol/wire.ts';
-import { permit } from './permit.ts';
+import { describeOperation } from '../protocol/operations/operations.ts';
+import type { Reply } from '../protocol/reply/reply.ts';
+import { noParameters } from '../protocol/request/action-query.ts';
+import { Query, type Wire, WireHeaders } from '../protocol/request/wire.ts';
 import { type Authorized, establish, type Identified, type InBucket } from './request.ts';
+import { permit } from './stages/permit.ts';
 
 /** The bucket, and the request whose operation the logs and metrics name; a look of our own has none. */
 interface Visit {

@@ -3,9 +3,9 @@ import type { Context } from '../context.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { Authorized, AuthorizedInBucket } from '../gateway/request.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
-import type { Operation, OperationName, operations } from '../protocol/operations.ts';
-import type { Reply } from '../protocol/reply.ts';
-import type { ReadFacts } from './body-facts.ts';
+import type { Operation, OperationName, operations } from '../protocol/operations/operations.ts';
+import type { Reply } from '../protocol/reply/reply.ts';
+import type { ReadFacts } from './common/body-facts.ts';
 
 /** The version that the operation is about. @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker */
 export const targetOf = ({ target, key, query }: AuthorizedInBucket): ObjectRow =>

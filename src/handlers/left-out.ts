@@ -1,6 +1,6 @@
 /** What every operation that is not served is answered with. */
 import { fail } from '../errors/refusal.ts';
-import { type LeftOutName, leftOutNames, leftOutOperations } from '../protocol/left-out-operations.ts';
+import { type LeftOutName, leftOutNames, leftOutOperations } from '../protocol/operations/left-out.ts';
 import type { HandlerOf } from './handler.ts';
 
 const refusing =

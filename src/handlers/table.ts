@@ -1,55 +1,66 @@
 /** Every operation, the handler that answers it, and what reads facts of its judgement from its body. A missing operation does not compile. */
 
-import * as accessPoints from './access-points/access-points.ts';
-import * as accessPointPolicies from './access-points/policies.ts';
-import { GetBucketAcl, PutBucketAcl } from './bucket/acl.ts';
+import * as accessPoints from './access/points/access-points.ts';
+import * as accessPointPolicies from './access/points/policies.ts';
+import { GetBucketAcl, PutBucketAcl } from './bucket/access/acl.ts';
+import {
+  DeleteBucketOwnershipControls,
+  GetBucketOwnershipControls,
+  PutBucketOwnershipControls,
+} from './bucket/access/ownership-controls.ts';
+import {
+  DeleteBucketPolicy,
+  GetBucketPolicy,
+  GetBucketPolicyStatus,
+  PutBucketPolicy,
+} from './bucket/access/policy.ts';
+import {
+  DeletePublicAccessBlock,
+  GetPublicAccessBlock,
+  PutPublicAccessBlock,
+} from './bucket/access/public-access-block.ts';
 import { DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
-import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
+import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/configurations/cors.ts';
+import {
+  DeleteBucketEncryption,
+  GetBucketEncryption,
+  PutBucketEncryption,
+} from './bucket/configurations/encryption.ts';
+import { GetBucketLogging, PutBucketLogging } from './bucket/configurations/logging.ts';
+import {
+  GetObjectLockConfiguration,
+  PutObjectLockConfiguration,
+} from './bucket/configurations/object-lock.ts';
+import { GetBucketRequestPayment, PutBucketRequestPayment } from './bucket/configurations/request-payment.ts';
+import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/configurations/tagging.ts';
+import { GetBucketVersioning, PutBucketVersioning } from './bucket/configurations/versioning.ts';
+import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/configurations/website.ts';
 import { CreateBucket, creationFacts } from './bucket/create-bucket.ts';
 import { DeleteObjects } from './bucket/delete-objects.ts';
-import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
+import { ListObjectVersions } from './bucket/listings/list-object-versions.ts';
+import { ListObjects, ListObjectsV2 } from './bucket/listings/list-objects.ts';
+import { OptionsBucket, OptionsObject } from './bucket/preflight.ts';
 import {
   DeleteBucketInventoryConfiguration,
   GetBucketInventoryConfiguration,
   inventoryFacts,
   ListBucketInventoryConfigurations,
   PutBucketInventoryConfiguration,
-} from './bucket/inventory.ts';
+} from './bucket/rules/inventory.ts';
 import {
   DeleteBucketLifecycleConfiguration,
   GetBucketLifecycleConfiguration,
   PutBucketLifecycleConfiguration,
-} from './bucket/lifecycle.ts';
-import { ListObjectVersions } from './bucket/list-object-versions.ts';
-import { ListObjects, ListObjectsV2 } from './bucket/list-objects.ts';
-import { GetBucketLogging, PutBucketLogging } from './bucket/logging.ts';
+} from './bucket/rules/lifecycle.ts';
 import {
   GetBucketNotificationConfiguration,
   PutBucketNotificationConfiguration,
-} from './bucket/notification.ts';
-import { GetObjectLockConfiguration, PutObjectLockConfiguration } from './bucket/object-lock.ts';
+} from './bucket/rules/notification.ts';
 import {
-  DeleteBucketOwnershipControls,
-  GetBucketOwnershipControls,
-  PutBucketOwnershipControls,
-} from './bucket/ownership-controls.ts';
-import {
-  DeleteBucketPolicy,
-  GetBucketPolicy,
-  GetBucketPolicyStatus,
-  PutBucketPolicy,
-} from './bucket/policy.ts';
-import { OptionsBucket, OptionsObject } from './bucket/preflight.ts';
-import {
-  DeletePublicAccessBlock,
-  GetPublicAccessBlock,
-  PutPublicAccessBlock,
-} from './bucket/public-access-block.ts';
-import { DeleteBucketReplication, GetBucketReplication, PutBucketReplication } from './bucket/replication.ts';
-import { GetBucketRequestPayment, PutBucketRequestPayment } from './bucket/request-payment.ts';
-import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
-import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
-import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/website.ts';
+  DeleteBucketReplication,
+  GetBucketReplication,
+  PutBucketReplication,
+} from './bucket/rules/replication.ts';
 import type { Handlers } from './handler.ts';
 import { actions } from './iam/table.ts';
 import { leftOut } from './left-out.ts';
@@ -59,18 +70,23 @@ import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
 import { ListMultipartUploads } from './multipart/list-multipart-uploads.ts';
 import { ListParts } from './multipart/list-parts.ts';
 import { UploadPart, UploadPartCopy } from './multipart/upload-part.ts';
-import { GetObjectAcl, PutObjectAcl } from './object/acl.ts';
 import { CopyObject } from './object/copy-object.ts';
 import { DeleteObject } from './object/delete-object.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
-import { GetObjectAttributes } from './object/get-object-attributes.ts';
-import { GetObjectLegalHold, legalHoldFacts, PutObjectLegalHold } from './object/legal-hold.ts';
 import { PostObject } from './object/post-object.ts';
+import { GetObjectAcl, PutObjectAcl } from './object/properties/acl.ts';
+import { GetObjectAttributes } from './object/properties/get-object-attributes.ts';
+import { GetObjectLegalHold, legalHoldFacts, PutObjectLegalHold } from './object/properties/legal-hold.ts';
+import { RestoreObject } from './object/properties/restore-object.ts';
+import { GetObjectRetention, PutObjectRetention, retentionFacts } from './object/properties/retention.ts';
+import {
+  DeleteObjectTagging,
+  GetObjectTagging,
+  PutObjectTagging,
+  taggingFacts,
+} from './object/properties/tagging.ts';
+import { UpdateObjectEncryption } from './object/properties/update-object-encryption.ts';
 import { PutObject } from './object/put-object.ts';
-import { RestoreObject } from './object/restore-object.ts';
-import { GetObjectRetention, PutObjectRetention, retentionFacts } from './object/retention.ts';
-import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging, taggingFacts } from './object/tagging.ts';
-import { UpdateObjectEncryption } from './object/update-object-encryption.ts';
 import { ListAuditRecords } from './service/list-audit-records.ts';
 import { ListBuckets } from './service/list-buckets.ts';
 import { ListNotifyDeadLetters } from './service/list-notify-dead-letters.ts';

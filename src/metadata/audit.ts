@@ -2,8 +2,8 @@
 
 import { shardOf } from '../base/shard.ts';
 import type { At, MetadataStore, SideChange } from '../ports/metadata-store.ts';
-import { type AuditRow, audit } from './audit-tables.ts';
-import { newestFirst } from './newest-first.ts';
+import { newestFirst } from './objects/newest-first.ts';
+import { type AuditRow, audit } from './records/audit.ts';
 
 const hourMs = 60 * 60 * 1000;
 /** An hour's rows are spread so that the writers of one moment do not queue behind one partition. */

@@ -4,6 +4,7 @@
  * moves one row.
  */
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
+import { prefixRange } from './objects/prefix.ts';
 import {
   type AccessKeyRow,
   type AccessKeyUseRow,
@@ -11,8 +12,7 @@ import {
   accessKeyUses,
   type IamRow,
   iam,
-} from './iam-tables.ts';
-import { prefixRange } from './prefix.ts';
+} from './records/iam.ts';
 import { announcing } from './shared-changes.ts';
 
 export type IamTag = readonly [name: string, value: string];

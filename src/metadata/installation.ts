@@ -5,9 +5,9 @@
  */
 
 import type { MetadataStore, Revision } from '../ports/metadata-store.ts';
-import type { ClusterRow } from './cluster-tables.ts';
-import { tasks } from './task-tables.ts';
-import { findTask, type TaskKind } from './tasks.ts';
+import { findTask, type TaskKind } from './background/tasks.ts';
+import type { ClusterRow } from './records/clusters.ts';
+import { tasks } from './records/tasks.ts';
 
 export const formatVersion = 1;
 

@@ -1,18 +1,18 @@
 /** The records: every metadata table, declared once; layouts and docs derive from here. */
-import type { HashName } from '../ports/hasher.ts';
+import type { HashName } from '../ports/crypto/hasher.ts';
 import { table } from '../ports/metadata-store.ts';
-import type { Extent } from '../ports/object-bytes.ts';
-import { accessPointAliases, accessPoints } from './access-point-tables.ts';
-import { audit } from './audit-tables.ts';
-import { clusterState } from './cluster-tables.ts';
-import type { Encryption } from './encryption.ts';
-import { iamTables } from './iam-tables.ts';
-import { importReleased } from './import-tables.ts';
-import { leases } from './lease-table.ts';
-import { hourlyQueues, queueHours, queues } from './queue-tables.ts';
-import { rebalance } from './rebalance-tables.ts';
-import { tasks } from './task-tables.ts';
-import { usage } from './usage-tables.ts';
+import type { Extent } from '../ports/storage/object-bytes.ts';
+import type { Encryption } from './objects/encryption.ts';
+import { accessPointAliases, accessPoints } from './records/access-points.ts';
+import { audit } from './records/audit.ts';
+import { clusterState } from './records/clusters.ts';
+import { iamTables } from './records/iam.ts';
+import { importReleased } from './records/imports.ts';
+import { leases } from './records/leases.ts';
+import { hourlyQueues, queueHours, queues } from './records/queues.ts';
+import { rebalance } from './records/rebalance.ts';
+import { tasks } from './records/tasks.ts';
+import { usage } from './records/usage.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
 export interface BucketRow {

@@ -1,5 +1,5 @@
 /** What the service says about itself: logs, counters and durations, all through one port. */
-import type { RoomState } from './storage-room.ts';
+import type { RoomState } from './storage/storage-room.ts';
 
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
 export type Fields = Readonly<Record<string, unknown>>;

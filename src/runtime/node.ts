@@ -3,7 +3,7 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { ListenAddress } from '../config/network.ts';
+import type { ListenAddress } from '../config/values/network.ts';
 import type { Config } from '../config.ts';
 import type { Gateway } from '../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';

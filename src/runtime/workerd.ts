@@ -5,24 +5,24 @@
 
 import { openCredentials } from '../auth/session/credentials.ts';
 import { portableCipher } from '../backends/ciphering/portable.ts';
-import { bodyBudget } from '../backends/data/body-budget.ts';
-import { chunked } from '../backends/data/chunked.ts';
+import { bodyBudget } from '../backends/data/chunked/body-budget.ts';
+import { chunked } from '../backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../backends/data/memory.ts';
 import { portableHasher } from '../backends/hashing/portable.ts';
 import { masterSealer } from '../backends/keys/master-sealer.ts';
 import { lateWrites } from '../backends/metadata/late-writes.ts';
 import { memoryStore } from '../backends/metadata/memory/store.ts';
 import { Caches } from '../base/caches.ts';
-import { parseConfig } from '../config/read-config.ts';
+import { parseConfig } from '../config/read/read-config.ts';
 import type { Environment } from '../config.ts';
 import { openClusterStates } from '../domain/storage/clusters/cluster-states.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
-import { cipherKeyBytes } from '../ports/cipher.ts';
 import { systemClock } from '../ports/clock.ts';
+import { cipherKeyBytes } from '../ports/crypto/cipher.ts';
 import { systemRandom } from '../ports/random.ts';
 import { noSiblings } from '../ports/siblings.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
-import { fromRequest, toResponse } from '../protocol/fetch.ts';
+import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
 
 /** Not `compose`: a bundle made from it would hold the backends that need a disk. */

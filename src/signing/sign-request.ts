@@ -1,8 +1,8 @@
 /** Signs what this service asks of another one that speaks the public API (signature version 4, in headers). */
 
-import { toHex } from '../base/hex.ts';
+import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Hasher } from '../ports/hasher.ts';
+import type { Hasher } from '../ports/crypto/hasher.ts';
 import { amz } from '../protocol/dialect.ts';
 import { encode } from './encode.ts';
 import { deriveSigningKey } from './signing-key.ts';

@@ -1,5 +1,5 @@
 /** The key that a version-4 signature is made with. */
-import type { Hasher } from '../ports/hasher.ts';
+import type { Hasher } from '../ports/crypto/hasher.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 
 const utf8 = new TextEncoder();

@@ -1,6 +1,6 @@
 /** Makes fields fit for a log: secrets gone, sizes bounded, every value writable as JSON. */
 
-import { maskParameters } from '../base/mask-secrets.ts';
+import { maskParameters } from '../base/text/mask-secrets.ts';
 import type { Fields } from '../ports/telemetry.ts';
 
 const secretName =

@@ -1,7 +1,7 @@
 /** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`. */
 import type { Clock } from '../ports/clock.ts';
 import type { AnyTable, MetadataStore } from '../ports/metadata-store.ts';
-import type { ObjectBytes, UploadBytes } from '../ports/object-bytes.ts';
+import type { ObjectBytes, UploadBytes } from '../ports/storage/object-bytes.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 
 interface Measure {

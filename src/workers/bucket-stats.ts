@@ -1,9 +1,9 @@
 /** `bucket-stats`: sums what the buckets hold, a page of them at a time. */
 import type { Context } from '../context.ts';
 import { beginSampling, ClassSample, publishSnapshot } from '../domain/buckets/class-stats.ts';
-import { everyBucket } from '../metadata/buckets.ts';
-import type { Term } from '../metadata/tasks.ts';
-import type { Unit } from './worker.ts';
+import type { Term } from '../metadata/background/tasks.ts';
+import { everyBucket } from '../metadata/buckets/buckets.ts';
+import type { Unit } from './supervision/worker.ts';
 
 export type BucketStatsContext = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 

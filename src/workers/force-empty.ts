@@ -1,7 +1,7 @@
 /** `force-empty`: goes through the buckets that operators want empty, a page of each in turn. */
 import type { Context } from '../context.ts';
 import { emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
-import { ShardPanic, type Unit } from './worker.ts';
+import { ShardPanic, type Unit } from './supervision/worker.ts';
 
 export const emptyBuckets =
   (context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>): Unit =>

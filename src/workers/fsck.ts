@@ -2,9 +2,9 @@
 import type { Context } from '../context.ts';
 import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../domain/storage/fsck/fsck.ts';
 import { beginComparing, type SavedRun, savedRun, saveRun } from '../domain/storage/fsck/saved-run.ts';
-import type { Term } from '../metadata/tasks.ts';
-import { MendingElsewhere, type MendingTurn, mendAlone } from './mending.ts';
-import type { Unit } from './worker.ts';
+import type { Term } from '../metadata/background/tasks.ts';
+import { MendingElsewhere, type MendingTurn, mendAlone } from './supervision/mending.ts';
+import type { Unit } from './supervision/worker.ts';
 
 export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
 

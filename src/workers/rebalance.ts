@@ -10,15 +10,15 @@ import { openPace, type Pace } from '../domain/storage/rebalance/pace.ts';
 import { isLeaving, settleDrained } from '../domain/storage/rebalance/settle-drained.ts';
 import type { Ctx as TendCtx } from '../domain/storage/rebalance/tend-version.ts';
 import { walkSlot } from '../domain/storage/rebalance/walk-slot.ts';
-import type { ClusterRow } from '../metadata/cluster-tables.ts';
-import { everyCluster } from '../metadata/clusters.ts';
-import { acquireLease, LeaseLost, slotLease } from '../metadata/leases.ts';
-import { claimSlot, findRebalance, rebalanceRows, type SlotRow } from '../metadata/rebalance.ts';
-import type { ClusterView } from '../ports/cluster-states.ts';
+import { everyCluster } from '../metadata/background/clusters.ts';
+import { acquireLease, LeaseLost, slotLease } from '../metadata/background/leases.ts';
+import { claimSlot, findRebalance, rebalanceRows, type SlotRow } from '../metadata/background/rebalance.ts';
+import type { ClusterRow } from '../metadata/records/clusters.ts';
 import type { Stored } from '../ports/metadata-store.ts';
-import { DataUnavailable } from '../ports/object-bytes.ts';
-import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
-import { ShardPanic, type Unit } from './worker.ts';
+import type { ClusterView } from '../ports/storage/cluster-states.ts';
+import { DataUnavailable } from '../ports/storage/object-bytes.ts';
+import { type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
+import { ShardPanic, type Unit } from './supervision/worker.ts';
 
 export type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
 

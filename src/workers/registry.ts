@@ -1,5 +1,5 @@
 /** The workers of this build, by name, and how they start beside the gateway. */
-import type { WorkerName } from '../config/workers.ts';
+import type { WorkerName } from '../config/values/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
 import { sampleBuckets } from './bucket-stats.ts';
@@ -10,8 +10,8 @@ import { boundAllQueues } from './queue-retention.ts';
 import { rebalance } from './rebalance.ts';
 import { reshardBuckets } from './reshard.ts';
 import { scrubAll } from './scrub.ts';
-import { supervise } from './supervisor.ts';
-import type { Unit, Worker } from './worker.ts';
+import { supervise } from './supervision/supervisor.ts';
+import type { Unit, Worker } from './supervision/worker.ts';
 
 export type WorkerContext = Omit<Context, 'credentials' | 'bodyMemory' | 'lateWrites'>;
 

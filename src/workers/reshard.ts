@@ -1,7 +1,7 @@
 /** `reshard`: goes on with the buckets that operators want more shards for, a round of each in turn. */
 import { type Doubling, everyResharding, reshardRound } from '../domain/buckets/reshard.ts';
-import type { LeaseContext } from './leadership.ts';
-import { ShardPanic, type Unit } from './worker.ts';
+import type { LeaseContext } from './supervision/leadership.ts';
+import { ShardPanic, type Unit } from './supervision/worker.ts';
 
 export const reshardBuckets = (context: LeaseContext): Unit => {
   const doublings = new Map<string, Doubling>();

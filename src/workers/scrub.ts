@@ -12,8 +12,8 @@ import {
 } from '../domain/storage/scrub/saved-scrub.ts';
 import { Scrub, type ScrubStep } from '../domain/storage/scrub/scrub.ts';
 import { knownDamaged, oldestUncheckedMs, type ScrubRun } from '../domain/storage/scrub/state.ts';
-import type { Task, Term } from '../metadata/tasks.ts';
-import type { Unit } from './worker.ts';
+import type { Task, Term } from '../metadata/background/tasks.ts';
+import type { Unit } from './supervision/worker.ts';
 
 export type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock' | 'telemetry'> & {
   readonly config: Pick<Config, 'SVC_SCRUB_RATE' | 'SVC_SCRUB_INTERVAL' | 'SVC_DATA_BACKEND'>;

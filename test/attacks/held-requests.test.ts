@@ -1,6 +1,6 @@
 /** A request is judged, its body is held back while the world changes, and then arrives. */
 import { describe, expect, test } from 'vitest';
-import { findBucket } from '../../src/metadata/buckets.ts';
+import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { aclXml, everyone, grantsIn, policyOf } from '../support/access.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { completion, createUpload, deletion, setVersioning, versioning } from '../support/gateway-bodies.ts';

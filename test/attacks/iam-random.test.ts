@@ -3,7 +3,7 @@
  * records say afterwards agrees with itself.
  */
 import { describe, expect, test } from 'vitest';
-import { iamOperations } from '../../src/protocol/iam-operations.ts';
+import { iamOperations } from '../../src/protocol/operations/iam.ts';
 import { openActions, type Parameters } from '../support/actions.ts';
 import { backends, bob, openGateway } from '../support/gateway.ts';
 import { allow, everyPage, must, openUser, sessionOf, trusting } from '../support/iam-users.ts';

@@ -1,6 +1,6 @@
 /** Every operation of the operator API against everybody who is no operator (attack 9). */
 import { describe, expect, test } from 'vitest';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
 

@@ -3,14 +3,14 @@
  * is answered, and none with an internal error.
  */
 import { describe, expect, test } from 'vitest';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';
-import { leftOutOperations } from '../../src/protocol/left-out-operations.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import { leftOutOperations } from '../../src/protocol/operations/left-out.ts';
 import {
   type Operation,
   type OperationName,
   operationNames,
   operations,
-} from '../../src/protocol/operations.ts';
+} from '../../src/protocol/operations/operations.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 import { xmlBodies } from '../support/xml-bodies.ts';

@@ -1,7 +1,7 @@
 /** Erasure-coded pools: what is added to an object must come in multiples of their stripe, and an OSD may go. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chunkBytes } from '../../src/ports/object-bytes.ts';
+import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
 import {
   chunkStoreContract,
   contentOf,

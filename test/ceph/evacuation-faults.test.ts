@@ -1,6 +1,6 @@
 /** An evacuation between pools of Ceph whose OSD goes away in the middle. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
+import type { ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';
 import { extentsOn, fsckOf, openClusters, operatorOf } from '../support/clusters.ts';
 import { type CephCluster, noCeph, startCeph } from '../support/engines/ceph.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { configWith } from '../../src/config/read-config.ts';
+import { configWith } from '../../src/config/read/read-config.ts';
 import type { InstallationMode } from '../../src/metadata/installation.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';

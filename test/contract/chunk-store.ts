@@ -1,16 +1,16 @@
-/** What every chunk store promises (src/ports/chunk-store.ts), as laws over a fresh store per case. */
+/** What every chunk store promises (src/ports/storage/chunk-store.ts), as laws over a fresh store per case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { findExtents } from '../../src/backends/data/find-extents.ts';
-import { bufferRing } from '../../src/backends/data/read-across.ts';
-import type { ChunkRef, ChunkStore, StoredChunk } from '../../src/ports/chunk-store.ts';
+import { findExtents } from '../../src/backends/data/chunked/find-extents.ts';
+import { bufferRing } from '../../src/backends/data/chunked/read-across.ts';
+import type { ChunkRef, ChunkStore, StoredChunk } from '../../src/ports/storage/chunk-store.ts';
 import {
   type ByteRange,
   ChunkMissing,
   chunkBytes,
   type Owner,
   unknownSize,
-} from '../../src/ports/object-bytes.ts';
+} from '../../src/ports/storage/object-bytes.ts';
 
 export interface ChunkStoreFixture {
   readonly store: ChunkStore;

@@ -1,10 +1,10 @@
 /** Object bytes against their contract, a line each; and what `chunked` alone promises. */
 import { describe, expect, test } from 'vitest';
-import { chunked } from '../../src/backends/data/chunked.ts';
+import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { noopChunks } from '../../src/backends/data/noop.ts';
-import type { ChunkStore } from '../../src/ports/chunk-store.ts';
-import { chunkBytes, unknownSize } from '../../src/ports/object-bytes.ts';
+import type { ChunkStore } from '../../src/ports/storage/chunk-store.ts';
+import { chunkBytes, unknownSize } from '../../src/ports/storage/object-bytes.ts';
 import { contentOf, inPieces, listAll, owner, readWhole } from './chunk-store.ts';
 import { fileFixture } from './file-fixture.ts';
 import { objectBytesContract } from './object-bytes.ts';

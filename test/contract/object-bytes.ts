@@ -1,4 +1,4 @@
-/** What object bytes promise (src/ports/object-bytes.ts), as laws over fresh stores per case. */
+/** What object bytes promise (src/ports/storage/object-bytes.ts), as laws over fresh stores per case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -8,7 +8,7 @@ import {
   type FoundExtent,
   type ObjectBytes,
   unknownSize,
-} from '../../src/ports/object-bytes.ts';
+} from '../../src/ports/storage/object-bytes.ts';
 import { contentOf, inPieces, owner, readWhole } from './chunk-store.ts';
 
 export interface ObjectBytesFixture {

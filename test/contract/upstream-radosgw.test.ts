@@ -7,7 +7,7 @@ import {
   type FoundExtent,
   type ObjectBytes,
   unknownSize,
-} from '../../src/ports/object-bytes.ts';
+} from '../../src/ports/storage/object-bytes.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';
 import { extentsOn, fsckOf, openClusters } from '../support/clusters.ts';

@@ -13,7 +13,7 @@ import {
   schemaState,
   schemaVersion,
   shapeOf,
-} from '../../src/backends/metadata/wide-column/schema.ts';
+} from '../../src/backends/metadata/wide-column/schema/schema.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { StoreRefused } from '../../src/ports/metadata-store.ts';

@@ -1,7 +1,7 @@
 /** The access log of a bucket: a line for every request to it, and none of any other. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import type { AccessLogTask } from '../../src/metadata/queue-tables.ts';
+import type { AccessLogTask } from '../../src/metadata/records/queues.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type Backend, backends, bob, openGateway } from '../support/gateway.ts';

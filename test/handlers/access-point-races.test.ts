@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { createAccessPoint, deleteAccessPoint } from '../../src/domain/access/access-points.ts';
-import { accessPoints } from '../../src/metadata/access-point-tables.ts';
-import { findAlias } from '../../src/metadata/access-points.ts';
+import { findAlias } from '../../src/metadata/buckets/access-points.ts';
+import { accessPoints } from '../../src/metadata/records/access-points.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { alice, openGateway } from '../support/gateway.ts';
 

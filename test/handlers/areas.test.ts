@@ -1,6 +1,6 @@
 /** Health and metrics beside the storage protocol, on one listener or on two. */
 import { describe, expect, it } from 'vitest';
-import { WireHeaders } from '../../src/protocol/wire.ts';
+import { WireHeaders } from '../../src/protocol/request/wire.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 
 describe('areas', () => {

@@ -1,11 +1,15 @@
 /** The audit log: one row for every request that changes or would have changed something. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { audit } from '../../src/metadata/audit-tables.ts';
+import { audit } from '../../src/metadata/records/audit.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin-operations.ts';
-import { describeOperation, type OperationName, operationNames } from '../../src/protocol/operations.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import {
+  describeOperation,
+  type OperationName,
+  operationNames,
+} from '../../src/protocol/operations/operations.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, backends, bob, openGateway, operator } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';

@@ -1,8 +1,8 @@
 /** DeleteBucket: only when empty, and never racing a write. @storage */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects.ts';
+import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
+import { objectsOf } from '../../src/metadata/objects/objects.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
@@ -166,8 +166,8 @@ test.each([0, 1])('a deleter that died leaves a bucket that opens again (fence %
   await using world = await openGateway({ clock });
   const { client } = world;
   await client.put('/bucket');
-  const { findBucket, replaceBucket } = await import('../../src/metadata/buckets.ts');
-  const { objectsOf } = await import('../../src/metadata/objects.ts');
+  const { findBucket, replaceBucket } = await import('../../src/metadata/buckets/buckets.ts');
+  const { objectsOf } = await import('../../src/metadata/objects/objects.ts');
   const { metadata } = world.context;
   const found = await findBucket(metadata, 'bucket');
   if (found === undefined) throw new Error('no bucket');

@@ -1,6 +1,6 @@
 /** What a refused request is told, in either dialect, and what must never fall through to another operation. */
 import { describe, expect, test } from 'vitest';
-import { operations, subResources } from '../../src/protocol/operations.ts';
+import { operations, subResources } from '../../src/protocol/operations/operations.ts';
 import { openGateway } from '../support/gateway.ts';
 
 test('an error is XML with a code, a message, the resource and the request id of the headers', async () => {

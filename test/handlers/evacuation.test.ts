@@ -1,9 +1,9 @@
 /** Evacuations: everything moves, nothing changes for anybody who reads, writes or holds it. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { findLiveHead, manifestRows, objectsOf } from '../../src/metadata/objects.ts';
+import { findLiveHead, manifestRows, objectsOf } from '../../src/metadata/objects/objects.ts';
 import { type ManifestPart, manifestSegmentParts } from '../../src/metadata/tables.ts';
-import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
+import type { ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
 import { evacuate, expectReady, extentsOn, fsckOf, openPair } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';

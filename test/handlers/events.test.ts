@@ -1,7 +1,7 @@
 /** The events of a bucket: one row for every change and sink that its configuration names. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import type { NotifyTask } from '../../src/metadata/queue-tables.ts';
+import type { NotifyTask } from '../../src/metadata/records/queues.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, backends, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';

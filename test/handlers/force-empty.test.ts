@@ -174,7 +174,7 @@ test('a bucket that takes MFA to delete versions keeps them', async () => {
   await using world = await openGateway();
   await versioned(world);
   await world.client.put('/bucket/key', { body: 'x' });
-  const { findBucket, replaceBucket } = await import('../../src/metadata/buckets.ts');
+  const { findBucket, replaceBucket } = await import('../../src/metadata/buckets/buckets.ts');
   const guard = async (mfaDelete: boolean) => {
     const found = await findBucket(world.context.metadata, 'bucket');
     if (found) await replaceBucket(world.context.metadata, found, { ...found.row, mfaDelete });

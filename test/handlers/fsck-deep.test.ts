@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FsckFinding, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
-import { rebuildIndex } from '../../src/domain/storage/fsck/rebuild.ts';
+import { rebuildIndex } from '../../src/domain/storage/fsck/rebuild/rebuild.ts';
 import { compareAll } from '../../src/workers/fsck.ts';
 import { scrubAll } from '../../src/workers/scrub.ts';
 import { bytesIn } from '../contract/file-fixture.ts';

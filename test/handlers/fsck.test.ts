@@ -2,14 +2,18 @@
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
-import { type LostBucket, type Rebuilt, rebuildIndex } from '../../src/domain/storage/fsck/rebuild.ts';
-import { findBucket, removeBucket } from '../../src/metadata/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects.ts';
+import {
+  type LostBucket,
+  type Rebuilt,
+  rebuildIndex,
+} from '../../src/domain/storage/fsck/rebuild/rebuild.ts';
+import { findBucket, removeBucket } from '../../src/metadata/buckets/buckets.ts';
+import { objectsOf } from '../../src/metadata/objects/objects.ts';
 import { uploads } from '../../src/metadata/tables.ts';
-import type { Owner } from '../../src/ports/object-bytes.ts';
+import type { Owner } from '../../src/ports/storage/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { compareAll } from '../../src/workers/fsck.ts';
-import { mendAlone } from '../../src/workers/mending.ts';
+import { mendAlone } from '../../src/workers/supervision/mending.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';
 import { tickingClock } from '../support/recorded.ts';

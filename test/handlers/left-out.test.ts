@@ -1,6 +1,6 @@
 /** Operations of the public API that are not served: refused by their own name, and never taken for others. */
 import { expect, test } from 'vitest';
-import { leftOutNames, leftOutOperations } from '../../src/protocol/left-out-operations.ts';
+import { leftOutNames, leftOutOperations } from '../../src/protocol/operations/left-out.ts';
 import { openGateway } from '../support/gateway.ts';
 
 test('each is answered 501 with its reason, whatever comes with it, and changes nothing', async () => {

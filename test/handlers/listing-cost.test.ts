@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects.ts';
+import { objectsOf } from '../../src/metadata/objects/objects.ts';
 import {
   type BucketRow,
   headSlot,

@@ -1,8 +1,8 @@
 /** A write that loses its compare-and-set, with the winner let in at the worst moment. @storage */
 import { describe, expect, test } from 'vitest';
 import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
+import { findSessionPart, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { manifests } from '../../src/metadata/tables.ts';
-import { findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
 import { ambush } from '../support/ambush.ts';
 import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 /** The bounds of multipart uploads: 10,000 parts, sizes, what a session carries, a lost completion (issue, item 5). */
 import { describe, expect, test } from 'vitest';
-import { findSession, findSessionPart, uploadAt } from '../../src/metadata/uploads.ts';
+import { findSession, findSessionPart, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, MiB, type PartOf } from '../support/gateway-bodies.ts';
 import { big, compositeEtag, openUpload, part, path } from '../support/gateway-upload.ts';

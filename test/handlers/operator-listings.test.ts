@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { audited } from '../../src/metadata/audit.ts';
-import { deadLetter } from '../../src/metadata/dead-letters.ts';
-import type { NotifyTask, QueueRow } from '../../src/metadata/queue-tables.ts';
+import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
+import type { NotifyTask, QueueRow } from '../../src/metadata/records/queues.ts';
 import { alice, backends, bob, openGateway, operator } from '../support/gateway.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { tickingClock } from '../support/recorded.ts';

@@ -8,7 +8,7 @@ import {
   hoursOf,
   placementsEndMs,
   queuedByHour,
-} from '../../src/metadata/hourly-queues.ts';
+} from '../../src/metadata/background/hourly-queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { type QueueBacklog, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,7 +1,7 @@
 /** What a bucket's replication rule asks for is marked and queued with the commit of the change. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import type { ReplicationTask } from '../../src/metadata/queue-tables.ts';
+import type { ReplicationTask } from '../../src/metadata/records/queues.ts';
 import { type Backend, backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import { tasksOf, tickingClock } from '../support/recorded.ts';

@@ -2,18 +2,18 @@
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { listedMax } from '../../src/domain/storage/scrub/saved-scrub.ts';
-import { LeaseLost } from '../../src/metadata/leases.ts';
-import { findLiveHead } from '../../src/metadata/objects.ts';
+import { LeaseLost } from '../../src/metadata/background/leases.ts';
+import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import {
   type ByteRange,
   ChunkDamaged,
   ChunkMissing,
   DataUnavailable,
   type Extent,
-} from '../../src/ports/object-bytes.ts';
+} from '../../src/ports/storage/object-bytes.ts';
 import { type Fields, type ScrubTelemetry, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { scrubAll } from '../../src/workers/scrub.ts';
-import type { Unit } from '../../src/workers/worker.ts';
+import type { Unit } from '../../src/workers/supervision/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

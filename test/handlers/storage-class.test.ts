@@ -1,6 +1,6 @@
 /** Storage classes: what a write asks for, else the default of its bucket. @storage */
 import { describe, expect, test } from 'vitest';
-import { findBucket, replaceBucket } from '../../src/metadata/buckets.ts';
+import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 

@@ -12,7 +12,7 @@ export const groups: Readonly<Record<string, Group>> = {
   },
   cors: { mutate: ['src/domain/configurations/cors.ts'], tests: ['test/unit/cors.test.ts'] },
   protocol: {
-    mutate: ['src/protocol/peer.ts', 'src/protocol/iso-time.ts'],
+    mutate: ['src/protocol/request/peer.ts', 'src/protocol/formats/iso-time.ts'],
     tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],
   },
   auth: {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { configWith } from '../../src/config/read-config.ts';
+import { configWith } from '../../src/config/read/read-config.ts';
 import type { InstallationMode } from '../../src/metadata/installation.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';

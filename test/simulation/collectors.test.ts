@@ -1,10 +1,10 @@
 /** Two collectors never work one slot: who stood still past its lease finds the next generation there, and stops. */
 import { expect, test } from 'vitest';
 import { queueGarbage } from '../../src/domain/storage/garbage.ts';
-import { type LeaseRow, leases } from '../../src/metadata/lease-table.ts';
-import { backlog } from '../../src/metadata/queues.ts';
+import { backlog } from '../../src/metadata/background/queues.ts';
+import { type LeaseRow, leases } from '../../src/metadata/records/leases.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
-import { leaseTtlMs } from '../../src/workers/leadership.ts';
+import { leaseTtlMs } from '../../src/workers/supervision/leadership.ts';
 import { domainWorld, storedExtents } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 

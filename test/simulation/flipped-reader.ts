@@ -2,7 +2,7 @@
  * A process of its own over a damaged data directory: reads every object, lists the bucket and runs `fsck --deep`, and prints
  * what came of it. lmdb may end the process on a damaged page, which must not end the test.
  */
-import { configWith } from '../../src/config/read-config.ts';
+import { configWith } from '../../src/config/read/read-config.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';

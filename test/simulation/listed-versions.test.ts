@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { everyVersion, type VersionStart } from '../../src/domain/listings/listed-versions.ts';
 import { readPage } from '../../src/domain/listings/listing.ts';
-import type { ListedVersionRow } from '../../src/metadata/objects.ts';
+import type { ListedVersionRow } from '../../src/metadata/objects/objects.ts';
 import { headSlot } from '../../src/metadata/tables.ts';
 import { type DomainWorld, domainWorld } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';

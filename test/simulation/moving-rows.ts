@@ -1,8 +1,8 @@
 /** A look past every gateway at a bucket whose rows move into new shards. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { configWith } from '../../src/config/read-config.ts';
-import { findBucket } from '../../src/metadata/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects.ts';
+import { configWith } from '../../src/config/read/read-config.ts';
+import { findBucket } from '../../src/metadata/buckets/buckets.ts';
+import { objectsOf } from '../../src/metadata/objects/objects.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import type { SharedStore } from './shared-store.ts';
 

@@ -1,6 +1,6 @@
 /** A read sees what stands, although versions move between head and history while it looks. */
 import { expect, test } from 'vitest';
-import { findHead, findVersion } from '../../src/metadata/objects.ts';
+import { findHead, findVersion } from '../../src/metadata/objects/objects.ts';
 import { type DomainWorld, domainWorld } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 

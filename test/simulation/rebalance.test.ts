@@ -1,8 +1,8 @@
 /** An evacuation whose worker dies at any call of a port loses nothing and leaks nothing, and its successor ends it. */
 import { expect, test } from 'vitest';
 import { changeCluster } from '../../src/domain/storage/clusters/change-cluster.ts';
-import { bucketSlotOf, bucketSlots } from '../../src/metadata/buckets.ts';
-import { claimSlot } from '../../src/metadata/rebalance.ts';
+import { claimSlot } from '../../src/metadata/background/rebalance.ts';
+import { bucketSlotOf, bucketSlots } from '../../src/metadata/buckets/buckets.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';
 import { elements, pathOf } from '../support/load-client.ts';
 import { md5Hex } from '../support/load-model.ts';

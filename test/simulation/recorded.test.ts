@@ -1,7 +1,7 @@
 /** What is recorded of a change is there if and only if the change is, whenever its process dies. */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import type { ReplicationTask } from '../../src/metadata/queue-tables.ts';
+import type { ReplicationTask } from '../../src/metadata/records/queues.ts';
 import { objects } from '../../src/metadata/tables.ts';
 import { completeSpec, elements, pathOf } from '../support/load-client.ts';
 import { auditRows, eventsOf, tasksOf } from '../support/recorded.ts';

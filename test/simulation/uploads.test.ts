@@ -8,9 +8,9 @@ import type { ListedPart } from '../../src/domain/uploads/part-list.ts';
 import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
 import { writePart } from '../../src/domain/uploads/upload-part.ts';
 import { createUpload, openUploading } from '../../src/domain/uploads/upload-session.ts';
-import { findLiveHead } from '../../src/metadata/objects.ts';
+import { findLiveHead } from '../../src/metadata/objects/objects.ts';
+import { findSession, uploadsIn } from '../../src/metadata/objects/uploads.ts';
 import { manifests, uploads } from '../../src/metadata/tables.ts';
-import { findSession, uploadsIn } from '../../src/metadata/uploads.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import {
   anyKeyUser,

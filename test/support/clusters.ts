@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
-import { everyCluster } from '../../src/metadata/clusters.ts';
+import { everyCluster } from '../../src/metadata/background/clusters.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';
 import {

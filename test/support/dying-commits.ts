@@ -1,9 +1,9 @@
 /** Commits to Cassandra of a process that dies once its commit has applied, before its side changes, or instead of its commit. */
 import { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
-import { Folds } from '../../src/backends/metadata/wide-column/folds.ts';
+import { Folds } from '../../src/backends/metadata/wide-column/counters/folds.ts';
 import type { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
-import type { Session } from '../../src/backends/metadata/wide-column/session.ts';
-import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
+import { Tables } from '../../src/backends/metadata/wide-column/schema/tables.ts';
+import type { Session } from '../../src/backends/metadata/wide-column/session/session.ts';
 import type { Random } from '../../src/ports/random.ts';
 
 export class Died extends Error {}

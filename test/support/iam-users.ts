@@ -1,5 +1,5 @@
 /** Users of an account in a test, made by its root, and the keys that they sign with. */
-import type { Credential } from '../../src/ports/credentials.ts';
+import type { Credential } from '../../src/ports/crypto/credentials.ts';
 import { type Act, openActions, type Parameters } from './actions.ts';
 import type { GatewayWorld } from './gateway.ts';
 import type { Answer, ClientOptions } from './gateway-client.ts';

@@ -3,7 +3,7 @@
  * it shares no code with `src`.
  */
 import { createHmac } from 'node:crypto';
-import type { Credential } from '../../src/ports/credentials.ts';
+import type { Credential } from '../../src/ports/crypto/credentials.ts';
 
 export interface FormPart {
   readonly name: string;

@@ -1,9 +1,9 @@
 /** What a gateway has recorded of its requests, read row by row. */
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
-import type { AuditRow } from '../../src/metadata/audit-tables.ts';
-import { type HourlyQueue, hoursOf, rowsOfHour } from '../../src/metadata/hourly-queues.ts';
-import type { NotifyTask, QueueRow } from '../../src/metadata/queue-tables.ts';
+import { type HourlyQueue, hoursOf, rowsOfHour } from '../../src/metadata/background/hourly-queues.ts';
+import type { AuditRow } from '../../src/metadata/records/audit.ts';
+import type { NotifyTask, QueueRow } from '../../src/metadata/records/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 
 type World = Pick<Context, 'metadata' | 'clock'>;

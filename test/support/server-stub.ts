@@ -1,11 +1,11 @@
 /** The real Node listener in front of a handler that a test writes, and plain sockets to talk to it. */
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { configWith } from '../../src/config/read-config.ts';
+import { configWith } from '../../src/config/read/read-config.ts';
 import type { Config } from '../../src/config.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import type { Reply } from '../../src/protocol/reply.ts';
+import type { Reply } from '../../src/protocol/reply/reply.ts';
 import { type ServeOptions, type Serving, serve } from '../../src/runtime/node.ts';
 
 export interface StubServer extends Serving {

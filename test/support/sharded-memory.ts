@@ -2,9 +2,9 @@
  * A model of the stores that shard: memory in which the rows of a spread partition really lie in shards, each of which is
  * committed to alone, and between any two of which anything may happen. It splits by the code that Cassandra splits by.
  */
-import { orderOf } from '../../src/backends/metadata/order.ts';
+import { orderOf } from '../../src/backends/metadata/rows/order.ts';
+import { passed, type Span, skipTo, spanOf } from '../../src/backends/metadata/rows/span.ts';
 import { assertCommit, assertRow, assertUpdate, keyOf } from '../../src/backends/metadata/rules.ts';
-import { passed, type Span, skipTo, spanOf } from '../../src/backends/metadata/span.ts';
 import { followed, Layouts } from '../../src/backends/metadata/split/layouts.ts';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
 import { Mover } from '../../src/backends/metadata/split/mover.ts';

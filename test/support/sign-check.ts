@@ -6,7 +6,7 @@ import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { Caches } from '../../src/base/caches.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
-import { type Incoming, Query, splitTarget, WireHeaders } from '../../src/protocol/wire.ts';
+import { type Incoming, Query, splitTarget, WireHeaders } from '../../src/protocol/request/wire.ts';
 import { type SignedRequest, type SignerOptions, signer } from './sign.ts';
 
 /** The moment at which everything in these tests happens, unless they say otherwise. */

@@ -1,27 +1,34 @@
 /** Every XML body that a client sends: with all elements that it may have. */
-import type { Xml } from '../../src/protocol/codec.ts';
-import { accessControlPolicy } from '../../src/protocol/schemas/acl.ts';
-import { createBucketConfiguration, versioningConfiguration } from '../../src/protocol/schemas/bucket.ts';
-import { checksumFields } from '../../src/protocol/schemas/common.ts';
-import { corsConfiguration } from '../../src/protocol/schemas/cors.ts';
-import { deleteRequest } from '../../src/protocol/schemas/delete.ts';
+import type { Xml } from '../../src/protocol/formats/codec.ts';
+import { accessControlPolicy } from '../../src/protocol/schemas/access/acl.ts';
+import { ownershipControls } from '../../src/protocol/schemas/access/ownership-controls.ts';
+import { publicAccessBlockConfiguration } from '../../src/protocol/schemas/access/public-access-block.ts';
+import {
+  createBucketConfiguration,
+  versioningConfiguration,
+} from '../../src/protocol/schemas/bucket/bucket.ts';
+import { corsConfiguration } from '../../src/protocol/schemas/bucket/cors.ts';
 import {
   objectEncryption,
   serverSideEncryptionConfiguration,
-} from '../../src/protocol/schemas/encryption.ts';
-import { inventoryConfiguration } from '../../src/protocol/schemas/inventory.ts';
-import { lifecycleConfiguration } from '../../src/protocol/schemas/lifecycle.ts';
-import { bucketLoggingStatus } from '../../src/protocol/schemas/logging.ts';
-import { completeMultipartUpload } from '../../src/protocol/schemas/multipart.ts';
-import { notificationConfiguration } from '../../src/protocol/schemas/notification.ts';
-import { legalHold, objectLockConfiguration, retention } from '../../src/protocol/schemas/object-lock.ts';
-import { ownershipControls } from '../../src/protocol/schemas/ownership-controls.ts';
-import { publicAccessBlockConfiguration } from '../../src/protocol/schemas/public-access-block.ts';
-import { replicationConfiguration } from '../../src/protocol/schemas/replication.ts';
-import { requestPaymentConfiguration } from '../../src/protocol/schemas/request-payment.ts';
-import { restoreRequest } from '../../src/protocol/schemas/restore.ts';
+} from '../../src/protocol/schemas/bucket/encryption.ts';
+import { inventoryConfiguration } from '../../src/protocol/schemas/bucket/inventory.ts';
+import { lifecycleConfiguration } from '../../src/protocol/schemas/bucket/lifecycle.ts';
+import { bucketLoggingStatus } from '../../src/protocol/schemas/bucket/logging.ts';
+import { notificationConfiguration } from '../../src/protocol/schemas/bucket/notification.ts';
+import {
+  legalHold,
+  objectLockConfiguration,
+  retention,
+} from '../../src/protocol/schemas/bucket/object-lock.ts';
+import { replicationConfiguration } from '../../src/protocol/schemas/bucket/replication.ts';
+import { requestPaymentConfiguration } from '../../src/protocol/schemas/bucket/request-payment.ts';
+import { websiteConfiguration } from '../../src/protocol/schemas/bucket/website.ts';
+import { checksumFields } from '../../src/protocol/schemas/common.ts';
+import { deleteRequest } from '../../src/protocol/schemas/object/delete.ts';
+import { completeMultipartUpload } from '../../src/protocol/schemas/object/multipart.ts';
+import { restoreRequest } from '../../src/protocol/schemas/object/restore.ts';
 import { tagging } from '../../src/protocol/schemas/tagging.ts';
-import { websiteConfiguration } from '../../src/protocol/schemas/website.ts';
 
 export interface XmlBody {
   readonly root: string;

@@ -1,6 +1,6 @@
 /** XML documents as trees that a test can damage, in ways that fast-check chooses. */
 import fc from 'fast-check';
-import { type Node, parseXml } from '../../src/protocol/xml-parse.ts';
+import { type Node, parseXml } from '../../src/protocol/formats/xml-parse.ts';
 
 /** An element to change; `text` only where there is nothing inside. */
 export interface Tree {

@@ -66,7 +66,9 @@ test('a crossing is told', () => {
   expect(crossings('src/domain/quota.ts', `import { a } from '../handlers/x.ts';`)).toEqual([
     'src/domain/quota.ts imports handlers',
   ]);
-  expect(crossings('src/metadata/objects.ts', `import type { a } from '../ports/clock.ts'`)).toEqual([]);
+  expect(crossings('src/metadata/objects/objects.ts', `import type { a } from '../ports/clock.ts'`)).toEqual(
+    [],
+  );
 });
 
 test('layers point one way', () => {
@@ -114,4 +116,20 @@ test('handlers never call handlers', () => {
         .map(([line]) => `${path}: ${line}`);
     });
   expect(hits).toEqual([]);
+});
+
+/** How many entries a reader sees at once. The top level of `src` is not counted. */
+const entriesMax = 12;
+
+test('a folder has a dozen entries at most', () => {
+  const entries = new Map<string, Set<string>>();
+  for (const path of sourceFiles()) {
+    const parts = path.split('/');
+    for (let depth = 2; depth < parts.length; depth += 1) {
+      const folder = parts.slice(0, depth).join('/');
+      entries.set(folder, (entries.get(folder) ?? new Set()).add(parts[depth] as string));
+    }
+  }
+  const crowded = [...entries].filter(([, names]) => names.size > entriesMax);
+  expect(crowded.map(([folder, names]) => `${folder}: ${names.size}`)).toEqual([]);
 });

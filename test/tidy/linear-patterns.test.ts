@@ -4,19 +4,19 @@
  */
 import { check } from 'recheck';
 import { expect, test, vi } from 'vitest';
-import { adminOperationAt, adminOperationNames } from '../../src/protocol/admin-operations.ts';
+import { adminOperationAt, adminOperationNames } from '../../src/protocol/operations/admin.ts';
 import { constructedPatterns, constructsPatterns, literalPatterns, type Pattern } from './patterns.ts';
 import { sourceFiles } from './source-files.ts';
 
 /** Files that construct patterns, and what makes them do so: loading them, or a call. */
 const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
   'src/auth/policy/document/principals.ts': () => import('../../src/auth/policy/document/principals.ts'),
-  'src/config/network.ts': () => import('../../src/config/network.ts'),
-  'src/protocol/admin-operations.ts': async () => {
+  'src/config/values/network.ts': () => import('../../src/config/values/network.ts'),
+  'src/protocol/operations/admin.ts': async () => {
     expect(adminOperationNames.length).toBeGreaterThan(0);
     for (const method of ['GET', 'PUT', 'POST', 'DELETE']) adminOperationAt(method, '/none');
   },
-  'src/protocol/xml.ts': () => import('../../src/protocol/xml.ts'),
+  'src/protocol/formats/xml.ts': () => import('../../src/protocol/formats/xml.ts'),
 };
 
 /**

@@ -3,7 +3,7 @@
  * S3 API operations" of the S3 user guide, and the page of each operation.
  */
 import { expect, test } from 'vitest';
-import { describeOperation, operationNames } from '../../src/protocol/operations.ts';
+import { describeOperation, operationNames } from '../../src/protocol/operations/operations.ts';
 
 const acl = 'acl grant-read grant-write grant-read-acp grant-write-acp grant-full-control';
 const written = `${acl}:PutObjectAcl tagging:PutObjectTagging object-lock-mode object-lock-retain-until-date:PutObjectRetention object-lock-legal-hold:PutObjectLegalHold`;

@@ -6,8 +6,8 @@ import { eventPatterns } from '../../src/domain/configurations/notification.ts';
 import { errorCodes } from '../../src/errors/codes.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';
-import { describeOperation, operationNames, operations } from '../../src/protocol/operations.ts';
-import { ties } from '../../src/protocol/select.ts';
+import { describeOperation, operationNames, operations } from '../../src/protocol/operations/operations.ts';
+import { ties } from '../../src/protocol/operations/select.ts';
 import { sourceFiles } from './source-files.ts';
 
 test('no two rows of the operation table answer one request', () => {

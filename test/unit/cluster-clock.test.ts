@@ -1,7 +1,7 @@
 /** Two gateways know their cluster's clock more or less well; their stamps are in the order of their writes all the same. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { ClusterClock } from '../../src/backends/metadata/wide-column/cluster-clock.ts';
+import { ClusterClock } from '../../src/backends/metadata/wide-column/session/cluster-clock.ts';
 
 /** The cluster is `aheadMs` ahead, and each way of a question to it takes as long as is said. */
 const clockBehind = ({ aheadMs, thereMs, backMs }: { aheadMs: number; thereMs: number; backMs: number }) =>

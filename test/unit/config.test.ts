@@ -1,12 +1,12 @@
 /** The settings table: ranges on both sides, every fault at once, clamps, empties, flags and credentials. */
 import { describe, expect, it } from 'vitest';
-import { flagOf, parseFlags } from '../../src/config/flags.ts';
-import { integer } from '../../src/config/kinds.ts';
-import { parseCidr } from '../../src/config/network.ts';
-import { readSettings } from '../../src/config/read.ts';
-import { configWith, parseConfig, readConfig } from '../../src/config/read-config.ts';
-import { parseBytes, parseDuration } from '../../src/config/units.ts';
-import { workerNames, workersNotBuilt } from '../../src/config/workers.ts';
+import { flagOf, parseFlags } from '../../src/config/read/flags.ts';
+import { integer } from '../../src/config/read/kinds.ts';
+import { readSettings } from '../../src/config/read/read.ts';
+import { configWith, parseConfig, readConfig } from '../../src/config/read/read-config.ts';
+import { parseBytes, parseDuration } from '../../src/config/read/units.ts';
+import { parseCidr } from '../../src/config/values/network.ts';
+import { workerNames, workersNotBuilt } from '../../src/config/values/workers.ts';
 import { settingNames } from '../../src/config.ts';
 
 const faultsOf = (env: Record<string, string>): readonly string[] => {

@@ -1,6 +1,6 @@
 /** Which ops of a living process are left to a sweep: those that were given up and never ended. */
 import { expect, test } from 'vitest';
-import { Epochs } from '../../src/backends/metadata/epochs.ts';
+import { Epochs } from '../../src/backends/metadata/ops/epochs.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 

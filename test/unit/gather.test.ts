@@ -1,7 +1,7 @@
 /** A stream read whole, whose arrays are not its reader's to keep. */
 import { expect, test } from 'vitest';
 import { gather } from '../../src/base/gather.ts';
-import { FormCursor } from '../../src/protocol/form-cursor.ts';
+import { FormCursor } from '../../src/protocol/request/form-cursor.ts';
 
 const text = 'every array of this stream is given back while it is read';
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { portableHasher } from '../../src/backends/hashing/portable.ts';
-import type { HashName } from '../../src/ports/hasher.ts';
+import type { HashName } from '../../src/ports/crypto/hasher.ts';
 
 const hashers = { node: nodeHasher(), portable: portableHasher() };
 const bytes = (text: string) => new TextEncoder().encode(text);

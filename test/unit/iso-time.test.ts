@@ -1,7 +1,7 @@
 /** Moments as text are what `Date` makes of them. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isoTime } from '../../src/protocol/iso-time.ts';
+import { isoTime } from '../../src/protocol/formats/iso-time.ts';
 
 test('any moment is written as Date writes it', () => {
   fc.assert(

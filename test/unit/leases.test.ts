@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { acquireLease, leaderLease, releaseLease, renewLease, slotLease } from '../../src/metadata/leases.ts';
+import {
+  acquireLease,
+  leaderLease,
+  releaseLease,
+  renewLease,
+  slotLease,
+} from '../../src/metadata/background/leases.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

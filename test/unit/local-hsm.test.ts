@@ -4,9 +4,9 @@ import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { describeKey } from '../../src/backends/keys/key-accounts.ts';
 import { localHsm } from '../../src/backends/keys/local-hsm.ts';
-import { hsmKeys } from '../../src/config/keys.ts';
-import { readConfig } from '../../src/config/read-config.ts';
-import type { KeyFailure } from '../../src/ports/key-provider.ts';
+import { readConfig } from '../../src/config/read/read-config.ts';
+import { hsmKeys } from '../../src/config/values/keys.ts';
+import type { KeyFailure } from '../../src/ports/crypto/key-provider.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 
 const random = systemRandom();

@@ -10,7 +10,7 @@ import {
 } from '../../src/domain/storage/clusters/transitions.ts';
 import { pick } from '../../src/domain/storage/placement/pick.ts';
 import { chooseCluster, effectivePolicy, type Wish } from '../../src/domain/storage/placement/policy.ts';
-import type { ClusterState } from '../../src/ports/cluster-states.ts';
+import type { ClusterState } from '../../src/ports/storage/cluster-states.ts';
 
 const none: ReadonlySet<string> = new Set();
 

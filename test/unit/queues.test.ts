@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import type { QueueRow } from '../../src/metadata/queue-tables.ts';
 import {
   backlog,
   dueRows,
@@ -10,7 +9,8 @@ import {
   queueSlots,
   retryDelayMs,
   slotOf,
-} from '../../src/metadata/queues.ts';
+} from '../../src/metadata/background/queues.ts';
+import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

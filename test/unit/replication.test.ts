@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { replicated } from '../../src/domain/configurations/replication.ts';
 import type { Plan } from '../../src/domain/objects/versions.ts';
-import { findLiveHead } from '../../src/metadata/objects.ts';
-import { queued } from '../../src/metadata/queues.ts';
+import { queued } from '../../src/metadata/background/queues.ts';
+import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 

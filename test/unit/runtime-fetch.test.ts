@@ -1,6 +1,6 @@
 /** Between fetch and the gateway: what a Request becomes, and what a reply becomes. */
 import { expect, test } from 'vitest';
-import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
+import { fromRequest, toResponse } from '../../src/protocol/request/fetch.ts';
 
 const bytes = (content: string): Uint8Array => new TextEncoder().encode(content);
 

@@ -1,6 +1,6 @@
 /** What the Node listener takes for a request, and what it refuses before the gateway is asked. */
 import { expect, test } from 'vitest';
-import type { Incoming } from '../../src/protocol/wire.ts';
+import type { Incoming } from '../../src/protocol/request/wire.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
 const get = (target: string, headers = ''): string => `GET ${target} HTTP/1.1\r\nHost: h\r\n${headers}\r\n`;

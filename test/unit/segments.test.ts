@@ -13,8 +13,8 @@ import {
   encryptSegments,
   segmentBytes,
 } from '../../src/domain/content/encryption/segments.ts';
-import type { Encryption } from '../../src/metadata/encryption.ts';
-import { type Cipher, type CipherKey, tagBytes } from '../../src/ports/cipher.ts';
+import type { Encryption } from '../../src/metadata/objects/encryption.ts';
+import { type Cipher, type CipherKey, tagBytes } from '../../src/ports/crypto/cipher.ts';
 
 const secret = Buffer.alloc(32, 7);
 const ciphers: readonly (readonly [string, Cipher])[] = [

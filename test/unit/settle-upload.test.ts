@@ -1,9 +1,9 @@
 /** Settling large uploads: as much work as there are parts, and requests are served meanwhile. */
 import { expect, test } from 'vitest';
 import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
-import { findLiveHead } from '../../src/metadata/objects.ts';
+import { findLiveHead } from '../../src/metadata/objects/objects.ts';
+import { findSession, replaceSession, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { manifests } from '../../src/metadata/tables.ts';
-import { findSession, replaceSession, uploadAt } from '../../src/metadata/uploads.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../support/domain-world.ts';
 

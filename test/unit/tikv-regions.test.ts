@@ -1,10 +1,10 @@
 /** Which region a key lies in, as PD's answers say it on the wire. */
 import { expect, test } from 'vitest';
 import { Backoff } from '../../src/backends/metadata/ordered-kv/tikv/backoff.ts';
-import { encodeKey } from '../../src/backends/metadata/ordered-kv/tikv/encoded-key.ts';
-import { messageCodec } from '../../src/backends/metadata/ordered-kv/tikv/messages.ts';
-import type { PlacementDriver } from '../../src/backends/metadata/ordered-kv/tikv/placement-driver.ts';
-import { Regions } from '../../src/backends/metadata/ordered-kv/tikv/regions.ts';
+import { encodeKey } from '../../src/backends/metadata/ordered-kv/tikv/cluster/encoded-key.ts';
+import { messageCodec } from '../../src/backends/metadata/ordered-kv/tikv/cluster/messages.ts';
+import type { PlacementDriver } from '../../src/backends/metadata/ordered-kv/tikv/cluster/placement-driver.ts';
+import { Regions } from '../../src/backends/metadata/ordered-kv/tikv/cluster/regions.ts';
 
 const answers = messageCodec<Awaited<ReturnType<PlacementDriver['region']>>>('GetRegionResponse');
 

@@ -1,6 +1,6 @@
 /** Where the bucket of an upstream is, in either style. */
 import { expect, test } from 'vitest';
-import { addressOf } from '../../src/backends/data/upstream-store/client.ts';
+import { addressOf } from '../../src/backends/data/upstream-store/client/client.ts';
 
 test.each([
   [

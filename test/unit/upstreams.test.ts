@@ -1,7 +1,7 @@
 /** `SVC_UPSTREAMS` and what the settings beside it give to all of them. */
 import { expect, test } from 'vitest';
-import { configWith, parseConfig } from '../../src/config/read-config.ts';
-import { resolveUpstreams } from '../../src/config/upstreams.ts';
+import { configWith, parseConfig } from '../../src/config/read/read-config.ts';
+import { resolveUpstreams } from '../../src/config/values/upstreams.ts';
 import type { SettingName } from '../../src/config.ts';
 
 type Texts = Partial<Readonly<Record<SettingName, string>>>;

@@ -1,7 +1,7 @@
 /** What the wide-column backend asks twice, of whom, and how it gets through ranges that a cluster refuses to read. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/policies.ts';
+import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/session/policies.ts';
 import {
   middleOf,
   ReadFailed,

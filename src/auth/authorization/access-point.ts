@@ -3,7 +3,7 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Caches } from '../../base/caches.ts';
 import { accessPointArn } from '../../domain/access/access-points.ts';
-import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
+import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { AccessPointSide } from '../policy/decision.ts';
 import { parsePolicy } from '../policy/document/document.ts';
 import { type Policy, policyBytes } from '../policy/evaluate.ts';

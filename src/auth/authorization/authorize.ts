@@ -8,7 +8,7 @@ import { ownershipOf } from '../../domain/access/object-ownership.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, ownershipControls, publicAccessBlock } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
+import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';

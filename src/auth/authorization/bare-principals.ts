@@ -4,9 +4,9 @@
  */
 import { findNamed } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { Credentials } from '../../ports/credentials.ts';
+import type { Credentials } from '../../ports/crypto/credentials.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import { userArn } from '../../protocol/arns.ts';
+import { userArn } from '../../protocol/request/arns.ts';
 import type { PolicyDocument } from '../policy/document/document.ts';
 import { callerOf } from '../session/principal.ts';
 

@@ -1,8 +1,8 @@
 /** The facts of a request under the names of condition keys, read only when a condition asks (public API "condition keys"). */
 import { accessPointArn } from '../../domain/access/access-points.ts';
-import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
+import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import type { Query, Wire } from '../../protocol/wire.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
 import type { Identity, Signed } from '../identity.ts';
 import type { Facts } from '../policy/request.ts';
 import { networkOrigin } from './access-point.ts';

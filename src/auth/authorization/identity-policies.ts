@@ -6,8 +6,8 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Caches } from '../../base/caches.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
-import { managed, type PolicyText, policyTextsOf } from '../../domain/iam/policies-of.ts';
-import type { IamIdentity, Session } from '../../ports/credentials.ts';
+import { managed, type PolicyText, policyTextsOf } from '../../domain/iam/policies/policies-of.ts';
+import type { IamIdentity, Session } from '../../ports/crypto/credentials.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Identity } from '../identity.ts';
 import type { Access } from '../policy/decision.ts';

@@ -4,12 +4,12 @@
  * a caller that has only named a key so far, so the bound is small.
  */
 import { gather } from '../../base/gather.ts';
-import { toHex } from '../../base/hex.ts';
 import { tap } from '../../base/tap.ts';
+import { toHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { BodyMemory } from '../../ports/body-memory.ts';
-import { formBytesMax } from '../../protocol/action-query.ts';
-import type { Incoming } from '../../protocol/wire.ts';
+import type { BodyMemory } from '../../ports/storage/body-memory.ts';
+import { formBytesMax } from '../../protocol/request/action-query.ts';
+import type { Incoming } from '../../protocol/request/wire.ts';
 import type { AuthenticationContext } from '../context.ts';
 import type { Claim, OpenClaim } from '../signature/claim.ts';
 

@@ -4,9 +4,9 @@
  * arrives, before its chunk's signature is known: it counts only once the generator has ended.
  */
 
-import { toHex } from '../../base/hex.ts';
+import { toHex } from '../../base/text/hex.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
-import type { Hasher } from '../../ports/hasher.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Dialect } from '../../protocol/dialect.ts';
 import { mismatch } from '../signature/mismatch.ts';
 import { equalsHex } from '../signature/signing-key.ts';

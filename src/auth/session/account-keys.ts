@@ -10,10 +10,10 @@ import { ofOneState } from '../../domain/iam/account.ts';
 import { findById } from '../../domain/iam/entities.ts';
 import { accessKeyUse } from '../../metadata/iam.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Credential, KeyUse } from '../../ports/credentials.ts';
+import type { Credential, KeyUse } from '../../ports/crypto/credentials.ts';
+import type { Sealer } from '../../ports/crypto/sealer.ts';
 import type { LateWrites } from '../../ports/late-writes.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import type { Sealer } from '../../ports/sealer.ts';
 import { userCaller } from './holders.ts';
 import type { Revisions } from './revisions.ts';
 

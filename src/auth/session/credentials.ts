@@ -1,7 +1,7 @@
 /** Whose key it is: configured ones first, then those of IAM users; temporary ones by their token. */
 
 import { fail } from '../../errors/refusal.ts';
-import type { Account, Credential, Credentials } from '../../ports/credentials.ts';
+import type { Account, Credential, Credentials } from '../../ports/crypto/credentials.ts';
 import { type AccountContext, AccountKeys } from './account-keys.ts';
 import { Revisions, type RevisionsContext } from './revisions.ts';
 import { Sessions } from './sessions.ts';

@@ -1,7 +1,7 @@
 /** IAM's users and roles as callers. */
 import type { RoleRecord, UserRecord } from '../../metadata/iam.ts';
-import type { Caller } from '../../ports/credentials.ts';
-import { roleArn, sessionArn, userArn } from '../../protocol/arns.ts';
+import type { Caller } from '../../ports/crypto/credentials.ts';
+import { roleArn, sessionArn, userArn } from '../../protocol/request/arns.ts';
 
 type Tags = readonly (readonly [string, string])[];
 

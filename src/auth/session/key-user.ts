@@ -5,7 +5,7 @@
 import type { KeyAction, KeyUser } from '../../domain/content/encryption/provided-key.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { KeyAccounts, KeyDescription } from '../../ports/key-provider.ts';
+import type { KeyAccounts, KeyDescription } from '../../ports/crypto/key-provider.ts';
 import { type AuthorizationContext, type Caller, verdictOn } from '../authorization/authorize.ts';
 import { denialText } from '../authorization/denial.ts';
 import type { Identity } from '../identity.ts';

@@ -1,8 +1,8 @@
 /** The caller as policies see it. */
 
 import { memoizeEach } from '../../base/memoize.ts';
-import type { Caller } from '../../ports/credentials.ts';
-import { rootArn, userArn } from '../../protocol/arns.ts';
+import type { Caller } from '../../ports/crypto/credentials.ts';
+import { rootArn, userArn } from '../../protocol/request/arns.ts';
 import type { Identity } from '../identity.ts';
 import { anonymous, type Principal } from '../policy/request.ts';
 

@@ -3,8 +3,8 @@
  * them and nothing can be read from them.
  */
 import { fail } from '../../errors/refusal.ts';
-import type { Session } from '../../ports/credentials.ts';
-import type { Sealer } from '../../ports/sealer.ts';
+import type { Session } from '../../ports/crypto/credentials.ts';
+import type { Sealer } from '../../ports/crypto/sealer.ts';
 
 /** Whom a session speaks for: a role by a name of the session's own, a user, or the owner of a configured key. */
 export type SessionHolder =

@@ -7,7 +7,7 @@ import { BoundedCache } from '../../base/bounded-cache.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findById } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { Caller, Credential, Session } from '../../ports/credentials.ts';
+import type { Caller, Credential, Session } from '../../ports/crypto/credentials.ts';
 import type { AccountContext, Accounts } from './account-keys.ts';
 import { roleCaller, userCaller } from './holders.ts';
 import { openToken, type SessionClaims } from './session-token.ts';

@@ -2,7 +2,7 @@
 import { fail } from '../../errors/refusal.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
-import type { Wire } from '../../protocol/wire.ts';
+import type { Wire } from '../../protocol/request/wire.ts';
 import { isoSeconds, parseTimestamp, timestampOf } from '../../signing/timestamp.ts';
 import {
   checkScopeDate,

@@ -1,5 +1,5 @@
 /** The text that is signed: method, path, query, headers, and the body's declaration. */
-import type { Wire } from '../../protocol/wire.ts';
+import type { Wire } from '../../protocol/request/wire.ts';
 import { encode } from '../../signing/encode.ts';
 import type { Claim } from './claim.ts';
 

@@ -1,7 +1,7 @@
 /** What a signed request claims about itself, and the checks that need no secret. */
 import { fail } from '../../errors/refusal.ts';
 import { amz, type Dialect, store } from '../../protocol/dialect.ts';
-import type { Wire } from '../../protocol/wire.ts';
+import type { Wire } from '../../protocol/request/wire.ts';
 
 export interface Claim {
   readonly dialect: Dialect;

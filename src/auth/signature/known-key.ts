@@ -2,7 +2,7 @@
 
 import { memoizeEach } from '../../base/memoize.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { Credential, Credentials } from '../../ports/credentials.ts';
+import type { Credential, Credentials } from '../../ports/crypto/credentials.ts';
 import type { Identity, Renew } from '../identity.ts';
 
 /** The secret stays behind: what travels with the request may end in a log. */

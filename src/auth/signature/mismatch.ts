@@ -1,6 +1,6 @@
 /** `SignatureDoesNotMatch`, with what a client needs to find its mistake (issue item 2). */
 
-import { maskLines } from '../../base/mask-secrets.ts';
+import { maskLines } from '../../base/text/mask-secrets.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
 
 interface Mismatch {

@@ -3,7 +3,7 @@
  * see it again. A condition must cover every field, the bucket too, or a form could add fields that were not signed.
  */
 
-import { type Json, type JsonObject, readStrictJson } from '../../base/strict-json.ts';
+import { type Json, type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
 
 type Fields = ReadonlyMap<string, string>;

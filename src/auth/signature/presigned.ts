@@ -2,7 +2,7 @@
 import { fail } from '../../errors/refusal.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../../protocol/dialect.ts';
-import type { Query, Wire } from '../../protocol/wire.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
 import { isoSeconds, parseTimestamp } from '../../signing/timestamp.ts';
 import { skewMsMax } from './authorization-header.ts';
 import {

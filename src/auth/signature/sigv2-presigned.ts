@@ -4,7 +4,7 @@
  */
 import { fail } from '../../errors/refusal.ts';
 import { amz, type Dialect } from '../../protocol/dialect.ts';
-import type { Query, Wire } from '../../protocol/wire.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
 import { isoSeconds } from '../../signing/timestamp.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from '../context.ts';
 import { encodePath } from './canonical-request.ts';

@@ -7,12 +7,12 @@
  * places, and every query name that changes the answer and that version 2 does not sign.
  */
 
-import { trim } from '../../base/trim.ts';
+import { trim } from '../../base/text/trim.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import { amz, store } from '../../protocol/dialect.ts';
-import { byteString } from '../../protocol/header-text.ts';
-import { isHoisted } from '../../protocol/hoisted.ts';
-import type { Query, Wire } from '../../protocol/wire.ts';
+import { byteString } from '../../protocol/formats/header-text.ts';
+import { isHoisted } from '../../protocol/operations/hoisted.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
 
 /** The public API's sub-resources and overrides, as botocore and s3cmd sign them, and the younger ones. */
 const signedNames: ReadonlySet<string> = new Set(

@@ -1,8 +1,8 @@
 /** Recomputes a version-4 signature and compares. */
 
 import { fail } from '../../errors/refusal.ts';
-import type { Hasher } from '../../ports/hasher.ts';
-import type { Query, Wire } from '../../protocol/wire.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
 import { deriveSigningKey } from '../../signing/signing-key.ts';
 import type { AuthenticationContext } from '../context.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';

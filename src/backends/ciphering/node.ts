@@ -3,7 +3,7 @@
  * back costs three times what encrypting 64 KiB does.
  */
 import { createCipheriv, createDecipheriv, createSecretKey } from 'node:crypto';
-import { type Cipher, tagBytes } from '../../ports/cipher.ts';
+import { type Cipher, tagBytes } from '../../ports/crypto/cipher.ts';
 
 const algorithm = 'aes-256-gcm';
 const options = { authTagLength: tagBytes };

@@ -1,5 +1,5 @@
 /** The cipher of runtimes without node:crypto. Each call crosses to another thread and back, whatever its size. */
-import { type Cipher, tagBytes } from '../../ports/cipher.ts';
+import { type Cipher, tagBytes } from '../../ports/crypto/cipher.ts';
 
 const name = 'AES-GCM';
 const tagLength = 8 * tagBytes;

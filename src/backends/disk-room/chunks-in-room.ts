@@ -1,7 +1,7 @@
 /** A chunk store on a disk whose reserve is kept: chunks are refused below it, removals may use it. */
-import type { ChunkStore, SmallWrite } from '../../ports/chunk-store.ts';
-import { chunkBytes } from '../../ports/object-bytes.ts';
-import { isStorageFull } from '../../ports/storage-room.ts';
+import type { ChunkStore, SmallWrite } from '../../ports/storage/chunk-store.ts';
+import { chunkBytes } from '../../ports/storage/object-bytes.ts';
+import { isStorageFull } from '../../ports/storage/storage-room.ts';
 import type { DiskRoom } from './disk-room.ts';
 
 /** Errors of a disk that is not full stay as they are. */

@@ -1,7 +1,7 @@
 /** How much room the disk of one directory has, and the reserve that is kept for deletions (`SVC_DISK_RESERVE`). */
 import fs from 'node:fs';
 import type { Clock } from '../../ports/clock.ts';
-import { isStorageFull, type RoomState, StorageFull } from '../../ports/storage-room.ts';
+import { isStorageFull, type RoomState, StorageFull } from '../../ports/storage/storage-room.ts';
 import { Ballast } from './ballast.ts';
 
 export interface DiskRoomOptions {

@@ -1,5 +1,5 @@
 /** The disks of a gateway together: what its stores asked for, by component. */
-import type { RoomState, StorageRoom } from '../../ports/storage-room.ts';
+import type { RoomState, StorageRoom } from '../../ports/storage/storage-room.ts';
 import { DiskRoom, type DiskRoomOptions } from './disk-room.ts';
 
 type Shared = Pick<DiskRoomOptions, 'reserveBytes' | 'clock' | 'onLook'>;

@@ -2,7 +2,7 @@
  * The three CRCs of the protocol in plain JavaScript, eight bytes a step ("slice-by-8"): what a runtime
  * without a native one uses, and what CRC64NVME always uses (1.3 GB/s; no runtime has it built in).
  */
-import type { Hash } from '../../ports/hasher.ts';
+import type { Hash } from '../../ports/crypto/hasher.ts';
 
 const castagnoli = 0x82f63b78;
 const ethernet = 0xedb88320;

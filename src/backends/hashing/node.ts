@@ -2,7 +2,7 @@
 import { createHash, hash as hashOnce } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import nodeRs from '@node-rs/crc32';
-import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
+import type { Hash, Hasher, HashName } from '../../ports/crypto/hasher.ts';
 import { bigEndian, hash32, hashCrc64 } from './crc.ts';
 import { hmac, octets } from './hmac.ts';
 import { hashXxh3 } from './xxh3.ts';

@@ -3,7 +3,7 @@ import { hmac } from '@noble/hashes/hmac.js';
 import { md5, sha1 } from '@noble/hashes/legacy.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
+import type { Hash, Hasher, HashName } from '../../ports/crypto/hasher.ts';
 import { crc32, crc32c, hash32, hashCrc64 } from './crc.ts';
 import { hashXxh3 } from './xxh3.ts';
 import { hashXxh64 } from './xxh64.ts';

@@ -2,7 +2,7 @@
  * XXH3 (64 and 128 bits, seed 0, default secret) after the public specification of xxHash, in JavaScript for
  * every runtime. The loop over long inputs uses 32-bit integers, because 64-bit BigInts run 40 times slower.
  */
-import type { Hash } from '../../ports/hasher.ts';
+import type { Hash } from '../../ports/crypto/hasher.ts';
 import { multiplyHigh, readLanes, writeLanes } from './lanes.ts';
 import { longDigest, secretWords, shortDigest64, shortDigest128 } from './xxh3-digest.ts';
 

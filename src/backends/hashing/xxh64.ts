@@ -1,5 +1,5 @@
 /** XXH64 (seed 0) after the public specification of xxHash, in JavaScript for every runtime. */
-import type { Hash } from '../../ports/hasher.ts';
+import type { Hash } from '../../ports/crypto/hasher.ts';
 import { bytesOf, multiplyHigh, readLanes, rotate64, wrap64, writeLanes } from './lanes.ts';
 import { avalanche64 } from './xxh3-digest.ts';
 

@@ -1,5 +1,5 @@
 /** The policy of a key: which accounts may encrypt and decrypt with it (docs/adr/0016-accounts-of-keys.md). */
-import type { KeyDescription } from '../../ports/key-provider.ts';
+import type { KeyDescription } from '../../ports/crypto/key-provider.ts';
 
 export interface KeyAccountsOptions {
   /** The accounts that each key names, by key id; `*` is every account. */

@@ -3,8 +3,13 @@
  * module: a key is named by id or alias, nothing but wrapped keys leaves, and what was changed is told from what was
  * wrapped under another key.
  */
-import { cipherKeyBytes } from '../../ports/cipher.ts';
-import { type KeyContext, KeyFailure, type KeyProvider, type WrappedKey } from '../../ports/key-provider.ts';
+import { cipherKeyBytes } from '../../ports/crypto/cipher.ts';
+import {
+  type KeyContext,
+  KeyFailure,
+  type KeyProvider,
+  type WrappedKey,
+} from '../../ports/crypto/key-provider.ts';
 import { describeKey, type KeyAccountsOptions } from './key-accounts.ts';
 import { type NamedKey, nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
 

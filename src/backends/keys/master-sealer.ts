@@ -1,5 +1,5 @@
 /** The sealer over master keys held in memory. */
-import type { Sealer } from '../../ports/sealer.ts';
+import type { Sealer } from '../../ports/crypto/sealer.ts';
 import { nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
 
 export interface MasterSealerOptions extends SealingParts {

@@ -5,8 +5,8 @@
  * derived from the named key, the salt and the context: random nonces under one key are safe for 2³² messages only, and
  * a store has more objects than that.
  */
-import { type Cipher, cipherKeyBytes, nonceBytes, tagBytes } from '../../ports/cipher.ts';
-import type { Hasher } from '../../ports/hasher.ts';
+import { type Cipher, cipherKeyBytes, nonceBytes, tagBytes } from '../../ports/crypto/cipher.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Random } from '../../ports/random.ts';
 
 const format = 1;

@@ -11,7 +11,7 @@ import {
   type SideChange,
   type TableKind,
 } from '../../ports/metadata-store.ts';
-import type { Columns } from './order.ts';
+import type { Columns } from './rows/order.ts';
 
 type AnyChange = Change<AnyTable>;
 

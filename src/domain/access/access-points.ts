@@ -3,10 +3,9 @@
  * that a request through it must pass beside the bucket's.
  */
 
-import { trimEnd } from '../../base/trim.ts';
+import { trimEnd } from '../../base/text/trim.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { AccessPointBlock, AccessPointRow } from '../../metadata/access-point-tables.ts';
 import {
   accessPointsOf,
   claimAlias,
@@ -17,7 +16,8 @@ import {
   insertAccessPoint,
   removeAccessPoint,
   replaceAccessPoint,
-} from '../../metadata/access-points.ts';
+} from '../../metadata/buckets/access-points.ts';
+import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { lookUpBucket, openBucket } from '../buckets/buckets.ts';

@@ -4,7 +4,7 @@
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { AccessPointRow } from '../../metadata/access-point-tables.ts';
+import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { type OwnershipControls, ownershipControls, publicAccessBlock } from '../configurations/families.ts';

@@ -1,7 +1,7 @@
 /** The versioning state of a bucket, and whether it takes MFA to change it and to delete versions for good. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { objectsOf } from '../../metadata/objects.ts';
+import { objectsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
 import type { Recorder } from '../events/recorder.ts';

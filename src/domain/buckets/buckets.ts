@@ -1,8 +1,8 @@
 /** Buckets: how they are found, and deletion that never races a write. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { findBucket, removeBucket, replaceBucket } from '../../metadata/buckets.ts';
-import { objectsOf } from '../../metadata/objects.ts';
+import { findBucket, removeBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
+import { objectsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';

@@ -4,7 +4,7 @@
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { findBucket, replaceBucket } from '../../metadata/buckets.ts';
+import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';

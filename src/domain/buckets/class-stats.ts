@@ -3,9 +3,16 @@
  * the counters of the buckets, kept where every gateway finds it.
  */
 import type { Context } from '../../context.ts';
-import { findBucket } from '../../metadata/buckets.ts';
-import { assertLeads, beginTerm, findTask, putTask, type TaskKind, type Term } from '../../metadata/tasks.ts';
-import { readUsage } from '../../metadata/usage.ts';
+import {
+  assertLeads,
+  beginTerm,
+  findTask,
+  putTask,
+  type TaskKind,
+  type Term,
+} from '../../metadata/background/tasks.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketClass } from '../../ports/telemetry.ts';
 
 type Ctx = Pick<Context, 'metadata'>;

@@ -1,7 +1,7 @@
 /** Creating a bucket, with the configurations that it is born with. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { findBucket, insertBucket, isListed, listBucket } from '../../metadata/buckets.ts';
+import { findBucket, insertBucket, isListed, listBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';

@@ -7,11 +7,11 @@
 import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
 import { Refusal } from '../../errors/refusal.ts';
-import { findBucket } from '../../metadata/buckets.ts';
-import { objectsOf } from '../../metadata/objects.ts';
+import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { objectsOf } from '../../metadata/objects/objects.ts';
+import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
-import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/tasks.ts';
-import { findSession, uploadsIn } from '../../metadata/uploads.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import type { Ctx } from '../objects/commit-version.ts';

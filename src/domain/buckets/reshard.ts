@@ -6,10 +6,10 @@
 import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
-import { findBucket, replaceBucket } from '../../metadata/buckets.ts';
-import { objectsOf } from '../../metadata/objects.ts';
+import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
+import { objectsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/tasks.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { assertOpen, openBucket } from './buckets.ts';

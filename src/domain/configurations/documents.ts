@@ -7,9 +7,9 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { findBucket } from '../../metadata/buckets.ts';
-import { documentId, documentRemovals, readText, writeDocument } from '../../metadata/documents.ts';
-import { objectsOf } from '../../metadata/objects.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { documentId, documentRemovals, readText, writeDocument } from '../../metadata/buckets/documents.ts';
+import { objectsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { openBucket } from '../buckets/buckets.ts';

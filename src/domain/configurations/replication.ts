@@ -3,8 +3,8 @@
  * that makes it so queues it for the replicator.
  */
 import type { Context } from '../../context.ts';
-import { queuedByHour } from '../../metadata/hourly-queues.ts';
-import type { ReplicationTask } from '../../metadata/queue-tables.ts';
+import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import type { ReplicationTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Plan } from '../objects/versions.ts';
 import { readDocument } from './documents.ts';

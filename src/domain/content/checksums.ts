@@ -2,7 +2,7 @@
  * The checksum of a multipart object from its parts' checksums: FULL_OBJECT is the CRC of
  * the whole, combined without reading a byte again; COMPOSITE is the hash of the parts' digests.
  */
-import type { Hasher, HashName } from '../../ports/hasher.ts';
+import type { Hasher, HashName } from '../../ports/crypto/hasher.ts';
 
 export type CrcName = 'crc32' | 'crc32c' | 'crc64nvme';
 

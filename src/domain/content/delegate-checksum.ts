@@ -4,7 +4,7 @@
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { type ClaimedDigests, ContentMismatch } from '../../ports/object-bytes.ts';
+import { type ClaimedDigests, ContentMismatch } from '../../ports/storage/object-bytes.ts';
 import { type Claims, wrongMd5 } from './digests.ts';
 
 /** A hash that the content must match: verified as it flows by, unless another component verifies it. */

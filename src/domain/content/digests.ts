@@ -1,11 +1,11 @@
 /** Digests of a content that flows by: computed on the way, compared at its end. */
 
-import { toHex } from '../../base/hex.ts';
 import { tap } from '../../base/tap.ts';
+import { toHex } from '../../base/text/hex.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { Checksum } from '../../metadata/tables.ts';
-import type { Hash, Hasher, HashName } from '../../ports/hasher.ts';
-import { DataUnavailable } from '../../ports/object-bytes.ts';
+import type { Hash, Hasher, HashName } from '../../ports/crypto/hasher.ts';
+import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
 
 export type ChecksumAlgorithm = Checksum['algorithm'];
 

@@ -9,7 +9,7 @@ import {
   type Owner,
   unknownSize,
   type WriteOptions,
-} from '../../ports/object-bytes.ts';
+} from '../../ports/storage/object-bytes.ts';
 import { queueGarbage } from '../storage/garbage.ts';
 import { isOwned } from '../storage/ownership.ts';
 import { type Claimed, entrusted, mismatchOf } from './delegate-checksum.ts';

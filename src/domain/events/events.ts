@@ -4,8 +4,8 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
  */
 import type { Context } from '../../context.ts';
-import { queuedByHour } from '../../metadata/hourly-queues.ts';
-import type { NotifyTask } from '../../metadata/queue-tables.ts';
+import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import type { NotifyTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { readDocument } from '../configurations/documents.ts';

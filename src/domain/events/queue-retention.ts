@@ -18,8 +18,8 @@ import {
   hoursOf,
   placementsEndMs,
   rememberCount,
-} from '../../metadata/hourly-queues.ts';
-import type { QueueHour } from '../../metadata/queue-tables.ts';
+} from '../../metadata/background/hourly-queues.ts';
+import type { QueueHour } from '../../metadata/records/queues.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;

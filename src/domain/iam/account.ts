@@ -17,7 +17,7 @@ import {
   type StoredIam,
   scanIam,
 } from '../../metadata/iam.ts';
-import type { iam } from '../../metadata/iam-tables.ts';
+import type { iam } from '../../metadata/records/iam.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { retryInTurn } from '../retry-in-turn.ts';

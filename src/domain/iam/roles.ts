@@ -1,11 +1,11 @@
 /** The roles of an account, and whom each trusts. */
 import { findIam, type IamTag, type RoleRecord, recordOf } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
-import { holdBoundary, releaseBoundary } from './attachments.ts';
-import { assertSize } from './documents.ts';
 import { addEntity, assertFree, conflict, namedIn, putEntity, removeEntity } from './entities.ts';
 import { drawRoleId } from './ids.ts';
-import { type PolicyName, policyIn } from './managed-policies.ts';
+import { holdBoundary, releaseBoundary } from './policies/attachments.ts';
+import { assertSize } from './policies/documents.ts';
+import { type PolicyName, policyIn } from './policies/managed-policies.ts';
 import { mergeTags } from './tags.ts';
 
 const kind = 'role';

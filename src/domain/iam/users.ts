@@ -1,10 +1,10 @@
 /** The users of an account. */
 import type { IamTag, UserRecord } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
-import { holdBoundary, releaseBoundary } from './attachments.ts';
 import { addEntity, assertFree, conflict, moveEntity, namedIn, removeEntity } from './entities.ts';
 import { drawUserId } from './ids.ts';
-import { type PolicyName, policyIn } from './managed-policies.ts';
+import { holdBoundary, releaseBoundary } from './policies/attachments.ts';
+import { type PolicyName, policyIn } from './policies/managed-policies.ts';
 import { mergeTags } from './tags.ts';
 
 const kind = 'user';

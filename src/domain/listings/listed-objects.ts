@@ -1,7 +1,7 @@
 /** What the listings of objects walk over: live heads alone. `listed-versions.ts` has those of versions. */
 import type { Context } from '../../context.ts';
-import { type ListedRow, listedColumns, objectsOf } from '../../metadata/objects.ts';
-import { prefixRange } from '../../metadata/prefix.ts';
+import { type ListedRow, listedColumns, objectsOf } from '../../metadata/objects/objects.ts';
+import { prefixRange } from '../../metadata/objects/prefix.ts';
 import { type BucketRow, liveSpace, type ObjectRow, type objects } from '../../metadata/tables.ts';
 import type { Cursor, PartOf, SortOf } from '../../ports/metadata-store.ts';
 import type { Listed } from './listing.ts';

@@ -10,7 +10,7 @@ import {
   findHead,
   historyOf,
   type ListedVersionRow,
-} from '../../metadata/objects.ts';
+} from '../../metadata/objects/objects.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace } from '../../metadata/tables.ts';
 import { openSpace, type Start, seekTo } from './listed-objects.ts';
 import type { Listed } from './listing.ts';

@@ -1,5 +1,5 @@
 /** Pages of a listing: prefix, delimiter and markers over any ordered cursor. */
-import { prefixEnd } from '../../metadata/prefix.ts';
+import { prefixEnd } from '../../metadata/objects/prefix.ts';
 
 /** What a listing walks over: rows in key order, with a way to leap. */
 export interface Listed<Row> {

@@ -1,6 +1,6 @@
 /** Changing what is kept about a version (ACL, tags, locks, its wrapped key) without touching its bytes. */
 import { fail } from '../../errors/refusal.ts';
-import { findVersion } from '../../metadata/objects.ts';
+import { findVersion } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
 import type { Recorder } from '../events/recorder.ts';

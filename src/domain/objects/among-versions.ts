@@ -1,6 +1,6 @@
 /** Looking for something among all versions of a key, while writers move them about. */
 import type { Context } from '../../context.ts';
-import { liveHeadOf, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects.ts';
+import { liveHeadOf, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 
 /** How often the versions of a key are read again because they moved meanwhile. */

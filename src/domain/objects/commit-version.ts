@@ -1,10 +1,10 @@
 /** Commits a decision about one key: read its head, decide, commit, and begin again when the world has moved. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { releaseForeign } from '../../metadata/imports.ts';
-import { findHead, historyOf, objectsOf } from '../../metadata/objects.ts';
+import { releaseForeign } from '../../metadata/background/imports.ts';
+import { usageChanges } from '../../metadata/buckets/usage.ts';
+import { findHead, historyOf, objectsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import { usageChanges } from '../../metadata/usage.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
 import { isReplicated, replicated } from '../configurations/replication.ts';

@@ -1,6 +1,6 @@
 /** Deleting an object, a version, or laying a delete marker on top. */
 import { fail } from '../../errors/refusal.ts';
-import { findVersion, newestInHistory } from '../../metadata/objects.ts';
+import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { mfaRequired } from '../buckets/bucket-versioning.ts';
 import type { Recorder } from '../events/recorder.ts';

@@ -1,9 +1,9 @@
 /** Reading an object: find the version, choose the bytes, stream them. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { findHead, findVersion, manifestParts } from '../../metadata/objects.ts';
+import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
-import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
+import type { ByteRange, Extent } from '../../ports/storage/object-bytes.ts';
 import { extentKey } from '../content/encryption/content-key.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { contentSize, decryptSegments } from '../content/encryption/segments.ts';

@@ -1,6 +1,6 @@
 /** Removes one version that was read before, and no other that has replaced it since. */
 import { Refusal } from '../../errors/refusal.ts';
-import { findVersion, newestInHistory } from '../../metadata/objects.ts';
+import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Revision } from '../../ports/metadata-store.ts';
 import { mfaRequired } from '../buckets/bucket-versioning.ts';

@@ -1,7 +1,7 @@
 /** Version ids: time-ordered text, unique, never behind the version that they succeed. */
 
-import { toHex, toUpperHex } from '../../base/hex.ts';
 import { memoizeLast } from '../../base/memoize.ts';
+import { toHex, toUpperHex } from '../../base/text/hex.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Random } from '../../ports/random.ts';
 

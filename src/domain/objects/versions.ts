@@ -5,7 +5,7 @@
  * (in the history space). Every plan touches the head with its revision, or checks that there is none, so
  * two writers of a key never both apply.
  */
-import { historyOf, liveHeadOf, markerHeadOf } from '../../metadata/objects.ts';
+import { historyOf, liveHeadOf, markerHeadOf } from '../../metadata/objects/objects.ts';
 import {
   type BucketRow,
   headSlot,

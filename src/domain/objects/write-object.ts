@@ -1,7 +1,7 @@
 /** Writing an object: place, store, commit by compare-and-set; the loser of a race is answered too. */
 import type { Context } from '../../context.ts';
-import type { Encryption } from '../../metadata/encryption.ts';
-import { findLiveHead } from '../../metadata/objects.ts';
+import type { Encryption } from '../../metadata/objects/encryption.ts';
+import { findLiveHead } from '../../metadata/objects/objects.ts';
 import type {
   BucketRow,
   Checksum,

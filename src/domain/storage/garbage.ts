@@ -1,11 +1,11 @@
 /** Orphaned bytes: queued by writers, deleted by `gc`. */
 import type { Context } from '../../context.ts';
-import { clearManifest, manifestParts } from '../../metadata/objects.ts';
-import type { GarbageTask } from '../../metadata/queue-tables.ts';
-import { queued } from '../../metadata/queues.ts';
+import { queued } from '../../metadata/background/queues.ts';
+import { clearManifest, manifestParts } from '../../metadata/objects/objects.ts';
+import type { GarbageTask } from '../../metadata/records/queues.ts';
 import type { Manifest } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import type { Extent, Owner } from '../../ports/object-bytes.ts';
+import type { Extent, Owner } from '../../ports/storage/object-bytes.ts';
 
 /** What one queue row may name, so that it stays well below the row limit. More takes several rows. */
 export const extentsPerTask = 64;

@@ -1,7 +1,8 @@
 /** Who owns stored bytes: the question that the sweep and fsck ask before they call anything garbage. */
 import type { Context } from '../../context.ts';
-import { everyBucket, findBucket } from '../../metadata/buckets.ts';
-import { manifestParts } from '../../metadata/objects.ts';
+import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
+import { manifestParts } from '../../metadata/objects/objects.ts';
+import { findSession } from '../../metadata/objects/uploads.ts';
 import {
   type Manifest,
   type ManifestPart,
@@ -9,8 +10,7 @@ import {
   type ObjectRow,
   uploads,
 } from '../../metadata/tables.ts';
-import { findSession } from '../../metadata/uploads.ts';
-import type { Extent, FoundExtent, Owner } from '../../ports/object-bytes.ts';
+import type { Extent, FoundExtent, Owner } from '../../ports/storage/object-bytes.ts';
 import { findAmongVersions } from '../objects/among-versions.ts';
 import { inlineExtents } from './garbage.ts';
 

@@ -3,10 +3,10 @@
  * `freshMs`, so that readiness costs nothing however often it is asked for; after a failure the next question probes again.
  */
 import type { Context } from '../../context.ts';
-import { type TaskRow, tasks } from '../../metadata/task-tables.ts';
+import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';
 import type { At } from '../../ports/metadata-store.ts';
-import { type Extent, type ObjectBytes, unknownSize } from '../../ports/object-bytes.ts';
-import { isStorageFull } from '../../ports/storage-room.ts';
+import { type Extent, type ObjectBytes, unknownSize } from '../../ports/storage/object-bytes.ts';
+import { isStorageFull } from '../../ports/storage/storage-room.ts';
 import { drawId } from '../objects/version-ids.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'room' | 'clusterStates'>;

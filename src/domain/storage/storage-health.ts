@@ -1,7 +1,7 @@
 /** How storage is: what both probes say, and the texts of warnings. Pure, but for `probe`. */
 import type { Context } from '../../context.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
-import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/object-bytes.ts';
+import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/storage/object-bytes.ts';
 import { savedScrub } from './scrub/saved-scrub.ts';
 import { knownDamaged } from './scrub/state.ts';
 

@@ -1,8 +1,8 @@
 /** Finishes or undoes what dead processes left behind: runs in every gateway, and as often as it likes. */
 import type { Context } from '../../context.ts';
-import { hasUnlistedBuckets } from '../../metadata/buckets.ts';
+import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
 import type { Abandoned } from '../../ports/metadata-store.ts';
-import { DataUnavailable, type Extent, type Owner } from '../../ports/object-bytes.ts';
+import { DataUnavailable, type Extent, type Owner } from '../../ports/storage/object-bytes.ts';
 import { extentsPerTask, queueGarbage } from './garbage.ts';
 import { isOwned, type Ownership, openOwnership } from './ownership.ts';
 

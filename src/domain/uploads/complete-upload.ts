@@ -1,7 +1,13 @@
 /** Completing a multipart upload: `uploading → completing → completed`, once, whatever is retried or killed. */
 
 import { fail } from '../../errors/refusal.ts';
-import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects.ts';
+import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects/objects.ts';
+import {
+  findSession,
+  replaceSession,
+  type StoredSession,
+  unindexed,
+} from '../../metadata/objects/uploads.ts';
 import {
   type Manifest,
   type ManifestPart,
@@ -9,9 +15,8 @@ import {
   type UploadResult,
   type UploadSession,
 } from '../../metadata/tables.ts';
-import { findSession, replaceSession, type StoredSession, unindexed } from '../../metadata/uploads.ts';
 import type { Op } from '../../ports/metadata-store.ts';
-import { type Extent, unknownSize } from '../../ports/object-bytes.ts';
+import { type Extent, unknownSize } from '../../ports/storage/object-bytes.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/encryption/provided-key.ts';
 import { contentSize } from '../content/encryption/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';

@@ -5,8 +5,8 @@
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { StoredSession } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, UploadSession } from '../../metadata/tables.ts';
-import type { StoredSession } from '../../metadata/uploads.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import {
   type Extent,
@@ -17,7 +17,7 @@ import {
   type UploadBytes,
   UploadGone,
   unknownSize,
-} from '../../ports/object-bytes.ts';
+} from '../../ports/storage/object-bytes.ts';
 import { giveUp, queueUnowned, type Ctx as StoreCtx } from '../content/store-bytes.ts';
 import { ownedParts } from './owned-parts.ts';
 

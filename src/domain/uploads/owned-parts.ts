@@ -1,6 +1,6 @@
 /** Which parts of an upload that is over the versions of its key own: one walk answers for all of them. */
 import type { Context } from '../../context.ts';
-import { extentsOf } from '../../metadata/objects.ts';
+import { extentsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { findAmongVersions } from '../objects/among-versions.ts';
 

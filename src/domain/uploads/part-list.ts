@@ -1,10 +1,10 @@
 /** The part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
 
-import { fromHex, toHex } from '../../base/hex.ts';
+import { fromHex, toHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
+import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
-import { everyPart, type StoredSession } from '../../metadata/uploads.ts';
-import type { HeldPart } from '../../ports/object-bytes.ts';
+import type { HeldPart } from '../../ports/storage/object-bytes.ts';
 import { type CrcName, combineCrcs, compositeChecksum } from '../content/checksums.ts';
 import { type ChecksumAlgorithm, fromBase64, hashNames, toBase64 } from '../content/digests.ts';
 import { contentSize } from '../content/encryption/segments.ts';

@@ -1,7 +1,6 @@
 /** Finishing or undoing a completion that was cut short, and clearing sessions that are over. */
-import { findBucket } from '../../metadata/buckets.ts';
-import { clearManifest } from '../../metadata/objects.ts';
-import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../../metadata/tables.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { clearManifest } from '../../metadata/objects/objects.ts';
 import {
   everyPart,
   findSession,
@@ -11,7 +10,8 @@ import {
   type StoredSession,
   unindexed,
   uploadAt,
-} from '../../metadata/uploads.ts';
+} from '../../metadata/objects/uploads.ts';
+import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../../metadata/tables.ts';
 import { findAmongVersions } from '../objects/among-versions.ts';
 import { queueGarbageAll, queueUpload } from '../storage/garbage.ts';
 import { clearHeld } from './held-upload.ts';

@@ -1,7 +1,7 @@
 /** Storing a part: it belongs to its session only while that takes parts. */
 import { fail } from '../../errors/refusal.ts';
+import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/objects/uploads.ts';
 import type { UploadPart } from '../../metadata/tables.ts';
-import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/uploads.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';

@@ -1,8 +1,7 @@
 /** Multipart sessions: opening, finding, aborting. */
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
-import { findBucket } from '../../metadata/buckets.ts';
-import type { BucketRow, ObjectHeaders, UploadSession } from '../../metadata/tables.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
   findSession,
   indexOf,
@@ -11,7 +10,8 @@ import {
   unindexed,
   uploadAt,
   uploadsIn,
-} from '../../metadata/uploads.ts';
+} from '../../metadata/objects/uploads.ts';
+import type { BucketRow, ObjectHeaders, UploadSession } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawVersion, isUploadId } from '../objects/version-ids.ts';

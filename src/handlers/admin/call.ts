@@ -2,9 +2,9 @@
 import type { Identity } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
-import type { AdminOperationName } from '../../protocol/admin-operations.ts';
-import type { Reply } from '../../protocol/reply.ts';
-import type { Query } from '../../protocol/wire.ts';
+import type { AdminOperationName } from '../../protocol/operations/admin.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Query } from '../../protocol/request/wire.ts';
 
 export interface AdminRequest {
   readonly requestId: string;

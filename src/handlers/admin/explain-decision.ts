@@ -7,7 +7,7 @@ import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/buckets/buckets.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { fail } from '../../errors/refusal.ts';
-import { jsonObject, jsonOptional, jsonText, jsonTexts, readJson } from '../../protocol/json.ts';
+import { jsonObject, jsonOptional, jsonText, jsonTexts, readJson } from '../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 
 /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */

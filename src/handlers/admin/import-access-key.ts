@@ -1,8 +1,14 @@
 /** ImportAccessKey: a user gets a key pair that exists already, for clients that move here (issue "IAM and STS"). */
 import { importAccessKey } from '../../domain/iam/access-keys.ts';
 import { fail } from '../../errors/refusal.ts';
-import { userArn } from '../../protocol/arns.ts';
-import { type JsonReader, jsonObject, jsonOptional, jsonText, readJson } from '../../protocol/json.ts';
+import {
+  type JsonReader,
+  jsonObject,
+  jsonOptional,
+  jsonText,
+  readJson,
+} from '../../protocol/formats/json.ts';
+import { userArn } from '../../protocol/request/arns.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 
 const text =

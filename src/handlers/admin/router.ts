@@ -7,9 +7,9 @@ import {
   adminBucketAt,
   adminOperationNames,
   describeAdminOperation,
-} from '../../protocol/admin-operations.ts';
-import { percentDecode } from '../../protocol/wire.ts';
-import type { AreaRequest } from '../area-request.ts';
+} from '../../protocol/operations/admin.ts';
+import { percentDecode } from '../../protocol/request/wire.ts';
+import type { AreaRequest } from '../areas/area-request.ts';
 import { adminHandlers } from './table.ts';
 
 type Router = IttyRouterType<IRequestStrict, [AreaRequest]>;

@@ -1,16 +1,16 @@
 /** Every operation of the operator API and the handler that answers it: a missing one does not compile. */
 import type { AdminHandlers } from './call.ts';
-import * as clusters from './clusters.ts';
-import * as defaultClass from './default-class.ts';
-import * as drains from './drains.ts';
+import * as clusters from './clusters/clusters.ts';
+import * as defaultClass from './clusters/default-class.ts';
+import * as drains from './clusters/drains.ts';
+import * as placement from './clusters/placement.ts';
+import * as storage from './clusters/storage.ts';
 import { ExplainDecision } from './explain-decision.ts';
-import * as forceEmpty from './force-empty.ts';
-import * as fsck from './fsck.ts';
 import { ImportAccessKey } from './import-access-key.ts';
-import * as placement from './placement.ts';
-import * as reshard from './reshard.ts';
-import * as scrub from './scrub.ts';
-import * as storage from './storage.ts';
+import * as forceEmpty from './maintenance/force-empty.ts';
+import * as fsck from './maintenance/fsck.ts';
+import * as reshard from './maintenance/reshard.ts';
+import * as scrub from './maintenance/scrub.ts';
 
 export const adminHandlers: AdminHandlers = {
   ExplainDecision,

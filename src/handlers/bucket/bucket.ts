@@ -1,9 +1,9 @@
 /** HeadBucket, DeleteBucket, GetBucketLocation. */
 import { assertUnattached } from '../../domain/access/access-points.ts';
 import { deleteBucket } from '../../domain/buckets/buckets.ts';
-import { locationConstraint } from '../../protocol/schemas/bucket.ts';
+import { locationConstraint } from '../../protocol/schemas/bucket/bucket.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { emptyReply, xmlReply } from '../xml-reply.ts';
 
 export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket, accessPoint }) =>
   emptyReply(200, [

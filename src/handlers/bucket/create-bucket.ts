@@ -13,16 +13,19 @@ import {
 } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
-import { readXml } from '../../protocol/codec.ts';
-import { bodyMaxDefault } from '../../protocol/operations.ts';
-import { type CreateBucketConfiguration, createBucketConfiguration } from '../../protocol/schemas/bucket.ts';
-import { givenAcl } from '../acl/given-acl.ts';
-import type { ReadFacts } from '../body-facts.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
+import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
+import {
+  type CreateBucketConfiguration,
+  createBucketConfiguration,
+} from '../../protocol/schemas/bucket/bucket.ts';
+import { givenAcl } from '../access/acl/given-acl.ts';
+import type { ReadFacts } from '../common/body-facts.ts';
+import { header } from '../common/own-headers.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { header } from '../own-headers.ts';
-import { emptyReply } from '../xml-reply.ts';
 import { assertBucketName } from './bucket-name.ts';
-import { checkBucketTags } from './tagging.ts';
+import { checkBucketTags } from './configurations/tagging.ts';
 
 export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
   const { bucketName, identity } = request;

@@ -11,8 +11,8 @@ import type { ErrorCode } from '../../errors/codes.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
-import { readXml } from '../../protocol/codec.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
 import {
   type DeletedObject,
   type DeleteError,
@@ -20,13 +20,13 @@ import {
   deleteRequestLimits,
   deleteResult,
   type ObjectToDelete,
-} from '../../protocol/schemas/delete.ts';
+} from '../../protocol/schemas/object/delete.ts';
+import { assertKey, keyBytesMax } from '../common/key.ts';
+import { hasShownMfa } from '../common/mfa.ts';
+import { defined } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { assertKey, keyBytesMax } from '../key.ts';
-import { hasShownMfa } from '../mfa.ts';
-import { asksBypass } from '../object/lock-headers.ts';
-import { defined } from '../parameters.ts';
-import { xmlReply } from '../xml-reply.ts';
+import { asksBypass } from '../object/headers/lock-headers.ts';
 
 /** Keys worked on at once. */
 const parallel = 16;

@@ -8,9 +8,9 @@ import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketCors } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
-import type { Reply } from '../../protocol/reply.ts';
-import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../cross-origin.ts';
-import { emptyReply } from '../xml-reply.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../common/cross-origin.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 
 /** That a rule can allow. */
 const corsMethods: ReadonlySet<string> = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);

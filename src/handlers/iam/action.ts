@@ -9,13 +9,19 @@ import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
-import type { accessPointOperations } from '../../protocol/access-point-operations.ts';
-import { actionNamespaces, serviceOf } from '../../protocol/action-errors.ts';
-import { element, token, writeXml, type Xml } from '../../protocol/codec.ts';
-import type { iamOperations } from '../../protocol/iam-operations.ts';
-import { describeOperation } from '../../protocol/operations.ts';
-import { type Given, optional, type Parameter, readFields, text } from '../../protocol/parameters.ts';
-import type { Reply } from '../../protocol/reply.ts';
+import { element, token, writeXml, type Xml } from '../../protocol/formats/codec.ts';
+import type { accessPointOperations } from '../../protocol/operations/access-points.ts';
+import type { iamOperations } from '../../protocol/operations/iam.ts';
+import { describeOperation } from '../../protocol/operations/operations.ts';
+import {
+  type Given,
+  optional,
+  type Parameter,
+  readFields,
+  text,
+} from '../../protocol/operations/parameters.ts';
+import { actionNamespaces, serviceOf } from '../../protocol/reply/action-errors.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
 import type { ActionRequest } from './action-request.ts';
 import { boundaryKey, factsAt } from './resources.ts';
 

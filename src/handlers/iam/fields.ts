@@ -2,8 +2,8 @@
 
 import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../errors/refusal.ts';
-import { integer, list, optional, structure, text } from '../../protocol/parameters.ts';
-import { readToken, writeToken } from '../continuation-token.ts';
+import { integer, list, optional, structure, text } from '../../protocol/operations/parameters.ts';
+import { readToken, writeToken } from '../common/continuation-token.ts';
 import type { ActionRequest } from './action-request.ts';
 
 const name = (max: number) =>

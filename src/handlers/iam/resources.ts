@@ -1,11 +1,11 @@
 /** What actions are about, as the ARNs that a caller must be allowed them on. */
 import type { Context } from '../../context.ts';
-import { builtInAccount } from '../../domain/iam/built-in-policies.ts';
 import { findAnyCase, findNamed, type Named } from '../../domain/iam/entities.ts';
-import type { HolderKind } from '../../domain/iam/inline-policies.ts';
-import type { PolicyName } from '../../domain/iam/managed-policies.ts';
+import { builtInAccount } from '../../domain/iam/policies/built-in-policies.ts';
+import type { HolderKind } from '../../domain/iam/policies/inline-policies.ts';
+import type { PolicyName } from '../../domain/iam/policies/managed-policies.ts';
 import { fail } from '../../errors/refusal.ts';
-import { groupArn, parseArn, roleArn, userArn } from '../../protocol/arns.ts';
+import { groupArn, parseArn, roleArn, userArn } from '../../protocol/request/arns.ts';
 import type { ActionRequest } from './action-request.ts';
 import { userOrCaller } from './fields.ts';
 import { boundaryArn, resourceTagFacts } from './shown.ts';

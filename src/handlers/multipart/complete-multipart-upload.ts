@@ -6,25 +6,25 @@ import { completeUpload } from '../../domain/uploads/complete-upload.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
-import { readXml } from '../../protocol/codec.ts';
-import type { HeaderPair } from '../../protocol/reply.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
+import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import { splitTarget } from '../../protocol/request/wire.ts';
 import {
   type CompletedPart,
   completeMultipartUpload,
   completeMultipartUploadLimits,
   completeMultipartUploadResult,
-} from '../../protocol/schemas/multipart.ts';
-import { splitTarget } from '../../protocol/wire.ts';
-import { claimedChecksum } from '../claims.ts';
+} from '../../protocol/schemas/object/multipart.ts';
+import { claimedChecksum } from '../common/claims.ts';
+import { header } from '../common/own-headers.ts';
+import { defined } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { checksumFieldsOf } from '../object/checksum-fields.ts';
-import { writeConditions } from '../object/conditions.ts';
-import { encryptionHeaders } from '../object/encryption-headers.ts';
-import { expirationHeaders, hasLifecycle } from '../object/expiration.ts';
-import { quoted, writtenVersionHeader } from '../object/object-headers.ts';
-import { header } from '../own-headers.ts';
-import { defined } from '../parameters.ts';
-import { xmlReply } from '../xml-reply.ts';
+import { checksumFieldsOf } from '../object/headers/checksum-fields.ts';
+import { writeConditions } from '../object/headers/conditions.ts';
+import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
+import { expirationHeaders, hasLifecycle } from '../object/headers/expiration.ts';
+import { quoted, writtenVersionHeader } from '../object/headers/object-headers.ts';
 import { uploadNameOf } from './upload-name.ts';
 
 export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {

@@ -5,19 +5,19 @@ import { type Grouping, type Listed, readPage, startBehind } from '../../domain/
 import { isUploadId } from '../../domain/objects/version-ids.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
-import { prefixRange } from '../../metadata/prefix.ts';
+import { prefixRange } from '../../metadata/objects/prefix.ts';
+import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
-import { uploadsIn } from '../../metadata/uploads.ts';
 import type { Cursor } from '../../ports/metadata-store.ts';
-import type { Infer } from '../../protocol/codec.ts';
+import type { Infer } from '../../protocol/formats/codec.ts';
 import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/common.ts';
-import { listMultipartUploadsResult } from '../../protocol/schemas/multipart.ts';
-import { encoderOf, groupingOf, prefixesOf } from '../bucket/list-objects.ts';
+import { listMultipartUploadsResult } from '../../protocol/schemas/object/multipart.ts';
+import { encoderOf, groupingOf, prefixesOf } from '../bucket/listings/list-objects.ts';
+import { placeOf } from '../common/key.ts';
+import { type Names, namedOwner, ownerNames } from '../common/owners.ts';
+import { isUrlEncoded } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { placeOf } from '../key.ts';
-import { type Names, namedOwner, ownerNames } from '../owners.ts';
-import { isUrlEncoded } from '../parameters.ts';
-import { xmlReply } from '../xml-reply.ts';
 
 export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ctx, request) => {
   const { query, bucket } = request;

@@ -1,15 +1,15 @@
 /** ListParts. */
 import { contentSize } from '../../domain/content/encryption/segments.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
-import { partsOf } from '../../metadata/uploads.ts';
-import { type ListPartsResult, listPartsResult } from '../../protocol/schemas/multipart.ts';
+import { partsOf } from '../../metadata/objects/uploads.ts';
+import { type ListPartsResult, listPartsResult } from '../../protocol/schemas/object/multipart.ts';
+import { namedOwner, ownerNames } from '../common/owners.ts';
+import { countOf, defined } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { partChecksumFields } from '../object/checksum-fields.ts';
-import { abortHeaders, hasLifecycle } from '../object/expiration.ts';
-import { quoted } from '../object/object-headers.ts';
-import { namedOwner, ownerNames } from '../owners.ts';
-import { countOf, defined } from '../parameters.ts';
-import { xmlReply } from '../xml-reply.ts';
+import { partChecksumFields } from '../object/headers/checksum-fields.ts';
+import { abortHeaders, hasLifecycle } from '../object/headers/expiration.ts';
+import { quoted } from '../object/headers/object-headers.ts';
 import { uploadNameOf } from './upload-name.ts';
 
 const partsMax = 1000;

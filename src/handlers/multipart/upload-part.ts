@@ -7,18 +7,18 @@ import { writePart } from '../../domain/uploads/upload-part.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
-import type { HeaderPair } from '../../protocol/reply.ts';
-import { copyPartResult } from '../../protocol/schemas/copy.ts';
+import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import { copyPartResult } from '../../protocol/schemas/object/copy.ts';
+import { header } from '../common/own-headers.ts';
+import { defined } from '../common/parameters.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { partChecksumFields } from '../object/checksum-fields.ts';
 import { sourceKeyOf, uploadKeyOf } from '../object/content-key.ts';
-import { openCopySource } from '../object/copy-source.ts';
-import { encryptionHeaders } from '../object/encryption-headers.ts';
-import { quoted, refuseUnbuilt } from '../object/object-headers.ts';
+import { partChecksumFields } from '../object/headers/checksum-fields.ts';
+import { openCopySource } from '../object/headers/copy-source.ts';
+import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
+import { quoted, refuseUnbuilt } from '../object/headers/object-headers.ts';
 import { contentOf } from '../object/write-content.ts';
-import { header } from '../own-headers.ts';
-import { defined } from '../parameters.ts';
-import { emptyReply, xmlReply } from '../xml-reply.ts';
 import { partNumberOf, uploadNameOf } from './upload-name.ts';
 
 export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, request) => {

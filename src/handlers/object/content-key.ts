@@ -6,7 +6,7 @@ import { assertCustomerKey, openObjectKey } from '../../domain/content/encryptio
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
-import { customerKeyOf, mentionsEncryption, refuseChoosing } from './encryption-headers.ts';
+import { customerKeyOf, mentionsEncryption, refuseChoosing } from './headers/encryption-headers.ts';
 
 /**
  * What the headers of a read must say about the object's encryption. A customer's key is tried at once: who has not got

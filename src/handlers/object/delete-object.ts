@@ -1,13 +1,13 @@
 /** DeleteObject. */
 import { deleteObject } from '../../domain/objects/delete-object.ts';
-import type { HeaderPair } from '../../protocol/reply.ts';
+import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import { hasShownMfa } from '../common/mfa.ts';
+import { defined } from '../common/parameters.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { hasShownMfa } from '../mfa.ts';
-import { defined } from '../parameters.ts';
-import { emptyReply } from '../xml-reply.ts';
-import { deleteConditions } from './conditions.ts';
-import { asksBypass } from './lock-headers.ts';
-import { versionHeader } from './object-headers.ts';
+import { deleteConditions } from './headers/conditions.ts';
+import { asksBypass } from './headers/lock-headers.ts';
+import { versionHeader } from './headers/object-headers.ts';
 
 export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, request) => {
   const { bucket, key, record, requestId } = request;

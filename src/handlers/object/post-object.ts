@@ -2,15 +2,15 @@
 
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
-import { writeXml } from '../../protocol/codec.ts';
-import type { HeaderPair, Reply } from '../../protocol/reply.ts';
-import { postResponse } from '../../protocol/schemas/post-object.ts';
-import { splitTarget } from '../../protocol/wire.ts';
-import { claimsOf } from '../claims.ts';
+import { writeXml } from '../../protocol/formats/codec.ts';
+import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import { splitTarget } from '../../protocol/request/wire.ts';
+import { postResponse } from '../../protocol/schemas/object/post-object.ts';
+import { claimsOf } from '../common/claims.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { emptyReply } from '../xml-reply.ts';
-import { expirationHeaders, hasLifecycle } from './expiration.ts';
-import { quoted } from './object-headers.ts';
+import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
+import { quoted } from './headers/object-headers.ts';
 import { writeContent, writtenHeaders } from './put-object.ts';
 
 export const PostObject: HandlerOf<'PostObject'> = async (ctx, request) => {

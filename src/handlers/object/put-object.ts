@@ -7,16 +7,16 @@ import type { Content } from '../../domain/content/store-bytes.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
-import type { HeaderPair } from '../../protocol/reply.ts';
+import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { emptyReply } from '../xml-reply.ts';
-import { accessOf } from './acl.ts';
-import { writeConditions } from './conditions.ts';
-import { wantedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
-import { expirationHeaders, hasLifecycle } from './expiration.ts';
-import { lockOf } from './lock-headers.ts';
-import { checksumHeaders, objectHeadersOf, quoted, writtenVersionHeader } from './object-headers.ts';
-import { storageClassOf } from './storage-class.ts';
+import { writeConditions } from './headers/conditions.ts';
+import { wantedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
+import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
+import { lockOf } from './headers/lock-headers.ts';
+import { checksumHeaders, objectHeadersOf, quoted, writtenVersionHeader } from './headers/object-headers.ts';
+import { storageClassOf } from './headers/storage-class.ts';
+import { accessOf } from './properties/acl.ts';
 import { contentOf } from './write-content.ts';
 
 export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {

@@ -4,7 +4,7 @@ import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
-import { claimsOf } from '../claims.ts';
+import { claimsOf } from '../common/claims.ts';
 
 /**
  * The content of an upload.

@@ -1,11 +1,11 @@
 /** ListAuditRecords: the audit log for operators, the newest first. */
 import { readAudit } from '../../metadata/audit.ts';
-import type { AuditRow } from '../../metadata/audit-tables.ts';
-import { auditResult } from '../../protocol/schemas/recorded.ts';
-import type { Query } from '../../protocol/wire.ts';
+import type { AuditRow } from '../../metadata/records/audit.ts';
+import type { Query } from '../../protocol/request/wire.ts';
+import { auditResult } from '../../protocol/schemas/account/recorded.ts';
+import { defined } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { defined } from '../parameters.ts';
-import { xmlReply } from '../xml-reply.ts';
 import { momentOf, operatorsPage, pagingOf } from './operators-page.ts';
 
 export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, request) => {

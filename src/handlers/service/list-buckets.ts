@@ -1,13 +1,13 @@
 /** ListBuckets: the caller's own, in pages on request; empty for anonymous. */
 
 import { fail } from '../../errors/refusal.ts';
-import { bucketsOf } from '../../metadata/buckets.ts';
-import { listAllMyBucketsResult } from '../../protocol/schemas/service.ts';
-import { readToken, writeToken } from '../continuation-token.ts';
+import { bucketsOf } from '../../metadata/buckets/buckets.ts';
+import { listAllMyBucketsResult } from '../../protocol/schemas/account/service.ts';
+import { readToken, writeToken } from '../common/continuation-token.ts';
+import { placeOf } from '../common/key.ts';
+import { countOf } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { placeOf } from '../key.ts';
-import { countOf } from '../parameters.ts';
-import { xmlReply } from '../xml-reply.ts';
 
 const bucketsMax = 10_000;
 

@@ -1,9 +1,9 @@
 /** ListNotifyDeadLetters: the notifications that were given up, the newest first. */
-import { readDeadLetters } from '../../metadata/dead-letters.ts';
-import type { DeadLetter } from '../../metadata/queue-tables.ts';
-import { deadLettersResult } from '../../protocol/schemas/recorded.ts';
+import { readDeadLetters } from '../../metadata/background/dead-letters.ts';
+import type { DeadLetter } from '../../metadata/records/queues.ts';
+import { deadLettersResult } from '../../protocol/schemas/account/recorded.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { xmlReply } from '../xml-reply.ts';
 import { operatorsPage, pagingOf } from './operators-page.ts';
 
 export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (ctx, request) => {

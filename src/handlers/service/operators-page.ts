@@ -2,10 +2,10 @@
 import { assertOperator } from '../../auth/assert-operator.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
-import { describeOperation } from '../../protocol/operations.ts';
-import { recordsMax } from '../../protocol/schemas/recorded.ts';
-import { readToken, writeToken } from '../continuation-token.ts';
-import { countOf } from '../parameters.ts';
+import { describeOperation } from '../../protocol/operations/operations.ts';
+import { recordsMax } from '../../protocol/schemas/account/recorded.ts';
+import { readToken, writeToken } from '../common/continuation-token.ts';
+import { countOf } from '../common/parameters.ts';
 
 /** Between two entries: what comes before it is older. */
 export interface Place {

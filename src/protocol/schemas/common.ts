@@ -1,5 +1,5 @@
 /** Elements that several bodies share: owners, checksums, key prefixes. */
-import { element, type Infer, many, oneOf, optional, text, token } from '../codec.ts';
+import { element, type Infer, many, oneOf, optional, text, token } from '../formats/codec.ts';
 
 export const owner = element({ ID: optional(token), DisplayName: optional(text) }, { unknown: 'ignore' });
 export type Owner = Infer<typeof owner>;

@@ -1,5 +1,5 @@
 /** The error body, the one that is written without a namespace: `writeXml(…, { namespace: '' })`. */
-import { element, type Infer, optional, rest, text, token } from '../codec.ts';
+import { element, type Infer, optional, rest, text, token } from '../formats/codec.ts';
 
 export const errorBody = element({
   Code: token,

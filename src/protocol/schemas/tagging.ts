@@ -1,5 +1,5 @@
 /** The body of the tagging operations of buckets and objects. */
-import { element, type Infer, limitedByHandler, many, text } from '../codec.ts';
+import { element, type Infer, limitedByHandler, many, text } from '../formats/codec.ts';
 
 export const tag = element({ Key: text, Value: text });
 export type Tag = Infer<typeof tag>;

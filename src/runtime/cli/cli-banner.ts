@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../../config.ts';
-import type { Credential } from '../../ports/credentials.ts';
+import type { Credential } from '../../ports/crypto/credentials.ts';
 import { endpointOf } from '../compose/endpoint.ts';
 
 export interface Banner {

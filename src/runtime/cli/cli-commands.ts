@@ -1,6 +1,6 @@
 /** The `sluice` command: a table of commands, whose flags are the settings. */
-import { type ParsedFlags, parseFlags } from '../../config/flags.ts';
-import { nearest } from '../../config/nearest.ts';
+import { type ParsedFlags, parseFlags } from '../../config/read/flags.ts';
+import { nearest } from '../../config/read/nearest.ts';
 import { loadConfiguration } from '../compose/configuration.ts';
 import { expectedInstallation } from '../installation/expected-installation.ts';
 import { StartRefusal } from '../installation/start-refusal.ts';

@@ -1,6 +1,6 @@
 /** `sluice compact`: gives the free pages of the embedded metadata file back to the file system. */
 import { existsSync } from 'node:fs';
-import { compactFile } from '../../backends/metadata/embedded/compact.ts';
+import { compactFile } from '../../backends/metadata/embedded/file/compact.ts';
 import { tables } from '../../metadata/tables.ts';
 import { type MetadataFault, StoreRefused } from '../../ports/metadata-store.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';

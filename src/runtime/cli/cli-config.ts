@@ -1,7 +1,7 @@
 /** `sluice config`: every setting with its value, default and source, secrets masked. */
-import { flagOf } from '../../config/flags.ts';
-import { type Found, masked } from '../../config/read.ts';
-import type { Setting } from '../../config/setting.ts';
+import { flagOf } from '../../config/read/flags.ts';
+import { type Found, masked } from '../../config/read/read.ts';
+import type { Setting } from '../../config/read/setting.ts';
 import { type SettingName, settings } from '../../config.ts';
 
 interface Row {

@@ -3,11 +3,11 @@ import { existsSync } from 'node:fs';
 import type { Context } from '../../context.ts';
 import type { MendingGuard } from '../../domain/storage/fsck/findings.ts';
 import { Fsck, type FsckFinding, type FsckSummary, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
-import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/storage/fsck/rebuild.ts';
+import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/storage/fsck/rebuild/rebuild.ts';
 import { type SavedRun, savedRun, saveRun } from '../../domain/storage/fsck/saved-run.ts';
-import { LeaseLost } from '../../metadata/leases.ts';
+import { LeaseLost } from '../../metadata/background/leases.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
-import { MendingElsewhere, type MendingTurn, mendAloneSoon } from '../../workers/mending.ts';
+import { MendingElsewhere, type MendingTurn, mendAloneSoon } from '../../workers/supervision/mending.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 

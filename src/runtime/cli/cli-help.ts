@@ -1,6 +1,6 @@
 /** `sluice --help`: the commands, and the flags as the settings table has them. */
-import { flagOf } from '../../config/flags.ts';
-import type { Setting } from '../../config/setting.ts';
+import { flagOf } from '../../config/read/flags.ts';
+import type { Setting } from '../../config/read/setting.ts';
 import { settingNames, settings } from '../../config.ts';
 
 const optionWidth = 24;

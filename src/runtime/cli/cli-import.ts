@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
 import { type ImportCounts, importBucket } from '../../domain/storage/import/import-bucket.ts';
-import { everyReleased } from '../../metadata/imports.ts';
+import { everyReleased } from '../../metadata/background/imports.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';

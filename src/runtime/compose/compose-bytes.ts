@@ -1,18 +1,18 @@
 /** From settings to the store of object bytes. Backends are loaded when they are asked for. */
-import { bodyBudget } from '../../backends/data/body-budget.ts';
-import { chunked } from '../../backends/data/chunked.ts';
-import { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
-import { WriteBudget } from '../../backends/data/write-budget.ts';
+import { bodyBudget } from '../../backends/data/chunked/body-budget.ts';
+import { chunked } from '../../backends/data/chunked/chunked.ts';
+import { WriteBudget } from '../../backends/data/chunked/write-budget.ts';
+import { ReadBudget } from '../../backends/data/cluster-pool/reading/read-budget.ts';
 import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
-import type { ClusterSetting } from '../../config/clusters.ts';
-import { pathIn } from '../../config/network.ts';
-import { resolveUpstreams } from '../../config/upstreams.ts';
+import type { ClusterSetting } from '../../config/values/clusters.ts';
+import { pathIn } from '../../config/values/network.ts';
+import { resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
-import type { ChunkStore } from '../../ports/chunk-store.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Hasher } from '../../ports/hasher.ts';
-import type { ObjectBytes } from '../../ports/object-bytes.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Random } from '../../ports/random.ts';
+import type { ChunkStore } from '../../ports/storage/chunk-store.ts';
+import type { ObjectBytes } from '../../ports/storage/object-bytes.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 
 export interface Parts {

@@ -4,28 +4,28 @@
  */
 
 import { openCredentials } from '../../auth/session/credentials.ts';
-import { bodyBudget } from '../../backends/data/body-budget.ts';
+import { bodyBudget } from '../../backends/data/chunked/body-budget.ts';
 import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
 import { masterSealer } from '../../backends/keys/master-sealer.ts';
 import { nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
 import { Caches } from '../../base/caches.ts';
-import { metadataBackends } from '../../config/metadata-backends.ts';
+import { metadataBackends } from '../../config/metadata/backends.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { openClusterStates } from '../../domain/storage/clusters/cluster-states.ts';
 import type { InstallationMode } from '../../metadata/installation.ts';
 import { shareChanges } from '../../metadata/shared-changes.ts';
-import { type Cipher, cipherKeyBytes } from '../../ports/cipher.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
-import type { Credential } from '../../ports/credentials.ts';
-import type { Hasher } from '../../ports/hasher.ts';
-import type { KeyProvider } from '../../ports/key-provider.ts';
+import { type Cipher, cipherKeyBytes } from '../../ports/crypto/cipher.ts';
+import type { Credential } from '../../ports/crypto/credentials.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
+import type { KeyProvider } from '../../ports/crypto/key-provider.ts';
+import type { Sealer } from '../../ports/crypto/sealer.ts';
 import { type MetadataStore, StoreUnavailable } from '../../ports/metadata-store.ts';
 import { type Random, systemRandom } from '../../ports/random.ts';
-import type { Sealer } from '../../ports/sealer.ts';
 import { noSiblings, type Siblings } from '../../ports/siblings.ts';
-import type { RoomState } from '../../ports/storage-room.ts';
+import type { RoomState } from '../../ports/storage/storage-room.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import { timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';

@@ -1,10 +1,10 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
 import { access, constants, mkdir } from 'node:fs/promises';
-import type { HsmKeys } from '../../config/keys.ts';
-import type { Found } from '../../config/read.ts';
-import { readConfig } from '../../config/read-config.ts';
+import type { Found } from '../../config/read/read.ts';
+import { readConfig } from '../../config/read/read-config.ts';
+import type { HsmKeys } from '../../config/values/keys.ts';
 import type { Config, Environment, SettingName } from '../../config.ts';
-import type { Credential } from '../../ports/credentials.ts';
+import type { Credential } from '../../ports/crypto/credentials.ts';
 import { readCredentialsFile } from '../secrets/credentials-file.ts';
 import { readHsmKeysFile } from '../secrets/hsm-keys-file.ts';
 import { lookAtMasterKeyFile } from '../secrets/master-key-file.ts';

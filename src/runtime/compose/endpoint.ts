@@ -1,5 +1,5 @@
 /** The endpoint that is printed: what a client on this machine can paste. */
-import type { ListenAddress } from '../../config/network.ts';
+import type { ListenAddress } from '../../config/values/network.ts';
 
 export function endpointOf({ host, port }: ListenAddress, secure: boolean): string {
   const scheme = secure ? 'https' : 'http';

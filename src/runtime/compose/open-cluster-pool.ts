@@ -5,11 +5,11 @@ import {
   errno,
   type RadosDriver,
   RadosFailure,
-} from '../../backends/data/cluster-pool/driver.ts';
-import { koffiDriver } from '../../backends/data/cluster-pool/koffi-driver.ts';
+} from '../../backends/data/cluster-pool/librados/driver.ts';
+import { koffiDriver } from '../../backends/data/cluster-pool/librados/koffi-driver.ts';
 import type { PoolName, PoolNames } from '../../backends/data/cluster-pool/pools.ts';
-import type { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
-import type { ClusterSetting } from '../../config/clusters.ts';
+import type { ReadBudget } from '../../backends/data/cluster-pool/reading/read-budget.ts';
+import type { ClusterSetting } from '../../config/values/clusters.ts';
 import type { Config } from '../../config.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';

@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../../config.ts';
-import { everyCluster } from '../../metadata/clusters.ts';
+import { everyCluster } from '../../metadata/background/clusters.ts';
 import {
   type FoundCluster,
   type FoundWorld,
@@ -16,8 +16,8 @@ import {
   refusalOf,
 } from '../../metadata/installation.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import type { MarkedPlace, ObjectBytes, StoredMark } from '../../ports/object-bytes.ts';
 import type { Random } from '../../ports/random.ts';
+import type { MarkedPlace, ObjectBytes, StoredMark } from '../../ports/storage/object-bytes.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import { keepFile, syncDirectory } from '../secrets/kept-file.ts';
 import { StartRefusal } from './start-refusal.ts';

@@ -1,6 +1,6 @@
 /** Why a start cannot go on, said in one line to the person who started it; a stack would tell them nothing. */
-import type { ListenAddress } from '../../config/network.ts';
-import { showListen } from '../../config/network.ts';
+import type { ListenAddress } from '../../config/values/network.ts';
+import { showListen } from '../../config/values/network.ts';
 import type { Config } from '../../config.ts';
 import { StoreRefused, StoreUnavailable } from '../../ports/metadata-store.ts';
 

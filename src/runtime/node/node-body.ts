@@ -1,6 +1,6 @@
 /** The body of a node:http request as an iterable that is pulled: what is not read stays in the kernel. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { LentArrays } from '../../backends/data/lent-arrays.ts';
+import { LentArrays } from '../../backends/data/chunked/lent-arrays.ts';
 
 /**
  * Arrays kept for a reader that is busy, before the socket is paused; Node keeps up to 64 KiB more.

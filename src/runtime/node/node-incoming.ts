@@ -1,6 +1,6 @@
 /** A node:http request as the gateway sees it; the parts that few requests need are made when asked for. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Incoming, type Wire, WireHeaders } from '../../protocol/wire.ts';
+import { type Incoming, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
 import { NodeBody } from './node-body.ts';
 import type { Client } from './node-reply.ts';
 

@@ -5,8 +5,8 @@ import { drawRequestId } from '../../domain/objects/version-ids.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import { fail } from '../../errors/refusal.ts';
 import { systemRandom } from '../../ports/random.ts';
-import { renderHeaders, renderRefusal } from '../../protocol/render.ts';
-import type { Reply } from '../../protocol/reply.ts';
+import { renderHeaders, renderRefusal } from '../../protocol/reply/render.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
 
 const random = systemRandom();
 

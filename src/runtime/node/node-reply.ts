@@ -1,6 +1,6 @@
 /** Writes a reply to a node:http response; a body that breaks off never looks complete. */
 import type { ServerResponse } from 'node:http';
-import type { Reply } from '../../protocol/reply.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
 
 /** Name, value, name, value: the form that node:http writes without another look. */
 interface Head {

@@ -1,6 +1,6 @@
 /** Reads `SVC_CREDENTIALS_FILE`: faults by position, never a secret. */
-import { readCredentials } from '../../config/credentials.ts';
-import type { Credential } from '../../ports/credentials.ts';
+import { readCredentials } from '../../config/values/credentials.ts';
+import type { Credential } from '../../ports/crypto/credentials.ts';
 import { readSecretFile, type SecretFile } from './secret-file.ts';
 
 export const readCredentialsFile = (path: string): Promise<SecretFile<readonly Credential[]>> =>

@@ -1,5 +1,5 @@
 /** Reads `SVC_HSM_KEYS_FILE`, the keys of the `local-hsm` key provider. */
-import { type HsmKeys, hsmKeys } from '../../config/keys.ts';
+import { type HsmKeys, hsmKeys } from '../../config/values/keys.ts';
 import { StartRefusal } from '../installation/start-refusal.ts';
 import { readSecretFile, type SecretFile } from './secret-file.ts';
 

@@ -4,9 +4,9 @@
  * that a setting names is never created, because a new key would open nothing that is stored.
  */
 import { stat } from 'node:fs/promises';
-import { masterKeys } from '../../config/keys.ts';
-import { pathIn } from '../../config/network.ts';
-import { cipherKeyBytes } from '../../ports/cipher.ts';
+import { masterKeys } from '../../config/values/keys.ts';
+import { pathIn } from '../../config/values/network.ts';
+import { cipherKeyBytes } from '../../ports/crypto/cipher.ts';
 import type { Random } from '../../ports/random.ts';
 import { StartRefusal } from '../installation/start-refusal.ts';
 import { keepFile } from './kept-file.ts';

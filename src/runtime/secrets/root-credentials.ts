@@ -5,8 +5,8 @@
 import { unlinkSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { readCredentials } from '../../config/credentials.ts';
-import type { Credential } from '../../ports/credentials.ts';
+import { readCredentials } from '../../config/values/credentials.ts';
+import type { Credential } from '../../ports/crypto/credentials.ts';
 import type { Random } from '../../ports/random.ts';
 import { StartRefusal } from '../installation/start-refusal.ts';
 import { keepFile } from './kept-file.ts';

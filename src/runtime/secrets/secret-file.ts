@@ -1,6 +1,6 @@
 /** Reads a file of secrets that a setting names: errors name the place in the file, never its contents. */
 import { readFile, stat } from 'node:fs/promises';
-import type { Read } from '../../config/setting.ts';
+import type { Read } from '../../config/read/setting.ts';
 
 export interface SecretFile<T> {
   /** Absent where there is a fault. */

@@ -1,6 +1,6 @@
 /** Several processes over the same data: each sees at once what the others were told, and none outlives its lease unnoticed. */
 import { expect } from 'vitest';
-import { acquireLease, releaseLease, renewLease } from '../../../src/metadata/leases.ts';
+import { acquireLease, releaseLease, renewLease } from '../../../src/metadata/background/leases.ts';
 import type { MetadataStore, Op, Revision } from '../../../src/ports/metadata-store.ts';
 import type { Laws } from '../metadata-store.ts';
 import { all, fresh, head, headsOf, ranksOf, talliesOf } from './tables.ts';

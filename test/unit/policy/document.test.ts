@@ -6,7 +6,7 @@ import {
   parsePolicy,
   policySizes,
 } from '../../../src/auth/policy/document/document.ts';
-import { describeOperation, operationNames } from '../../../src/protocol/operations.ts';
+import { describeOperation, operationNames } from '../../../src/protocol/operations/operations.ts';
 import { fill, refusalOf, type Written, write } from './world.ts';
 
 const refused = (text: string, options: DocumentOptions): string | undefined =>

@@ -1,6 +1,10 @@
 /** Lines of access logs: as the public service writes them, whatever clients send. */
 import { expect, test } from 'vitest';
-import { type AccessLogEntry, accessLogLine, loggedOperation } from '../../../src/protocol/access-log.ts';
+import {
+  type AccessLogEntry,
+  accessLogLine,
+  loggedOperation,
+} from '../../../src/protocol/reply/access-log.ts';
 
 const entry: AccessLogEntry = {
   bucketOwner: 'owner',

@@ -1,7 +1,7 @@
 /** Forms of browsers are read exactly, however their bytes arrive, and nothing else is taken for one. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { boundaryOf, type Form, readForm } from '../../../src/protocol/form-data.ts';
+import { boundaryOf, type Form, readForm } from '../../../src/protocol/request/form-data.ts';
 import { cpuMsOf } from '../../support/cpu-time.ts';
 import { boundary, encodeForm, type FormPart, fieldsOf, fileOf } from '../../support/post-form.ts';
 

@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../../../src/errors/refusal.ts';
-import { readXml, writeXml } from '../../../src/protocol/codec.ts';
+import { readXml, writeXml } from '../../../src/protocol/formats/codec.ts';
 import { type XmlBody, xmlBodies } from '../../support/xml-bodies.ts';
 import { damaged, everyElement, parseTree, pick, printTree, type Tree } from '../../support/xml-trees.ts';
 

@@ -20,7 +20,7 @@ import {
   text,
   token,
   writeXml,
-} from '../../../src/protocol/codec.ts';
+} from '../../../src/protocol/formats/codec.ts';
 
 const bytes = (source: string): Uint8Array => new TextEncoder().encode(source);
 const limits = { maxBytes: 1 << 20 };

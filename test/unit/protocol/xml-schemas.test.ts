@@ -1,28 +1,28 @@
 /** Documents as the public S3 API's reference prints them, and as its clients send them. */
 import { expect, test } from 'vitest';
-import { readXml, writeXml, type Xml } from '../../../src/protocol/codec.ts';
-import { getObjectAttributesResponse } from '../../../src/protocol/schemas/attributes.ts';
+import { readXml, writeXml, type Xml } from '../../../src/protocol/formats/codec.ts';
+import { listAllMyBucketsResult } from '../../../src/protocol/schemas/account/service.ts';
 import {
   createBucketConfiguration,
   locationConstraint,
   versioningConfiguration,
-} from '../../../src/protocol/schemas/bucket.ts';
-import { copyObjectResult } from '../../../src/protocol/schemas/copy.ts';
-import { deleteRequest, deleteResult } from '../../../src/protocol/schemas/delete.ts';
+} from '../../../src/protocol/schemas/bucket/bucket.ts';
 import { errorBody } from '../../../src/protocol/schemas/error.ts';
+import { getObjectAttributesResponse } from '../../../src/protocol/schemas/object/attributes.ts';
+import { copyObjectResult } from '../../../src/protocol/schemas/object/copy.ts';
+import { deleteRequest, deleteResult } from '../../../src/protocol/schemas/object/delete.ts';
 import {
   listObjectsResult,
   listObjectsV2Result,
   listVersionsResult,
-} from '../../../src/protocol/schemas/listing.ts';
+} from '../../../src/protocol/schemas/object/listing.ts';
 import {
   completeMultipartUpload,
   completeMultipartUploadResult,
   initiateMultipartUploadResult,
   listMultipartUploadsResult,
   listPartsResult,
-} from '../../../src/protocol/schemas/multipart.ts';
-import { listAllMyBucketsResult } from '../../../src/protocol/schemas/service.ts';
+} from '../../../src/protocol/schemas/object/multipart.ts';
 import { tagging } from '../../../src/protocol/schemas/tagging.ts';
 
 const namespace = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';

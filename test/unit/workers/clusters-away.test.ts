@@ -1,7 +1,7 @@
 /** A cluster that is away holds up what concerns it, and nothing else. */
 import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
-import { DataUnavailable, type ObjectBytes } from '../../../src/ports/object-bytes.ts';
+import { DataUnavailable, type ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';
 import { rebalance } from '../../../src/workers/rebalance.ts';
 import { extentsOn, openClusters } from '../../support/clusters.ts';
 import { domainWorld } from '../../support/domain-world.ts';

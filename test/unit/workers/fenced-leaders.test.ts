@@ -1,14 +1,14 @@
-/** A leader that stood still while its successor worked writes nothing more when it goes on (src/metadata/leases.ts). */
+/** A leader that stood still while its successor worked writes nothing more when it goes on (src/metadata/background/leases.ts). */
 import { expect, test } from 'vitest';
-import { bucketSlotOf } from '../../../src/metadata/buckets.ts';
-import { acquireLease, LeaseLost, leaderLease } from '../../../src/metadata/leases.ts';
-import { rebalanceRows } from '../../../src/metadata/rebalance.ts';
+import { acquireLease, LeaseLost, leaderLease } from '../../../src/metadata/background/leases.ts';
+import { rebalanceRows } from '../../../src/metadata/background/rebalance.ts';
+import { bucketSlotOf } from '../../../src/metadata/buckets/buckets.ts';
 import { sampleBuckets } from '../../../src/workers/bucket-stats.ts';
 import { compareAll } from '../../../src/workers/fsck.ts';
-import { leaseTtlMs } from '../../../src/workers/leadership.ts';
 import { rebalance } from '../../../src/workers/rebalance.ts';
-import { supervise } from '../../../src/workers/supervisor.ts';
-import type { Unit } from '../../../src/workers/worker.ts';
+import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
+import { supervise } from '../../../src/workers/supervision/supervisor.ts';
+import type { Unit } from '../../../src/workers/supervision/worker.ts';
 import { extentsOn, openPair, operatorOf } from '../../support/clusters.ts';
 import { openGateway } from '../../support/gateway.ts';
 import { pausedProcess } from '../../support/paused-process.ts';

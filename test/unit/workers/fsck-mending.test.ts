@@ -1,11 +1,11 @@
 /** Runs of fsck that change something, at the same time: they take turns, and what one makes no other takes away. */
 import { describe, expect, test } from 'vitest';
 import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
-import { type Rebuilt, rebuildIndex } from '../../../src/domain/storage/fsck/rebuild.ts';
-import { LeaseLost } from '../../../src/metadata/leases.ts';
-import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
-import { leaseTtlMs } from '../../../src/workers/leadership.ts';
-import { MendingElsewhere, mendAlone, mendAloneSoon } from '../../../src/workers/mending.ts';
+import { type Rebuilt, rebuildIndex } from '../../../src/domain/storage/fsck/rebuild/rebuild.ts';
+import { LeaseLost } from '../../../src/metadata/background/leases.ts';
+import { findLiveHead, objectsOf } from '../../../src/metadata/objects/objects.ts';
+import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
+import { MendingElsewhere, mendAlone, mendAloneSoon } from '../../../src/workers/supervision/mending.ts';
 import { type DomainWorld, domainWorld, graceMs, storedExtents } from '../../support/domain-world.ts';
 
 const fix: FsckMode = { fix: true, drop: false };

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
 import { RepeatedIds } from '../../../src/domain/storage/fsck/repeated-ids.ts';
 import { queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
-import { findLiveHead, objectsOf } from '../../../src/metadata/objects.ts';
-import { uploadAt } from '../../../src/metadata/uploads.ts';
+import { findLiveHead, objectsOf } from '../../../src/metadata/objects/objects.ts';
+import { uploadAt } from '../../../src/metadata/objects/uploads.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 

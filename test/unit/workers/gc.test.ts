@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { queueGarbage, queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
-import { manifestRows } from '../../../src/metadata/objects.ts';
-import { backlog, queueSlots } from '../../../src/metadata/queues.ts';
+import { backlog, queueSlots } from '../../../src/metadata/background/queues.ts';
+import { manifestRows } from '../../../src/metadata/objects/objects.ts';
 import { manifests } from '../../../src/metadata/tables.ts';
-import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
+import { DataUnavailable, type Extent } from '../../../src/ports/storage/object-bytes.ts';
 import { collectGarbage } from '../../../src/workers/gc.ts';
-import { ShardPanic } from '../../../src/workers/worker.ts';
+import { ShardPanic } from '../../../src/workers/supervision/worker.ts';
 import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';

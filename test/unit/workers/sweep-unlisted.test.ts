@@ -1,8 +1,8 @@
 /** The sweep beside a bucket that is not in the lists yet. */
 import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
-import { bucketSlotOf } from '../../../src/metadata/buckets.ts';
-import { backlog } from '../../../src/metadata/queues.ts';
+import { backlog } from '../../../src/metadata/background/queues.ts';
+import { bucketSlotOf } from '../../../src/metadata/buckets/buckets.ts';
 import { bucketsAll } from '../../../src/metadata/tables.ts';
 import { domainWorld, intentTtlMs, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';

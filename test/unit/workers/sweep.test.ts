@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
 import { isOwned, openOwnership } from '../../../src/domain/storage/ownership.ts';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
-import { backlog } from '../../../src/metadata/queues.ts';
-import { findSession, uploadsIn } from '../../../src/metadata/uploads.ts';
-import type { ObjectBytes } from '../../../src/ports/object-bytes.ts';
+import { backlog } from '../../../src/metadata/background/queues.ts';
+import { findSession, uploadsIn } from '../../../src/metadata/objects/uploads.ts';
+import type { ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';
 import {
   type DomainWorld,
   domainWorld,

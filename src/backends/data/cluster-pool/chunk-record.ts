@@ -1,5 +1,5 @@
 /** What stands in a chunk's attribute: id, owner, size and a CRC32C of each 64 KiB, under a CRC32C of its own. */
-import { ChunkDamaged, type Owner, unknownSize } from '../../../ports/object-bytes.ts';
+import { ChunkDamaged, type Owner, unknownSize } from '../../../ports/storage/object-bytes.ts';
 import {
   blockBytes,
   decodeHeader,
@@ -8,8 +8,8 @@ import {
   type Header,
   sealHeader,
   seedOf,
-} from '../record.ts';
-import type { Crc32c } from './driver.ts';
+} from '../chunked/record.ts';
+import type { Crc32c } from './librados/driver.ts';
 
 /** Refuses names and owners that no record can hold, before a byte is asked for. */
 export function checkOwner(id: string, owner: Owner): void {

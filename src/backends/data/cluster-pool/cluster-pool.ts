@@ -1,17 +1,18 @@
 /** Chunks as objects in the pools of a Ceph cluster. */
-import type { ChunkRef, ChunkStore } from '../../../ports/chunk-store.ts';
+
 import type { Clock } from '../../../ports/clock.ts';
-import { chunkBytes } from '../../../ports/object-bytes.ts';
+import type { ChunkRef, ChunkStore } from '../../../ports/storage/chunk-store.ts';
+import { chunkBytes } from '../../../ports/storage/object-bytes.ts';
 import { checkOwner } from './chunk-record.ts';
 import { Connection } from './connection.ts';
-import { type ClusterAddress, isMissing, type RadosDriver, type RadosPool } from './driver.ts';
 import { clusterStatus } from './health.ts';
-import { Lane } from './lane.ts';
+import { type ClusterAddress, isMissing, type RadosDriver, type RadosPool } from './librados/driver.ts';
 import { listChunks, namedChunks } from './list-chunks.ts';
 import { marksIn } from './marks.ts';
 import { type PoolNames, Pools } from './pools.ts';
-import type { ReadBudget } from './read-budget.ts';
-import { readPieces } from './read-pieces.ts';
+import { Lane } from './reading/lane.ts';
+import type { ReadBudget } from './reading/read-budget.ts';
+import { readPieces } from './reading/read-pieces.ts';
 import { SlowWrites } from './slow-writes.ts';
 import { ChunkWrite } from './write-chunk.ts';
 

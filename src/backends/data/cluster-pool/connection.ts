@@ -1,6 +1,6 @@
 /** The connection to one cluster: made when it is wanted, and again when it was lost for good. */
 import type { Clock } from '../../../ports/clock.ts';
-import { ChunkMissing, DataUnavailable } from '../../../ports/object-bytes.ts';
+import { ChunkMissing, DataUnavailable } from '../../../ports/storage/object-bytes.ts';
 import {
   type ClusterAddress,
   errno,
@@ -9,7 +9,7 @@ import {
   type RadosDriver,
   RadosFailure,
   type RadosPool,
-} from './driver.ts';
+} from './librados/driver.ts';
 
 /** A cluster that was not reached is not tried again sooner. */
 const retryMs = 1000;

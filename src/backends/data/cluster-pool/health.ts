@@ -1,5 +1,5 @@
 /** How a cluster is: its status as it says it, and each pool's own figures. */
-import type { ClusterStatus, PoolHealth } from '../../../ports/object-bytes.ts';
+import type { ClusterStatus, PoolHealth } from '../../../ports/storage/object-bytes.ts';
 import { type Connection, placeOf } from './connection.ts';
 import type { PoolName, Pools } from './pools.ts';
 

@@ -1,8 +1,8 @@
 /** Finds chunks again: all of a store by walking over its pools, or some by their names. */
-import type { StoredChunk } from '../../../ports/chunk-store.ts';
-import type { Owner } from '../../../ports/object-bytes.ts';
+import type { StoredChunk } from '../../../ports/storage/chunk-store.ts';
+import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { decodeRecord, listedSize } from './chunk-record.ts';
-import { isMissing } from './driver.ts';
+import { isMissing } from './librados/driver.ts';
 import { isMark } from './marks.ts';
 import type { OpenPool } from './pools.ts';
 

@@ -4,9 +4,9 @@
  * overwritten. The name of the object is not that of a chunk; walks over a pool skip it.
  */
 import type { Clock } from '../../../ports/clock.ts';
-import { DataUnavailable, type MarkedPlace } from '../../../ports/object-bytes.ts';
+import { DataUnavailable, type MarkedPlace } from '../../../ports/storage/object-bytes.ts';
 import type { Connection } from './connection.ts';
-import { errno, isMissing, RadosFailure, type RadosPool } from './driver.ts';
+import { errno, isMissing, RadosFailure, type RadosPool } from './librados/driver.ts';
 import type { PoolName, Pools } from './pools.ts';
 
 const markName = 'installation.json';

@@ -1,7 +1,7 @@
 /** Which pool the chunks of a class go to, and where chunks lie that were written before. */
-import { DataUnavailable } from '../../../ports/object-bytes.ts';
+import { DataUnavailable } from '../../../ports/storage/object-bytes.ts';
 import { type Connection, placeOf } from './connection.ts';
-import { isMissing, type RadosPool } from './driver.ts';
+import { isMissing, type RadosPool } from './librados/driver.ts';
 
 export interface PoolName {
   readonly pool: string;

@@ -2,13 +2,13 @@
  * One chunk on its way in. As a rule it is put together as it comes and written at once, all or nothing. A chunk whose
  * client is slow is not kept in memory meanwhile: what has come is written, marked as begun, and the rest piece by piece.
  */
-import type { ChunkMemory } from '../../../ports/chunk-store.ts';
-import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
-import { blockBytes } from '../record.ts';
-import { Buffers, freshBytes } from './buffers.ts';
+import type { ChunkMemory } from '../../../ports/storage/chunk-store.ts';
+import { chunkBytes, type Owner } from '../../../ports/storage/object-bytes.ts';
+import { blockBytes } from '../chunked/record.ts';
 import { encodeBegun, encodeRecord } from './chunk-record.ts';
-import type { Crc32c, RadosPool, RadosWrite } from './driver.ts';
-import type { Lane } from './lane.ts';
+import type { Crc32c, RadosPool, RadosWrite } from './librados/driver.ts';
+import { Buffers, freshBytes } from './reading/buffers.ts';
+import type { Lane } from './reading/lane.ts';
 
 /** What a chunk of a slow client is written in, and what it holds meanwhile. */
 export const pieceBytes = 4 * blockBytes;

@@ -4,21 +4,21 @@
  */
 import fs from 'node:fs';
 import { dirname } from 'node:path';
-import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
-import { Compactor } from './compactor.ts';
-import { appendDead } from './dead.ts';
+import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/storage/chunk-store.ts';
+import { Compactor } from './compaction/compactor.ts';
+import { appendDead } from './compaction/dead.ts';
+import { removalMarks } from './compaction/removal-marks.ts';
 import { type Disk, nodeDisk } from './disk.ts';
 import { HealthEstimate } from './health.ts';
 import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
 import { writeLarge } from './large-writer.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
 import { Lister, type ListerLimits } from './list-chunks.ts';
-import { removalMarks } from './removal-marks.ts';
-import { sealSegmentsOfDead } from './seal-left-open.ts';
-import { SegmentReader } from './segment-reader.ts';
-import { SegmentWriter } from './segment-writer.ts';
+import { sealSegmentsOfDead } from './segments/seal-left-open.ts';
+import { SegmentReader } from './segments/segment-reader.ts';
+import { SegmentWriter } from './segments/segment-writer.ts';
 import { smallBytesMax, tellApart } from './small-or-large.ts';
 
 /** Segments marked, each with a flush of its own, at a time. */

@@ -4,9 +4,14 @@
  */
 import fs from 'node:fs';
 import { mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
-import type { BufferRing, ChunkRef, StoredChunk } from '../../../ports/chunk-store.ts';
-import { type ByteRange, ChunkDamaged, ChunkMissing, type Owner } from '../../../ports/object-bytes.ts';
-import { decodeHeader, type Header, headerBytesMax, seedOf } from '../record.ts';
+import type { BufferRing, ChunkRef, StoredChunk } from '../../../ports/storage/chunk-store.ts';
+import {
+  type ByteRange,
+  ChunkDamaged,
+  ChunkMissing,
+  type Owner,
+} from '../../../ports/storage/object-bytes.ts';
+import { decodeHeader, type Header, headerBytesMax, seedOf } from '../chunked/record.ts';
 import type { Disk } from './disk.ts';
 import { directoryMode, groupMatches, isMissing, type Layout, largeGroup, largePath } from './layout.ts';
 import { readBlocks, twoBuffers } from './read-blocks.ts';

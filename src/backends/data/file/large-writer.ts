@@ -1,9 +1,9 @@
 /** Writes one large chunk as its bytes come, in pieces of 256 KiB, checksumming each 64 KiB on the way. */
 import { type FileHandle, open, unlink } from 'node:fs/promises';
-import type { ChunkRef } from '../../../ports/chunk-store.ts';
-import type { Owner } from '../../../ports/object-bytes.ts';
+import type { ChunkRef } from '../../../ports/storage/chunk-store.ts';
+import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
-import { blockBytes, describe, encodeHeader, sealHeader, seedOf } from '../record.ts';
+import { blockBytes, describe, encodeHeader, sealHeader, seedOf } from '../chunked/record.ts';
 import { encodeTail, type LargeParts, publish } from './large-chunks.ts';
 import { fileMode } from './layout.ts';
 

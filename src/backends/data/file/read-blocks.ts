@@ -1,8 +1,8 @@
 /** Reads the blocks that a range touches, verifies each, and yields them in pieces of at most 256 KiB. */
-import type { BufferRing } from '../../../ports/chunk-store.ts';
-import { type ByteRange, ChunkDamaged } from '../../../ports/object-bytes.ts';
+import type { BufferRing } from '../../../ports/storage/chunk-store.ts';
+import { type ByteRange, ChunkDamaged } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
-import { blockBytes } from '../record.ts';
+import { blockBytes } from '../chunked/record.ts';
 import type { Disk } from './disk.ts';
 
 /** What one reader gets at once, and what all of them get together: many slow readers get less each. */

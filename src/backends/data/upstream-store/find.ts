@@ -1,10 +1,10 @@
 /** What lies upstream under a prefix of ids: objects with their back-references, and incomplete uploads. */
-import { type FoundExtent, type Owner, unknownSize } from '../../../ports/object-bytes.ts';
-import { listing, readAnswer, uploadListing } from './answers.ts';
-import type { Connection } from './connection.ts';
+import { type FoundExtent, type Owner, unknownSize } from '../../../ports/storage/object-bytes.ts';
+import { listing, readAnswer, uploadListing } from './client/answers.ts';
+import type { Connection } from './client/connection.ts';
+import { retrying } from './client/retry.ts';
 import { idOf, ownerIn } from './names.ts';
-import { retrying } from './retry.ts';
-import { headObject, type UpstreamUpload } from './uploads.ts';
+import { headObject, type UpstreamUpload } from './uploads/uploads.ts';
 
 /** Back-references are read one by one, a few at once. */
 const headsMax = 16;

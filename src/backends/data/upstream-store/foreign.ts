@@ -4,14 +4,14 @@ import type {
   ForeignObject,
   ForeignObjects,
   ForeignPage,
-} from '../../../ports/object-bytes.ts';
+} from '../../../ports/storage/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
-import { foreignListing, readAnswer } from './answers.ts';
-import type { Connection } from './connection.ts';
-import { etagIn } from './etag.ts';
+import { foreignListing, readAnswer } from './client/answers.ts';
+import type { Connection } from './client/connection.ts';
+import { etagIn } from './client/etag.ts';
+import { retrying } from './client/retry.ts';
+import { UpstreamError } from './client/upstream-error.ts';
 import { ownerIn } from './names.ts';
-import { retrying } from './retry.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 /** A GET of an object of these classes is refused until it is restored there. */
 const archived: ReadonlySet<string> = new Set(['GLACIER', 'DEEP_ARCHIVE']);

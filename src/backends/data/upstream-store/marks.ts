@@ -2,9 +2,9 @@
  * The mark of the installation that a bucket belongs to, under the prefix of the extents. Its name is not that of an
  * extent, so that listings, fsck and the sweep skip it.
  */
-import type { MarkedPlace, StoredMark } from '../../../ports/object-bytes.ts';
-import type { Connection } from './connection.ts';
-import { isGone, UpstreamError } from './upstream-error.ts';
+import type { MarkedPlace, StoredMark } from '../../../ports/storage/object-bytes.ts';
+import type { Connection } from './client/connection.ts';
+import { isGone, UpstreamError } from './client/upstream-error.ts';
 
 const markName = 'installation.json';
 /** A start waits for it. */

@@ -1,5 +1,5 @@
 /** What an extent is called upstream, and the back-reference that lies beside it. */
-import type { Owner } from '../../../ports/object-bytes.ts';
+import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { encode } from '../../../signing/encode.ts';
 

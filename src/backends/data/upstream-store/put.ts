@@ -1,13 +1,13 @@
 /** Storing a body of known length in one request: an object, or a part of an upload. */
 
 import { gather } from '../../../base/gather.ts';
-import { ContentMismatch, type WriteOptions } from '../../../ports/object-bytes.ts';
-import type { UpstreamRequest } from './client.ts';
-import type { Connection } from './connection.ts';
-import { etagIn, isMd5 } from './etag.ts';
-import { retrying } from './retry.ts';
-import { UploadBody } from './upload-body.ts';
-import { UpstreamError } from './upstream-error.ts';
+import { ContentMismatch, type WriteOptions } from '../../../ports/storage/object-bytes.ts';
+import type { UpstreamRequest } from './client/client.ts';
+import type { Connection } from './client/connection.ts';
+import { etagIn, isMd5 } from './client/etag.ts';
+import { retrying } from './client/retry.ts';
+import { UpstreamError } from './client/upstream-error.ts';
+import { UploadBody } from './uploads/upload-body.ts';
 import { wrongSha256 } from './vouching.ts';
 
 /** A body of at most so many bytes is gathered first: then it can be sent again. */

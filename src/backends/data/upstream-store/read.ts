@@ -1,11 +1,16 @@
 /** Reading a range: passed through as one, and taken up where it broke off. */
-import { type ByteRange, ChunkDamaged, ChunkMissing, type Extent } from '../../../ports/object-bytes.ts';
-import { LentArrays } from '../lent-arrays.ts';
-import type { UpstreamReply } from './client.ts';
-import type { Connection } from './connection.ts';
+import {
+  type ByteRange,
+  ChunkDamaged,
+  ChunkMissing,
+  type Extent,
+} from '../../../ports/storage/object-bytes.ts';
+import { LentArrays } from '../chunked/lent-arrays.ts';
+import type { UpstreamReply } from './client/client.ts';
+import type { Connection } from './client/connection.ts';
+import { Attempts } from './client/retry.ts';
+import { isGone, UpstreamError } from './client/upstream-error.ts';
 import { keyOf } from './names.ts';
-import { Attempts } from './retry.ts';
-import { isGone, UpstreamError } from './upstream-error.ts';
 
 /** Ranges up to this come as one array. */
 const wholeMax = 64 * 1024;

@@ -1,9 +1,9 @@
 /** Removing extents: an object each, and uploads under the name of one whose size is unknown. */
-import { type Extent, unknownSize } from '../../../ports/object-bytes.ts';
-import type { Connection } from './connection.ts';
+import { type Extent, unknownSize } from '../../../ports/storage/object-bytes.ts';
+import type { Connection } from './client/connection.ts';
 import { listUploads } from './find.ts';
 import { keyOf } from './names.ts';
-import { abortUpload, removeObject } from './uploads.ts';
+import { abortUpload, removeObject } from './uploads/uploads.ts';
 
 /** Not every S3 service deletes several objects in one request. */
 const parallelMax = 16;

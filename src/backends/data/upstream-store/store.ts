@@ -1,27 +1,28 @@
 /** The `upstream-store` backend: extents as objects of other S3 services, a bucket of one each cluster. */
-import type { BodyMemory } from '../../../ports/body-memory.ts';
+
 import type { Clock } from '../../../ports/clock.ts';
-import type { Hasher } from '../../../ports/hasher.ts';
+import type { Hasher } from '../../../ports/crypto/hasher.ts';
+import type { Random } from '../../../ports/random.ts';
+import type { BodyMemory } from '../../../ports/storage/body-memory.ts';
 import {
   ChunkMissing,
   type ClusterHealth,
   DataUnavailable,
   type ObjectBytes,
   unreachable,
-} from '../../../ports/object-bytes.ts';
-import type { Random } from '../../../ports/random.ts';
-import type { WriteBudget } from '../write-budget.ts';
-import { UpstreamClient } from './client.ts';
-import type { Connection } from './connection.ts';
+} from '../../../ports/storage/object-bytes.ts';
+import type { WriteBudget } from '../chunked/write-budget.ts';
+import { UpstreamClient } from './client/client.ts';
+import type { Connection } from './client/connection.ts';
+import type { Upstream } from './client/settings.ts';
 import { findExtents } from './find.ts';
 import { foreignObjects } from './foreign.ts';
-import { heldUploads } from './held-uploads.ts';
 import { markIn } from './marks.ts';
 import { smallMax } from './put.ts';
 import { readRange } from './read.ts';
 import { removeExtents } from './remove.ts';
-import type { Upstream } from './settings.ts';
-import { headObject } from './uploads.ts';
+import { heldUploads } from './uploads/held-uploads.ts';
+import { headObject } from './uploads/uploads.ts';
 import { Vouching } from './vouching.ts';
 import { singleMax, writeExtent } from './write.ts';
 

@@ -3,12 +3,12 @@
  * ETags that are MD5s. That is the public API, and not what every service does, so it is asked to show both once.
  */
 
-import { toHex } from '../../../base/hex.ts';
+import { toHex } from '../../../base/text/hex.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { Hasher } from '../../../ports/hasher.ts';
-import type { UpstreamClient } from './client.ts';
-import { encryptionIn, etagIn, isMd5 } from './etag.ts';
-import { UpstreamError } from './upstream-error.ts';
+import type { Hasher } from '../../../ports/crypto/hasher.ts';
+import type { UpstreamClient } from './client/client.ts';
+import { encryptionIn, etagIn, isMd5 } from './client/etag.ts';
+import { UpstreamError } from './client/upstream-error.ts';
 
 export interface VouchingOptions {
   readonly client: UpstreamClient;

@@ -2,12 +2,12 @@
 
 import { gather } from '../../../base/gather.ts';
 import { fail } from '../../../errors/refusal.ts';
-import type { Extent, WriteOptions } from '../../../ports/object-bytes.ts';
-import { assemble } from './assemble.ts';
-import type { Connection } from './connection.ts';
+import type { Extent, WriteOptions } from '../../../ports/storage/object-bytes.ts';
+import type { Connection } from './client/connection.ts';
 import { keyOf, ownerHeaders } from './names.ts';
 import { put, putWhole } from './put.ts';
-import { abortUpload, beginUpload, type UploadedPart } from './uploads.ts';
+import { assemble } from './uploads/assemble.ts';
+import { abortUpload, beginUpload, type UploadedPart } from './uploads/uploads.ts';
 
 /** The most that an upstream takes in one request. */
 export const singleMax = 5 * 1024 ** 3;

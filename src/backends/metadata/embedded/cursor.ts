@@ -10,12 +10,12 @@ import {
   type SortOf,
   type Stored,
 } from '../../../ports/metadata-store.ts';
-import { decodeText } from '../node-text.ts';
-import type { Columns } from '../order.ts';
-import type { Projection } from '../row-codec.ts';
-import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
-import { type Codec, isAlive, type StoredRow } from './codec.ts';
-import type { Database } from './environment.ts';
+import { decodeText } from '../rows/node-text.ts';
+import type { Columns } from '../rows/order.ts';
+import type { Projection } from '../rows/row-codec.ts';
+import { compareBytes, passed, type Span, skipTo, spanOf } from '../rows/span.ts';
+import type { Database } from './file/environment.ts';
+import { type Codec, isAlive, type StoredRow } from './rows/codec.ts';
 
 interface Scanned<T> {
   readonly database: Database;

@@ -1,10 +1,10 @@
 /** Rows that expire: an entry for each, sorted by time, and the sweep that removes both when the time has come. */
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
-import { compareBytes, passed, type Span } from '../span.ts';
-import { isAlive, type StoredRow } from './codec.ts';
-import type { Database } from './environment.ts';
+import { compareBytes, passed, type Span } from '../rows/span.ts';
+import type { Database } from './file/environment.ts';
+import { space } from './file/space.ts';
 import type { Journal } from './journal.ts';
-import { space } from './space.ts';
+import { isAlive, type StoredRow } from './rows/codec.ts';
 
 export interface ExpiryPorts {
   readonly database: Database;

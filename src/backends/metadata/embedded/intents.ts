@@ -6,11 +6,11 @@
 import type { Clock } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
-import { secondLookMs } from '../second-look.ts';
-import type { Database } from './environment.ts';
+import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../ops/epochs.ts';
+import { secondLookMs } from '../ops/second-look.ts';
+import type { Database } from './file/environment.ts';
+import { space, textKeyIn } from './file/space.ts';
 import type { Batch, Journal } from './journal.ts';
-import { space, textKeyIn } from './space.ts';
 
 /** `[until, state, ...numbers of the ops that were aborted]` */
 type EpochRow = readonly number[];

@@ -20,9 +20,9 @@
 import type { Clock } from '../../../ports/clock.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
-import { isRefusedSnapshot } from './checked-database.ts';
-import type { Database } from './environment.ts';
-import { hasOverrun, WriteGuard, type WriteGuardOptions } from './write-guard.ts';
+import type { Database } from './file/environment.ts';
+import { hasOverrun, WriteGuard, type WriteGuardOptions } from './file/write-guard.ts';
+import { isRefusedSnapshot } from './rows/checked-database.ts';
 
 export interface Counter {
   readonly key: Uint8Array;

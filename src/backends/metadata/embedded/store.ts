@@ -27,17 +27,17 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
-import type { Columns } from '../order.ts';
+import type { Columns } from '../rows/order.ts';
+import { spanOf } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
-import { spanOf } from '../span.ts';
-import { Codecs, isAlive, type StoredRow } from './codec.ts';
 import { EmbeddedCursor } from './cursor.ts';
-import { type Database, openEnvironment } from './environment.ts';
 import { Expiries } from './expiries.ts';
+import { type Database, openEnvironment } from './file/environment.ts';
 import { Intents } from './intents.ts';
 import { Journal } from './journal.ts';
+import { Codecs, isAlive, type StoredRow } from './rows/codec.ts';
+import { verifyFile } from './rows/verify.ts';
 import { Transactions } from './transaction.ts';
-import { verifyFile } from './verify.ts';
 
 export interface EmbeddedOptions {
   readonly directory: string;

@@ -1,13 +1,13 @@
 /** What commits and side changes do inside a transaction: check everything, then write. */
 import type { AnyTable, At, Change, Outcome, Revision, SideChange } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../order.ts';
+import type { Columns } from '../rows/order.ts';
 import { keyOf } from '../rules.ts';
-import { type Codec, type Codecs, isAlive, revisionOf, type StoredRow } from './codec.ts';
-import type { Database } from './environment.ts';
 import { expiryKey } from './expiries.ts';
+import type { Database } from './file/environment.ts';
+import { keyIn } from './file/space.ts';
 import { isBarred } from './intents.ts';
 import type { Batch, Counter } from './journal.ts';
-import { keyIn } from './space.ts';
+import { type Codec, type Codecs, isAlive, revisionOf, type StoredRow } from './rows/codec.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {

@@ -4,7 +4,7 @@
  * fails here first.
  */
 import type { AnyTable, ColumnType } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../order.ts';
+import type { Columns } from '../rows/order.ts';
 
 export function frozenRow(table: AnyTable, row: Columns): Columns {
   // Copied whole and then gone through: building it column by column costs three times as much.

@@ -2,8 +2,8 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned, Op } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { stamp } from '../op-id.ts';
-import { secondLookMs } from '../second-look.ts';
+import { stamp } from '../ops/op-id.ts';
+import { secondLookMs } from '../ops/second-look.ts';
 
 interface Intent {
   readonly cluster: string;

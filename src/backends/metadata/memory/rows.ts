@@ -10,8 +10,8 @@ import type {
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf } from '../order.ts';
-import { passed, type Span, skipTo, spanOf } from '../span.ts';
+import { type Columns, orderOf } from '../rows/order.ts';
+import { passed, type Span, skipTo, spanOf } from '../rows/span.ts';
 import { frozenRow, zeroRow } from './frozen-row.ts';
 import { Latest } from './latest.ts';
 import { SortedMap } from './sorted-map.ts';

@@ -21,10 +21,10 @@ import type {
   Stored,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import type { Columns } from '../order.ts';
-import { orderOf } from '../order.ts';
+import type { Columns } from '../rows/order.ts';
+import { orderOf } from '../rows/order.ts';
+import { spanOf } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
-import { spanOf } from '../span.ts';
 import { MemoryIntents } from './intents.ts';
 import { MemoryCursor, MemoryRows, type Prepared } from './rows.ts';
 

@@ -2,9 +2,9 @@
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { TikvClient } from './tikv/client.ts';
 import { TikvError } from './tikv/errors.ts';
-import type { Collection } from './tikv/garbage.ts';
-import type { Entry, Stretch } from './tikv/snapshot.ts';
-import type { Transaction } from './tikv/transaction.ts';
+import type { Collection } from './tikv/transactions/garbage.ts';
+import type { Entry, Stretch } from './tikv/transactions/snapshot.ts';
+import type { Transaction } from './tikv/transactions/transaction.ts';
 
 export interface Cluster {
   now(): Promise<number>;

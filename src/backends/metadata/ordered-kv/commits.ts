@@ -13,13 +13,13 @@ import type {
   Revision,
   SideChange,
 } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../order.ts';
-import { isAlive, type RowCodec, revisionOf } from '../row-codec.ts';
+import type { Columns } from '../rows/order.ts';
+import { isAlive, type RowCodec, revisionOf } from '../rows/row-codec.ts';
 import { keyOf } from '../rules.ts';
 import type { Cluster } from './cluster.ts';
 import { isBarred, laneKeyOf } from './intents.ts';
 import { type Keys, laneOf, lanes } from './keys.ts';
-import type { Transaction } from './tikv/transaction.ts';
+import type { Transaction } from './tikv/transactions/transaction.ts';
 import { type Codecs, pack, unpack, unpackRow } from './values.ts';
 
 /** A lock's key, and what is done once its value is known. */

@@ -1,9 +1,9 @@
 /** A scan of the ordered-kv backend: each page is one range read at a timestamp of its own, so no snapshot is held. */
 import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
-import { decodeText } from '../node-text.ts';
-import type { Columns } from '../order.ts';
-import { isAlive, type RowCodec } from '../row-codec.ts';
-import { compareBytes, passed, type Span, skipTo, spanOf } from '../span.ts';
+import { decodeText } from '../rows/node-text.ts';
+import type { Columns } from '../rows/order.ts';
+import { isAlive, type RowCodec } from '../rows/row-codec.ts';
+import { compareBytes, passed, type Span, skipTo, spanOf } from '../rows/span.ts';
 import type { Cluster } from './cluster.ts';
 import type { Keys } from './keys.ts';
 import { unpackSome } from './values.ts';

@@ -2,7 +2,7 @@
 import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';
-import type { Tls } from './tikv/channel.ts';
+import type { Tls } from './tikv/cluster/channel.ts';
 
 const endpointMs = 2_000;
 

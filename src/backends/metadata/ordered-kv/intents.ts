@@ -6,11 +6,11 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
-import { secondLookMs } from '../second-look.ts';
+import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../ops/epochs.ts';
+import { secondLookMs } from '../ops/second-look.ts';
 import type { Cluster } from './cluster.ts';
 import { type Keys, lanes } from './keys.ts';
-import type { Transaction } from './tikv/transaction.ts';
+import type { Transaction } from './tikv/transactions/transaction.ts';
 import { pack, unpack } from './values.ts';
 
 /** Leases that a sweep looks at, page by page. */

@@ -1,5 +1,5 @@
 /** Where things lie in the one key space of a cluster: everything of ours behind a prefix, rows beside our own spaces. */
-import { digits } from '../op-id.ts';
+import { digits } from '../ops/op-id.ts';
 
 /** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
 const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;

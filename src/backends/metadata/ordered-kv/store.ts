@@ -20,18 +20,18 @@ import type {
   Stored,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import type { Columns } from '../order.ts';
-import { isAlive } from '../row-codec.ts';
+import type { Columns } from '../rows/order.ts';
+import { isAlive } from '../rows/row-codec.ts';
+import { spanOf } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
-import { spanOf } from '../span.ts';
 import { type Cluster, reaching } from './cluster.ts';
 import { Commits } from './commits.ts';
 import { OrderedKvCursor } from './cursor.ts';
 import { storeHealth } from './health.ts';
 import { Intents } from './intents.ts';
 import { Keys } from './keys.ts';
-import type { Tls } from './tikv/channel.ts';
 import { TikvClient } from './tikv/client.ts';
+import type { Tls } from './tikv/cluster/channel.ts';
 import { Codecs, unpackRow } from './values.ts';
 
 export interface OrderedKvOptions {

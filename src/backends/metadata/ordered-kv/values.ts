@@ -1,9 +1,9 @@
 /** What is kept under a key: msgpack. An empty value would mean "not there" to older stores, so there is none. */
 import { Packr } from 'msgpackr';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
-import { decodeText } from '../node-text.ts';
-import { readSome, type Wanted } from '../packed-row.ts';
-import { assertSameLayout, RowCodec, type StoredRow } from '../row-codec.ts';
+import { decodeText } from '../rows/node-text.ts';
+import { readSome, type Wanted } from '../rows/packed-row.ts';
+import { assertSameLayout, RowCodec, type StoredRow } from '../rows/row-codec.ts';
 import type { Cluster } from './cluster.ts';
 import type { Keys } from './keys.ts';
 

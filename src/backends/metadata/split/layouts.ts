@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
-import { orderOf } from '../order.ts';
+import { orderOf } from '../rows/order.ts';
 import type { Note } from './shards.ts';
 import { type Layout, placesOf } from './state.ts';
 

@@ -3,7 +3,7 @@
  * shard or in the new one, and for a moment in both: the new one is read only as far as the old one was read before, so
  * that no row slips by, and a row that both have counts once.
  */
-import { compareBytes } from '../span.ts';
+import { compareBytes } from '../rows/span.ts';
 
 export interface Bounds {
   readonly low: Uint8Array;

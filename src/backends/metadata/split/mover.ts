@@ -6,8 +6,8 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, commitLimits, type SplitStep } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf } from '../order.ts';
-import { beyond, passed, type Span } from '../span.ts';
+import { type Columns, orderOf } from '../rows/order.ts';
+import { beyond, passed, type Span } from '../rows/span.ts';
 import { partitionText } from './layouts.ts';
 import type { MovingRow, Note, Place, Shards } from './shards.ts';
 import { isUpTo, leaves, type Progress } from './state.ts';

@@ -1,7 +1,7 @@
 /** What splitting asks of a store that shards, one shard at a time. Each call is atomic, and safe to make again. */
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../order.ts';
-import type { Span } from '../span.ts';
+import type { Columns } from '../rows/order.ts';
+import type { Span } from '../rows/span.ts';
 import type { Arrivals, Layout, Progress } from './state.ts';
 
 /** What is kept in a shard beside its rows; no scan sees it. */

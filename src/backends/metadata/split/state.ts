@@ -1,6 +1,6 @@
 /** The rules of a split (docs/adr/0010), pure: where a row may lie, and where it lies for its writers. */
 import { shardOf } from '../../../base/shard.ts';
-import { compareBytes } from '../span.ts';
+import { compareBytes } from '../rows/span.ts';
 
 /** What a partition's first shard says of all of them. */
 export interface Layout {

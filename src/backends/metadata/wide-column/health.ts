@@ -1,7 +1,7 @@
 /** What the cluster says of itself: two questions at one host, kept for ten seconds. */
 import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';
 import type { RawRow } from './rows.ts';
-import type { Session } from './session.ts';
+import type { Session } from './session/session.ts';
 
 const keptMs = 10_000;
 const keptBy = new WeakMap<Session, { readonly health: Promise<MetadataHealth>; readonly at: number }>();

@@ -7,12 +7,12 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../epochs.ts';
-import { stampAfter, stampAt } from '../op-id.ts';
-import { secondLookMs } from '../second-look.ts';
-import type { Folded } from './counters.ts';
+import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../ops/epochs.ts';
+import { stampAfter, stampAt } from '../ops/op-id.ts';
+import { secondLookMs } from '../ops/second-look.ts';
+import type { Folded } from './counters/counters.ts';
 import { readStatements, writeStatements } from './parameters.ts';
-import { type Session, type Statement, UnknownOutcome } from './session.ts';
+import { type Session, type Statement, UnknownOutcome } from './session/session.ts';
 
 const lanes = 64;
 /** Leases lie in one partition: there are few, and a sweep reads them all. */

@@ -1,5 +1,5 @@
 /** Statements as text, so that any process can finish a commit that was cut short, without knowing its tables. */
-import type { Statement } from './session.ts';
+import type { Statement } from './session/session.ts';
 
 type Written = null | string | boolean | number | { readonly big: string } | { readonly bytes: string };
 

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf, type TableOrder } from '../order.ts';
-import { type Column, columnsOf, type TableColumns } from './names.ts';
+import { type Columns, orderOf, type TableOrder } from '../rows/order.ts';
+import { type Column, columnsOf, type TableColumns } from './schema/names.ts';
 
 export const outcomeMark = 0;
 export const rowMark = 1;

@@ -1,12 +1,12 @@
 /** A shard as splitting sees it: its notes, and rows that are put and removed as they are, with their revisions. */
 import type { Random } from '../../../ports/random.ts';
-import type { Columns } from '../order.ts';
-import type { Span } from '../span.ts';
+import type { Columns } from '../rows/order.ts';
+import type { Span } from '../rows/span.ts';
 import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from '../split/shards.ts';
 import { boundsIn } from './cursor.ts';
 import { noteMark, type RawRow, type Rows, valueIn } from './rows.ts';
-import { type Session, type Statement, UnknownOutcome } from './session.ts';
-import type { Tables } from './tables.ts';
+import type { Tables } from './schema/tables.ts';
+import { type Session, type Statement, UnknownOutcome } from './session/session.ts';
 
 const triesMax = 10;
 

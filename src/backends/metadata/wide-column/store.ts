@@ -22,26 +22,26 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { stamp } from '../op-id.ts';
-import type { Columns } from '../order.ts';
+import { stamp } from '../ops/op-id.ts';
+import type { Columns } from '../rows/order.ts';
+import { spanOf } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
-import { spanOf } from '../span.ts';
 import { defaultLeaseMs, followed, Layouts } from '../split/layouts.ts';
 import { Mover } from '../split/mover.ts';
 import { placed } from '../split/placing.ts';
 import { Commits } from './commits.ts';
-import { sumsOf } from './counters.ts';
+import { sumsOf } from './counters/counters.ts';
+import { Folds } from './counters/folds.ts';
+import { hasPendingAdditions, hasPendingPuts } from './counters/pending-additions.ts';
 import { boundsIn, WideColumnCursor } from './cursor.ts';
-import { Folds } from './folds.ts';
 import { clusterHealth } from './health.ts';
 import { Intents } from './intents.ts';
-import { migrate } from './migrate.ts';
-import { hasPendingAdditions, hasPendingPuts } from './pending-additions.ts';
 import { isAlive, type RawRow } from './rows.ts';
-import type { SerialSetting } from './serial-scope.ts';
-import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session.ts';
+import { migrate } from './schema/migrate.ts';
+import type { SerialSetting } from './schema/serial-scope.ts';
+import { Tables } from './schema/tables.ts';
+import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session/session.ts';
 import { type RowInShard, WideColumnShards } from './shards.ts';
-import { Tables } from './tables.ts';
 
 export interface WideColumnOptions extends SessionOptions {
   /** How the keyspace is replicated where it is made, as CQL has it. */

@@ -3,7 +3,7 @@
  * a row. The range is halved until it answers; what answers is done with, so a scan always gets on.
  */
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
-import { compareBytes } from '../span.ts';
+import { compareBytes } from '../rows/span.ts';
 import type { Bounds } from '../split/merge.ts';
 
 /** The cluster gave up on a read, though its replicas are there. */

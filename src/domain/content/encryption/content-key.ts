@@ -1,9 +1,9 @@
 /** The keys that come from an object key: one for each extent of the content, and what stands in for the MD5. */
 
-import { toHex } from '../../../base/hex.ts';
+import { toHex } from '../../../base/text/hex.ts';
 import type { Context } from '../../../context.ts';
-import type { CipherKey } from '../../../ports/cipher.ts';
-import type { Owner } from '../../../ports/object-bytes.ts';
+import type { CipherKey } from '../../../ports/crypto/cipher.ts';
+import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import type { ObjectKey } from './key.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'cipher'>;

@@ -1,5 +1,5 @@
 /** The keys that contents are encrypted under. */
-import type { Encryption } from '../../../metadata/encryption.ts';
+import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 
 /** A key that a client sends along with each request; it is never kept. */

@@ -1,9 +1,9 @@
 /** Object keys: drawn for a write, kept wrapped, opened for a read (docs/adr/0006-encryption.md). */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
-import type { Encryption } from '../../../metadata/encryption.ts';
+import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { cipherKeyBytes } from '../../../ports/cipher.ts';
+import { cipherKeyBytes } from '../../../ports/crypto/cipher.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
 import type { CustomerKey, KeyPlace, ObjectKey } from './key.ts';
 import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';

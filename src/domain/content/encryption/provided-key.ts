@@ -1,14 +1,14 @@
 /** Object keys that a key provider wraps. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
-import type { Encryption } from '../../../metadata/encryption.ts';
+import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import {
   type KeyContext,
   type KeyDescription,
   KeyFailure,
   type KeyFailureReason,
   type KeyProvider,
-} from '../../../ports/key-provider.ts';
+} from '../../../ports/crypto/key-provider.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
 import type { KeyPlace, ObjectKey } from './key.ts';
 import type { ByProvider } from './wanted.ts';

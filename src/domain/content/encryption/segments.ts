@@ -5,9 +5,9 @@
  * out, repeated or cut off does not decrypt.
  */
 
-import type { Encryption } from '../../../metadata/encryption.ts';
-import { type CipherKey, nonceBytes, tagBytes } from '../../../ports/cipher.ts';
-import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/object-bytes.ts';
+import type { Encryption } from '../../../metadata/objects/encryption.ts';
+import { type CipherKey, nonceBytes, tagBytes } from '../../../ports/crypto/cipher.ts';
+import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/storage/object-bytes.ts';
 
 /** As stored, with the tag. */
 export const segmentBytes = 64 * 1024;

@@ -1,7 +1,7 @@
 /** Changing what Object Lock holds: the retention and legal hold of a version, the configuration of a bucket. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { objectsOf } from '../../../metadata/objects.ts';
+import { objectsOf } from '../../../metadata/objects/objects.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import { changeDocument } from '../../configurations/documents.ts';
 import { type ObjectLockConfiguration, objectLock } from '../../configurations/families.ts';

@@ -1,7 +1,7 @@
 /** What keeps a slow write from committing to a cluster that an operator may take away. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { findCluster } from '../../../metadata/clusters.ts';
+import { findCluster } from '../../../metadata/background/clusters.ts';
 
 /**
  * Call it between storing the bytes and the commit that owns them. A drained cluster is marked as empty first, and its

@@ -1,8 +1,8 @@
 /** What an operator does to a cluster. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
-import type { ClusterRow } from '../../../metadata/cluster-tables.ts';
-import { type ClusterPut, findCluster, putClusters } from '../../../metadata/clusters.ts';
+import { type ClusterPut, findCluster, putClusters } from '../../../metadata/background/clusters.ts';
+import type { ClusterRow } from '../../../metadata/records/clusters.ts';
 import type { SideChange } from '../../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { moved, statesFor, type Trigger } from './transitions.ts';

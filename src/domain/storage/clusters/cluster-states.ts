@@ -1,8 +1,8 @@
 /** The snapshot of the clusters' states that a process places its writes by. */
 import type { Context } from '../../../context.ts';
-import type { ClusterRow } from '../../../metadata/cluster-tables.ts';
-import { everyCluster } from '../../../metadata/clusters.ts';
-import type { ClusterStates, ClusterView } from '../../../ports/cluster-states.ts';
+import { everyCluster } from '../../../metadata/background/clusters.ts';
+import type { ClusterRow } from '../../../metadata/records/clusters.ts';
+import type { ClusterStates, ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { defaultPolicy, isOpen } from '../placement/policy.ts';
 import { reconcileClusters } from './reconcile.ts';
 import { defaultWeight } from './transitions.ts';

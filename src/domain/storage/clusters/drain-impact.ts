@@ -1,10 +1,10 @@
 /** What a drain of a cluster would mean, bucket by bucket, before it is begun. */
 import type { Context } from '../../../context.ts';
-import { bucketSlotOf, bucketSlots, bucketsInSlot, findBucket } from '../../../metadata/buckets.ts';
-import { extentsOf, objectsOf } from '../../../metadata/objects.ts';
+import { bucketSlotOf, bucketSlots, bucketsInSlot, findBucket } from '../../../metadata/buckets/buckets.ts';
+import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
+import { findSession, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import { findSession, uploadsIn } from '../../../metadata/uploads.ts';
-import type { ClusterView } from '../../../ports/cluster-states.ts';
+import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { clusterOf } from '../../uploads/upload-session.ts';
 import { wishOf } from '../placement/place-write.ts';
 import { chooseCluster } from '../placement/policy.ts';

@@ -1,8 +1,8 @@
 /** How far a drain has come, and whether the cluster can be left out of the settings. */
 import type { Context } from '../../../context.ts';
-import type { ClusterRow } from '../../../metadata/cluster-tables.ts';
-import { rebalanceRows } from '../../../metadata/rebalance.ts';
-import type { Remaining } from '../../../metadata/rebalance-tables.ts';
+import { rebalanceRows } from '../../../metadata/background/rebalance.ts';
+import type { ClusterRow } from '../../../metadata/records/clusters.ts';
+import type { Remaining } from '../../../metadata/records/rebalance.ts';
 import { gcBacklog } from './gc-backlog.ts';
 import { storedChunks } from './stored-chunks.ts';
 

@@ -1,7 +1,7 @@
 /** What waits to be deleted, by the cluster that it is on. */
 import type { Context } from '../../../context.ts';
-import type { GarbageTask } from '../../../metadata/queue-tables.ts';
-import { allRows, backlogMax, queueSlots } from '../../../metadata/queues.ts';
+import { allRows, backlogMax, queueSlots } from '../../../metadata/background/queues.ts';
+import type { GarbageTask } from '../../../metadata/records/queues.ts';
 
 export interface GcBacklog {
   /** Extents, counted in the first `backlogMax` rows of the queue. */

@@ -1,7 +1,7 @@
 /** The boot step: the rows of clusters follow the list of the settings. */
 import type { Context } from '../../../context.ts';
-import type { ClusterRow } from '../../../metadata/cluster-tables.ts';
-import { type ClusterPut, everyCluster, putClusters } from '../../../metadata/clusters.ts';
+import { type ClusterPut, everyCluster, putClusters } from '../../../metadata/background/clusters.ts';
+import type { ClusterRow } from '../../../metadata/records/clusters.ts';
 import { commitLimits, type Stored } from '../../../ports/metadata-store.ts';
 import { defaultWeight, moved } from './transitions.ts';
 

@@ -1,5 +1,5 @@
 /** How many chunks are stored on a cluster, as far as one wants to know. */
-import { chunkBytes, type ObjectBytes } from '../../../ports/object-bytes.ts';
+import { chunkBytes, type ObjectBytes } from '../../../ports/storage/object-bytes.ts';
 
 /** More are not counted one by one. */
 const countMax = 10_000;

@@ -1,5 +1,5 @@
 /** The states of a cluster and what moves it between them, as data. */
-import type { ClusterState } from '../../../ports/cluster-states.ts';
+import type { ClusterState } from '../../../ports/storage/cluster-states.ts';
 
 type Moves = { readonly [From in ClusterState]?: ClusterState };
 

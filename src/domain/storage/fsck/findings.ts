@@ -1,7 +1,7 @@
 /** What fsck can find, and what a run keeps of what it has seen. */
 import type { Context } from '../../../context.ts';
 
-/** What a run that may change something is given: only one of them works at a time (`workers/mending.ts`). */
+/** What a run that may change something is given: only one of them works at a time (`workers/supervision/mending.ts`). */
 export interface MendingGuard {
   /** Called before each change. @throws where another run may have taken over */
   readonly assertMayMend?: (() => Promise<void>) | undefined;

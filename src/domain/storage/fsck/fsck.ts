@@ -1,8 +1,12 @@
 /** Compares metadata and data, both ways, a page at a time; reports what does not match, and mends it where it may. */
-import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets.ts';
+import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow, objects, uploadIndex } from '../../../metadata/tables.ts';
 import { MetadataDamaged, type SortOf } from '../../../ports/metadata-store.ts';
-import { StoredWalk } from './bytes.ts';
+import { StoredWalk } from './compare/bytes.ts';
+import { OwnersWalk } from './compare/owners.ts';
+import { checkUploads, checkVersions } from './compare/rows.ts';
+import { checkUsage } from './compare/usage.ts';
+import { verifyMetadata } from './compare/verify-metadata.ts';
 import {
   type FsckContext,
   type FsckMode,
@@ -12,10 +16,6 @@ import {
   nothingSeen,
   openRun,
 } from './findings.ts';
-import { OwnersWalk } from './owners.ts';
-import { checkUploads, checkVersions } from './rows.ts';
-import { checkUsage } from './usage.ts';
-import { verifyMetadata } from './verify-metadata.ts';
 
 export type { FsckContext, FsckFinding, FsckMode, FsckReport, FsckSummary } from './findings.ts';
 

@@ -11,13 +11,14 @@
  * | `dropVersion` | the commit takes away the row of the revision that named the missing bytes, no later one |
  * | `rebuildIndex` | as `queueExtent`; the commit states that the key is absent |
  */
-import { findBucket } from '../../../metadata/buckets.ts';
+
+import { findTask, putTask, type TaskKind } from '../../../metadata/background/tasks.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import { type UsageDelta, usageChanges } from '../../../metadata/buckets/usage.ts';
+import { uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import { findTask, putTask, type TaskKind } from '../../../metadata/tasks.ts';
-import { uploadsIn } from '../../../metadata/uploads.ts';
-import { type UsageDelta, usageChanges } from '../../../metadata/usage.ts';
 import type { Revision, Stored } from '../../../ports/metadata-store.ts';
-import { ChunkMissing, type Extent, type Owner } from '../../../ports/object-bytes.ts';
+import { ChunkMissing, type Extent, type Owner } from '../../../ports/storage/object-bytes.ts';
 import { removeSeenVersion } from '../../objects/remove-version.ts';
 import { drawId } from '../../objects/version-ids.ts';
 import { queueOrphan } from '../garbage.ts';

@@ -1,12 +1,13 @@
 /** Every place in the metadata that names an extent: versions, parts of open uploads, rows of the deletion queue. */
-import { everyBucket, findBucket } from '../../../metadata/buckets.ts';
-import { extentsOf, objectsOf } from '../../../metadata/objects.ts';
-import type { GarbageTask, QueueRow } from '../../../metadata/queue-tables.ts';
-import { allRows, queueAt, queueSlots } from '../../../metadata/queues.ts';
+
+import { allRows, queueAt, queueSlots } from '../../../metadata/background/queues.ts';
+import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
+import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
+import { everyPart, findSession, findSessionPart, uploadsIn } from '../../../metadata/objects/uploads.ts';
+import type { GarbageTask, QueueRow } from '../../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow, UploadIndexRow } from '../../../metadata/tables.ts';
-import { everyPart, findSession, findSessionPart, uploadsIn } from '../../../metadata/uploads.ts';
 import type { MetadataStore, Revision, Stored } from '../../../ports/metadata-store.ts';
-import type { Extent } from '../../../ports/object-bytes.ts';
+import type { Extent } from '../../../ports/storage/object-bytes.ts';
 import { pageRows } from './findings.ts';
 import { nextSound } from './next-sound.ts';
 

@@ -7,7 +7,7 @@ import {
   putTask,
   type TaskKind,
   type Term,
-} from '../../../metadata/tasks.ts';
+} from '../../../metadata/background/tasks.ts';
 import type { FsckState } from './fsck.ts';
 
 export interface SavedRun {

@@ -4,8 +4,8 @@
  */
 
 import { inParallel } from '../../../base/in-parallel.ts';
-import { findTask, putTask, type Task, type TaskKind } from '../../../metadata/tasks.ts';
-import type { ForeignObject } from '../../../ports/object-bytes.ts';
+import { findTask, putTask, type Task, type TaskKind } from '../../../metadata/background/tasks.ts';
+import type { ForeignObject } from '../../../ports/storage/object-bytes.ts';
 import { type Ctx, type ImportOptions, type ImportResult, importObject } from './import-object.ts';
 
 export type ImportCounts = Readonly<Record<ImportResult, number>>;

@@ -1,9 +1,9 @@
 /** Makes a row of one upstream object that lies there already. Safe to repeat: a key that has a head is left alone. */
 import type { Context } from '../../../context.ts';
-import { findReleased } from '../../../metadata/imports.ts';
-import { findHead } from '../../../metadata/objects.ts';
+import { findReleased } from '../../../metadata/background/imports.ts';
+import { findHead } from '../../../metadata/objects/objects.ts';
 import type { BucketRow, Lock, ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
-import type { Extent, ForeignDetails, ForeignObject } from '../../../ports/object-bytes.ts';
+import type { Extent, ForeignDetails, ForeignObject } from '../../../ports/storage/object-bytes.ts';
 import { changeKey } from '../../objects/commit-version.ts';
 import { lockAtWrite } from '../../objects/lock/object-lock.ts';
 import { drawId, drawVersion } from '../../objects/version-ids.ts';

@@ -2,7 +2,7 @@
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import type { ClusterView } from '../../../ports/cluster-states.ts';
+import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { chooseCluster, type Wish } from './policy.ts';
 
 type Ctx = Pick<Context, 'config' | 'clusterStates'>;

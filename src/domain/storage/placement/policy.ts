@@ -1,5 +1,5 @@
 /** Which clusters may take a write, as pure functions over what is believed of them. */
-import type { ClusterState, ClusterView } from '../../../ports/cluster-states.ts';
+import type { ClusterState, ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { pick } from './pick.ts';
 
 /** What a bucket and the class of a write say about its cluster. */

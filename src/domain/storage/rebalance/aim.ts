@@ -1,7 +1,7 @@
 /** Where the bytes of a version belong, and which of them are to go there. */
 import type { ObjectRow } from '../../../metadata/tables.ts';
-import type { ClusterView } from '../../../ports/cluster-states.ts';
-import type { Extent } from '../../../ports/object-bytes.ts';
+import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
+import type { Extent } from '../../../ports/storage/object-bytes.ts';
 import { chooseCluster, type Wish } from '../placement/policy.ts';
 
 export interface Aim {

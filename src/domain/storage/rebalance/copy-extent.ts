@@ -1,6 +1,6 @@
 /** Copying an extent to another cluster, byte by byte as it is stored, and making sure that it arrived. */
 import type { Context } from '../../../context.ts';
-import { ChunkDamaged, type Extent, type WriteOptions } from '../../../ports/object-bytes.ts';
+import { ChunkDamaged, type Extent, type WriteOptions } from '../../../ports/storage/object-bytes.ts';
 import type { Pace } from './pace.ts';
 
 type Ctx = Pick<Context, 'bytes' | 'hasher'>;

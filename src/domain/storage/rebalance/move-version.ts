@@ -5,11 +5,16 @@
  * holds is held as before.
  */
 import type { Context } from '../../../context.ts';
-import { releaseForeign } from '../../../metadata/imports.ts';
-import { findVersion } from '../../../metadata/objects.ts';
+import { releaseForeign } from '../../../metadata/background/imports.ts';
+import { findVersion } from '../../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { Op } from '../../../ports/metadata-store.ts';
-import { type Extent, type FoundExtent, type Owner, unknownSize } from '../../../ports/object-bytes.ts';
+import {
+  type Extent,
+  type FoundExtent,
+  type Owner,
+  unknownSize,
+} from '../../../ports/storage/object-bytes.ts';
 import { giveUp } from '../../content/store-bytes.ts';
 import { changeKey } from '../../objects/commit-version.ts';
 import { queueGarbage, queueGarbageAll } from '../garbage.ts';

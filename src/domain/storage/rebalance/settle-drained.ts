@@ -1,7 +1,7 @@
 /** The end of a drain: a cluster that nothing is left on says so, and one that the settings left out gets its tombstone. */
 import type { Context } from '../../../context.ts';
-import type { ClusterRow } from '../../../metadata/cluster-tables.ts';
-import { findCluster, putClusters } from '../../../metadata/clusters.ts';
+import { findCluster, putClusters } from '../../../metadata/background/clusters.ts';
+import type { ClusterRow } from '../../../metadata/records/clusters.ts';
 import type { Stored } from '../../../ports/metadata-store.ts';
 import { type DrainProgress, drainProgress } from '../clusters/drain-progress.ts';
 import { moved } from '../clusters/transitions.ts';

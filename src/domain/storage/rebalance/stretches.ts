@@ -1,9 +1,9 @@
 /** A manifest in pieces that one commit can replace: what it holds itself, or one of its rows. */
 import type { Context } from '../../../context.ts';
-import { manifestParts, manifestRow } from '../../../metadata/objects.ts';
+import { manifestParts, manifestRow } from '../../../metadata/objects/objects.ts';
 import type { Manifest, ManifestPart, ObjectRow } from '../../../metadata/tables.ts';
 import { commitLimits, type SideChange } from '../../../ports/metadata-store.ts';
-import type { Extent } from '../../../ports/object-bytes.ts';
+import type { Extent } from '../../../ports/storage/object-bytes.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 

@@ -1,10 +1,10 @@
 /** One version under the eyes of the worker `rebalance`: moved where it has to be, and counted where it stays. */
 import type { Context } from '../../../context.ts';
-import { extentsOf } from '../../../metadata/objects.ts';
-import type { Remaining } from '../../../metadata/rebalance-tables.ts';
+import { extentsOf } from '../../../metadata/objects/objects.ts';
+import type { Remaining } from '../../../metadata/records/rebalance.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import type { ClusterView } from '../../../ports/cluster-states.ts';
-import { DataUnavailable } from '../../../ports/object-bytes.ts';
+import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
+import { DataUnavailable } from '../../../ports/storage/object-bytes.ts';
 import { wishOf } from '../placement/place-write.ts';
 import { aimOf } from './aim.ts';
 import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';

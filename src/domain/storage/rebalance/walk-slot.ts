@@ -1,12 +1,12 @@
 /** A pass over the buckets of a slot, which goes on where it was left, by whatever process. */
 
 import { inParallel } from '../../../base/in-parallel.ts';
-import { bucketsInSlot, findBucket } from '../../../metadata/buckets.ts';
-import { objectsOf } from '../../../metadata/objects.ts';
-import type { ClaimedSlot, SlotRow } from '../../../metadata/rebalance.ts';
-import type { EndedPass, OpenPass } from '../../../metadata/rebalance-tables.ts';
+import type { ClaimedSlot, SlotRow } from '../../../metadata/background/rebalance.ts';
+import { bucketsInSlot, findBucket } from '../../../metadata/buckets/buckets.ts';
+import { objectsOf } from '../../../metadata/objects/objects.ts';
+import { findSession, uploadsIn } from '../../../metadata/objects/uploads.ts';
+import type { EndedPass, OpenPass } from '../../../metadata/records/rebalance.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { findSession, uploadsIn } from '../../../metadata/uploads.ts';
 import { clusterOf } from '../../uploads/upload-session.ts';
 import { addTo, type Ctx, type Found, type Tending, tendVersion } from './tend-version.ts';
 

@@ -1,11 +1,11 @@
 /** Reads one content after another for a step of the scrub, and judges what could not be read as it was stored. */
 
-import { toHex } from '../../../base/hex.ts';
+import { toHex } from '../../../base/text/hex.ts';
 import type { Context } from '../../../context.ts';
-import type { Hash } from '../../../ports/hasher.ts';
+import type { Hash } from '../../../ports/crypto/hasher.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
-import type { Extent } from '../../../ports/object-bytes.ts';
-import type { ReadFault } from '../fsck/extent-faults.ts';
+import type { Extent } from '../../../ports/storage/object-bytes.ts';
+import type { ReadFault } from '../fsck/compare/extent-faults.ts';
 import type { ScrubBudget } from './budget.ts';
 import type { Content } from './content.ts';
 import { readOn } from './read-content.ts';
@@ -117,7 +117,7 @@ export class ContentReader {
     const former = this.digest;
     this.digest = undefined;
     if (former?.name === name && former.read === read) return former;
-    // A store that compares contents with digests itself may name them otherwise: see `compares` in `fsck/rows.ts`.
+    // A store that compares contents with digests itself may name them otherwise: see `compares` in `fsck/compare/rows.ts`.
     const isWanted = md5 !== undefined && read === 0 && this.#context.bytes.verifies === undefined;
     return isWanted ? { name, md5: this.#context.hasher.create('md5'), read } : undefined;
   }

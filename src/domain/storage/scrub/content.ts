@@ -1,11 +1,11 @@
 /** What the scrub reads as one: a version, or a part of an open upload. */
-import { extentsOf, objectsOf } from '../../../metadata/objects.ts';
+import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
+import { findSession, findSessionPart } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadPart, UploadRow } from '../../../metadata/tables.ts';
-import { findSession, findSessionPart } from '../../../metadata/uploads.ts';
 import type { MetadataStore, Revision, Stored } from '../../../ports/metadata-store.ts';
-import type { Extent } from '../../../ports/object-bytes.ts';
+import type { Extent } from '../../../ports/storage/object-bytes.ts';
 import { timeOf } from '../../objects/version-ids.ts';
-import { comparableMd5 } from '../fsck/rows.ts';
+import { comparableMd5 } from '../fsck/compare/rows.ts';
 import type { DamagedContent } from './state.ts';
 
 type Ctx = { readonly metadata: MetadataStore };

@@ -1,7 +1,7 @@
 /** Reads the stored bytes of a version or a part from some position on, as far as a budget allows. */
 import type { Context } from '../../../context.ts';
-import { ChunkMissing, type Extent } from '../../../ports/object-bytes.ts';
-import { type ReadFault, readFault } from '../fsck/extent-faults.ts';
+import { ChunkMissing, type Extent } from '../../../ports/storage/object-bytes.ts';
+import { type ReadFault, readFault } from '../fsck/compare/extent-faults.ts';
 import type { ScrubBudget } from './budget.ts';
 
 /** A multiple of the blocks of every store, so that no block is read twice. */

@@ -10,7 +10,7 @@ import {
   type TaskChange,
   type TaskKind,
   type Term,
-} from '../../../metadata/tasks.ts';
+} from '../../../metadata/background/tasks.ts';
 import { type DamagedContent, nothingRead, type ScrubRun } from './state.ts';
 
 type Ctx = Pick<Context, 'metadata'>;

@@ -4,10 +4,10 @@
  * stands: a pass goes on after a kill where the last saved step ended.
  */
 import type { Context } from '../../../context.ts';
-import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets.ts';
-import { objectsOf } from '../../../metadata/objects.ts';
+import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
+import { objectsOf } from '../../../metadata/objects/objects.ts';
+import { findSession, partsOf, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, UploadIndexRow } from '../../../metadata/tables.ts';
-import { findSession, partsOf, uploadsIn } from '../../../metadata/uploads.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { nextSound } from '../fsck/next-sound.ts';
 import type { ScrubBudget } from './budget.ts';

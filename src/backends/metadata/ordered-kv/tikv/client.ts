@@ -1,15 +1,15 @@
 /** A TiKV cluster as its users see it: snapshots to read, transactions to write. See README.md. */
 import { Backoff } from './backoff.ts';
-import type { Tls } from './channel.ts';
+import type { Tls } from './cluster/channel.ts';
+import { PlacementDriver } from './cluster/placement-driver.ts';
+import { Regions } from './cluster/regions.ts';
+import { Sender } from './cluster/sender.ts';
+import { Stores } from './cluster/stores.ts';
 import { Conflict, Undetermined } from './errors.ts';
-import { type Collection, collect } from './garbage.ts';
-import { Locks } from './locks.ts';
-import { PlacementDriver } from './placement-driver.ts';
-import { Regions } from './regions.ts';
-import { Sender } from './sender.ts';
-import { latest, Snapshot } from './snapshot.ts';
-import { Stores } from './stores.ts';
-import { type Parts, Transaction } from './transaction.ts';
+import { type Collection, collect } from './transactions/garbage.ts';
+import { Locks } from './transactions/locks.ts';
+import { latest, Snapshot } from './transactions/snapshot.ts';
+import { type Parts, Transaction } from './transactions/transaction.ts';
 
 export interface ClientOptions {
   /** PD's endpoints, `host:port`. */

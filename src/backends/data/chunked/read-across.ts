@@ -1,0 +1,79 @@
+/** One stream over the pieces of several chunks, the next chunk's first block fetched ahead. */
+import type { BufferRing, ChunkPiece, ChunkStore } from '../../../ports/storage/chunk-store.ts';
+import { ChunkDamaged } from '../../../ports/storage/object-bytes.ts';
+
+/**
+ * Three: the array that the consumer has, the one before it, which is still valid, and the next one, which
+ * is fetched ahead when a chunk ends.
+ */
+export function bufferRing(count = 3): BufferRing {
+  const buffers: Uint8Array<ArrayBuffer>[] = [];
+  let turn = 0;
+  return {
+    next(length) {
+      const at = turn;
+      turn = (turn + 1) % count;
+      let buffer = buffers[at];
+      if (!buffer || buffer.length < length) {
+        buffer = new Uint8Array(length);
+        buffers[at] = buffer;
+      }
+      return buffer.length === length ? buffer : buffer.subarray(0, length);
+    },
+  };
+}
+
+export async function* readAcross(
+  store: ChunkStore,
+  pieces: readonly ChunkPiece[],
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const buffers = bufferRing();
+  let ahead: Begun | undefined;
+  try {
+    for (const [at, piece] of pieces.entries()) {
+      const { iterator, first } = ahead ?? begin(store, piece, { signal, buffers });
+      ahead = undefined;
+      let left = piece.range.end - piece.range.start + 1;
+      try {
+        let step = await first;
+        while (!step.done) {
+          left -= step.value.length;
+          const following = left === 0 ? pieces[at + 1] : undefined;
+          if (following) ahead = begin(store, following, { signal, buffers });
+          yield step.value;
+          if (left === 0) break;
+          step = await iterator.next();
+        }
+        if (left !== 0) throw new ChunkDamaged(`chunk ${piece.chunk.id} ended ${left} bytes early`);
+      } finally {
+        await iterator.return?.();
+      }
+    }
+  } finally {
+    await abandon(ahead);
+  }
+}
+
+interface Begun {
+  readonly iterator: AsyncIterator<Uint8Array>;
+  readonly first: Promise<IteratorResult<Uint8Array>>;
+}
+
+function begin(
+  store: ChunkStore,
+  { chunk, range }: ChunkPiece,
+  options: { readonly signal: AbortSignal | undefined; readonly buffers: BufferRing },
+): Begun {
+  const iterator = store.read(chunk, range, options)[Symbol.asyncIterator]();
+  const first = iterator.next();
+  // Awaited in its turn; a consumer that is slow to ask must not make a failure an unhandled one.
+  first.catch(() => {});
+  return { iterator, first };
+}
+
+async function abandon(ahead: Begun | undefined): Promise<void> {
+  if (!ahead) return;
+  await ahead.first.catch(() => {});
+  await ahead.iterator.return?.();
+}

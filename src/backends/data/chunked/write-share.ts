@@ -1,0 +1,108 @@
+/** What one chunk holds of a write budget, and how its client comes along. */
+import type { ChunkMemory } from '../../../ports/storage/chunk-store.ts';
+
+/** What a client is to send before our patience with it begins anew. */
+const paceBytes = 64 * 1024;
+
+/** The budget that a share is taken from; the numbers are bytes. */
+export interface ShareBudget {
+  /** A promise only where it must wait; rejects with the signal's reason. @returns what was taken */
+  take(bytes: number, signal?: AbortSignal): number | Promise<number>;
+  give(bytes: number): void;
+  /** Takes without waiting. @returns what was taken */
+  pass(bytes: number): number;
+  /** From here on the share may be lent. @returns ms elapsed */
+  park(share: Share): number;
+  unpark(share: Share): void;
+}
+
+/**
+ * Held from the moment that the first bytes are there until the chunk is stored; lent while the client is slow. A store
+ * that holds much of the chunk writes that out first, because its memory is free only when the bytes are stored.
+ */
+export class Share implements ChunkMemory {
+  /** When the client began to send what it has not sent yet (ms elapsed). */
+  since = Number.POSITIVE_INFINITY;
+  readonly #budget: ShareBudget;
+  #bytes: number;
+  /** What the store holds of the chunk once it has spilled. */
+  #heldBytes = Number.POSITIVE_INFINITY;
+  #spill: () => boolean = () => false;
+  #taken = 0;
+  #arrivedBytes = paceBytes;
+  #isClosed = false;
+
+  constructor(budget: ShareBudget, bytes: number) {
+    this.#budget = budget;
+    this.#bytes = bytes;
+  }
+
+  /** A promise only where it must wait; rejects with the signal's reason. */
+  take(signal?: AbortSignal): undefined | Promise<void> {
+    if (this.#isClosed) return undefined;
+    const taking = this.#budget.take(this.#bytes, signal);
+    if (typeof taking !== 'number') return this.#takeLater(taking);
+    this.#taken = taking;
+    return undefined;
+  }
+
+  async #takeLater(taking: Promise<number>): Promise<void> {
+    const bytes = await taking;
+    // The write may have failed while it waited in line.
+    if (this.#isClosed) this.#budget.give(bytes);
+    else this.#taken = bytes;
+  }
+
+  /** The whole chunk is in memory. */
+  pass(): void {
+    this.#taken = this.#budget.pass(this.#bytes);
+  }
+
+  /** The client is waited for. */
+  park(): void {
+    const now = this.#budget.park(this);
+    if (this.#arrivedBytes < paceBytes) return;
+    this.since = now;
+    this.#arrivedBytes = 0;
+  }
+
+  /** The client sent some. A promise where the share was lent and must be waited for. */
+  resume(arrivedBytes: number, signal?: AbortSignal): undefined | Promise<void> {
+    this.#budget.unpark(this);
+    this.#arrivedBytes += arrivedBytes;
+    return this.#taken === 0 && this.#bytes > 0 ? this.take(signal) : undefined;
+  }
+
+  spillBy(heldBytes: number, spill: () => boolean): void {
+    this.#heldBytes = heldBytes;
+    this.#spill = spill;
+  }
+
+  /** Has the store hold little from here on. @returns the bytes that come back when the store has written them */
+  spill(): number {
+    if (this.#spill()) return Math.max(0, this.#taken - this.#heldBytes);
+    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    return 0;
+  }
+
+  release(): void {
+    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    const excess = this.#taken - this.#bytes;
+    if (excess <= 0) return;
+    this.#taken -= excess;
+    this.#budget.give(excess);
+  }
+
+  /** @returns what is taken back */
+  lend(): number {
+    const bytes = this.#taken;
+    this.#taken = 0;
+    return bytes;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#budget.unpark(this);
+    if (this.#taken > 0) this.#budget.give(this.lend());
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * What readers have in memory together: many slow ones get less each. Every array counts from before it is read until
+ * no reader looks at it any more, so that streams which came early and are slow do not hold more than there is.
+ */
+import { blockBytes } from '../../chunked/record.ts';
+
+const pieceBytesMax = 16 * blockBytes;
+/** A stream has the array that its reader looks at, the one before it, and what is read ahead. */
+const arraysPerStream = 4;
+
+export class ReadBudget {
+  readonly #bytesMax: number;
+  readonly #aheadBytes: number;
+  #streams = 0;
+  #taken = 0;
+
+  /** @param options.aheadBytes the most that one stream reads before it is asked for */
+  constructor(options: { readonly bytesMax: number; readonly aheadBytes: number }) {
+    this.#bytesMax = options.bytesMax;
+    this.#aheadBytes = options.aheadBytes;
+  }
+
+  /** Bytes that are held now. */
+  get taken(): number {
+    return this.#taken;
+  }
+
+  enter(): StreamMemory {
+    this.#streams += 1;
+    let held = 0;
+    return {
+      nextBytes: (aheadBytes) => this.#nextBytes({ held, aheadBytes }),
+      take: (bytes) => {
+        held += bytes;
+        this.#taken += bytes;
+      },
+      give: (bytes) => {
+        held -= bytes;
+        this.#taken -= bytes;
+      },
+      leave: () => {
+        this.#streams -= 1;
+        this.#taken -= held;
+        held = 0;
+      },
+    };
+  }
+
+  #nextBytes({ held, aheadBytes }: { readonly held: number; readonly aheadBytes: number }): number {
+    const free = Math.max(0, this.#bytesMax - this.#taken);
+    const share = this.#bytesMax / Math.max(1, this.#streams);
+    const wanted = powerOfBlocks(Math.min(share / arraysPerStream, free / arraysPerStream, this.#aheadBytes));
+    // Without any read under way a stream would stand still: it gets a block, whatever others hold.
+    if (aheadBytes === 0) return wanted;
+    return wanted <= free && held + wanted <= share && aheadBytes + wanted <= this.#aheadBytes ? wanted : 0;
+  }
+}
+
+/** What one stream holds. */
+export interface StreamMemory {
+  /**
+   * How much the stream may read next: a block or more; 0 where it has enough.
+   * @param aheadBytes what it has read, or is reading, and was not asked for yet
+   */
+  nextBytes(aheadBytes: number): number;
+  take(bytes: number): void;
+  give(bytes: number): void;
+  /** Gives back the rest. */
+  leave(): void;
+}
+
+/** The largest buffer of `readBuffers` that is no larger; a block at least. */
+function powerOfBlocks(bytes: number): number {
+  let size = blockBytes;
+  while (size * 2 <= Math.min(bytes, pieceBytesMax)) size *= 2;
+  return size;
+}
+
+export { pieceBytesMax };

@@ -1,0 +1,174 @@
+/** One stream over the pieces of several chunks, with reads under way for what comes next. */
+
+import type { ChunkPiece } from '../../../../ports/storage/chunk-store.ts';
+import { ChunkDamaged, ChunkMissing } from '../../../../ports/storage/object-bytes.ts';
+import { blockBytes, type Header } from '../../chunked/record.ts';
+import { decodeRecord, verifyBlocks } from '../chunk-record.ts';
+import {
+  type Crc32c,
+  errno,
+  isMissing,
+  RadosFailure,
+  type RadosPool,
+  type RadosRead,
+} from '../librados/driver.ts';
+import { Buffers, freshBytes } from './buffers.ts';
+import { pieceBytesMax, type ReadBudget, type StreamMemory } from './read-budget.ts';
+
+/** What readers keep of their buffers for the next ones, for each length. */
+const sparesBytesMax = 4 * pieceBytesMax;
+/** By length, each twice the one before it: a buffer takes what it holds, as memory that was used once stays resident. */
+const lent = Array.from(
+  { length: Math.log2(pieceBytesMax / blockBytes) + 1 },
+  (_, power) => new Buffers(blockBytes * 2 ** power, sparesBytesMax),
+);
+const lentFor = (length: number): Buffers | undefined => lent[Math.ceil(Math.log2(length / blockBytes))];
+
+export interface ReadParts {
+  readonly budget: ReadBudget;
+  readonly crc32c: Crc32c;
+  readonly poolOf: (piece: ChunkPiece) => Promise<RadosPool>;
+  /** What a failure means to those who read. */
+  readonly explained: (error: unknown) => unknown;
+}
+
+/** The record of a chunk, known once its first blocks have come. */
+interface ChunkInHand {
+  readonly piece: ChunkPiece;
+  readonly pool: RadosPool;
+  record?: Header;
+  isAsked: boolean;
+}
+
+interface Reading {
+  readonly chunk: ChunkInHand;
+  /** Block-aligned, in the chunk. */
+  readonly start: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly read: RadosRead;
+  /** Returns its memory, which no reader looks at any more. */
+  readonly giveBack: () => void;
+}
+
+export async function* readPieces(
+  parts: ReadParts,
+  pieces: readonly ChunkPiece[],
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const ahead: Reading[] = [];
+  const aheadBytes = (): number => ahead.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  const memory = parts.budget.enter();
+  const plan = plannedReads(parts, pieces, { memory, aheadBytes });
+  const given: Reading[] = [];
+  const cancel = (): void => {
+    for (const { read } of ahead) read.cancel();
+  };
+  signal?.addEventListener('abort', cancel, { once: true });
+  try {
+    while (true) {
+      signal?.throwIfAborted();
+      while (memory.nextBytes(aheadBytes()) > 0) {
+        const { value, done } = await plan.next();
+        if (done === true) break;
+        ahead.push(value);
+      }
+      const reading = ahead[0];
+      if (reading === undefined) return;
+      const bytes = await arrived(parts, reading, signal);
+      ahead.shift();
+      yield bytes;
+      // The next array is asked for, so the reader is done with the one before this one.
+      given.push(reading);
+      if (given.length > 1) given.shift()?.giveBack();
+    }
+  } finally {
+    signal?.removeEventListener('abort', cancel);
+    cancel();
+    void leaveAfter(ahead, memory);
+  }
+}
+
+/** librados writes into the buffers until the reads are over, however those end. */
+async function leaveAfter(ahead: readonly Reading[], memory: StreamMemory): Promise<void> {
+  await Promise.allSettled(ahead.map(({ read }) => read.done));
+  for (const { giveBack } of ahead) giveBack();
+  memory.leave();
+}
+
+interface Sizing {
+  readonly memory: StreamMemory;
+  readonly aheadBytes: () => number;
+}
+
+async function* plannedReads(
+  parts: ReadParts,
+  pieces: readonly ChunkPiece[],
+  { memory, aheadBytes }: Sizing,
+): AsyncGenerator<Reading> {
+  for (const piece of pieces) {
+    const chunk: ChunkInHand = { piece, pool: await parts.poolOf(piece), isAsked: false };
+    const end = Math.min(piece.range.end + 1, piece.chunk.size);
+    const alignedEnd = Math.min(Math.ceil(end / blockBytes) * blockBytes, piece.chunk.size);
+    let start = piece.range.start - (piece.range.start % blockBytes);
+    while (start < end) {
+      const length = Math.min(Math.max(blockBytes, memory.nextBytes(aheadBytes())), alignedEnd - start);
+      // The reader may keep one that holds all that is asked for.
+      const isOnly = pieces.length === 1 && start + length >= end && !chunk.isAsked;
+      const { bytes, giveBack } = isOnly ? kept(length, memory) : borrowed(length, memory);
+      const read = chunk.pool.read(piece.chunk.id, bytes, { offset: start, wantsAttribute: !chunk.isAsked });
+      // Awaited in its turn.
+      read.done.catch(() => {});
+      chunk.isAsked = true;
+      yield { chunk, start, bytes, read, giveBack };
+      start += length;
+    }
+  }
+}
+
+type Memory = Pick<Reading, 'bytes' | 'giveBack'>;
+
+function kept(length: number, memory: StreamMemory): Memory {
+  memory.take(length);
+  return { bytes: freshBytes(length), giveBack: () => memory.give(length) };
+}
+
+function borrowed(length: number, memory: StreamMemory): Memory {
+  const buffers = lentFor(Math.max(length, blockBytes));
+  if (buffers === undefined) throw new Error(`a read of ${length} bytes`);
+  const buffer = buffers.borrow();
+  memory.take(buffer.length);
+  const giveBack = (): void => {
+    memory.give(buffer.length);
+    buffers.giveBack(buffer);
+  };
+  return { bytes: buffer.subarray(0, length), giveBack };
+}
+
+async function arrived(parts: ReadParts, reading: Reading, signal?: AbortSignal): Promise<Uint8Array> {
+  const { chunk, start, bytes, read } = reading;
+  const { id, size } = chunk.piece.chunk;
+  const got = await read.done.catch((error: unknown) => {
+    signal?.throwIfAborted();
+    throw isMissing(error)
+      ? new ChunkMissing(`chunk ${id} is not in its pool`, { cause: error })
+      : isUnreadable(error)
+        ? new ChunkDamaged(`chunk ${id} cannot be read by its cluster`, { cause: error })
+        : parts.explained(error);
+  });
+  if (got.attribute !== undefined) {
+    const record = decodeRecord(id, got.attribute);
+    if (record?.size !== size) throw new ChunkDamaged(`chunk ${id} has no sound record of ${size} bytes`);
+    chunk.record = record;
+  }
+  if (got.length !== bytes.length) {
+    throw new ChunkDamaged(`chunk ${id} is cut off at ${start + got.length} of ${size}`);
+  }
+  verifyBlocks(chunk.record as Header, bytes, { first: start / blockBytes, crc32c: parts.crc32c });
+  const { range } = chunk.piece;
+  const from = Math.max(range.start - start, 0);
+  const to = Math.min(range.end + 1 - start, bytes.length);
+  return from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
+}
+
+/** The cluster's own checksums do not match either. */
+const isUnreadable = (error: unknown): boolean => error instanceof RadosFailure && error.code === errno.io;

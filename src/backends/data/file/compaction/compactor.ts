@@ -1,0 +1,175 @@
+/**
+ * Gives space back, one segment at a call, and tidies what crashes left. Several processes may do so at
+ * once: a lock file keeps them off the same segment, and where one sleeps through its lock's life the
+ * result is still right, because a sealed segment never gains a record.
+ */
+import fs from 'node:fs';
+import { rmdir } from 'node:fs/promises';
+import type { Clock } from '../../../../ports/clock.ts';
+import type { Random } from '../../../../ports/random.ts';
+import { isStorageFull } from '../../../../ports/storage/storage-room.ts';
+import type { Disk } from '../disk.ts';
+import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from '../layout.ts';
+import { isMakerDead } from '../segments/maker.ts';
+import { sealLeftOpen } from '../segments/seal-left-open.ts';
+import { readSummary, type Summary, summarize, writeSummary } from '../segments/summary.ts';
+import { deadBytes, entryBytes } from './dead.ts';
+import { packSegment } from './pack-segment.ts';
+
+/** The age that decides where the maker's death cannot be seen: a maker seals its own segment after ten idle minutes. */
+const abandonedMs = 60 * 60_000;
+const lockMs = 10 * 60_000;
+/** Tidying looks at every directory, so it is not for every call. */
+const tidyMs = 10 * 60_000;
+/** Files looked at before the event loop gets its turn. */
+const looksAtOnce = 64;
+
+export interface CompactorParts {
+  readonly layout: Layout;
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The segment that this process appends to. */
+  readonly current: () => string | undefined;
+  /** A segment's file was replaced or is gone. */
+  readonly replaced: (segment: string) => void;
+}
+
+export class Compactor {
+  readonly #parts: CompactorParts;
+  #todo: string[] = [];
+  #tidiedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: CompactorParts) {
+    this.#parts = parts;
+  }
+
+  async compact(signal: AbortSignal): Promise<boolean> {
+    if (this.#todo.length === 0) {
+      const now = this.#parts.clock.elapsed();
+      if (now - this.#tidiedAt > tidyMs) {
+        this.#tidiedAt = now;
+        await this.#tidy();
+      }
+      this.#todo = await this.#candidates();
+    }
+    const segment = this.#todo.shift();
+    if (segment === undefined || signal.aborted) return false;
+    const lock = this.#lock(segment);
+    if (lock) {
+      try {
+        await this.#work(segment, { signal, stillOurs: lock.stillOurs });
+      } catch (error) {
+        // A copy did not fit. The next segment may hold nothing alive, and give its space back without one.
+        if (!isStorageFull(error)) throw error;
+      } finally {
+        lock.release();
+      }
+    }
+    return this.#todo.length > 0;
+  }
+
+  async #candidates(): Promise<string[]> {
+    const found: string[] = [];
+    for (const [at, segment] of segmentNames(this.#parts.layout).entries()) {
+      if (at % looksAtOnce === 0) await turn();
+      if (!this.#isSealed(segment)) continue;
+      const summary = readSummary(this.#parts.layout, segment);
+      if (!summary || this.#isWorthwhile(segment, summary)) found.push(segment);
+    }
+    return found;
+  }
+
+  /** At least half of the records are dead: what is copied is never more than what is given back. */
+  #isWorthwhile(segment: string, { records, deadSeen, damaged }: Summary): boolean {
+    if (damaged) return false;
+    if (records === 0) return true;
+    const dead = (deadBytes(this.#parts.layout, segment) - deadSeen) / entryBytes;
+    return dead > 0 && dead * 2 >= records;
+  }
+
+  /** Seals what a dead process has left open. */
+  #isSealed(segment: string): boolean {
+    const { layout, current } = this.#parts;
+    if (segment === current()) return false;
+    const marker = segmentPath(layout, segment, 'open');
+    if (!fs.existsSync(marker)) return true;
+    const isDead = isMakerDead(marker) || this.#isOlder(segmentPath(layout, segment, 'seg'), abandonedMs);
+    if (!isDead) return false;
+    sealLeftOpen(layout, segment);
+    return true;
+  }
+
+  #isOlder(path: string, ms: number): boolean {
+    const stat = fs.statSync(path, { throwIfNoEntry: false });
+    return stat !== undefined && this.#parts.clock.now() - stat.mtimeMs > ms;
+  }
+
+  async #work(
+    segment: string,
+    { signal, stillOurs }: { readonly signal: AbortSignal; readonly stillOurs: () => boolean },
+  ): Promise<void> {
+    const { layout, disk, replaced } = this.#parts;
+    let summary = readSummary(layout, segment);
+    if (!summary) {
+      summary = await summarize(layout, segment);
+      writeSummary(layout, segment, summary);
+    }
+    if (!this.#isWorthwhile(segment, summary)) return;
+    const temporary = `${layout.temporary}/${newName(this.#parts)}`;
+    try {
+      await packSegment({ layout, disk, temporary, signal, stillOurs }, segment);
+    } finally {
+      replaced(segment);
+    }
+  }
+
+  #lock(segment: string): { stillOurs: () => boolean; release: () => void } | undefined {
+    const path = segmentPath(this.#parts.layout, segment, 'lock');
+    if (this.#isOlder(path, lockMs)) fs.rmSync(path, { force: true });
+    const mark = newName(this.#parts);
+    try {
+      fs.writeFileSync(path, mark, { flag: 'wx', mode: fileMode });
+    } catch (error) {
+      if (isTaken(error)) return undefined;
+      throw error;
+    }
+    const stillOurs = (): boolean => {
+      try {
+        return fs.readFileSync(path, 'latin1') === mark;
+      } catch (error) {
+        if (isMissing(error)) return false;
+        throw error;
+      }
+    };
+    return { stillOurs, release: () => stillOurs() && fs.rmSync(path, { force: true }) };
+  }
+
+  /** Old temporary files, files of segments that are gone, and directories that are empty. */
+  async #tidy(): Promise<void> {
+    const { layout } = this.#parts;
+    let looks = 0;
+    for (const name of fs.readdirSync(layout.temporary)) {
+      if (++looks % looksAtOnce === 0) await turn();
+      const path = `${layout.temporary}/${name}`;
+      if (this.#isOlder(path, abandonedMs)) fs.rmSync(path, { force: true });
+    }
+    for (const name of fs.readdirSync(layout.segments)) {
+      if (++looks % looksAtOnce === 0) await turn();
+      const path = `${layout.segments}/${name}`;
+      const segment = name.slice(0, name.indexOf('.'));
+      const isStray = !name.endsWith('.seg') && !fs.existsSync(segmentPath(layout, segment, 'seg'));
+      if (isStray && this.#isOlder(path, abandonedMs)) fs.rmSync(path, { force: true });
+    }
+    for (const group of fs.readdirSync(layout.large)) {
+      if (++looks % looksAtOnce === 0) await turn();
+      const path = `${layout.large}/${group}`;
+      if (!this.#isOlder(path, abandonedMs)) continue;
+      await rmdir(path).catch(() => {
+        // Not empty. A writer whose directory goes away under it makes it anew.
+      });
+    }
+  }
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

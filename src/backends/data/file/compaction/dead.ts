@@ -1,0 +1,84 @@
+/**
+ * Which records of a segment were removed: offsets appended to `<segment>.dead` by whichever process
+ * removes. The file only ever grows, also across a packing, because offsets stay what they were; so there
+ * is nothing that a crash or a second compactor could lose. Each entry carries a check, because a torn one
+ * must not shift those behind it. An entry with the other check takes a removal back: of one offset the last entry counts.
+ */
+import fs from 'node:fs';
+import { StorageFull } from '../../../../ports/storage/storage-room.ts';
+import type { Disk } from '../disk.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from '../layout.ts';
+
+export const entryBytes = 8;
+const deadMask = 0x5ea1dead;
+const keptMask = 0x6eeb4c15;
+
+interface DeadParts {
+  readonly layout: Layout;
+  readonly disk: Disk;
+}
+
+/** Returns whether the file is new: its name is then to be made durable, too. */
+export const appendDead = (parts: DeadParts, segment: string, offsets: readonly number[]): Promise<boolean> =>
+  append(parts, segment, { offsets, mask: deadMask });
+
+/** Takes removals back. A packing that has read the file before gives their space back all the same. */
+export const appendKept = async (
+  parts: DeadParts,
+  segment: string,
+  offsets: readonly number[],
+): Promise<void> => void (await append(parts, segment, { offsets, mask: keptMask }));
+
+async function append(
+  { layout, disk }: DeadParts,
+  segment: string,
+  { offsets, mask }: { readonly offsets: readonly number[]; readonly mask: number },
+): Promise<boolean> {
+  const entries = Buffer.alloc(offsets.length * entryBytes);
+  for (const [at, offset] of offsets.entries()) {
+    entries.writeUInt32LE(offset, at * entryBytes);
+    entries.writeUInt32LE((offset ^ mask) >>> 0, at * entryBytes + 4);
+  }
+  const fd = fs.openSync(segmentPath(layout, segment, 'dead'), 'a', fileMode);
+  try {
+    const isNew = fs.fstatSync(fd).size === 0;
+    // One call: appends of several processes do not mix. What a full disk cuts off is repeated by gc.
+    if (fs.writeSync(fd, entries) !== entries.length)
+      throw new StorageFull(`no space to remove from ${segment}`);
+    await disk.flush(fd);
+    return isNew;
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+export interface Dead {
+  readonly offsets: ReadonlySet<number>;
+  /** The file's length when it was read. */
+  readonly seen: number;
+}
+
+export function readDead(layout: Layout, segment: string): Dead {
+  let bytes: Buffer;
+  try {
+    bytes = fs.readFileSync(segmentPath(layout, segment, 'dead'));
+  } catch (error) {
+    if (isMissing(error)) return { offsets: new Set(), seen: 0 };
+    throw error;
+  }
+  const offsets = new Set<number>();
+  for (let at = 0; at + entryBytes <= bytes.length; ) {
+    const offset = bytes.readUInt32LE(at);
+    const mask = (bytes.readUInt32LE(at + 4) ^ offset) >>> 0;
+    const isSound = mask === deadMask || mask === keptMask;
+    if (mask === deadMask) offsets.add(offset);
+    if (mask === keptMask) offsets.delete(offset);
+    at += isSound ? entryBytes : 1;
+  }
+  return { offsets, seen: bytes.length };
+}
+
+/** The length of the `.dead` file: a cheap hint at how much a packing would give back. */
+export function deadBytes(layout: Layout, segment: string): number {
+  return fs.statSync(segmentPath(layout, segment, 'dead'), { throwIfNoEntry: false })?.size ?? 0;
+}

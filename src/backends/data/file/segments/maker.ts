@@ -1,0 +1,100 @@
+/**
+ * The process that made a segment, written into the segment's `.open` file, so that another process can find
+ * out whether it is dead. Linux only: elsewhere, and for a maker on another machine or in another container,
+ * the answer is "unknown", and the age of the segment decides.
+ */
+import fs from 'node:fs';
+import process from 'node:process';
+import { fileMode } from '../layout.ts';
+
+interface Maker {
+  /** Boot, process and time namespace: process ids and start times compare only within one. */
+  readonly world: string;
+  readonly pid: number;
+  /** In clock ticks since the boot: tells a process from a later one with the same id. */
+  readonly started: string;
+}
+
+/** Creates the `.open` file; fails if it exists. */
+export function writeMaker(path: string): void {
+  const fd = fs.openSync(path, 'wx', fileMode);
+  try {
+    const maker = findSelf();
+    if (maker) fs.writeSync(fd, JSON.stringify(maker));
+  } catch {
+    // A full disk: without its maker's name the segment is sealed by age, as before.
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/** True only when the process that wrote the `.open` file cannot write any more. */
+export function isMakerDead(path: string): boolean {
+  const maker = readMaker(path);
+  if (maker === undefined || maker.world !== findSelf()?.world) return false;
+  try {
+    process.kill(maker.pid, 0);
+  } catch (error) {
+    // Any other error, such as EPERM, means that the process exists.
+    return (error as { code?: string }).code === 'ESRCH';
+  }
+  const started = readStart(String(maker.pid));
+  return started !== undefined && started !== maker.started;
+}
+
+function readMaker(path: string): Maker | undefined {
+  try {
+    const parsed: unknown = JSON.parse(fs.readFileSync(path, 'utf8'));
+    const { world, pid, started } = Object(parsed) as Partial<Maker>;
+    const isWhole = typeof world === 'string' && Number.isSafeInteger(pid) && typeof started === 'string';
+    // Zero and negative ids would address process groups.
+    return isWhole && Number(pid) > 0 ? { world, pid: Number(pid), started } : undefined;
+  } catch {
+    // Gone, empty (an older version wrote it) or torn by a crash: unknown.
+    return undefined;
+  }
+}
+
+let self: Maker | undefined | 'not looked up' = 'not looked up';
+
+function findSelf(): Maker | undefined {
+  if (self === 'not looked up') self = lookUpSelf();
+  return self;
+}
+
+function lookUpSelf(): Maker | undefined {
+  try {
+    // A /proc of another process namespace would show other processes under the same ids.
+    if (fs.readlinkSync('/proc/self') !== String(process.pid)) return undefined;
+    const boot = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+    const started = readStart('self');
+    if (boot === '' || started === undefined) return undefined;
+    const world = `${boot} ${fs.readlinkSync('/proc/self/ns/pid')} ${readTimeNamespace()}`;
+    return { world, pid: process.pid, started };
+  } catch {
+    // Not Linux, or /proc is not mounted.
+    return undefined;
+  }
+}
+
+function readTimeNamespace(): string {
+  try {
+    return fs.readlinkSync('/proc/self/ns/time');
+  } catch {
+    // Kernels before 5.6 have none.
+    return '';
+  }
+}
+
+/** Field 22 of `/proc/<pid>/stat`, counted behind the command's name, which may hold blanks. */
+function readStart(pid: string): string | undefined {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .at(19);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,24 @@
+/** Seals segments that processes left open when they died. */
+import fs from 'node:fs';
+import { type Layout, segmentPath } from '../layout.ts';
+import { isMakerDead } from './maker.ts';
+
+/** The maker, should it live after all, acknowledges nothing more to this segment: it looks for `.open`. */
+export function sealLeftOpen(layout: Layout, segment: string): void {
+  fs.rmSync(segmentPath(layout, segment, 'open'), { force: true });
+  // Removed only now: what the maker wrote into the segment before is counted by the next summary.
+  fs.rmSync(segmentPath(layout, segment, 'sum'), { force: true });
+}
+
+/** At the start of a process: its predecessor's segments, when that was killed. */
+export function sealSegmentsOfDead(layout: Layout): void {
+  try {
+    for (const name of fs.readdirSync(layout.segments)) {
+      if (!name.endsWith('.open')) continue;
+      const segment = name.slice(0, -'.open'.length);
+      if (isMakerDead(segmentPath(layout, segment, 'open'))) sealLeftOpen(layout, segment);
+    }
+  } catch {
+    // A disk that refuses this must not prevent reading. The compactor tries again.
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * Group commit of small chunks: a chunk that comes while one batch is written and flushed joins the next, so
+ * that many writers share one write and one flush. A process appends to segments of its own only.
+ */
+
+import type { Clock } from '../../../../ports/clock.ts';
+import type { Random } from '../../../../ports/random.ts';
+import type { ChunkRef } from '../../../../ports/storage/chunk-store.ts';
+import type { Owner } from '../../../../ports/storage/object-bytes.ts';
+import { crc32c } from '../../../hashing/node.ts';
+import { blockBytes, blockCount, describe, encodeHeader, type Unwritten } from '../../chunked/record.ts';
+import { appendDead, deadBytes, entryBytes } from '../compaction/dead.ts';
+import type { Disk } from '../disk.ts';
+import { formatPlace, type Layout } from '../layout.ts';
+import { OwnSegment } from './own-segment.ts';
+
+export interface WriterParts {
+  readonly layout: Layout;
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** At most 64 MiB, which is the default. */
+  readonly segmentBytesMax?: number | undefined;
+}
+
+/** The segment being appended to, and how far it is acknowledged. */
+export interface Current {
+  readonly segment: string;
+  readonly end: number;
+  readonly records: number;
+}
+
+/** Four of the largest small chunks, or about 250 of 4 KiB. */
+const batchBytes = 1024 * 1024 + 64 * 1024;
+/** Buffers kept for the next batches; more are made when more is waiting, and dropped afterwards. */
+const spareBatchesMax = 2;
+const segmentBytesMaxDefault = 64 * 1024 * 1024;
+/** Bounds the table of a packed segment (128 KiB), which readers keep in memory. */
+const segmentRecordsMax = 16_384;
+/** A segment that was idle for longer is sealed before anyone else may take its maker for dead. */
+const idleMsMax = 10 * 60_000;
+const sealedByOthersMax = 3;
+
+interface Entry {
+  readonly id: string;
+  readonly size: number;
+  readonly headerBytes: number;
+  /** Where in the batch the record begins. */
+  readonly at: number;
+  readonly resolve: (chunk: ChunkRef) => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+interface Batch {
+  readonly buffer: Buffer;
+  used: number;
+  entries: Entry[];
+}
+
+export class SegmentWriter {
+  readonly #parts: WriterParts;
+  readonly #waiting: Batch[] = [];
+  readonly #spare: Buffer[] = [];
+  #segment: OwnSegment | undefined;
+  #working: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
+  }
+
+  /** The segment being appended to and how far it is acknowledged, for this process's own lists. */
+  get current(): Current | undefined {
+    const segment = this.#segment;
+    return segment && { segment: segment.name, end: segment.end, records: segment.records };
+  }
+
+  /** Durable when it resolves. Copies `data` before it returns. */
+  add(id: string, owner: Owner, data: Uint8Array): Promise<ChunkRef> {
+    if (this.#isClosed) return Promise.reject(new Error('the chunk store is closed'));
+    const record = describe(id, { owner, size: data.length });
+    const { promise, resolve, reject } = Promise.withResolvers<ChunkRef>();
+    const batch = this.#room(record.headerBytes + data.length);
+    const { headerBytes } = record;
+    batch.entries.push({ id, size: data.length, headerBytes, at: batch.used, resolve, reject });
+    this.#encode(batch, record, data);
+    this.#working ??= this.#work();
+    return promise;
+  }
+
+  #encode(batch: Batch, record: Unwritten, data: Uint8Array): void {
+    batch.buffer.set(data, batch.used + record.headerBytes);
+    const crcs: number[] = [];
+    for (let block = 0; block < blockCount(data.length); block++) {
+      crcs.push(crc32c(data.subarray(block * blockBytes, (block + 1) * blockBytes)));
+    }
+    encodeHeader(batch.buffer, batch.used, { ...record, size: data.length, crcs });
+    batch.used += record.headerBytes + data.length;
+  }
+
+  #room(length: number): Batch {
+    const last = this.#waiting.at(-1);
+    if (last && last.used + length <= last.buffer.length) return last;
+    const buffer = this.#spare.pop() ?? Buffer.allocUnsafeSlow(batchBytes);
+    const batch: Batch = { buffer, used: 0, entries: [] };
+    this.#waiting.push(batch);
+    return batch;
+  }
+
+  async #work(): Promise<void> {
+    // Everyone who is ready in this turn of the event loop comes along.
+    await new Promise((resolve) => setImmediate(resolve));
+    for (let batch = this.#waiting.shift(); batch; batch = this.#waiting.shift()) {
+      try {
+        await this.#commit(batch);
+      } catch (cause) {
+        // After a failed write or flush the contents of the file are unknown: append nothing more.
+        await this.#segment?.abandon();
+        this.#segment = undefined;
+        for (const entry of batch.entries) entry.reject(cause);
+      }
+      if (this.#spare.length < spareBatchesMax) this.#spare.push(batch.buffer);
+    }
+    this.#working = undefined;
+  }
+
+  async #commit(batch: Batch): Promise<void> {
+    for (let attempt = 0; attempt < sealedByOthersMax; attempt++) {
+      const segment = await this.#segmentFor(batch);
+      const start = segment.end;
+      if (await segment.append(batch)) {
+        for (const { id, size, headerBytes, at, resolve } of batch.entries) {
+          const place = { segment: segment.name, offset: start + at, headerBytes };
+          resolve({ id, size, at: formatPlace(place) });
+        }
+        return;
+      }
+      // Another process sealed it, taking this one for dead: a packing may miss what was just appended.
+      this.#segment = undefined;
+      await appendDead(
+        this.#parts,
+        segment.name,
+        batch.entries.map(({ at }) => start + at),
+      );
+    }
+    throw new Error('segments are sealed as soon as they are opened: do the clocks of the machines agree?');
+  }
+
+  async #segmentFor(batch: Batch): Promise<OwnSegment> {
+    const current = this.#segment;
+    if (current) {
+      const hasRoom =
+        current.end + batch.used <= (this.#parts.segmentBytesMax ?? segmentBytesMaxDefault) &&
+        current.records + batch.entries.length <= segmentRecordsMax &&
+        this.#parts.clock.now() - current.appendedAt <= idleMsMax;
+      if (hasRoom) return current;
+      this.#segment = undefined;
+      current.seal();
+    }
+    this.#segment = await OwnSegment.create(this.#parts);
+    return this.#segment;
+  }
+
+  /** Seals the current segment when most of it is dead, so that it can be packed. */
+  sealIfDead(): void {
+    const current = this.#segment;
+    // Never in the middle of a batch; the next call will do.
+    if (current === undefined || this.#working !== undefined) return;
+    const dead = deadBytes(this.#parts.layout, current.name) / entryBytes;
+    if (dead * 2 < current.records || dead === 0) return;
+    this.#segment = undefined;
+    current.seal();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#working;
+    this.#segment?.seal();
+    this.#segment = undefined;
+  }
+}

@@ -1,0 +1,188 @@
+/** Signed requests to one upstream over kept connections; the one import of undici. */
+import type { Readable } from 'node:stream';
+// By its file: Bun answers the bare name with a part of its own.
+import undici from 'undici/index.js';
+import type { Clock } from '../../../../ports/clock.ts';
+import type { Hasher } from '../../../../ports/crypto/hasher.ts';
+import { unsignedPayload } from '../../../../protocol/dialect.ts';
+import { encode } from '../../../../signing/encode.ts';
+import { type Signer, signer } from '../../../../signing/sign-request.ts';
+import type { UploadBody } from '../uploads/upload-body.ts';
+import { answerLimits, error, readAnswer } from './answers.ts';
+import type { Upstream } from './settings.ts';
+import { UpstreamError } from './upstream-error.ts';
+
+export interface UpstreamRequest {
+  readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
+  /** Absent: the bucket itself. */
+  readonly key?: string;
+  readonly query?: readonly (readonly [string, string])[] | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: Uint8Array | UploadBody | undefined;
+  /** That the upstream is to find the body to have; without it the body is not signed. */
+  readonly sha256?: string;
+  readonly signal?: AbortSignal | undefined;
+  /** How long the upstream may think; the setting's unless given. */
+  readonly timeoutMs?: number;
+}
+
+export interface UpstreamReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** To be read to its end or destroyed. */
+  readonly body: Readable;
+}
+
+/** Where the bucket is: its host, and what stands before a key in a path. */
+export function addressOf({ endpoint, bucket, style }: Pick<Upstream, 'endpoint' | 'bucket' | 'style'>): {
+  readonly origin: string;
+  readonly host: string;
+  readonly base: string;
+} {
+  const url = new URL(endpoint);
+  if (style === 'virtual-host') url.hostname = `${bucket}.${url.hostname}`;
+  return { origin: url.origin, host: url.host, base: style === 'path' ? `/${encode(bucket)}` : '' };
+}
+
+/** More requests at once wait for a connection. */
+const connectionsMax = 1024;
+const emptySha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+
+export class UpstreamClient {
+  readonly #upstream: Upstream;
+  readonly #pool: undici.Pool;
+  readonly #sign: Signer;
+  readonly #host: string;
+  readonly #base: string;
+
+  constructor(upstream: Upstream, ports: { readonly hasher: Hasher; readonly clock: Pick<Clock, 'now'> }) {
+    const { ca, insecure, timeoutMs, accessKey, secretKey, region } = upstream;
+    const { origin, host, base } = addressOf(upstream);
+    this.#upstream = upstream;
+    this.#host = host;
+    this.#base = base;
+    this.#sign = signer({ ...ports, accessKey, secretKey, region });
+    this.#pool = new undici.Pool(origin, {
+      connections: connectionsMax,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      connect: { timeout: timeoutMs, rejectUnauthorized: !insecure, ...(ca === undefined ? {} : { ca }) },
+    });
+  }
+
+  /** @throws UpstreamError for any answer but a success, and for none; what the body's source threw as it was */
+  async send(request: UpstreamRequest): Promise<UpstreamReply> {
+    const { signal } = request;
+    signal?.throwIfAborted();
+    try {
+      const reply = await this.#dispatch(request);
+      if (reply.status < 300) return reply;
+      throw await refused({ ...request, id: this.#upstream.id }, reply);
+    } catch (cause) {
+      const { body } = request;
+      // A body that was not read yet can be sent again.
+      if (body !== undefined && 'stop' in body && body.isBegun) {
+        await body.stop();
+        if (body.failure !== undefined) throw body.failure.cause;
+      }
+      signal?.throwIfAborted();
+      throw cause instanceof UpstreamError ? cause : this.#silent(cause);
+    }
+  }
+
+  /** The whole of a short answer. */
+  async ask(
+    request: UpstreamRequest,
+  ): Promise<{ readonly headers: UpstreamReply['headers']; readonly bytes: Uint8Array }> {
+    const { headers, body } = await this.send(request);
+    try {
+      return { headers, bytes: await whole(body) };
+    } catch (cause) {
+      request.signal?.throwIfAborted();
+      throw this.#silent(cause);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #dispatch({ method, key, query = [], headers = {}, ...rest }: UpstreamRequest) {
+    const { body, sha256 = unsignedPayload, signal, timeoutMs } = rest;
+    const path =
+      key === undefined ? this.#base || '/' : `${this.#base}/${key.split('/').map(encode).join('/')}`;
+    const signed = this.#sign({
+      method,
+      path,
+      query,
+      headers: { ...headers, host: this.#host },
+      payloadHash: body === undefined ? emptySha256 : sha256,
+    });
+    const length = body === undefined ? undefined : 'size' in body ? body.size : body.length;
+    const reply = await this.#pool.request({
+      method,
+      path: signed.target,
+      headers:
+        length === undefined ? signed.headers : { ...signed.headers, 'content-length': String(length) },
+      // The cast: undici takes any iterable of arrays, which its types do not say.
+      body: (body ?? null) as Uint8Array | null,
+      signal: signal ?? null,
+      ...(timeoutMs === undefined ? {} : { headersTimeout: timeoutMs, bodyTimeout: timeoutMs }),
+    });
+    // Who leaves a body early ends it, and hears of that no more.
+    reply.body.on('error', () => {});
+    // The cast: repeated headers, which come as arrays, are none that is read here.
+    return { status: reply.statusCode, headers: reply.headers as Record<string, string>, body: reply.body };
+  }
+
+  #silent(cause: unknown): UpstreamError {
+    const { id, endpoint } = this.#upstream;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    return new UpstreamError(`upstream ${id} at ${endpoint} did not answer: ${why}`, { cause });
+  }
+}
+
+async function whole(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of body) {
+    size += piece.length;
+    if (size > answerLimits.maxBytes)
+      throw new Error(`an answer of more than ${answerLimits.maxBytes} bytes`);
+    pieces.push(piece);
+  }
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
+
+const retryAfterMaxMs = 30_000;
+
+async function refused(
+  { id, method, key }: Pick<UpstreamRequest, 'method' | 'key'> & Pick<Upstream, 'id'>,
+  { status, headers, body }: UpstreamReply,
+): Promise<UpstreamError> {
+  const code = codeIn(await whole(body).catch(() => new Uint8Array(0)));
+  const seconds = Number(headers['retry-after']);
+  const what = `${method} ${key ?? 'of its bucket'}`;
+  const answer = `${status}${code === '' ? '' : ` ${code}`}`;
+  return new UpstreamError(`upstream ${id} answered ${answer} to ${what}`, {
+    status,
+    code,
+    retryAfterMs: seconds > 0 ? Math.min(seconds * 1000, retryAfterMaxMs) : undefined,
+  });
+}
+
+/** The code of an error body; '' where there is none, as for HEAD. */
+export function codeIn(body: Uint8Array): string {
+  if (body.length === 0) return '';
+  try {
+    return readAnswer(error, 'Error', body).Code;
+  } catch {
+    return '';
+  }
+}

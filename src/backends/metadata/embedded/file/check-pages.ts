@@ -1,0 +1,234 @@
+/**
+ * Reads every page of lmdb's file, without lmdb: whether each page is the one that its parent means, its rows are in order
+ * and inside the bounds that the parent states, and every row matches its checksum. lmdb checks none of this and may end
+ * the process on what it meets. Layout of pages: liblmdb 1.0 (`MDB_page`, `MDB_node`).
+ */
+import { readSync } from 'node:fs';
+import { compareBytes } from '../../rows/span.ts';
+import { checksumBytes, readChecksum, rowChecksum } from '../rows/row-checksum.ts';
+import { latestMeta, type MetaPage, pageHeaderBytes, type TreeShape } from './meta-page.ts';
+
+export interface PageFault {
+  readonly detail: string;
+  /** The row that is damaged. */
+  readonly key?: Uint8Array;
+  /** Where a whole page is: the keys that it may have held, from `low` up to `high`. */
+  readonly low?: Uint8Array | undefined;
+  readonly high?: Uint8Array | undefined;
+  /** The list of free pages is damaged, and no row. */
+  readonly isFreeList?: true;
+}
+
+/** A row that matches its checksum; the value is valid during the call. */
+export type VisitRow = (key: Uint8Array, value: Uint8Array) => void;
+
+/** `rows` were read since the last step. */
+export interface PageStep {
+  readonly rows: number;
+  readonly faults: readonly PageFault[];
+}
+
+const nodeHeaderBytes = 8;
+const flag = { branch: 1, leaf: 2, overflow: 4 } as const;
+const bigData = 1;
+/** lmdb's own limit on the depth of a tree. */
+const depthMax = 32;
+
+interface Place {
+  readonly page: number;
+  readonly level: number;
+  readonly low: Uint8Array | undefined;
+  readonly high: Uint8Array | undefined;
+}
+
+interface Node {
+  readonly key: Uint8Array;
+  readonly low: number;
+  readonly flags: number;
+  readonly dataAt: number;
+}
+
+/** @yields a step for each page of the trees, and one at the end @param visit meets the rows in the order of their keys */
+export function* checkPages(descriptor: number, visit?: VisitRow): Generator<PageStep> {
+  let meta: MetaPage | undefined;
+  try {
+    meta = latestMeta(descriptor);
+  } catch (cause) {
+    yield { rows: 0, faults: [{ detail: (cause as Error).message }] };
+  }
+  if (meta === undefined) return;
+  const file = new PageFile(descriptor, meta);
+  yield* new TreeCheck(file, { name: 'main', shape: meta.main, holdsRows: true, visit }).run();
+  const free = new TreeCheck(file, { name: 'free list', shape: meta.free, holdsRows: false });
+  for (const { rows, faults } of free.run())
+    yield { rows, faults: faults.map((fault) => ({ ...fault, isFreeList: true })) };
+}
+
+class PageFile {
+  readonly #descriptor: number;
+  readonly meta: MetaPage;
+  /** Pages that were met, by number: each has one place. */
+  readonly #met: Uint8Array;
+
+  constructor(descriptor: number, meta: MetaPage) {
+    this.#descriptor = descriptor;
+    this.meta = meta;
+    this.#met = new Uint8Array(Math.ceil((meta.lastPage + 1) / 8));
+  }
+
+  /** @throws Error with what is wrong */
+  read(page: number, { flags, pages = 1 }: { readonly flags: number; readonly pages?: number }): Buffer {
+    const { pageBytes, lastPage, transaction } = this.meta;
+    if (page < 2 || page + pages - 1 > lastPage) throw new Error(`there is no page ${page}`);
+    const bytes = Buffer.allocUnsafe(pages * pageBytes);
+    if (readSync(this.#descriptor, bytes, 0, bytes.length, page * pageBytes) < bytes.length)
+      throw new Error(`the file ends before page ${page}`);
+    if (Number(bytes.readBigUInt64LE(0)) !== page) throw new Error(`page ${page} is another one`);
+    if (Number(bytes.readBigUInt64LE(8)) > transaction) throw new Error(`page ${page} is of a later commit`);
+    if ((bytes.readUInt16LE(18) & 0xff) !== flags) throw new Error(`page ${page} is of another kind`);
+    for (let each = page; each < page + pages; each++) this.#meet(each);
+    return bytes;
+  }
+
+  #meet(page: number): void {
+    const bit = 1 << (page & 7);
+    if (((this.#met[page >>> 3] as number) & bit) !== 0) throw new Error(`page ${page} is in two places`);
+    this.#met[page >>> 3] = (this.#met[page >>> 3] as number) | bit;
+  }
+}
+
+interface TreeOptions {
+  readonly name: string;
+  readonly shape: TreeShape;
+  readonly holdsRows: boolean;
+  readonly visit?: VisitRow | undefined;
+}
+
+class TreeCheck {
+  readonly #file: PageFile;
+  readonly #options: TreeOptions;
+  #entries = 0;
+  #isDamaged = false;
+
+  constructor(file: PageFile, options: TreeOptions) {
+    this.#file = file;
+    this.#options = options;
+  }
+
+  *run(): Generator<PageStep> {
+    const { name, shape } = this.#options;
+    if (shape.depth > depthMax)
+      return yield { rows: 0, faults: [{ detail: `the ${name} tree has no depth` }] };
+    if (shape.root === undefined) return;
+    const left: Place[] = [{ page: shape.root, level: 1, low: undefined, high: undefined }];
+    for (let place = left.pop(); place !== undefined; place = left.pop()) {
+      const step = this.#page(place, left);
+      this.#isDamaged ||= step.faults.length > 0;
+      yield step;
+    }
+    if (this.#isDamaged || this.#entries === shape.entries) return;
+    const detail = `the ${name} tree holds ${this.#entries} entries, its meta page says ${shape.entries}`;
+    yield { rows: 0, faults: [{ detail }] };
+  }
+
+  #page(place: Place, left: Place[]): PageStep {
+    const faults: PageFault[] = [];
+    const isLeaf = place.level === this.#options.shape.depth;
+    try {
+      const bytes = this.#file.read(place.page, { flags: isLeaf ? flag.leaf : flag.branch });
+      const nodes = nodesIn(bytes, { isLeaf, page: place.page });
+      if (isLeaf) this.#rows(bytes, { nodes, place }, faults);
+      else this.#children(place, nodes, left);
+      return { rows: isLeaf ? nodes.length : 0, faults };
+    } catch (cause) {
+      const { low, high } = place;
+      return { rows: 0, faults: [{ detail: (cause as Error).message, low, high }] };
+    }
+  }
+
+  #children(place: Place, nodes: readonly Node[], left: Place[]): void {
+    for (let at = 1; at < nodes.length; at++) {
+      const key = (nodes[at] as Node).key;
+      const before = at === 1 ? place.low : (nodes[at - 1] as Node).key;
+      if (isOut(key, before, place.high)) throw new Error(`page ${place.page} has its keys out of order`);
+    }
+    for (let at = nodes.length - 1; at >= 0; at--) {
+      const { key, low, flags } = nodes[at] as Node;
+      left.push({
+        page: low + flags * 2 ** 32,
+        level: place.level + 1,
+        low: at === 0 ? place.low : key,
+        high: nodes[at + 1]?.key ?? place.high,
+      });
+    }
+  }
+
+  #rows(page: Buffer, { nodes, place }: { nodes: readonly Node[]; place: Place }, faults: PageFault[]): void {
+    // Of a damaged key nothing follows about the place of the next one.
+    let before: Uint8Array | undefined;
+    for (const node of nodes) if (this.#row(page, { node, before, place }, faults)) before = node.key;
+  }
+
+  /** @returns whether it is verified */
+  #row(
+    page: Buffer,
+    { node, before, place }: { node: Node; before: Uint8Array | undefined; place: Place },
+    faults: PageFault[],
+  ): boolean {
+    this.#entries += 1;
+    const { key } = node;
+    let value: Buffer;
+    try {
+      value = this.#value(page, node);
+      if (!this.#options.holdsRows) return true;
+      const checksum = rowChecksum(key, value, { from: checksumBytes, to: value.length });
+      if (value.length <= checksumBytes || readChecksum(value, 0) !== checksum)
+        throw new Error('the checksum of key and value does not match');
+      if (isOut(key, place.low, place.high) || (before !== undefined && compareBytes(before, key) >= 0))
+        throw new Error(`it is not in its place on page ${place.page}`);
+    } catch (cause) {
+      faults.push({ detail: (cause as Error).message, key });
+      return false;
+    }
+    this.#options.visit?.(key, value);
+    return true;
+  }
+
+  #value(page: Buffer, { low: length, flags, dataAt }: Node): Buffer {
+    if ((flags & bigData) === 0) {
+      if (flags !== 0 || dataAt + length > page.length) throw new Error('its value leaves the page');
+      return page.subarray(dataAt, dataAt + length);
+    }
+    const { pageBytes } = this.#file.meta;
+    const first = Number(page.readBigUInt64LE(dataAt));
+    const pages = Math.ceil((length + pageHeaderBytes) / pageBytes);
+    const bytes = this.#file.read(first, { flags: flag.overflow, pages });
+    return bytes.subarray(pageHeaderBytes, pageHeaderBytes + length);
+  }
+}
+
+/** Whether a key lies outside of `low` (inclusive) to `high` (exclusive). */
+const isOut = (key: Uint8Array, low: Uint8Array | undefined, high: Uint8Array | undefined): boolean =>
+  (low !== undefined && compareBytes(key, low) < 0) || (high !== undefined && compareBytes(key, high) >= 0);
+
+/** @throws Error where a node leaves the page */
+function nodesIn(
+  bytes: Buffer,
+  { isLeaf, page }: { readonly isLeaf: boolean; readonly page: number },
+): readonly Node[] {
+  const lower = bytes.readUInt16LE(20);
+  const upper = bytes.readUInt16LE(22);
+  const isWrong = lower % 2 !== 0 || lower > upper || upper + pageHeaderBytes > bytes.length || lower === 0;
+  if (isWrong) throw new Error(`page ${page} has no sound header`);
+  return Array.from({ length: lower / 2 }, (_, index) => {
+    const at = bytes.readUInt16LE(pageHeaderBytes + 2 * index) + pageHeaderBytes;
+    if (at < pageHeaderBytes + upper || at + nodeHeaderBytes > bytes.length)
+      throw new Error(`page ${page} has an entry outside of itself`);
+    const keyBytes = bytes.readUInt16LE(at + 6);
+    const dataAt = at + nodeHeaderBytes + keyBytes;
+    if (dataAt > bytes.length || (isLeaf && keyBytes === 0))
+      throw new Error(`page ${page} has a key that leaves it`);
+    const key = new Uint8Array(bytes.subarray(at + nodeHeaderBytes, dataAt));
+    return { key, low: bytes.readUInt32LE(at), flags: bytes.readUInt16LE(at + 4), dataAt };
+  });
+}

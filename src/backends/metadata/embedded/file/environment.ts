@@ -1,0 +1,127 @@
+/**
+ * Opens the lmdb environment of the embedded backend, with the choices that make it durable, shared by
+ * processes and unlimited in size (facts.md, "lmdb").
+ *
+ * One unnamed database holds everything: a second one would add its own root path to every commit, and
+ * a commit writes 4 KiB pages. The first byte of a key tells what it is (`space.ts`).
+ */
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  statSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { open, type RootDatabaseOptionsWithPath } from 'lmdb';
+import { StoreRefused } from '../../../../ports/metadata-store.ts';
+import { isStorageReadOnly } from '../../../../ports/storage/storage-room.ts';
+import { CheckedDatabase, type RawDatabase } from '../rows/checked-database.ts';
+import { Values } from '../rows/values.ts';
+import { checkPages } from './check-pages.ts';
+import { identifyFiles, joinUsers } from './exclusive-use.ts';
+import { isNewFile, noteFormat } from './format.ts';
+import { LatestCommit } from './latest-commit.ts';
+import { dataFile, latestMeta } from './meta-page.ts';
+
+export type Database = CheckedDatabase;
+
+/** lmdb's limit with 4 KiB pages is 1978; an expiry key is 8 bytes longer than its row's. */
+export const keyBytesMax = 1978 - 8;
+
+/** Values are decoded after their key was read: the key is half of what their checksum is of. */
+const keysFor = (values: Values) => ({
+  writeKey(key: Uint8Array, target: Buffer, start: number): number {
+    target.set(key, start);
+    return start + key.length;
+  },
+  /** From Node's pool: to allocate each by itself takes longer than to read it. */
+  readKey(source: Buffer, start: number, end: number): Uint8Array {
+    values.key = Buffer.from(source.subarray(start, end));
+    return values.key;
+  },
+});
+
+export function openEnvironment(directory: string, durable: boolean): Database {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  // lmdb makes its files 0600; a directory that existed before may be open to others.
+  if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700);
+  const before = identifyFiles(directory);
+  assertNotTruncated(directory);
+  const values = new Values();
+  const database = openFiles({
+    path: directory,
+    // A directory whose name has a dot in it would else be taken for a file.
+    noSubdir: false,
+    keyEncoder: keysFor(values),
+    encoder: values,
+    ...({ permissionsMode: 0o600 } as object),
+    // On by default, it makes a commit visible and acknowledged before it is flushed.
+    overlappingSync: false,
+    // The journal makes its own batches; those of lmdb would reject a promise without a handler when a commit fails.
+    eventTurnBatching: false,
+    noSync: !durable,
+    // lmdb-js keeps the free pages that it knows from one transaction to the next, and gives some away twice when a reader
+    // begins at an earlier commit than readers before it. After another process opened the file one can (`latest-commit.ts`).
+    ...({ maxFreeSpaceToRetain: 0 } as object),
+    // No mapSize: the map then doubles as it fills, in every process.
+  });
+  if (durable) for (const path of [directory, dirname(directory)]) flushDirectory(path);
+  const latest = new LatestCommit(directory);
+  latest.correctAfterOpening();
+  const checked = new CheckedDatabase(database, { values, latest });
+  try {
+    // Its read takes the slot in the reader table that keeps compactions away.
+    if (isNewFile(checked)) checked.beginWith(() => noteFormat(checked));
+    checked.onClose = joinUsers(database, { directory, before, latest });
+  } catch (cause) {
+    void checked.close();
+    throw cause;
+  }
+  return checked;
+}
+
+/** @throws StoreRefused on a read-only file system */
+function openFiles(options: RootDatabaseOptionsWithPath): RawDatabase {
+  try {
+    return open<unknown, Uint8Array>(options);
+  } catch (cause) {
+    if (!isStorageReadOnly(cause)) throw cause;
+    throw new StoreRefused(`the file system of ${options.path} is read-only`, { cause });
+  }
+}
+
+/**
+ * lmdb maps the file, and a read of a page that a shorter file does not have ends the process by SIGBUS. A sound file
+ * may lack its last pages while they are free, so one that is shorter than it says is read whole before it is mapped.
+ * @throws StoreRefused
+ */
+function assertNotTruncated(directory: string): void {
+  const path = dataFile(directory);
+  if (!existsSync(path)) return;
+  const descriptor = openSync(path, 'r');
+  try {
+    const meta = latestMeta(descriptor);
+    if (meta === undefined || fstatSync(descriptor).size >= (meta.lastPage + 1) * meta.pageBytes) return;
+    for (const { faults } of checkPages(descriptor))
+      if (faults[0] !== undefined) throw new Error(faults[0].detail);
+  } catch (cause) {
+    const why = (cause as Error).message;
+    throw new StoreRefused(`${path} is damaged: ${why}; docs/recovery.md says what to do`, { cause });
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** The files themselves are flushed by lmdb; that they are there at all is the directory's to remember. */
+function flushDirectory(path: string): void {
+  const descriptor = openSync(path, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}

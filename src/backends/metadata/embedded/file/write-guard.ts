@@ -1,0 +1,99 @@
+/**
+ * Keeps lmdb from transactions that it cannot write, because lmdb 3.5.6 does harm when it fails to:
+ *
+ * - For a page that it cannot write it formats a message into 100 bytes without a bound (`mdb_page_flush` in mdb.c), which
+ *   may overwrite the heap of the process. The file system is therefore asked before each transaction.
+ * - After a meta page that it cannot write, the next transaction never begins and keeps a thread of Node's pool. The store
+ *   therefore commits nothing more after a failure that this guard did not foresee, and the process has to be replaced.
+ */
+import { accessSync, closeSync, constants, openSync, writeSync } from 'node:fs';
+import { StoreUnavailable } from '../../../../ports/metadata-store.ts';
+import { isStorageFull, isStorageReadOnly, StorageReadOnly } from '../../../../ports/storage/storage-room.ts';
+import type { DiskRoom } from '../../../disk-room/disk-room.ts';
+import { dataFile } from './meta-page.ts';
+
+export interface WriteGuardOptions {
+  readonly directory: string;
+  readonly room?: DiskRoom | undefined;
+  /** Called once, when the store will not commit again: the process should be replaced. */
+  readonly onBroken?: ((cause: unknown) => void) | undefined;
+}
+
+/** What lmdb's buffer holds, without the zero at its end. */
+const messageBytesMax = 99;
+const nothing = new Uint8Array(1);
+const writeMessage = 'Attempting to write page';
+
+export class WriteGuard {
+  readonly #options: WriteGuardOptions;
+  readonly #path: string;
+  #descriptor: number | undefined;
+  #broken: StoreUnavailable | undefined;
+
+  constructor(options: WriteGuardOptions) {
+    this.#options = options;
+    this.#path = dataFile(options.directory);
+  }
+
+  /** Why lmdb must not be given a transaction now. */
+  complaint(): Error | undefined {
+    if (this.#broken !== undefined) return this.#broken;
+    try {
+      // A file system without free blocks would fail the write inside lmdb: the reserve is given back before that.
+      this.#options.room?.makeWay();
+      accessSync(this.#path, constants.W_OK);
+      // ext4 after an error of the disk grants access and refuses writes: one of no bytes finds out and changes nothing.
+      this.#descriptor ??= openSync(this.#path, 'r+');
+      writeSync(this.#descriptor, nothing, 0, 0, 0);
+    } catch (cause) {
+      if (isStorageFull(cause)) return cause as Error;
+      if (isStorageReadOnly(cause))
+        return new StorageReadOnly('the file system of the metadata is read-only', { cause });
+    }
+    return undefined;
+  }
+
+  close(): void {
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  /**
+   * Judges a transaction that failed.
+   * @returns the error for its callers
+   */
+  judge(error: unknown): Error {
+    const isOfSystem = errnoOf(error) > 0;
+    const isFull = isStorageFull(error);
+    const failure = isOfSystem && !isFull ? StoreUnavailable : Error;
+    const reported = new failure('the metadata store could not commit', { cause: error });
+    if ((isOfSystem && !isFull) || hasOverrun(error)) this.#break(reported);
+    return reported;
+  }
+
+  #break(cause: Error): void {
+    if (this.#broken !== undefined) return;
+    this.#broken = new StoreUnavailable('the metadata store does not commit until this process is replaced', {
+      cause,
+    });
+    this.#options.onBroken?.(cause);
+  }
+}
+
+/** lmdb's own codes are negative. */
+function errnoOf(error: unknown): number {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return typeof code === 'number' ? code : 0;
+}
+
+/** Whether lmdb's message was longer than its buffer: what lay behind it in the heap is lost. */
+export function hasOverrun(error: unknown): boolean {
+  const depthMax = 4;
+  let cause = error;
+  for (let depth = 0; depth < depthMax && cause instanceof Error; depth += 1) {
+    const at = cause.message.indexOf(writeMessage);
+    if (at >= 0 && cause.message.length - at > messageBytesMax) return true;
+    cause = cause.cause;
+  }
+  return false;
+}

@@ -1,0 +1,358 @@
+/**
+ * lmdb with every value verified: rows by the checksum of key and value, the place of a row by its neighbours. lmdb itself
+ * has no checksums, so a flipped bit in a page could hide rows from a look-up, or lead it to another row. A look-up
+ * that finds nothing and the ends of a scan are therefore compared with the rows on either side, which must be
+ * verified themselves and in order. What this cannot see is found by fsck (docs/recovery.md).
+ */
+import type { RootDatabase } from 'lmdb';
+import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
+import type { Wanted } from '../../rows/packed-row.ts';
+import { compareBytes, type Span } from '../../rows/span.ts';
+import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
+import { showKey } from './show-key.ts';
+import { ChecksumMismatch, type Values } from './values.ts';
+
+export type RawDatabase = RootDatabase<unknown, Uint8Array>;
+
+/** What lmdb answers when a page is not what it must be: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID. */
+const damageCodes: readonly unknown[] = [-30797, -30796, -30795, -30793];
+/** It says MDB_BAD_TXN of a row with flags that only other kinds of databases have. */
+const isDamage = ({ code, message }: { readonly code?: unknown; readonly message: string }): boolean =>
+  damageCodes.includes(code) || message.includes('Invalid dupdata flag');
+
+/** MDB_BAD_TXN and MDB_BAD_RSLOT of a transaction that was sound when it began: another process took its slot, or an earlier read spoiled it. */
+export const isRefusedSnapshot = (cause: unknown): boolean =>
+  cause instanceof Error &&
+  refusedSnapshotCodes.includes((cause as { readonly code?: unknown }).code) &&
+  !isDamage(cause);
+const refusedSnapshotCodes: readonly unknown[] = [-30782, -30783];
+
+/** Each needs another process that opens the file in the moment between two transactions. */
+const staleTransactionsMax = 20;
+
+interface Closable {
+  close(): void;
+}
+
+/** The row under a key, and whether the scan goes on. */
+export type Visit = (key: Uint8Array, value: unknown) => boolean;
+
+export interface ReadOptions {
+  /** Which columns are wanted; absent: all. */
+  readonly wanted?: Wanted | undefined;
+  /** The row ahead of the span is known to be damaged: it proves nothing. */
+  readonly isBehindDamage?: boolean;
+}
+
+export class CheckedDatabase {
+  readonly #raw: RawDatabase;
+  readonly #values: Values;
+  readonly #latest: LatestCommit;
+  #discard = false;
+  /** Reads are part of the transaction that runs. */
+  #isWriting = false;
+  /** How many snapshots were dropped: two reads with the same count saw the same rows. */
+  #renewals = 0;
+  #first: (() => void) | undefined;
+  onClose: (() => void) | undefined;
+  /** Called with each refusal of a transaction that is begun again. */
+  onRefused: ((cause: unknown) => void) | undefined;
+
+  constructor(
+    raw: RawDatabase,
+    { values, latest }: { readonly values: Values; readonly latest: LatestCommit },
+  ) {
+    this.#raw = raw;
+    this.#values = values;
+    this.#latest = latest;
+  }
+
+  /**
+   * The value under a key. Undefined says that none was found, which `find` alone proves.
+   * @throws MetadataDamaged
+   */
+  get(key: Uint8Array): unknown {
+    try {
+      return this.#renewing(() => {
+        this.#values.key = key;
+        return this.#raw.get(key);
+      });
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
+  }
+
+  /** Reads in a new snapshot where lmdb refuses the one of this turn; a second refusal is the caller's. */
+  #renewing<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (cause) {
+      if (this.#isWriting || !isRefusedSnapshot(cause)) throw cause;
+      this.onRefused?.(cause);
+      this.#dropSnapshot();
+      return read();
+    }
+  }
+
+  /** The value under a key; undefined where the rows on either side prove that there is none. @throws MetadataDamaged */
+  find(key: Uint8Array): unknown {
+    return this.#inOneSnapshot(() => {
+      const value = this.get(key);
+      if (value === undefined) {
+        this.#assertBefore(key);
+        this.#assertFrom(key, { exclusive: true });
+      }
+      return value;
+    });
+  }
+
+  /** Repeats a read once if its snapshot was renewed meanwhile: rows of two snapshots contradict each other without damage. */
+  #inOneSnapshot<T>(read: () => T, mayRepeat = (): boolean => true): T {
+    const before = this.#renewals;
+    try {
+      return read();
+    } catch (cause) {
+      if (!(cause instanceof MetadataDamaged) || this.#renewals === before || !mayRepeat()) throw cause;
+      return read();
+    }
+  }
+
+  /** @throws MetadataDamaged */
+  put(key: Uint8Array, value: unknown): void {
+    this.#values.key = key;
+    try {
+      void this.#raw.put(key, value);
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
+  }
+
+  /** @throws MetadataDamaged */
+  remove(key: Uint8Array): void {
+    try {
+      void this.#raw.remove(key);
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
+  }
+
+  /**
+   * Removes up to `limit` rows of a range, whose values need not be sound. All of them are looked up before the first is
+   * removed: a key outside of the range or its order is one of another partition, which a damaged page put here, and a key
+   * that look-ups do not find would stay.
+   * @returns how many were removed
+   * @throws MetadataDamaged
+   */
+  removeRange({ low, high, limit }: { low: Uint8Array; high: Uint8Array; limit: number }): number {
+    const keys: Uint8Array[] = [];
+    try {
+      for (const key of this.#raw.getKeys({ start: low, end: high, limit })) {
+        const previous = keys.at(-1);
+        const isAhead =
+          previous === undefined ? compareBytes(key, low) < 0 : compareBytes(key, previous) <= 0;
+        if (isAhead || compareBytes(key, high) >= 0 || !this.#raw.doesExist(key)) throw misplaced(key);
+        keys.push(key);
+      }
+    } catch (cause) {
+      throw this.#damage(cause, keys.at(-1) ?? low);
+    }
+    for (const key of keys) this.remove(key);
+    return keys.length;
+  }
+
+  /**
+   * Visits the rows of a span, each in its place, until a visit says false.
+   * @returns whether the span was read to its end
+   * @throws MetadataDamaged
+   */
+  read(span: Span, visit: Visit, options: ReadOptions = {}): boolean {
+    let hasVisited = false;
+    const visitOnce: Visit = (key, value) => {
+      hasVisited = true;
+      return visit(key, value);
+    };
+    return this.#inOneSnapshot(
+      () => this.#read(span, visitOnce, options),
+      () => !hasVisited,
+    );
+  }
+
+  #read(
+    { low, high, reverse }: Span,
+    visit: Visit,
+    { wanted, isBehindDamage = false }: ReadOptions,
+  ): boolean {
+    // lmdb is given no end, so that the row at which the scan ends is verified too: its key may be a flipped one.
+    const range = reverse
+      ? { start: high, exclusiveStart: true, end: undefined, reverse }
+      : { start: low, end: undefined };
+    if (reverse && !isBehindDamage) this.#assertFrom(high);
+    let previous = reverse ? high : low;
+    let isFirst = true;
+    let isEnd = true;
+    this.#values.wanted = wanted;
+    this.#each(range, previous, (key, value) => {
+      const order = compareBytes(key, previous);
+      if (reverse ? order >= 0 : order < 0 || (order === 0 && !isFirst)) throw misplaced(key);
+      // Where a forward scan does not begin at `low` itself, no row there must be hidden from it.
+      if (isFirst && !reverse && order > 0 && !isBehindDamage) this.#assertBefore(low);
+      isFirst = false;
+      if (reverse ? compareBytes(key, low) < 0 : compareBytes(key, high) >= 0) return false;
+      previous = key;
+      this.#values.wanted = undefined;
+      isEnd = visit(key, value);
+      this.#values.wanted = wanted;
+      return isEnd;
+    });
+    if (isEnd && isFirst && !reverse && !isBehindDamage) this.#assertBefore(low);
+    return isEnd;
+  }
+
+  /** No row lies at `key`, and the last row ahead of it is verified. */
+  #assertBefore(key: Uint8Array): void {
+    // `end` has to be named: the default end of a reverse range lies behind our own spaces.
+    const found = this.#neighbour(key, { start: key, end: undefined, reverse: true, limit: 1 });
+    if (found !== undefined && compareBytes(found, key) >= 0) throw misplaced(found);
+  }
+
+  /** The first row from `key` on is verified, and does not lie ahead of it. */
+  #assertFrom(key: Uint8Array, { exclusive = false } = {}): void {
+    const found = this.#neighbour(key, { start: key, limit: 1 });
+    if (found === undefined) return;
+    const order = compareBytes(found, key);
+    if (order < 0 || (exclusive && order === 0)) throw misplaced(found);
+  }
+
+  #neighbour(key: Uint8Array, range: object): Uint8Array | undefined {
+    let neighbour: Uint8Array | undefined;
+    this.#values.verifiesOnly = true;
+    try {
+      this.#each(range, key, (found) => {
+        neighbour = found;
+        return false;
+      });
+    } finally {
+      this.#values.verifiesOnly = false;
+    }
+    return neighbour;
+  }
+
+  /** Ends the cursor in any case: one that is left open keeps its snapshot, and its pages from being used again. */
+  #each(range: object, key: Uint8Array, visit: Visit): void {
+    this.#values.key = key;
+    let rows: Iterator<{ key: Uint8Array; value: unknown }> | undefined;
+    try {
+      // Only the first step can be repeated: a row that was visited must not be visited again.
+      const first = this.#renewing(() => {
+        rows?.return?.();
+        rows = this.#raw.getRange(range)[Symbol.iterator]();
+        return rows.next();
+      });
+      for (let next = first; next.done !== true; next = (rows as NonNullable<typeof rows>).next())
+        if (!visit(next.value.key, next.value.value)) return;
+    } catch (cause) {
+      throw this.#damage(cause, this.#values.key);
+    } finally {
+      this.#values.wanted = undefined;
+      rows?.return?.();
+    }
+  }
+
+  #damage(cause: unknown, key: Uint8Array): unknown {
+    const damage = damageFrom(cause, key);
+    // lmdb refuses everything else in a transaction that has met a damaged page.
+    if (damage !== cause) this.#discard = true;
+    return damage;
+  }
+
+  /** The next read sees the latest commit of any process. */
+  refresh(): void {
+    if (this.#discard) this.#dropSnapshot();
+    this.#raw.resetReadTxn();
+  }
+
+  /** One that is in use is not renewed by `resetReadTxn` but left to its user, who ends it here. */
+  #dropSnapshot(): void {
+    this.#discard = false;
+    this.#renewals += 1;
+    const cursors = (this.#raw as unknown as { readonly db: { availableCursor: Closable | null } }).db;
+    const transaction = this.#raw.useReadTransaction();
+    this.#raw.resetReadTxn();
+    cursors.availableCursor?.close();
+    cursors.availableCursor = null;
+    transaction.done();
+  }
+
+  /** Pages that the latest commit uses are not used again until it is released. */
+  holdSnapshot(): () => void {
+    this.refresh();
+    const transaction = this.#raw.useReadTransaction();
+    return () => transaction.done();
+  }
+
+  isEmpty(): boolean {
+    return [...this.#raw.getKeys({ limit: 1, start: Uint8Array.of(0) })].length === 0;
+  }
+
+  /** Every transaction begins with `work` until one has committed. */
+  beginWith(work: () => void): void {
+    this.#first = work;
+  }
+
+  async transaction(work: () => void): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#transactOnce(work);
+      } catch (cause) {
+        if (!(cause instanceof StaleTransaction) || attempt === staleTransactionsMax) throw cause;
+        this.onRefused?.(cause);
+      }
+    }
+  }
+
+  async #transactOnce(work: () => void): Promise<void> {
+    const first = this.#first;
+    await this.#raw.transaction(() => {
+      this.#latest.assertKnown(this.#raw.getWriteTxnId());
+      this.#isWriting = true;
+      try {
+        first?.();
+        work();
+      } finally {
+        this.#isWriting = false;
+      }
+    });
+    this.#first = undefined;
+  }
+
+  /** Of the transaction that runs. */
+  get transactionId(): number {
+    return this.#raw.getWriteTxnId();
+  }
+
+  readerCheck(): void {
+    this.#raw.readerCheck();
+  }
+
+  async close(): Promise<void> {
+    this.onClose?.();
+    await this.#raw.close();
+    this.#latest.close();
+  }
+}
+
+function misplaced(key: Uint8Array): MetadataDamaged {
+  const { table, row } = showKey(key);
+  return new MetadataDamaged('the rows of the metadata file are out of order', { table, row, key });
+}
+
+/** Any other error stays as it is. */
+function damageFrom(cause: unknown, key: Uint8Array): unknown {
+  if (cause instanceof MetadataDamaged) return cause;
+  const { table, row } = showKey(key);
+  if (cause instanceof ChecksumMismatch)
+    return new MetadataDamaged(`row ${row} of ${table} is damaged: ${cause.message}`, { table, row, key });
+  if (!(cause instanceof Error && isDamage(cause))) return cause;
+  const message = `a page of the metadata file is damaged, met at row ${row} of ${table}: ${(cause as Error).message}`;
+  return new MetadataDamaged(message, { table, row, key, cause });
+}

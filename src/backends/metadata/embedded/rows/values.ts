@@ -1,0 +1,60 @@
+/** Values of lmdb: msgpack behind the checksum of key and value, which is verified whenever a value is read. */
+import { Packr } from 'msgpackr';
+import { decodeText } from '../../rows/node-text.ts';
+import { readSome, type Wanted } from '../../rows/packed-row.ts';
+import { checksumBytes, readChecksum, rowChecksum, writeChecksum } from './row-checksum.ts';
+
+/** msgpackr's RESERVE_START_SPACE: the low byte of the mode says how many bytes to leave free before the value. */
+const reserveStart = 2048;
+
+interface Target extends Uint8Array {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The first byte of a packed array. The row at which a scan ends may be none, but a value of another space. */
+const isRow = (tag: number): boolean => (tag & 0xf0) === 0x90 || tag === 0xdc || tag === 0xdd;
+
+/** A value whose checksum does not match its key and bytes. */
+export class ChecksumMismatch extends Error {}
+
+/**
+ * lmdb asks for values without naming their keys, so `CheckedDatabase` sets `key` before each read and write. Rows are
+ * arrays; nothing in them may need a structure that another process has yet to learn.
+ */
+export class Values extends Packr {
+  /** Of the value that is read or written next. */
+  key: Uint8Array = new Uint8Array(0);
+  /** Which columns are wanted; undefined where that is all of them. */
+  wanted: Wanted | undefined;
+  /** Verifies values without decoding them. */
+  verifiesOnly = false;
+
+  constructor() {
+    super({ useRecords: false, encodeUndefinedAsNil: true, copyBuffers: true } as object);
+    // The packer makes its methods in its constructor. lmdb always asks for the whole buffer, with `start` and `end` on it.
+    const pack = this.encode.bind(this) as (value: unknown, mode: number) => unknown;
+    this.encode = (value: unknown, mode = 0) => {
+      const target = pack(value, mode | reserveStart | checksumBytes) as Target;
+      const { start, end } = target;
+      const checksum = rowChecksum(this.key, target, { from: start + checksumBytes, to: end });
+      writeChecksum(target, start, checksum);
+      return target as unknown as Buffer;
+    };
+  }
+
+  override decode(bytes: Uint8Array, size?: unknown): unknown {
+    // Of a scan lmdb says the size, of a look-up it sets the buffer's length to it.
+    const end = typeof size === 'number' ? size : bytes.length;
+    if (end <= checksumBytes || readChecksum(bytes, 0) !== this.#checksum(bytes, end))
+      throw new ChecksumMismatch('the checksum of key and value does not match');
+    if (this.verifiesOnly) return undefined;
+    if (this.wanted !== undefined && isRow(bytes[checksumBytes] as number))
+      return readSome(bytes, { wanted: this.wanted, decode: decodeText, from: checksumBytes });
+    return super.decode(bytes, { start: checksumBytes, end } as never);
+  }
+
+  #checksum(bytes: Uint8Array, end: number): number {
+    return rowChecksum(this.key, bytes, { from: checksumBytes, to: end });
+  }
+}

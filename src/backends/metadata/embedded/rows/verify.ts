@@ -1,0 +1,61 @@
+/** The check of the whole metadata file, with what is damaged named as operators and fsck know it. */
+import { closeSync, openSync } from 'node:fs';
+import type { AnyTable, MetadataFault } from '../../../../ports/metadata-store.ts';
+import { orderOf } from '../../rows/order.ts';
+import { checkPages, type PageFault } from '../file/check-pages.ts';
+import { dataFile } from '../file/meta-page.ts';
+import type { CheckedDatabase } from './checked-database.ts';
+import { showKey } from './show-key.ts';
+
+/** Pages that are read before others get their turn: about a millisecond. */
+const pagesAtOnce = 16;
+
+/** Beside writers: a snapshot keeps its pages from being used again meanwhile. */
+export async function* verifyFile(
+  { directory, database }: { readonly directory: string; readonly database: CheckedDatabase },
+  tables: readonly AnyTable[],
+): AsyncGenerator<readonly MetadataFault[]> {
+  const release = database.holdSnapshot();
+  const descriptor = openSync(dataFile(directory), 'r');
+  try {
+    let pages = 0;
+    for (const { faults } of checkPages(descriptor)) {
+      if (faults.length > 0) yield faults.map((fault) => nameFault(fault, tables));
+      pages += 1;
+      if (pages % pagesAtOnce !== 0) continue;
+      yield [];
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  } finally {
+    closeSync(descriptor);
+    release();
+  }
+}
+
+export function nameFault({ detail, key, low, high }: PageFault, tables: readonly AnyTable[]): MetadataFault {
+  if (key === undefined) {
+    const from = low === undefined ? 'the first' : shown(low);
+    const to = high === undefined ? 'the last' : shown(high);
+    return { detail: `${detail}: its rows cannot be read, from ${from} to ${to}` };
+  }
+  const { table, row } = showKey(key);
+  const columns = columnsOf(
+    key,
+    tables.find(({ name }) => name === table),
+  );
+  return { detail, table, row, ...(columns === undefined ? {} : { columns }) };
+}
+
+const shown = (key: Uint8Array): string => {
+  const { table, row } = showKey(key);
+  return `${table} ${row}`;
+};
+
+function columnsOf(key: Uint8Array, table: AnyTable | undefined): Record<string, unknown> | undefined {
+  try {
+    return table && orderOf(table).columnsOf(key);
+  } catch {
+    // A key that is damaged may not be one of the table's at all.
+    return undefined;
+  }
+}

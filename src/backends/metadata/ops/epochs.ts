@@ -1,0 +1,195 @@
+/**
+ * Coarse intents, as the durable backends have them: a process takes an epoch, one durable row with a lease,
+ * and names up to 4096 ops under it, so that beginning a write costs no I/O. An op is `<epoch>.<n>` with both parts of
+ * fixed width: ids sort by the time of their epoch and then of their own, and no `<op id>.` is a prefix of another.
+ *
+ * The process renews the lease while the epoch hands out ops or has unended ones, and the row goes when neither is so.
+ * How the row is kept, and how a sweep bars an epoch whose lease ran out, is each backend's own.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import type { Op } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import { digits, stamp } from './op-id.ts';
+
+const opsPerEpoch = 4096;
+const opDigits = 3;
+/** An epoch is followed by the next after so long, to keep what a sweep examines small. */
+const epochMs = 60_000;
+
+/** The states of an epoch's row, the same wherever it is kept. */
+export const epochState = {
+  /** Until its lease runs out. */
+  open: 0,
+  /** A sweep's, until it is settled. */
+  marked: 1,
+  /** Until the second look. */
+  settled: 2,
+  /** A sweep's again, until it is settled for good. */
+  markedAgain: 3,
+} as const;
+
+export const epochOf = (opId: string): string => opId.slice(0, opId.indexOf('.'));
+export const numberOf = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
+
+/** Whether a text could be the id of an op: what was found stored may be called anything. */
+export const isOpId = (text: string): boolean => /^[0-9a-v]+\.[0-9a-v]{3}$/.test(text);
+
+/** The rows of this process's epochs. */
+export interface EpochRows {
+  /** Writes the row, durably, with a lease; gives the name that it got, which is another where that one would not do. */
+  open(epoch: string): Promise<string>;
+  remove(epoch: string): Promise<void>;
+  /** Renews the leases; gives those epochs that a sweep has marked or removed. */
+  renew(epochs: readonly string[]): Promise<readonly string[]>;
+}
+
+interface Epoch {
+  readonly id: string;
+  readonly rollAt: number;
+  readonly unended: Set<string>;
+  /** Abandoned and not ended: the sweep must find them if no process ends them. */
+  readonly aborted: Set<string>;
+  used: number;
+  leaseUntil: number;
+}
+
+export interface EpochPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly ttlMs: number;
+  readonly rows: EpochRows;
+}
+
+export class Epochs {
+  readonly #ports: EpochPorts;
+  /** Every epoch of this process whose row may still be there. */
+  readonly #epochs = new Map<string, Epoch>();
+  #current: Epoch | undefined;
+  #opening: Promise<Epoch> | undefined;
+
+  constructor(ports: EpochPorts) {
+    this.#ports = ports;
+  }
+
+  async begin(): Promise<Op> {
+    const now = this.#ports.clock.now();
+    let epoch = this.#current;
+    if (epoch === undefined || !handsOut(epoch, now)) epoch = await this.#next();
+    // The next one is opened early, so that no write waits for it.
+    else if (epoch.used > opsPerEpoch * 0.75 || now > epoch.rollAt - epochMs / 4) this.#openAhead();
+    // Everyone who waited for one epoch takes from it; beyond 4096 of them some wait again.
+    if (epoch.used >= opsPerEpoch) return this.begin();
+    const id = `${epoch.id}.${digits(epoch.used++, opDigits)}`;
+    epoch.unended.add(id);
+    return { id };
+  }
+
+  #openAhead(): void {
+    // A failure will be met again, and reported, by the `begin` that needs the epoch.
+    void this.#next().catch(() => undefined);
+  }
+
+  #next(): Promise<Epoch> {
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  async #open(): Promise<Epoch> {
+    const { clock, ttlMs, rows } = this.#ports;
+    const now = clock.now();
+    const epoch: Epoch = {
+      id: await rows.open(stamp(this.#ports)),
+      rollAt: now + epochMs,
+      unended: new Set(),
+      aborted: new Set(),
+      used: 0,
+      leaseUntil: now + ttlMs,
+    };
+    this.#epochs.set(epoch.id, epoch);
+    const former = this.#current;
+    this.#current = epoch;
+    if (former !== undefined) this.#removeIfDone(former);
+    return epoch;
+  }
+
+  /** Whether no sweep can have taken the epoch of an op yet. */
+  holds(opId: string): boolean {
+    const epoch = this.#epochs.get(epochOf(opId));
+    return epoch !== undefined && this.#ports.clock.now() < epoch.leaseUntil;
+  }
+
+  /**
+   * A caller abandons an op, perhaps while the store is away. It may never end the op: an epoch that
+   * has only such ops left is not renewed any more, and so a sweep finds it while this process lives.
+   */
+  abort(opId: string): void {
+    const epoch = this.#epochs.get(epochOf(opId));
+    if (epoch?.unended.delete(opId)) epoch.aborted.add(opId);
+  }
+
+  end(opId: string): void {
+    const epoch = this.#epochs.get(epochOf(opId));
+    if (epoch === undefined || !(epoch.unended.delete(opId) || epoch.aborted.delete(opId))) return;
+    this.#removeIfDone(epoch);
+  }
+
+  /** Of this process's own ops it is known at once which have ended; of others once their epoch is gone. */
+  hasEnded(opId: string): boolean {
+    const epoch = this.#epochs.get(epochOf(opId));
+    return epoch !== undefined && !epoch.unended.has(opId) && !epoch.aborted.has(opId);
+  }
+
+  #removeIfDone(epoch: Epoch): void {
+    if (epoch === this.#current || epoch.unended.size > 0 || epoch.aborted.size > 0) return;
+    // Should this fail, the lease runs out and a sweep finds nothing to do.
+    void this.#remove(epoch).catch(() => undefined);
+  }
+
+  async #remove(epoch: Epoch): Promise<void> {
+    if (this.#epochs.delete(epoch.id)) await this.#ports.rows.remove(epoch.id);
+  }
+
+  /** Renews the leases of this process, and closes an epoch that is no longer used. */
+  async renew(): Promise<void> {
+    const { clock, ttlMs, rows } = this.#ports;
+    const now = clock.now();
+    const current = this.#current;
+    if (current !== undefined && now >= current.rollAt) {
+      this.#current = undefined;
+      this.#removeIfDone(current);
+    }
+    const isOver = (epoch: Epoch): boolean => epoch.leaseUntil <= now && !this.#isRenewed(epoch);
+    for (const epoch of [...this.#epochs.values()].filter(isOver)) this.#epochs.delete(epoch.id);
+    const epochs = [...this.#epochs.values()].filter((epoch) => this.#isRenewed(epoch));
+    if (epochs.length === 0) return;
+    const lost = await rows.renew(epochs.map(({ id }) => id));
+    for (const epoch of epochs) epoch.leaseUntil = now + ttlMs;
+    this.lose(lost);
+  }
+
+  #isRenewed(epoch: Epoch): boolean {
+    return epoch === this.#current || epoch.unended.size > 0 || epoch.aborted.size === 0;
+  }
+
+  /** A sweep came first: nothing can be committed under these any more. Its consumer removes the rows. */
+  lose(epochs: readonly string[]): void {
+    for (const id of epochs) {
+      if (this.#current?.id === id) this.#current = undefined;
+      this.#epochs.delete(id);
+    }
+  }
+
+  /** At an orderly end: what has no unended op needs no sweep. Where that cannot be told, a sweep finds nothing to do. */
+  async close(): Promise<void> {
+    this.#current = undefined;
+    const done = [...this.#epochs.values()].filter(
+      ({ unended, aborted }) => unended.size === 0 && aborted.size === 0,
+    );
+    await Promise.all(done.map((epoch) => this.#remove(epoch).catch(() => undefined)));
+  }
+}
+
+const handsOut = (epoch: Epoch, now: number): boolean =>
+  epoch.used < opsPerEpoch && now < epoch.rollAt && now < epoch.leaseUntil;

@@ -1,0 +1,348 @@
+/**
+ * A pessimistic transaction: it locks what it depends on, reads that as it is now, buffers its writes, and commits all
+ * of them or none, in one phase where they lie together and else in two; the first key that it locked, its primary,
+ * decides which.
+ */
+import { Backoff } from '../backoff.ts';
+import { type KeyError, type LockInfo, type Mutation, toWide } from '../cluster/messages.ts';
+import type { PlacementDriver } from '../cluster/placement-driver.ts';
+import type { Sender } from '../cluster/sender.ts';
+import { Conflict, Undetermined, Unreachable } from '../errors.ts';
+import { Heartbeat, ttlOf } from './heartbeat.ts';
+import type { Locks } from './locks.ts';
+import { commitAtOnce, settle } from './one-phase.ts';
+
+export interface Parts {
+  readonly pd: PlacementDriver;
+  readonly sender: Sender;
+  readonly locks: Locks;
+  /** How long locking, prewriting and committing are tried, each. */
+  readonly budgetMs: number;
+  /** What stores must still learn once the outcome is known; no caller waits for it. */
+  readonly background: (work: Promise<unknown>) => void;
+}
+
+export interface TransactionOptions {
+  readonly start: bigint;
+  /** It has lost to others before: it locks one region after the other, in key order, so that none waits in a circle. */
+  readonly isCareful: boolean;
+}
+
+interface Prewriting {
+  readonly primary: Uint8Array;
+  /** Of the keys of the whole transaction. */
+  readonly count: number;
+  /** It commits at this timestamp or behind it. */
+  readonly least: bigint;
+}
+
+type Values = Map<string, Uint8Array | undefined>;
+
+const op = { put: 0, del: 1, lock: 2, pessimisticLock: 5 } as const;
+/** How long a store lets a lock wait for its holder before it says who that is. */
+const waitMs = 1_000;
+
+const nameOf = (key: Uint8Array): string =>
+  Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
+
+export class Transaction {
+  readonly #parts: Parts;
+  readonly #start: bigint;
+  readonly #isCareful: boolean;
+  readonly #startedAt = performance.now();
+  #forUpdate: bigint;
+  #primary: Uint8Array | undefined;
+  #heartbeat: Heartbeat | undefined;
+  readonly #locked = new Map<string, Uint8Array>();
+  /** Also what may have been locked without our being told. */
+  readonly #asked = new Map<string, Uint8Array>();
+  readonly #writes = new Map<string, { readonly key: Uint8Array; readonly value: Uint8Array | undefined }>();
+
+  constructor(parts: Parts, { start, isCareful }: TransactionOptions) {
+    this.#parts = parts;
+    this.#start = start;
+    this.#isCareful = isCareful;
+    this.#forUpdate = start;
+  }
+
+  /** Unique to this transaction, and later than that of every one that committed before it began. */
+  get start(): bigint {
+    return this.#start;
+  }
+
+  /**
+   * Locks keys until the transaction ends, and gives their values as they are from now on, in order.
+   * @throws Conflict on a deadlock, or when another transaction holds one for too long
+   */
+  async lock(keys: readonly Uint8Array[]): Promise<readonly (Uint8Array | undefined)[]> {
+    const [first] = keys;
+    if (first === undefined) return [];
+    const values: Values = new Map();
+    this.#keepAlive(first);
+    await this.#lockAll(keys, values);
+    return keys.map((key) => values.get(nameOf(key)));
+  }
+
+  put(key: Uint8Array, value: Uint8Array): void {
+    this.#writes.set(nameOf(key), { key, value });
+  }
+
+  /** What this transaction is about to write under a key. */
+  written(key: Uint8Array): Uint8Array | undefined {
+    return this.#writes.get(nameOf(key))?.value;
+  }
+
+  remove(key: Uint8Array): void {
+    this.#writes.set(nameOf(key), { key, value: undefined });
+  }
+
+  /**
+   * All writes happen, or none.
+   * @throws Conflict or Unreachable where none did, Undetermined where that is not known
+   */
+  async commit(): Promise<void> {
+    if (this.#writes.size === 0) return this.rollback();
+    const mutations = this.#mutations();
+    const primary = this.#keepAlive((mutations[0] as Mutation).key);
+    try {
+      const done = await this.#commitAtOnce(mutations, primary);
+      if (done === 'committed') return;
+      if (done === 'nothing') await this.#prewrite(mutations, primary);
+      const commit = await this.#commitPrimary(primary);
+      const others = mutations.map(({ key }) => key).filter((key) => nameOf(key) !== nameOf(primary));
+      if (others.length > 0) this.#parts.background(this.#commitKeys(others, commit));
+    } finally {
+      this.#heartbeat?.stop();
+    }
+  }
+
+  /** Lets go of all locks. What cannot be told now runs out by itself. */
+  async rollback(): Promise<void> {
+    this.#heartbeat?.stop();
+    const keys = [...this.#asked.values()];
+    this.#asked.clear();
+    this.#locked.clear();
+    await this.#parts.sender.many('PessimisticRollback', {
+      keys,
+      request: (some) => ({
+        start_version: toWide(this.#start),
+        for_update_ts: toWide(this.#forUpdate),
+        keys: some,
+      }),
+      backoff: this.#budget(),
+    });
+  }
+
+  /** Undoes what a failed commit has prewritten, for good: what of it is still under way comes too late. */
+  async undo(): Promise<void> {
+    const keys = this.#mutations().map(({ key }) => key);
+    this.#locked.clear();
+    await this.#parts.sender.many('BatchRollback', {
+      keys,
+      request: (some) => ({ start_version: toWide(this.#start), keys: some }),
+      backoff: this.#budget(),
+    });
+  }
+
+  #budget(): Backoff {
+    return new Backoff(this.#parts.budgetMs);
+  }
+
+  /** The first key decides, and shows from now on that its owner is alive. */
+  #keepAlive(first: Uint8Array): Uint8Array {
+    this.#primary ??= first;
+    this.#heartbeat ??= new Heartbeat({
+      sender: this.#parts.sender,
+      primary: this.#primary,
+      start: this.#start,
+      startedAt: this.#startedAt,
+    });
+    return this.#primary;
+  }
+
+  async #lockAll(keys: readonly Uint8Array[], values: Values): Promise<void> {
+    const backoff = this.#budget();
+    for (const key of keys) this.#asked.set(nameOf(key), key);
+    let pending = keys;
+    while (pending.length > 0) {
+      const errors: KeyError[] = [];
+      const parts = await this.#parts.sender.many('PessimisticLock', {
+        keys: pending,
+        request: (some) => this.#lockRequest(some),
+        backoff,
+        inTurn: this.#isCareful,
+      });
+      const failed: Uint8Array[] = [];
+      for (const { keys: some, answer } of parts) {
+        if (answer.errors?.length) {
+          failed.push(...some);
+          errors.push(...answer.errors);
+          continue;
+        }
+        some.forEach((key, i) => {
+          const value = answer.values?.[i];
+          this.#locked.set(nameOf(key), key);
+          values.set(nameOf(key), answer.not_founds?.[i] || !value?.length ? undefined : value);
+        });
+      }
+      pending = failed;
+      if (errors.length > 0) await this.#learn(errors, backoff);
+    }
+  }
+
+  #lockRequest(keys: readonly Uint8Array[]) {
+    return {
+      mutations: keys.map((key) => ({ op: op.pessimisticLock, key })),
+      primary_lock: this.#primary as Uint8Array,
+      start_version: toWide(this.#start),
+      lock_ttl: toWide(ttlOf(this.#startedAt)),
+      for_update_ts: toWide(this.#forUpdate),
+      min_commit_ts: toWide(this.#forUpdate + 1n),
+      wait_timeout: toWide(BigInt(waitMs)),
+      return_values: true,
+    };
+  }
+
+  /** Why locks were refused: a newer commit asks for a newer look, another lock for patience. */
+  async #learn(errors: readonly KeyError[], backoff: Backoff): Promise<void> {
+    const locks: LockInfo[] = [];
+    let isStale = false;
+    for (const error of errors) {
+      if (error.locked) locks.push(error.locked);
+      else if (error.conflict) isStale = true;
+      else throw new Conflict(describe(error));
+    }
+    if (isStale) this.#forUpdate = await this.#parts.pd.timestamp();
+    if (locks.length > 0) await this.#meet(locks, backoff);
+  }
+
+  async #meet(locks: readonly LockInfo[], backoff: Backoff): Promise<void> {
+    const { isHeld } = await this.#parts.locks.resolve(locks, { readsAt: 0n, backoff });
+    if (isHeld && !(await backoff.tryWait())) throw new Conflict('a lock of another transaction stays');
+  }
+
+  #mutations(): readonly Mutation[] {
+    const writes = [...this.#writes.values()].map(({ key, value }) =>
+      value === undefined ? { op: op.del, key } : { op: op.put, key, value },
+    );
+    // What was only read counts too: it must not have changed until the commit stands.
+    const read = [...this.#locked.entries()].flatMap(([name, key]) =>
+      this.#writes.has(name) ? [] : [{ op: op.lock, key }],
+    );
+    return [...writes, ...read];
+  }
+
+  /** Both phases in one command, where they fit. */
+  async #commitAtOnce(
+    mutations: readonly Mutation[],
+    primary: Uint8Array,
+  ): Promise<'committed' | 'prewritten' | 'nothing'> {
+    const { pd, sender, budgetMs } = this.#parts;
+    // Without a lock at the primary key nothing would bar a command that was lost and arrives late.
+    if (!this.#locked.has(nameOf(primary))) return 'nothing';
+    const backoff = this.#budget();
+    const keys = mutations.map(({ key }) => key);
+    const request = async () => {
+      // The store chooses when it commits: behind every reader and every commit that there has been.
+      const now = await pd.timestamp();
+      const least = (now > this.#forUpdate ? now : this.#forUpdate) + 1n;
+      return this.#prewriteRequest(mutations, { primary, count: mutations.length, least });
+    };
+    for (;;) {
+      const sent = await commitAtOnce(sender, { keys, request, backoff });
+      if (sent.is === 'apart') return 'nothing';
+      if (sent.is === 'refused') await this.#meetAll(sent.errors, backoff);
+      else if (sent.is !== 'lost') return sent.is;
+      else if (await settle(this.#parts, { primary, start: this.#start, backoff: this.#budget() }))
+        return 'committed';
+      else if (performance.now() - this.#startedAt < budgetMs) throw new Conflict('the commit was lost');
+      else throw new Unreachable('the commit was lost');
+    }
+  }
+
+  #prewriteRequest(mutations: readonly Mutation[], { primary, count, least }: Prewriting) {
+    return {
+      mutations,
+      primary_lock: primary,
+      start_version: toWide(this.#start),
+      lock_ttl: toWide(ttlOf(this.#startedAt)),
+      txn_size: toWide(BigInt(count)),
+      for_update_ts: toWide(this.#forUpdate),
+      min_commit_ts: toWide(least),
+      pessimistic_actions: mutations.map(({ key }) => (this.#locked.has(nameOf(key)) ? 1 : 0)),
+    };
+  }
+
+  /** Waits for those whose locks a prewrite has met; whatever else it has met is a conflict. */
+  async #meetAll(errors: readonly KeyError[], backoff: Backoff): Promise<void> {
+    const locks = errors.flatMap(({ locked }) => (locked ? [locked] : []));
+    const other = errors.find(({ locked }) => !locked);
+    if (other !== undefined) throw new Conflict(describe(other));
+    if (locks.length > 0) await this.#meet(locks, backoff);
+  }
+
+  async #prewrite(mutations: readonly Mutation[], primary: Uint8Array): Promise<void> {
+    const backoff = this.#budget();
+    const byName = new Map(mutations.map((mutation) => [nameOf(mutation.key), mutation]));
+    let pending: readonly Uint8Array[] = mutations.map(({ key }) => key);
+    while (pending.length > 0) {
+      const parts = await this.#parts.sender.many('Prewrite', {
+        keys: pending,
+        request: (some) =>
+          this.#prewriteRequest(
+            some.map((key) => byName.get(nameOf(key)) as Mutation),
+            { primary, count: mutations.length, least: this.#forUpdate + 1n },
+          ),
+        backoff,
+      });
+      const refused = parts.filter(({ answer }) => answer.errors?.length);
+      pending = refused.flatMap(({ keys }) => keys);
+      await this.#meetAll(
+        refused.flatMap(({ answer }) => answer.errors ?? []),
+        backoff,
+      );
+    }
+  }
+
+  async #commitPrimary(primary: Uint8Array): Promise<bigint> {
+    const backoff = this.#budget();
+    for (;;) {
+      const commit = await this.#parts.pd.timestamp();
+      const request = {
+        start_version: toWide(this.#start),
+        keys: [primary],
+        commit_version: toWide(commit),
+      };
+      const answer = await this.#parts.sender
+        .one('Commit', primary, { request, backoff })
+        .catch((cause: unknown) => {
+          if (!(cause instanceof Unreachable)) throw cause;
+          throw new Undetermined('the commit was sent, and no answer came', { cause });
+        });
+      if (!answer.error) return commit;
+      // A reader went by meanwhile, and was promised that this commits behind it.
+      if (!answer.error.commit_ts_expired || !(await backoff.tryWait()))
+        throw new Conflict(describe(answer.error));
+    }
+  }
+
+  /** A reader that meets a lock which is left finds the commit at the primary. */
+  async #commitKeys(keys: readonly Uint8Array[], commit: bigint): Promise<void> {
+    await this.#parts.sender.many('Commit', {
+      keys,
+      request: (some) => ({
+        start_version: toWide(this.#start),
+        keys: some,
+        commit_version: toWide(commit),
+      }),
+      backoff: this.#budget(),
+    });
+  }
+}
+
+const describe = (error: KeyError): string =>
+  error.deadlock
+    ? 'deadlock'
+    : error.conflict
+      ? 'write conflict'
+      : error.retryable || error.abort || 'the lock is gone';

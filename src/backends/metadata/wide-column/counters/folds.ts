@@ -1,0 +1,124 @@
+/**
+ * Folds additions into the base of their counter, so that a read stays short (docs/adr/0008). A process that adds much to a
+ * partition, or reads much in it, folds it.
+ *
+ * An addition may be made once more as long as its attempt is not settled, and a fold must neither miss nor double it. So
+ * only those of epochs that are done for good are folded. The base says in one conditional write what it holds now, and
+ * from then on readers ignore those, even if another process adds them again. They are cleared only by a later fold, so that no read
+ * that has still seen the former base misses them. A fold that dies anywhere leaves the sum as it was.
+ */
+import type { AnyTable, At } from '../../../../ports/metadata-store.ts';
+import type { Intents } from '../intents.ts';
+import { valueIn } from '../rows.ts';
+import type { TableIn, Tables } from '../schema/tables.ts';
+import { type Session, type Statement, UnknownOutcome } from '../session/session.ts';
+import { type Counter, countersIn, type Folded, isFolded, nameOf, sumOf } from './counters.ts';
+
+/** Additions of one partition before it is folded: what a read takes along with a slice. */
+const additionsMax = 256;
+/** Partitions that are remembered, and those that one round folds. */
+const partitionsMax = 10_000;
+const perRound = 64;
+const perBatch = 64;
+
+export interface FoldPorts {
+  readonly session: Pick<Session, 'readAll' | 'decide' | 'write' | 'clock'>;
+  readonly tables: Tables;
+  readonly intents: Pick<Intents, 'done'>;
+  /** How many additions make a fold worth while. */
+  readonly additionsMax?: number;
+}
+
+interface Partition {
+  readonly table: TableIn;
+  readonly place: readonly unknown[];
+}
+
+export class Folds {
+  readonly #ports: FoldPorts;
+  readonly #seen = new Map<string, Partition & { additions: number }>();
+  #running: Promise<void> | undefined;
+
+  constructor(ports: FoldPorts) {
+    this.#ports = ports;
+  }
+
+  /** Tells that so many additions were made to a partition, or found in it. */
+  note(at: At<AnyTable>, { shard, additions }: { readonly shard: number; readonly additions: number }): void {
+    if (additions === 0) return;
+    const table = this.#ports.tables.of(at.table);
+    const place = table.rows.place(at, shard);
+    const name = `${at.table.name} ${place.join('\0')}`;
+    const seen = this.#seen.get(name);
+    if (seen !== undefined) seen.additions += additions;
+    // What is forgotten is found again when it is read or added to.
+    else if (this.#seen.size < partitionsMax) this.#seen.set(name, { table, place, additions });
+  }
+
+  /** Folds what has grown; one at a time. */
+  run(): Promise<void> {
+    this.#running ??= this.#round().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #round(): Promise<void> {
+    const enough = this.#ports.additionsMax ?? additionsMax;
+    const due = [...this.#seen].filter(([, { additions }]) => additions >= enough).slice(0, perRound);
+    if (due.length === 0) return;
+    const done = await this.#ports.intents.done();
+    if (done === undefined) return;
+    for (const [name, partition] of due) {
+      await this.#fold(partition, done);
+      this.#seen.delete(name);
+    }
+  }
+
+  async #fold({ table, place }: Partition, done: Folded): Promise<void> {
+    const { session } = this.#ports;
+    const counters = countersIn(await session.readAll(table.counter.all, [...place]));
+    const stamp = await session.clock.stamp();
+    for (const counter of counters)
+      for (const statement of clearing({ table, place }, { counter, stamp }))
+        await session.write([statement]);
+    const changes = counters.flatMap((counter) => foldingOf({ table, place }, { counter, done }));
+    for (let first = 0; first < changes.length; first += perBatch)
+      await session.decide(changes.slice(first, first + perBatch)).catch((cause: unknown) => {
+        // Applied or not, both are right; and what a base holds it says itself.
+        if (!(cause instanceof UnknownOutcome)) throw cause;
+      });
+  }
+}
+
+/** Removes what the base has held since an earlier fold: a range for each gap between the epochs that it does not hold. */
+function clearing(
+  { table, place }: Partition,
+  { counter, stamp }: { readonly counter: Counter; readonly stamp: bigint },
+): Statement[] {
+  const { key, folded, additions } = counter;
+  const names = additions.map(nameOf).filter((name) => isFolded(folded, name));
+  // Names of an epoch lie between `<epoch>.` and `<epoch>/`.
+  const lows = ['', ...folded.except.map((epoch) => `${epoch}/`)];
+  const highs = [...folded.except.map((epoch) => `${epoch}.`), folded.below];
+  return lows.flatMap((low, i) => {
+    const high = highs[i] ?? low;
+    if (!names.some((name) => name > low && name < high)) return [];
+    return [{ query: table.counter.clear, params: [stamp, ...place, key, low, high] }];
+  });
+}
+
+/** The new base of a counter, if what it says now is still what was read; none where nothing is to be folded. */
+function foldingOf(
+  { table, place }: Partition,
+  { counter, done }: { readonly counter: Counter; readonly done: Folded },
+): Statement[] {
+  const { key, base, folded, additions } = counter;
+  if (done.below <= folded.below) return [];
+  const fresh = additions.filter((row) => !isFolded(folded, nameOf(row)) && isFolded(done, nameOf(row)));
+  if (fresh.length === 0) return [];
+  const sum = sumOf(table.rows, base === undefined ? fresh : [base, ...fresh]);
+  const values = table.rows.columns.values.map((column) => valueIn(sum, column) ?? null);
+  const before = base?.['row_folded'] ?? null;
+  return [{ query: table.counter.foldIf, params: [...values, JSON.stringify(done), ...place, key, before] }];
+}

@@ -1,0 +1,369 @@
+/**
+ * The driver as this backend uses it. Plain writes carry timestamps of the cluster's clock, as this
+ * process estimates it, because the clocks of gateways may be minutes apart and the later write must win.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import cassandra from 'cassandra-driver';
+import { StoreRefused, StoreUnavailable } from '../../../../ports/metadata-store.ts';
+import type { RawRow } from '../rows.ts';
+import { ReadFailed } from '../tombstone-scan.ts';
+import { ClusterClock } from './cluster-clock.ts';
+import { SafeRetries, speculativeReads } from './policies.ts';
+
+const { Client, types } = cassandra;
+
+export interface Tls {
+  /** Who may vouch for a node; the system's unless given. */
+  readonly ca?: Buffer;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+  /** The name that the certificate of every node must bear; each its address unless given. */
+  readonly serverName?: string;
+}
+
+export interface SessionOptions {
+  /** `host` or `host:port`. */
+  readonly hosts: readonly string[];
+  readonly localDc: string;
+  readonly keyspace: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly tls?: Tls | undefined;
+  /** Statements that take longer are reported to `onSlow`; 0 or absent: none. */
+  readonly slowMs?: number;
+  readonly onSlow?: (query: string, ms: number) => void;
+}
+
+/** Whose quorum reads, writes and decides: that of the local data center, or that of all replicas (serial-scope.ts). */
+export type SerialScope = 'local' | 'global';
+
+export interface Statement {
+  readonly query: string;
+  readonly params: unknown[];
+}
+
+/** A conditional batch was sent, and whether it was applied is not known. */
+export class UnknownOutcome extends Error {}
+/** A definition was taken, and not every node has heard of it yet. */
+export class Disagreement extends StoreUnavailable {}
+
+/** How long one node may take; longer than the time-outs of its own by which it would say that others do not answer. */
+const answerMs = 12_000;
+/** Longer for a definition: every node has to hear of it. */
+const defineMs = 60_000;
+/** Shorter for health queries, which must report a host that hangs. */
+const probeMs = 5_000;
+/** A connection with so many statements that were never answered is given up, and its node left alone. */
+const defunctAfter = 2;
+/** Interval of heartbeats on an idle connection. */
+const heartBeatMs = 5000;
+/** A read that takes so long is asked of another node as well. */
+const speculateMs = 500;
+/** How often a serial read is tried among others who decide, and how much longer it waits each time. */
+const crowdedMax = 6;
+const crowdedMs = 50;
+
+const { localQuorum, localSerial, quorum, serial: globalSerial } = types.consistencies;
+const levels = {
+  local: { consistency: localQuorum, serialConsistency: localSerial },
+  global: { consistency: quorum, serialConsistency: globalSerial },
+} as const satisfies Record<SerialScope, object>;
+
+const defaultPort = 9042;
+
+/** The port of the first host, or the usual one. */
+const portOf = ([first = '']: readonly string[]): number => {
+  const [, port] = /^(?:\[.*\]|[^:]*):(\d+)$/.exec(first) ?? [];
+  return port === undefined ? defaultPort : Number(port);
+};
+
+export class Session {
+  readonly localDc: string;
+  /** Whose quorum reads, writes and decides; among all replicas until it is known which scope the gateways go by. */
+  scope: SerialScope = 'global';
+  readonly #client: cassandra.Client;
+  readonly clock = new ClusterClock(async () => {
+    const [row] = await this.run('SELECT toUnixTimestamp(now()) AS ms FROM system.local');
+    return Number(row?.['ms']);
+  });
+  readonly #slowMs: number;
+  readonly #onSlow: (query: string, ms: number) => void;
+
+  constructor({ hosts, localDc, username, password, tls, slowMs = 0, onSlow = () => {} }: SessionOptions) {
+    this.localDc = localDc;
+    this.#slowMs = slowMs;
+    this.#onSlow = onSlow;
+    this.#client = new Client({
+      contactPoints: [...hosts],
+      localDataCenter: localDc,
+      // The driver takes it for the port of every node that it finds by itself.
+      protocolOptions: { port: portOf(hosts) },
+      ...(username === undefined ? {} : { credentials: { username, password: password ?? '' } }),
+      ...(tls === undefined ? {} : { sslOptions: sslOf(tls) }),
+      queryOptions: { prepare: true },
+      encoding: { useBigIntAsLong: true },
+      socketOptions: { readTimeout: answerMs, defunctReadTimeoutThreshold: defunctAfter },
+      pooling: { heartBeatInterval: heartBeatMs },
+      policies: {
+        retry: new SafeRetries(),
+        speculativeExecution: speculativeReads(speculateMs),
+        // A stamp of the driver's clock would be this gateway's.
+        timestampGeneration: null as never,
+      },
+    });
+  }
+
+  /** @throws StoreRefused where every node that was reached refuses this gateway, or is not who it should be */
+  async connect(): Promise<void> {
+    try {
+      await this.#client.connect();
+    } catch (cause) {
+      const why = refusalIn(cause);
+      throw why === undefined
+        ? new StoreUnavailable(messageOf(cause), { cause })
+        : new StoreRefused(why, { cause });
+    }
+  }
+
+  /** Statements without parameters and without preparation: definitions, and questions to the system tables. */
+  async run(query: string): Promise<readonly RawRow[]> {
+    return (await reach(this.#client.execute(query, [], { prepare: false }))).rows as unknown as RawRow[];
+  }
+
+  /**
+   * How many nodes each data center has, those that are down included, as one node knows it now. The driver's own list can lack a
+   * node for good: it reads the list first and asks for news of it afterwards.
+   */
+  async nodes(): Promise<ReadonlyMap<string, number>> {
+    const [host] = this.#client.getState().getConnectedHosts();
+    const options = { prepare: false, ...(host === undefined ? {} : { host }) };
+    const centers = (table: string) =>
+      reach(this.#client.execute(`SELECT data_center FROM system.${table}`, [], options));
+    const nodes = new Map<string, number>();
+    for (const { rows } of [await centers('local'), await centers('peers')])
+      for (const row of rows) {
+        // A node that is joining has a row before its data center is known.
+        const center = row['data_center'] as string | null;
+        if (center !== null) nodes.set(center, (nodes.get(center) ?? 0) + 1);
+      }
+    return nodes;
+  }
+
+  /** A definition; on return every node that is up knows of it. */
+  async define(query: string): Promise<void> {
+    const options = { prepare: false, readTimeout: defineMs };
+    const { info } = await reach(this.#client.execute(query, [], options));
+    // The driver's types do not know of it.
+    if (!(info as { readonly isSchemaInAgreement?: boolean }).isSchemaInAgreement)
+      throw new Disagreement('the nodes do not agree on the schema');
+  }
+
+  /** Whether every node that is up knows the same schema: what one was told of, others may not have heard of yet. */
+  async isAgreed(): Promise<boolean> {
+    // The driver's types do not know of it.
+    const metadata = this.#client.metadata as unknown as { checkSchemaAgreement(): Promise<boolean> };
+    return metadata.checkSchemaAgreement();
+  }
+
+  async read(
+    query: string,
+    params: unknown[],
+    { serial = false, scope = this.scope }: { readonly serial?: boolean; readonly scope?: SerialScope } = {},
+  ): Promise<readonly RawRow[]> {
+    if (!serial) return this.#read(query, params, levels[scope].consistency);
+    // Among many who decide in the same partition a node gives up early: that is a matter of patience.
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#read(query, params, levels[scope].serialConsistency);
+      } catch (cause) {
+        if (tries >= crowdedMax || !isCrowded((cause as Error).cause)) throw cause;
+        await sleep(crowdedMs * tries);
+      }
+    }
+  }
+
+  async #read(query: string, params: unknown[], consistency: number): Promise<readonly RawRow[]> {
+    const found = await this.#timed(
+      query,
+      this.#client.execute(query, params, {
+        prepare: true,
+        consistency,
+        isIdempotent: true,
+        fetchSize: 10_000,
+      }),
+    );
+    return found.rows as unknown as RawRow[];
+  }
+
+  /** All rows, however many the answer has to be cut into. */
+  async readAll(query: string, params: unknown[]): Promise<readonly RawRow[]> {
+    const rows: RawRow[] = [];
+    for (let pageState: string | undefined; ; ) {
+      const options = {
+        ...levels[this.scope],
+        ...{ prepare: true, isIdempotent: true, fetchSize: 5000 },
+        ...(pageState && { pageState }),
+      };
+      const found = await this.#timed(query, this.#client.execute(query, params, options));
+      rows.push(...(found.rows as unknown as RawRow[]));
+      pageState = found.pageState ?? undefined;
+      if (pageState === undefined) return rows;
+    }
+  }
+
+  /** A plain write of one or several rows, all of them or, should the cluster fail, in the end all of them. */
+  async write(statements: readonly Statement[]): Promise<void> {
+    const [only] = statements;
+    if (only === undefined) return;
+    if (statements.length === 1) {
+      const options = { ...levels[this.scope], prepare: true, isIdempotent: true };
+      const written = this.#client.execute(only.query, only.params, options);
+      await this.#timed(only.query, written);
+      return;
+    }
+    const options = { ...levels[this.scope], prepare: true, logged: true, isIdempotent: true };
+    await this.#timed(only.query, this.#client.batch([...statements], options));
+  }
+
+  /**
+   * A conditional batch in one partition.
+   * @returns whether it was applied
+   * @throws UnknownOutcome
+   */
+  async decide(
+    statements: readonly Statement[],
+    { scope = this.scope }: { readonly scope?: SerialScope } = {},
+  ): Promise<boolean> {
+    try {
+      const options = { ...levels[scope], prepare: true, logged: false };
+      const outcome = this.#client.batch([...statements], options);
+      return (await this.#told(statements[0]?.query ?? '', outcome)).wasApplied();
+    } catch (cause) {
+      if (isRefusedUndone(cause)) throw new StoreUnavailable(messageOf(cause), { cause });
+      throw new UnknownOutcome(messageOf(cause), { cause });
+    }
+  }
+
+  #timed<T>(query: string, work: Promise<T>): Promise<T> {
+    return reach(this.#told(query, work));
+  }
+
+  /** Reports slow statements, those without an answer included. */
+  async #told<T>(query: string, work: Promise<T>): Promise<T> {
+    const started = performance.now();
+    try {
+      return await work;
+    } finally {
+      const ms = performance.now() - started;
+      if (this.#slowMs > 0 && ms > this.#slowMs) this.#onSlow(query, ms);
+    }
+  }
+
+  /**
+   * Both questions are asked of the same host: two would each leave itself out of its peers.
+   * @returns the rows, and the addresses of the nodes that this process cannot reach
+   */
+  async probe(
+    localQuery: string,
+    peersQuery: string,
+  ): Promise<{
+    readonly local: readonly RawRow[];
+    readonly peers: readonly RawRow[];
+    readonly down: ReadonlySet<string>;
+  }> {
+    const hosts = this.#client.hosts.values();
+    const host = hosts.find((each) => each.isUp());
+    const options = {
+      prepare: false,
+      consistency: types.consistencies.localOne,
+      readTimeout: probeMs,
+      ...(host === undefined ? {} : { host }),
+    };
+    const [local, peers] = await reach(
+      Promise.all([
+        this.#client.execute(localQuery, [], options),
+        this.#client.execute(peersQuery, [], options),
+      ]),
+    );
+    const down = hosts.filter((each) => !each.isUp()).map(({ address }) => address.replace(/:\d+$/, ''));
+    return {
+      local: local.rows as unknown as RawRow[],
+      peers: peers.rows as unknown as RawRow[],
+      down: new Set(down),
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#client.shutdown();
+  }
+}
+
+async function reach<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (isOurFault(cause)) throw cause;
+    const Failure = codeOf(cause) === responseErrorCodes.readFailure ? ReadFailed : StoreUnavailable;
+    throw new Failure(messageOf(cause), { cause });
+  }
+}
+
+/** The driver would take any certificate unless told otherwise. */
+const sslOf = ({ serverName, ...parts }: Tls): object => ({
+  ...parts,
+  rejectUnauthorized: true,
+  ...(serverName === undefined ? {} : { servername: serverName }),
+});
+
+const { AuthenticationError, ArgumentError, NoHostAvailableError } = cassandra.errors;
+
+/** Whether replicas were there and did not agree in time. */
+function isCrowded(cause: unknown): boolean {
+  const causes = cause instanceof NoHostAvailableError ? Object.values(cause.innerErrors as object) : [cause];
+  const codes = causes.map(codeOf);
+  return codes.some(
+    (code) => code === responseErrorCodes.writeTimeout || code === responseErrorCodes.readTimeout,
+  );
+}
+
+/** Why no node will ever let this gateway in; undefined where one of them might, once it is there again. */
+function refusalIn(cause: unknown): string | undefined {
+  // The data center is not one of theirs.
+  if (cause instanceof ArgumentError) return cause.message;
+  if (!(cause instanceof NoHostAvailableError)) return undefined;
+  const reasons = Object.entries(cause.innerErrors as Record<string, Error & { readonly code?: unknown }>);
+  const isFinal = ([, why]: (typeof reasons)[number]): boolean =>
+    why instanceof AuthenticationError || tlsFault.test(`${why.code} ${why.message}`);
+  if (reasons.length === 0 || !reasons.every(isFinal)) return undefined;
+  return reasons.map(([host, { message }]) => `${host}: ${message}`).join('; ');
+}
+
+/** What OpenSSL and node call it when a certificate, or the lack of one, ends a handshake. */
+const tlsFault = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_SSL|ERR_TLS/;
+
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+const codeOf = (cause: unknown): number | undefined =>
+  cause instanceof cassandra.errors.ResponseError ? cause.code : undefined;
+
+const { responseErrorCodes } = types;
+/** The server would refuse it whenever it came. */
+const isOurFault = (cause: unknown): boolean => {
+  const code = codeOf(cause);
+  return (
+    cause instanceof TypeError ||
+    cause instanceof cassandra.errors.ArgumentError ||
+    code === responseErrorCodes.syntaxError ||
+    code === responseErrorCodes.invalid ||
+    code === responseErrorCodes.alreadyExists
+  );
+};
+/** Nothing of it can have happened. */
+const isRefusedUndone = (cause: unknown): boolean => {
+  const code = codeOf(cause);
+  return (
+    isOurFault(cause) ||
+    code === responseErrorCodes.unavailableException ||
+    code === responseErrorCodes.overloaded ||
+    code === responseErrorCodes.isBootstrapping
+  );
+};

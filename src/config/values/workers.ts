@@ -1,0 +1,54 @@
+/** `SVC_WORKERS`: which background workers this process runs. */
+import { fault, type Read, type Setting, value } from '../read/setting.ts';
+
+/** The workers that this build contains. */
+export const workerNames = [
+  'gc',
+  'bucket-stats',
+  'force-empty',
+  'fsck',
+  'queue-retention',
+  'rebalance',
+  'reshard',
+  'scrub',
+] as const;
+export type WorkerName = (typeof workerNames)[number];
+
+/** Names of the specification (item 11) that this build has no worker for: they start nothing, with a warning. */
+export const workersNotBuilt = [
+  'lifecycle',
+  'replicator',
+  'inventory',
+  'notify',
+  'access-log',
+  'quota-reconcile',
+  'usage-rollup',
+] as const;
+
+const accepted: readonly string[] = [...workerNames, 'all', 'gateway', ...workersNotBuilt];
+
+function readWorkers(given: string): Read<readonly WorkerName[]> {
+  const named = given
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+  const unknown = named.filter((name) => !accepted.includes(name));
+  if (unknown.length > 0) {
+    return fault(...unknown.map((name) => `: unknown worker "${name}", known are ${accepted.join(', ')}`));
+  }
+  const missing = workersNotBuilt.filter((name) => named.includes(name));
+  return {
+    ...value(workerNames.filter((name) => named.includes('all') || named.includes(name))),
+    ...(missing.length === 0
+      ? {}
+      : { warning: `: not built yet, and starts nothing: ${missing.join(', ')}` }),
+  };
+}
+
+export const workers = (fallback: string, doc: string): Setting<readonly WorkerName[]> => ({
+  kind: `comma list of ${accepted.map((name) => `\`${name}\``).join(', ')}`,
+  doc,
+  fallback,
+  emptyIsValue: true,
+  read: readWorkers,
+});

@@ -1,0 +1,181 @@
+/** Virtual MFA devices of users and of the account's root, and the codes that they show. */
+import type { Context } from '../../../context.ts';
+import { fail, type Refusal } from '../../../errors/refusal.ts';
+import { commitIam, type DeviceRecord, findIam, recordOf } from '../../../metadata/iam.ts';
+import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
+import { findById, keyOf, namedIn, putEntity } from '../entities.ts';
+import { type Page, pageOf } from '../pages.ts';
+import { matchCodes, seedBytes } from './totp.ts';
+
+type CodeCtx = Ctx & Pick<Context, 'sealer' | 'hasher'>;
+
+const devicesOfUserMax = 8;
+/** Steps that a device may be ahead or behind when it is enabled, and when a code of it is shown. */
+const enableDrift = 2;
+const codeDrift = 1;
+/** After so many wrong codes none is looked at for a while: six digits are few. */
+const failuresMax = 5;
+const pauseMs = 5 * 60 * 1000;
+const attemptsMax = 8;
+
+/** As its serial number says. */
+export interface DeviceName {
+  readonly name: string;
+  readonly path: string;
+}
+/** Whose a device is: a user's by name, or the account's root. */
+export type DeviceHolder = { readonly user: string } | 'root';
+
+const placeOf = (account: string, name: string): string => `mfa device ${account} ${keyOf(name)}`;
+const noSuchDevice = ({ name }: DeviceName): Refusal =>
+  fail('NoSuchEntity', `VirtualMFADevice with serial number ${name} does not exist.`);
+const wrongCode = (): Refusal =>
+  fail('InvalidAuthenticationCode', 'Authentication code for device is not valid');
+
+export const createDevice = async (
+  ctx: CodeCtx,
+  account: string,
+  named: DeviceName,
+): Promise<{ readonly device: DeviceRecord; readonly seed: Uint8Array }> => {
+  const { name, path } = named;
+  const seed = ctx.random.bytes(seedBytes);
+  const sealed = btoa(String.fromCharCode(...(await ctx.sealer.seal(seed, placeOf(account, name)))));
+  return changeAccount(ctx, account, async (draft) => {
+    if ((await draft.find('device', keyOf(name))) !== undefined)
+      throw fail('EntityAlreadyExists', `MFADevice entity at the same path and name already exists.`);
+    const device: DeviceRecord = { name, path, seed: sealed, created: ctx.clock.now() };
+    draft.count('devices', 1);
+    await draft.put('device', keyOf(name), device);
+    return { device, seed };
+  });
+};
+
+async function deviceIn(draft: AccountDraft, named: DeviceName): Promise<DeviceRecord> {
+  const device = (await draft.find('device', keyOf(named.name)))?.value;
+  if (device?.name !== named.name || device.path !== named.path) throw noSuchDevice(named);
+  return device;
+}
+
+async function seedOf({ sealer }: Pick<CodeCtx, 'sealer'>, account: string, device: DeviceRecord) {
+  const sealed = Uint8Array.from(atob(device.seed), (char) => char.charCodeAt(0));
+  const seed = await sealer.open(sealed, placeOf(account, device.name));
+  if (seed === undefined) throw new Error(`the seed of MFA device ${device.name} does not open`);
+  return seed;
+}
+
+export interface Enabling {
+  readonly device: DeviceName;
+  readonly holder: DeviceHolder;
+  /** Two that the device showed one after the other. */
+  readonly codes: readonly [string, string];
+}
+
+/** @throws InvalidAuthenticationCode, EntityAlreadyExists, LimitExceeded */
+export const enableDevice = (
+  ctx: CodeCtx,
+  account: string,
+  { device: named, holder, codes }: Enabling,
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const device = await deviceIn(draft, named);
+    if (device.user !== undefined) throw fail('EntityAlreadyExists', 'MFA Device is already in use.');
+    const user = holder === 'root' ? undefined : await namedIn(draft, { kind: 'user', name: holder.user });
+    if (user !== undefined && user.devices.length >= devicesOfUserMax)
+      throw fail('LimitExceeded', `Cannot exceed quota for MFADevicesPerUser: ${devicesOfUserMax}`);
+    const now = ctx.clock.now();
+    const seed = await seedOf(ctx, account, device);
+    const step = matchCodes(ctx.hasher, seed, { codes, drift: enableDrift, now, after: 0 });
+    if (step === undefined) throw wrongCode();
+    await draft.put('device', keyOf(named.name), { ...device, user: user?.id ?? '', enabled: now });
+    await draft.put('deviceUse', keyOf(named.name), { step, failures: 0, since: 0 });
+    if (user !== undefined)
+      await putEntity(draft, 'user', { ...user, devices: [...user.devices, device.name] });
+  });
+
+export const deactivateDevice = (
+  ctx: Ctx,
+  account: string,
+  { device: named, holder }: Omit<Enabling, 'codes'>,
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const { user: id, enabled: _, ...device } = await deviceIn(draft, named);
+    const user = holder === 'root' ? undefined : await namedIn(draft, { kind: 'user', name: holder.user });
+    if (id === undefined || id !== (user?.id ?? '')) throw noSuchDevice(named);
+    await draft.put('device', keyOf(named.name), device);
+    await draft.remove('deviceUse', keyOf(named.name));
+    if (user !== undefined) {
+      const devices = user.devices.filter((name) => name !== device.name);
+      await putEntity(draft, 'user', { ...user, devices });
+    }
+  });
+
+/** @throws DeleteConflict while it is enabled */
+export const deleteDevice = (ctx: Ctx, account: string, named: DeviceName): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const device = await deviceIn(draft, named);
+    if (device.user !== undefined)
+      throw fail('DeleteConflict', 'MFA VirtualDevice in use. Must deactivate first.');
+    draft.count('devices', -1);
+    await draft.remove('device', keyOf(named.name));
+  });
+
+/** Devices by name, those that `keep` wants. */
+export const listDevices = async (
+  ctx: Pick<Ctx, 'metadata'>,
+  account: string,
+  {
+    keep,
+    ...page
+  }: {
+    readonly after: string | undefined;
+    readonly max: number;
+    readonly keep: (device: DeviceRecord) => boolean;
+  },
+): Promise<Page<DeviceRecord>> => {
+  const asked = {
+    kind: 'device',
+    ...page,
+    keep: ({ value }: { value: DeviceRecord }) => keep(value),
+  } as const;
+  const { items, ...end } = await pageOf(ctx, account, asked);
+  return { ...end, items: items.map(({ value }) => value) };
+};
+
+/** The user of an enabled device, undefined where it is the root's. */
+export const userOfDevice = async (ctx: Pick<Ctx, 'metadata'>, account: string, { user }: DeviceRecord) =>
+  user === undefined || user === '' ? undefined : findById(ctx, account, { kind: 'user', id: user });
+
+export interface ShownCode {
+  /** Whose it must be: the id of a user, '' for the account's root. */
+  readonly holder: string;
+  readonly device: DeviceName;
+  readonly code: string;
+}
+
+/** Whether a code is one that the device shows now, and for the first time. */
+export async function isCode(ctx: CodeCtx, account: string, shown: ShownCode): Promise<boolean> {
+  const { holder, device: named, code } = shown;
+  const stored = await findIam(ctx.metadata, account, { kind: 'device', name: keyOf(named.name) });
+  const device = stored === undefined ? undefined : recordOf<'device'>(stored).value;
+  if (device?.name !== named.name || device.path !== named.path || device.user !== holder) return false;
+  const seed = await seedOf(ctx, account, device);
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findIam(ctx.metadata, account, { kind: 'deviceUse', name: keyOf(named.name) });
+    if (found === undefined) return false;
+    const use = recordOf<'deviceUse'>(found).value;
+    const now = ctx.clock.now();
+    const isPaused = use.failures >= failuresMax && now - use.since < pauseMs;
+    if (isPaused) return false;
+    const step = matchCodes(ctx.hasher, seed, { codes: [code], drift: codeDrift, now, after: use.step });
+    const failures = use.failures >= failuresMax ? 1 : use.failures + 1;
+    const next =
+      step === undefined ? { step: use.step, failures, since: now } : { step, failures: 0, since: 0 };
+    // Without the account's own record: a used code changes nothing that is cached.
+    const outcome = await commitIam(ctx.metadata, account, {
+      changes: [{ put: { ...found.row, value: next }, expect: found.revision }],
+      then: [],
+    });
+    if (outcome.applied) return step !== undefined;
+  }
+  return false;
+}

@@ -1,0 +1,216 @@
+/** Managed policies and their versions; those that every account has are read like its own. */
+import { fail, type Refusal } from '../../../errors/refusal.ts';
+import { findIam, type IamTag, type PolicyRecord, recordOf } from '../../../metadata/iam.ts';
+import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
+import { addEntity, assertFree, findById, findNamed, namedIn, putEntity, removeEntity } from '../entities.ts';
+import { drawPolicyId } from '../ids.ts';
+import { mergeTags } from '../tags.ts';
+import { builtInAccount, builtInById, builtInNamed } from './built-in-policies.ts';
+import { assertSize } from './documents.ts';
+
+type Reading = Pick<Ctx, 'metadata'>;
+const kind = 'policy';
+const sizeMax = 6_144;
+const versionsMax = 5;
+
+/** Which policy is meant, as its ARN says. */
+export interface PolicyName {
+  /** The owner's, or that of built-in policies. */
+  readonly account: string;
+  readonly path: string;
+  readonly name: string;
+}
+
+export const noSuchPolicy = ({ name }: Pick<PolicyName, 'name'>): Refusal =>
+  fail('NoSuchEntity', `Policy ${name} does not exist or is not attachable.`);
+
+const assertOwn = (account: string, named: PolicyName): void => {
+  if (named.account === builtInAccount)
+    throw fail('AccessDenied', `The policy ${named.name} is the service's own and cannot be changed.`);
+  if (named.account !== account) throw noSuchPolicy(named);
+};
+
+/** @throws NoSuchEntity */
+export async function getPolicy(ctx: Reading, account: string, named: PolicyName): Promise<PolicyRecord> {
+  const own =
+    named.account === account ? await findNamed(ctx, account, { kind, name: named.name }) : undefined;
+  const found = named.account === builtInAccount ? builtInNamed(named.name) : own;
+  if (found?.path !== named.path) throw noSuchPolicy(named);
+  return found;
+}
+
+/** @throws NoSuchEntity */
+export async function policyIn(draft: AccountDraft, named: PolicyName): Promise<PolicyRecord> {
+  const isBuiltIn = named.account === builtInAccount;
+  if (!isBuiltIn && named.account !== draft.account) throw noSuchPolicy(named);
+  const found = isBuiltIn ? builtInNamed(named.name) : await namedIn(draft, { kind, name: named.name });
+  if (found?.path !== named.path) throw noSuchPolicy(named);
+  return found;
+}
+
+export const findPolicyById = async (
+  ctx: Reading,
+  account: string,
+  id: string,
+): Promise<PolicyRecord | undefined> => builtInById(id) ?? findById(ctx, account, { kind, id });
+
+/** The account that a policy's ARN names. */
+export const accountOfPolicy = (account: string, { id }: Pick<PolicyRecord, 'id'>): string =>
+  builtInById(id) === undefined ? account : builtInAccount;
+
+const documentName = (id: string, version: number): string => `${id}/${String(version).padStart(6, '0')}`;
+
+/** A version's document, with what tells it from every other. */
+export async function findVersion(
+  { metadata }: Reading,
+  account: string,
+  { id, version }: { readonly id: string; readonly version: number },
+): Promise<{ readonly text: string; readonly key: string } | undefined> {
+  const builtIn = builtInById(id);
+  if (builtIn !== undefined) return version === 1 ? { text: builtIn.text, key: id } : undefined;
+  const name = documentName(id, version);
+  const stored = await findIam(metadata, account, { kind: 'document', name });
+  if (stored === undefined) return undefined;
+  return { text: recordOf<'document'>(stored).text ?? '', key: `${id} ${version}` };
+}
+
+export interface NewPolicy {
+  readonly name: string;
+  readonly path: string;
+  readonly description: string;
+  readonly tags: readonly IamTag[];
+  readonly text: string;
+}
+
+export const createPolicy = (ctx: Ctx, account: string, wanted: NewPolicy): Promise<PolicyRecord> =>
+  changeAccount(ctx, account, async (draft) => {
+    const { text, name, path, description, tags } = wanted;
+    assertSize(text, { what: 'PolicySize', max: sizeMax });
+    await assertFree(draft, { kind, name });
+    const created = ctx.clock.now();
+    const policy: PolicyRecord = {
+      id: drawPolicyId(ctx.random),
+      name,
+      path,
+      description,
+      created,
+      updated: created,
+      tags: mergeTags([], tags),
+      versions: [{ number: 1, created }],
+      defaultVersion: 1,
+      latestVersion: 1,
+      attachments: 0,
+      boundaries: 0,
+    };
+    await addEntity(draft, kind, policy);
+    await draft.put('document', documentName(policy.id, 1), { name }, text);
+    return policy;
+  });
+
+/** @throws DeleteConflict while it is attached, or has other versions than the default one */
+export const deletePolicy = (ctx: Ctx, account: string, named: PolicyName): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    assertOwn(account, named);
+    const policy = await policyIn(draft, named);
+    if (policy.attachments + policy.boundaries > 0)
+      throw fail('DeleteConflict', 'Cannot delete a policy attached to entities.');
+    if (policy.versions.length > 1)
+      throw fail(
+        'DeleteConflict',
+        'This policy has more than one version. Before you delete a policy, you must delete the policy’s versions. The default version is deleted with the policy.',
+      );
+    await draft.remove('document', documentName(policy.id, policy.defaultVersion));
+    await removeEntity(draft, kind, policy);
+  });
+
+export interface NewVersion {
+  readonly text: string;
+  readonly isDefault: boolean;
+}
+
+export type Version = PolicyRecord['versions'][number];
+
+/** @throws LimitExceeded for a sixth version */
+export const createVersion = (
+  ctx: Ctx,
+  account: string,
+  { policy: named, text, isDefault }: NewVersion & { readonly policy: PolicyName },
+): Promise<Version> =>
+  changeAccount(ctx, account, async (draft) => {
+    assertOwn(account, named);
+    assertSize(text, { what: 'PolicySize', max: sizeMax });
+    const policy = await policyIn(draft, named);
+    if (policy.versions.length >= versionsMax)
+      throw fail(
+        'LimitExceeded',
+        `A managed policy can have up to ${versionsMax} versions. Before you create a new version, you must delete an existing version.`,
+      );
+    const version = { number: policy.latestVersion + 1, created: ctx.clock.now() };
+    await putEntity(draft, kind, {
+      ...policy,
+      updated: version.created,
+      latestVersion: version.number,
+      defaultVersion: isDefault ? version.number : policy.defaultVersion,
+      versions: [...policy.versions, version],
+    });
+    await draft.put('document', documentName(policy.id, version.number), { name: policy.name }, text);
+    return version;
+  });
+
+const noSuchVersion = (version: number): Refusal =>
+  fail('NoSuchEntity', `The policy version v${version} cannot be found.`);
+
+/** @throws NoSuchEntity */
+export function versionOf({ versions }: PolicyRecord, number: number): Version {
+  const found = versions.find((each) => each.number === number);
+  if (found === undefined) throw noSuchVersion(number);
+  return found;
+}
+
+interface NamedVersion {
+  readonly policy: PolicyName;
+  readonly version: number;
+}
+
+export const setDefaultVersion = (
+  ctx: Ctx,
+  account: string,
+  { policy: named, version }: NamedVersion,
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    assertOwn(account, named);
+    const policy = await policyIn(draft, named);
+    versionOf(policy, version);
+    await putEntity(draft, kind, { ...policy, updated: ctx.clock.now(), defaultVersion: version });
+  });
+
+/** @throws DeleteConflict for the default version */
+export const deleteVersion = (
+  ctx: Ctx,
+  account: string,
+  { policy: named, version }: NamedVersion,
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    assertOwn(account, named);
+    const policy = await policyIn(draft, named);
+    versionOf(policy, version);
+    if (version === policy.defaultVersion)
+      throw fail('DeleteConflict', 'Cannot delete the default version of a policy.');
+    const versions = policy.versions.filter(({ number }) => number !== version);
+    await putEntity(draft, kind, { ...policy, versions });
+    await draft.remove('document', documentName(policy.id, version));
+  });
+
+export const changePolicyTags = (
+  ctx: Ctx,
+  account: string,
+  {
+    policy: named,
+    to,
+  }: { readonly policy: PolicyName; readonly to: (present: readonly IamTag[]) => readonly IamTag[] },
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    assertOwn(account, named);
+    const policy = await policyIn(draft, named);
+    await putEntity(draft, kind, { ...policy, tags: to(policy.tags) });
+  });

@@ -1,0 +1,74 @@
+/** What a user or role may do: the documents of its inline and managed policies, those of its groups, its boundary. */
+import { type Holder, recordOf, scanIam } from '../../../metadata/iam.ts';
+import type { Ctx } from '../account.ts';
+import { findById } from '../entities.ts';
+import { kindOf } from './attachments.ts';
+import type { HolderKind } from './inline-policies.ts';
+import { findPolicyById, findVersion } from './managed-policies.ts';
+
+type Reading = Pick<Ctx, 'metadata'>;
+
+export interface PolicyText {
+  /** As a trace calls it: `user/alice/readers` is inline, `policy/readers` managed. */
+  readonly name: string;
+  readonly text: string;
+  /** Another one for every other text. */
+  readonly key: string;
+}
+
+export interface PolicyTexts {
+  readonly identity: readonly PolicyText[];
+  /** Undefined where there is no boundary. */
+  readonly boundary: readonly PolicyText[] | undefined;
+}
+
+/** More than the sizes of inline policies let there be. */
+const inlineMax = 256;
+
+/** @returns undefined when there is no such user, group or role any more */
+export async function policyTextsOf(
+  ctx: Reading,
+  account: string,
+  id: string,
+): Promise<PolicyTexts | undefined> {
+  const kind = kindOf(id);
+  const holder = await findById(ctx, account, { kind, id });
+  if (holder === undefined) return undefined;
+  const groups = 'groups' in holder ? holder.groups : [];
+  const [own, ...ofGroups] = await Promise.all([
+    textsOn(ctx, account, { kind, holder }),
+    ...groups.map(async (groupId) => {
+      const group = await findById(ctx, account, { kind: 'group', id: groupId });
+      return group === undefined ? [] : textsOn(ctx, account, { kind: 'group', holder: group });
+    }),
+  ]);
+  const identity = [...own, ...ofGroups.flat()];
+  if (!('boundary' in holder) || holder.boundary === undefined) return { identity, boundary: undefined };
+  const boundary = await managed(ctx, account, holder.boundary);
+  // A boundary that cannot be read lets nothing through.
+  return { identity, boundary: boundary === undefined ? [] : [boundary] };
+}
+
+async function textsOn(
+  ctx: Reading,
+  account: string,
+  { kind, holder }: { readonly kind: HolderKind; readonly holder: Holder },
+): Promise<readonly PolicyText[]> {
+  const [inline, attached] = await Promise.all([
+    scanIam(ctx.metadata, account, { kind: 'document', prefix: `${holder.id}/`, count: inlineMax }),
+    Promise.all(holder.attached.map((id) => managed(ctx, account, id))),
+  ]);
+  const own = inline.map((stored): PolicyText => {
+    const { name, value, text = '' } = recordOf<'document'>(stored);
+    return { name: `${kind}/${holder.name}/${value.name}`, text, key: `${name} ${stored.revision}` };
+  });
+  return [...own, ...attached.filter((each) => each !== undefined)];
+}
+
+/** The default version of a managed policy. */
+export async function managed(ctx: Reading, account: string, id: string): Promise<PolicyText | undefined> {
+  const policy = await findPolicyById(ctx, account, id);
+  if (policy === undefined) return undefined;
+  const version = await findVersion(ctx, account, { id, version: policy.defaultVersion });
+  return version && { name: `policy/${policy.name}`, ...version };
+}

@@ -1,0 +1,179 @@
+/** fsck from the bytes to the rows: all stored bytes have an owner, or are queued for deletion. */
+
+import { allRows, queueSlots } from '../../../../metadata/background/queues.ts';
+import { everyBucket, findBucket } from '../../../../metadata/buckets/buckets.ts';
+import { manifestParts } from '../../../../metadata/objects/objects.ts';
+import type { GarbageTask } from '../../../../metadata/records/queues.ts';
+import { MetadataDamaged, type MetadataStore } from '../../../../ports/metadata-store.ts';
+import type { Extent, FoundExtent, ObjectBytes } from '../../../../ports/storage/object-bytes.ts';
+import { isOwned, type Ownership, openOwnership } from '../../ownership.ts';
+import type { FsckFinding, FsckRun, Mended } from '../findings.ts';
+import { queueExtent } from '../mend.ts';
+
+type Ctx = { readonly metadata: MetadataStore; readonly bytes: ObjectBytes };
+
+/** Extents without an owner that are looked up in the deletion queue together. */
+const suspectsMax = 10_000;
+
+/** The extents of a cluster, so many at a time: a walk that cannot begin in the middle. */
+export class StoredWalk {
+  readonly cluster: string;
+  readonly #extents: AsyncIterator<FoundExtent>;
+  readonly #suspects = new Map<string, FoundExtent>();
+  /** Read once: what it does not know yet is a suspect, and looked at again. */
+  #ownership: Ownership | undefined;
+
+  constructor({ bytes }: Ctx, cluster: string) {
+    this.cluster = cluster;
+    this.#extents = bytes.find(cluster, '')[Symbol.asyncIterator]();
+  }
+
+  /** @returns whether there is more */
+  async check(run: FsckRun, count: number): Promise<boolean> {
+    this.#ownership ??= await openOwnership(run);
+    const ownership = this.#ownership;
+    for (let seen = 0; seen < count; seen += 1) {
+      run.signal.throwIfAborted();
+      const { done, value: found } = await this.#extents.next();
+      if (done === true) {
+        await judge(run, this.#suspects);
+        return false;
+      }
+      run.count('stored');
+      if (!(await mayBeOwned(run, ownership, found))) this.#suspects.set(found.extent.id, found);
+      if (this.#suspects.size >= suspectsMax) await judge(run, this.#suspects);
+    }
+    return true;
+  }
+}
+
+/** An owner whose row is damaged is an owner: the check of the metadata has reported it. */
+async function mayBeOwned(run: FsckRun, ownership: Ownership, found: FoundExtent): Promise<boolean> {
+  try {
+    return await isOwned(run, ownership, found);
+  } catch (cause) {
+    if (cause instanceof MetadataDamaged) return true;
+    throw cause;
+  }
+}
+
+async function judge(run: FsckRun, suspects: Map<string, FoundExtent>): Promise<void> {
+  const { unowned, leaving, underway } = await sift(run, suspects);
+  run.count('leaving', leaving);
+  run.count('underway', underway);
+  const names = unowned.length === 0 ? new Map<string, string>() : await bucketNames(run);
+  for (const found of unowned) await tell(run, found, names.get(found.owner.bucketId));
+  suspects.clear();
+}
+
+export interface Sifted {
+  readonly unowned: readonly FoundExtent[];
+  /** How many gc or the sweep are going to delete or judge. */
+  readonly leaving: number;
+  /** How many an open op may yet commit. */
+  readonly underway: number;
+}
+
+/** Those that have no owner, can get none, are not queued for deletion, and still exist. */
+export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>): Promise<Sifted> {
+  if (suspects.size === 0) return { unowned: [], leaving: 0, underway: 0 };
+  const left = new Map(suspects);
+  // The sweep examines these next. Chunks are named `<extent>.<n>`, and a prefix may name one extent whole.
+  const abandoned = await ctx.metadata.abandoned();
+  let leaving = 0;
+  let underway = 0;
+  for (const id of suspects.keys()) {
+    const isSwept = abandoned.some(({ prefix }) => `${id}.`.startsWith(prefix));
+    // Asked before the last look for an owner: of an op that is not open now, no commit can come after that.
+    const isOpen = !isSwept && (await isUnderway(ctx, id));
+    if (!isSwept && !isOpen) continue;
+    left.delete(id);
+    if (isOpen) underway += 1;
+    else leaving += 1;
+  }
+  // Rows are queued in the commit that takes the owner away, so the queue is looked at after the owner.
+  for await (const id of queuedExtents(ctx)) if (left.delete(id)) leaving += 1;
+  // Buckets may have come since the first look.
+  const ownership = await openOwnership(ctx);
+  const unowned: FoundExtent[] = [];
+  for (const found of left.values()) {
+    // It may have found its owner since, or gc may have been here.
+    if (!(await isOwned(ctx, ownership, found)) && (await ctx.bytes.isStored(asFarAsMet(found))))
+      unowned.push(found);
+  }
+  return { unowned, leaving, underway };
+}
+
+/** What is left of a torn extent may begin anywhere. */
+const asFarAsMet = ({ extent, reach }: FoundExtent): Extent =>
+  reach === undefined ? extent : { ...extent, size: reach };
+
+/** Extents are called after their op, with or without something behind it. */
+async function isUnderway({ metadata }: Ctx, extentId: string): Promise<boolean> {
+  for (let name = extentId; name !== ''; name = name.slice(0, Math.max(0, name.lastIndexOf('.'))))
+    if (await metadata.isOpen(name)) return true;
+  return false;
+}
+
+/** The names of the buckets by their ids. */
+async function bucketNames({ metadata }: Ctx): Promise<ReadonlyMap<string, string>> {
+  const names = new Map<string, string>();
+  for await (const name of everyBucket(metadata)) {
+    const found = await findBucket(metadata, name);
+    if (found !== undefined) names.set(found.row.id, name);
+  }
+  return names;
+}
+
+function unownedFinding(
+  { extent, owner }: FoundExtent,
+  { isBucketKnown }: { readonly isBucketKnown: boolean },
+): FsckFinding {
+  const { bucketId, key, uploadId, part, unreadable } = owner;
+  const unknown = unreadable ? 'what says whose it is cannot be read' : 'no bucket of its id is known';
+  return {
+    kind: 'unowned',
+    detail: isBucketKnown ? 'no row owns it, and nothing will ever delete it' : unknown,
+    cluster: extent.cluster,
+    extent: extent.id,
+    ...(isBucketKnown ? {} : { bucketId }),
+    key,
+    ...(uploadId === undefined ? {} : { uploadId }),
+    ...(part === undefined ? {} : { part }),
+  };
+}
+
+async function tell(run: FsckRun, found: FoundExtent, bucket: string | undefined): Promise<void> {
+  // Another gateway's, on a cluster that is shared, or all that is left of a bucket: not ours to delete.
+  const leave = async (): Promise<Mended> => ({
+    left: 'its bucket may be another gateway’s, or be lost: see --rebuild',
+  });
+  const finding = unownedFinding(found, { isBucketKnown: bucket !== undefined });
+  await run.find(finding, bucket === undefined ? leave : () => mend(run, found, bucket));
+}
+
+/** One look more, by the bucket as it stands at this moment: it may have been split since all of them were read. */
+async function mend(run: FsckRun, found: FoundExtent, bucket: string): Promise<Mended> {
+  const row = (await findBucket(run.metadata, bucket))?.row;
+  if (row?.id !== found.owner.bucketId) return { left: 'its bucket went meanwhile' };
+  const ownership = { shards: new Map([[row.id, row.shards]]), seen: new Set<string>() };
+  if (await isOwned(run, ownership, found)) return { left: 'a row owns it by now' };
+  return queueExtent(run, { extent: asFarAsMet(found), owner: found.owner });
+}
+
+/** Everything that waits to be deleted, due or not. */
+async function* queuedExtents({ metadata }: Ctx): AsyncGenerator<string> {
+  for (let slot = 0; slot < queueSlots; slot += 1) {
+    const cursor = allRows(metadata, 'gc', slot);
+    for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100)) {
+      for (const { row } of page) {
+        const { extents, manifestId } = row.task as GarbageTask;
+        for (const { id } of extents) yield id;
+        if (manifestId === undefined) continue;
+        for await (const parts of manifestParts(metadata, manifestId)) {
+          for (const part of parts) yield part.extent.id;
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,89 @@
+/** Whether the bytes that a row names are stored, whole, and what was stored. */
+import type { ManifestPart } from '../../../../metadata/tables.ts';
+import { ChunkDamaged, ChunkMissing, type Extent } from '../../../../ports/storage/object-bytes.ts';
+import type { FsckFinding, FsckRun } from '../findings.ts';
+import type { ContentDigests } from './content-digests.ts';
+
+export type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
+
+/** An extent of a version: a part, or of what came in one piece. */
+export type NamedExtent = Pick<ManifestPart, 'extent' | 'checksum'> & Partial<Pick<ManifestPart, 'number'>>;
+
+/** The first thing that is wrong. @param digests of what is read; only where all of it is */
+export async function faultAmong(
+  run: FsckRun,
+  parts: readonly NamedExtent[],
+  digests?: ContentDigests,
+): Promise<Fault | undefined> {
+  for (const { extent, number, checksum } of parts) {
+    run.count('named');
+    const fault = (await faultIn(run, extent, digests)) ?? (await markOf(run, extent));
+    if (fault !== undefined) return fault;
+    if (number !== undefined) digests?.endPart(number, checksum);
+  }
+  return undefined;
+}
+
+/**
+ * Reads the last byte of every piece, or all bytes where the run is deep: a store verifies the checksum of a block before it
+ * hands out a byte of it. The last byte is cheap, and it fails if the piece is shorter, damaged there, or gone. */
+async function faultIn(
+  run: FsckRun,
+  extent: Extent,
+  digests: ContentDigests | undefined,
+): Promise<Fault | undefined> {
+  const { bytes, signal } = run;
+  const named = { cluster: extent.cluster, extent: extent.id };
+  if (run.mode.deep === true) return readWhole(run, extent, digests);
+  for (let start = 0; start < extent.size; start += bytes.pieceBytes) {
+    const last = Math.min(start + bytes.pieceBytes, extent.size) - 1;
+    try {
+      let got = 0;
+      for await (const piece of bytes.read(extent, { start: last, end: last }, signal)) got += piece.length;
+      if (got !== 1) return { kind: 'missing', detail: `it ends before byte ${last}`, ...named };
+    } catch (cause) {
+      if (signal.aborted) throw cause;
+      return { ...readFault(cause), ...named };
+    }
+  }
+  return undefined;
+}
+
+/** Bytes that a store still has, and was told to remove: metadata that is older than the removal names them again. */
+async function markOf({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
+  if (extent.foreign !== undefined || (await bytes.removals?.isMarked(extent)) !== true) return undefined;
+  const detail = 'its bytes are marked as removed, and go when their space is given back';
+  return { kind: 'removed', detail, cluster: extent.cluster, extent: extent.id };
+}
+
+async function readWhole(
+  { bytes, signal }: FsckRun,
+  extent: Extent,
+  digests: ContentDigests | undefined,
+): Promise<Fault | undefined> {
+  const named = { cluster: extent.cluster, extent: extent.id };
+  try {
+    let got = 0;
+    for await (const piece of bytes.read(extent, undefined, signal)) {
+      got += piece.length;
+      digests?.take(piece);
+    }
+    if (got === extent.size) return undefined;
+    return { kind: 'missing', detail: `it has ${got} of ${extent.size} bytes`, ...named };
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    return { ...readFault(cause), ...named };
+  }
+}
+
+export interface ReadFault {
+  readonly kind: 'missing' | 'damaged' | 'unreadable';
+  readonly detail: string;
+}
+
+/** What a failed read says about the bytes. */
+export function readFault(cause: unknown): ReadFault {
+  const detail = cause instanceof Error ? cause.message : String(cause);
+  if (cause instanceof ChunkMissing) return { kind: 'missing', detail };
+  return { kind: cause instanceof ChunkDamaged ? 'damaged' : 'unreadable', detail };
+}

@@ -1,0 +1,105 @@
+/**
+ * fsck on the counters: what a bucket is said to hold is the sum over its versions. A difference is reported and mended
+ * only where all of this proves it:
+ *
+ * 1. The counters have the same revisions before and after all else, so nothing was added to them in between.
+ * 2. Afterwards no commit that has applied still has to add to them. The additions of a gateway that was killed between a
+ *    commit and its side changes are missing until its attempt is settled. With 1: no commit that changes them applied in between.
+ * 3. Two scans find the same rows with the same revisions, so none moved out of the way of a scan. A version moves between
+ *    head and history also where the counters stay what they are.
+ * 4. No other run of fsck has corrected counters since before 1: the correction is a commit that says so (`correctUsage`).
+ */
+
+import { fnv32a } from '../../../../base/shard.ts';
+import {
+  hasPendingUsage,
+  readUsage,
+  type UsageDelta,
+  usageRevisions,
+} from '../../../../metadata/buckets/usage.ts';
+import { objectsOf } from '../../../../metadata/objects/objects.ts';
+import type { BucketRow } from '../../../../metadata/tables.ts';
+import { type FsckRun, type Mended, pageRows } from '../findings.ts';
+import { correctUsage, lastCorrection } from '../mend.ts';
+
+type Usage = ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>;
+
+/** How often a bucket that is written to is looked at before it is left unjudged. */
+const looksMax = 4;
+const none = { bytes: 0, objects: 0 };
+
+export async function checkUsage(run: FsckRun, bucket: BucketRow): Promise<void> {
+  const { sums } = await summed(run, bucket);
+  if (differencesBetween(await readUsage(run.metadata, bucket.id), sums).length === 0) return;
+  for (let look = 0; look < looksMax; look += 1) {
+    const correction = await lastCorrection(run);
+    const proven = await provenDifferences(run, bucket);
+    if (proven === undefined) continue;
+    const deltas = proven.map(({ delta }) => delta);
+    let mending: Promise<Mended> | undefined;
+    // One commit corrects all classes.
+    const mend = () => {
+      mending ??= correctUsage(run, bucket, { deltas, correction });
+      return mending;
+    };
+    for (const { detail } of proven) await run.find({ kind: 'usage', bucket: bucket.name, detail }, mend);
+    return;
+  }
+  run.count('unjudged');
+}
+
+interface Difference {
+  readonly detail: string;
+  readonly delta: UsageDelta;
+}
+
+/** Undefined where writers, or a commit that is not settled, leave the proof open. */
+async function provenDifferences(
+  run: FsckRun,
+  bucket: BucketRow,
+): Promise<readonly Difference[] | undefined> {
+  const before = await usageRevisions(run.metadata, bucket.id);
+  const first = await summed(run, bucket);
+  const second = await summed(run, bucket);
+  if (first.digest !== second.digest || (await hasPendingUsage(run.metadata, bucket.id))) return undefined;
+  const counted = await readUsage(run.metadata, bucket.id);
+  if ((await usageRevisions(run.metadata, bucket.id)) !== before) return undefined;
+  return differencesBetween(counted, second.sums);
+}
+
+interface Summed {
+  readonly sums: Usage;
+  /** Of the places and revisions of all rows. */
+  readonly digest: string;
+}
+
+async function summed(run: FsckRun, bucket: BucketRow): Promise<Summed> {
+  const sums = new Map<string, { bytes: number; objects: number }>();
+  let digest = '';
+  const columns = ['storageClass', 'size', 'marker'] as const;
+  const rows = run.metadata.scan(objectsOf(bucket), { columns });
+  for (let page = await rows.next(pageRows); page.length > 0; page = await rows.next(pageRows)) {
+    run.signal.throwIfAborted();
+    for (const { row, revision } of page) {
+      const place = `${row.space} ${row.key} ${row.slot} ${revision}`;
+      digest = `${fnv32a(`a${digest}${place}`)}.${fnv32a(`${place}${digest}b`)}`;
+      if (row.marker) continue;
+      const { bytes, objects } = sums.get(row.storageClass) ?? none;
+      sums.set(row.storageClass, { bytes: bytes + row.size, objects: objects + 1 });
+    }
+  }
+  return { sums, digest };
+}
+
+function differencesBetween(counted: Usage, sums: Usage): readonly Difference[] {
+  return [...new Set([...counted.keys(), ...sums.keys()])].flatMap((storageClass) => {
+    const said = counted.get(storageClass) ?? none;
+    const is = sums.get(storageClass) ?? none;
+    if (said.bytes === is.bytes && said.objects === is.objects) return [];
+    const detail =
+      `${storageClass} is counted as ${said.bytes} bytes in ${said.objects} objects, ` +
+      `and is ${is.bytes} bytes in ${is.objects} objects`;
+    const delta = { storageClass, bytes: is.bytes - said.bytes, objects: is.objects - said.objects };
+    return [{ detail, delta }];
+  });
+}

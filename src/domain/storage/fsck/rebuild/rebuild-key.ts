@@ -1,0 +1,228 @@
+/**
+ * The versions of a key, made again from stored bytes whose back-references name it. What only the lost rows knew stays lost:
+ * headers, tags, ACLs, locks, delete markers, empty objects.
+ */
+
+import { fromHex, toHex } from '../../../../base/text/hex.ts';
+import { usageChanges } from '../../../../metadata/buckets/usage.ts';
+import {
+  liveHeadOf,
+  manifestRows,
+  markerHeadOf,
+  objectsOf,
+  versionsOf,
+} from '../../../../metadata/objects/objects.ts';
+import {
+  type BucketRow,
+  headSlot,
+  historySpace,
+  liveSpace,
+  type Manifest,
+  type ManifestPart,
+  manifestSegmentParts,
+  type ObjectRow,
+} from '../../../../metadata/tables.ts';
+import { type FoundExtent, unknownSize } from '../../../../ports/storage/object-bytes.ts';
+import { refreshBucket } from '../../../buckets/buckets.ts';
+import { drawId, timeOf, versionBefore, versionFor } from '../../../objects/version-ids.ts';
+import type { FsckContext } from '../findings.ts';
+
+export type RebuildContext = FsckContext;
+
+/** The bytes of what was one version: of one write, or the parts of an upload. */
+export interface Remains {
+  /** What orders it among the others: the op of its last write. */
+  readonly opId: string;
+  readonly storageClass: string;
+  /** The version id that its write was after. */
+  readonly wanted?: string;
+  readonly uploadId?: string;
+  readonly parts: readonly ManifestPart[];
+}
+
+/** The versions that could be made of what was found of one key, the oldest first; and what cannot be used, and why. */
+export function remainsOf(found: readonly FoundExtent[]): {
+  readonly usable: readonly Remains[];
+  readonly unusable: ReadonlyMap<FoundExtent, string>;
+} {
+  const unusable = new Map<FoundExtent, string>();
+  for (const each of found) {
+    if (each.owner.encrypted) unusable.set(each, 'it is encrypted, and its key went with its row');
+    else if (each.extent.size === unknownSize) unusable.set(each, 'its write was torn');
+  }
+  const whole = found.filter((each) => !unusable.has(each));
+  const usable = whole.filter(({ owner }) => owner.uploadId === undefined).map(singleOf);
+  const uploads = Map.groupBy(
+    whole.filter(({ owner }) => owner.uploadId !== undefined),
+    ({ owner }) => owner.uploadId ?? '',
+  );
+  for (const [uploadId, parts] of uploads) {
+    const upload = uploadOf(uploadId, parts);
+    // Fewer bytes than were stored would look like the object, and not be it.
+    const gap = upload.parts.findIndex(({ number }, i) => number !== i + 1) + 1;
+    if (gap === 0) usable.push(upload);
+    else for (const part of parts) unusable.set(part, `part ${gap} of upload ${uploadId} is not there`);
+  }
+  return { usable: usable.sort((a, b) => (a.opId < b.opId ? -1 : 1)), unusable };
+}
+
+const singleOf = ({ extent, owner }: FoundExtent): Remains => ({
+  opId: extent.id,
+  storageClass: owner.storageClass ?? 'STANDARD',
+  ...(owner.version === undefined ? {} : { wanted: owner.version }),
+  parts: [{ number: 1, extent }],
+});
+
+/** Of a part that came twice the later one counts, as it did then. What a store put together is one part. */
+function uploadOf(uploadId: string, found: readonly FoundExtent[]): Remains {
+  const sorted = found.toSorted((a, b) => (a.extent.id < b.extent.id ? -1 : 1));
+  const parts = new Map(sorted.map(({ extent, owner }) => [owner.part ?? 1, extent]));
+  const last = sorted.at(-1);
+  return {
+    opId: last?.extent.id ?? '',
+    storageClass: last?.owner.storageClass ?? 'STANDARD',
+    uploadId,
+    parts: [...parts].sort(([a], [b]) => a - b).map(([number, extent]) => ({ number, extent })),
+  };
+}
+
+/** Without versioning only the last write counts; with it the last null one, and of a version that moved the last place. */
+export function kept(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Remains[]): readonly Remains[] {
+  if (bucket.versioning === '') return usable.slice(-1);
+  const nameOf = ({ wanted, uploadId }: Remains): string => wanted ?? uploadId ?? 'null';
+  const last = new Map(usable.map((each) => [nameOf(each), each]));
+  return usable.filter((each) => last.get(nameOf(each)) === each);
+}
+const isNull = ({ wanted, uploadId }: Remains): boolean => wanted === undefined && uploadId === undefined;
+
+/** What was read back: bytes that are not sound make no version. */
+export interface Read extends Remains {
+  readonly etag: string;
+  readonly size: number;
+}
+
+/** Rows of versions, the oldest first, under ids that sort as they do, those of their writers where it can be. */
+export async function rowsOf(
+  ctx: RebuildContext,
+  { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
+  remains: readonly Read[],
+): Promise<readonly ObjectRow[]> {
+  const rows: ObjectRow[] = [];
+  for (const [i, each] of remains.entries()) {
+    const behind = rows.at(-1)?.version;
+    const next = remains.slice(i + 1).find(({ wanted }) => wanted !== undefined)?.wanted;
+    const wanted =
+      each.wanted ?? each.uploadId ?? (next === undefined ? undefined : versionBefore(ctx, next));
+    const version = versionFor(ctx, wanted, { behind });
+    rows.push({
+      bucketId: bucket.id,
+      space: historySpace,
+      key,
+      slot: version,
+      version,
+      isNull: bucket.versioning === '' || isNull(each),
+      marker: false,
+      modified: wanted === undefined ? ctx.clock.now() : timeOf(wanted),
+      size: each.size,
+      etag: each.etag,
+      storageClass: each.storageClass,
+      manifest: await manifestOf(ctx, each),
+      headers: {},
+      owner: bucket.owner,
+      ...(each.uploadId === undefined ? {} : { uploadId: each.uploadId }),
+      requestId: 'fsck',
+      // An old write: a concurrent write that meets this row is not placed before it.
+      conditional: true,
+    });
+  }
+  return rows;
+}
+
+/** Read whole: an ETag cannot be known otherwise, nor whether the bytes are sound. @throws ChunkDamaged, ChunkMissing */
+export async function readBack({ bytes, hasher }: RebuildContext, remains: Remains): Promise<Read> {
+  const digests: string[] = [];
+  let size = 0;
+  for (const { extent } of remains.parts) {
+    const md5 = hasher.create('md5');
+    for await (const piece of bytes.read(extent)) md5.update(piece);
+    digests.push(toHex(md5.digest()));
+    size += extent.size;
+  }
+  if (remains.uploadId === undefined) return { ...remains, etag: digests[0] ?? '', size };
+  const composite = toHex(hasher.once('md5', fromHex(digests.join(''))));
+  return { ...remains, etag: `${composite}-${remains.parts.length}`, size };
+}
+
+const inlinePartsMax = 16;
+
+async function manifestOf(ctx: RebuildContext, { parts, uploadId }: Remains): Promise<Manifest> {
+  if (uploadId === undefined) return { extents: parts.map(({ extent }) => extent) };
+  if (parts.length <= inlinePartsMax) return { parts };
+  const manifestId = drawId(ctx.random);
+  for (const row of manifestRows(manifestId, parts)) await ctx.metadata.apply([row]);
+  const offsets: number[] = [];
+  let offset = 0;
+  for (const [i, { extent }] of parts.entries()) {
+    if (i % manifestSegmentParts === 0) offsets.push(offset);
+    offset += extent.size;
+  }
+  return { manifestId, partCount: parts.length, offsets };
+}
+
+/**
+ * The history first and the head last: until then the key is not there, and a run that was killed begins it anew.
+ * @returns whether the key is this one's now: where a client was faster, it is not
+ */
+export async function commitRows(
+  ctx: RebuildContext,
+  bucket: BucketRow,
+  rows: readonly ObjectRow[],
+): Promise<boolean> {
+  const head = rows.at(-1);
+  if (head === undefined) return false;
+  for (const row of rows.slice(0, -1)) await putAbsent(ctx, bucket, row);
+  const nullVersion = head.isNull ? undefined : await nullVersionOf(ctx, bucket, head.key);
+  const named = nullVersion === undefined ? {} : { nullVersion };
+  return putAbsent(ctx, bucket, { ...head, ...named, space: liveSpace, slot: headSlot });
+}
+
+async function nullVersionOf(
+  { metadata }: RebuildContext,
+  bucket: BucketRow,
+  key: string,
+): Promise<string | undefined> {
+  const rows = versionsOf(metadata, bucket, key);
+  for (let page = await rows.next(200); page.length > 0; page = await rows.next(200)) {
+    const found = page.find(({ row }) => row.isNull);
+    if (found !== undefined) return found.row.version;
+  }
+  return undefined;
+}
+
+async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow): Promise<boolean> {
+  const { storageClass, size } = row;
+  const delta = { storageClass, bytes: size, objects: 1 };
+  const then = usageChanges(bucket.id, drawId(ctx.random), [delta]);
+  let believed = bucket;
+  for (let attempt = 0; attempt < 4; attempt += 1) {
+    await ctx.assertMayMend?.();
+    const outcome = await ctx.metadata.commit(objectsOf(believed), [{ put: row, expect: 'absent' }], {
+      then,
+    });
+    if (outcome.applied) return true;
+    if (outcome.because !== 'fenced') return false;
+    believed = await refreshBucket(ctx, believed);
+  }
+  return false;
+}
+
+/** Whether the key is there: then fsck lets it be, for what is not owned may never have been acknowledged. */
+export async function isThere(
+  { metadata }: RebuildContext,
+  bucket: BucketRow,
+  key: string,
+): Promise<boolean> {
+  const heads = [liveHeadOf(key), markerHeadOf(key)];
+  for (const head of heads) if ((await metadata.get(objectsOf(bucket), head)) !== undefined) return true;
+  return false;
+}

@@ -1,0 +1,193 @@
+/** The access log of a bucket: a line for every request to it, refused ones too, written a moment later. */
+import type { Signed } from '../../auth/identity.ts';
+import { principalOf } from '../../auth/session/principal.ts';
+import type { Context } from '../../context.ts';
+import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { bucketLogging, type Logging } from '../../domain/configurations/families.ts';
+import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import type { AccessLogTask } from '../../metadata/records/queues.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
+import { isOperation } from '../../protocol/operations/operations.ts';
+import { type AccessLogEntry, accessLogLine, loggedOperation } from '../../protocol/reply/access-log.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { type Located, type RequestContext, unknownOperation } from '../request.ts';
+import { askedAt, bucketNameAt, whereLocated } from '../stages/locate.ts';
+
+/** A request that came at least so far that it names a bucket. */
+type LoggedRequest = RequestContext & Located;
+
+export interface Ended {
+  readonly reply: Reply;
+  /** That of its refusal. */
+  readonly code: string | undefined;
+}
+
+/** Whether there may be a log to write to: false of nearly every request, which then costs nothing. */
+export function mayBeLogged(request: RequestContext, code: string | undefined): boolean {
+  // A line for each refusal would fill the reserve of the disk.
+  if (code === 'InsufficientStorage') return false;
+  if (request.bucket !== undefined) return bucketLogging.name in request.bucket.documents;
+  const located = code === undefined || code === 'NoSuchBucket' ? undefined : whereLocated(request);
+  return located !== undefined && bucketNameAt(located) !== '';
+}
+
+/** Writes the line once the reply is on its way, and the last byte of its body with it. */
+export async function logAccess(ctx: Context, request: RequestContext, ended: Ended): Promise<Reply> {
+  const { reply } = ended;
+  const { startedAt } = request;
+  const located = whereLocated(request);
+  const found = located && (await logOf(ctx, located));
+  if (located === undefined || found === undefined) return reply;
+  const turnAroundMs = ctx.clock.elapsed() - startedAt;
+  const write = async (bytesSent: number): Promise<void> => {
+    const totalMs = ctx.clock.elapsed() - startedAt;
+    const line = accessLogLine({
+      ...entryOf(located, found.bucket, ended),
+      time: ctx.clock.now() - totalMs,
+      bytesSent,
+      totalMs,
+      turnAroundMs,
+    });
+    try {
+      await ctx.lateWrites.add(await rowOf(ctx, located, { ...found, line }), line.length);
+    } catch (cause) {
+      ctx.telemetry.log('WARN', 'a request is not in the access log', {
+        request_id: request.requestId,
+        cause,
+      });
+    }
+  };
+  const { body } = reply;
+  if (typeof body === 'object' && Symbol.asyncIterator in body)
+    return { ...reply, body: counted(body, write) };
+  await write(typeof body === 'string' ? new TextEncoder().encode(body).length : (body?.length ?? 0));
+  return reply;
+}
+
+interface Log {
+  readonly bucket: BucketRow;
+  readonly to: NonNullable<Logging['LoggingEnabled']>;
+}
+
+/** A reply is not lost over a log that cannot be read. */
+async function logOf(ctx: Context, request: LoggedRequest): Promise<Log | undefined> {
+  try {
+    const row = request.bucket ?? (await lookUpBucket(ctx, bucketNameAt(request)));
+    const to = row && (await readDocument(ctx, row, bucketLogging))?.LoggingEnabled;
+    return row && to && { bucket: row, to };
+  } catch (cause) {
+    ctx.telemetry.log('WARN', 'a request is not in the access log', { request_id: request.requestId, cause });
+    return undefined;
+  }
+}
+
+function rowOf(
+  ctx: Context,
+  { requestId }: LoggedRequest,
+  { bucket, to, line }: Log & { readonly line: string },
+): Promise<SideChange> {
+  const { TargetBucket, TargetPrefix, TargetObjectKeyFormat } = to;
+  const by = TargetObjectKeyFormat?.PartitionedPrefix?.PartitionDateSource;
+  const task: AccessLogTask = {
+    bucketId: bucket.id,
+    bucket: bucket.name,
+    target: {
+      bucket: TargetBucket,
+      prefix: TargetPrefix,
+      ...(by === undefined ? {} : { partitionedBy: by }),
+    },
+    line,
+  };
+  return queuedByHour(
+    ctx,
+    { queue: 'access-log', slotKey: bucket.id },
+    { task, id: requestId, due: ctx.clock.now(), requestId },
+  );
+}
+
+const signatureNames: Readonly<Record<Signed['type'], string | undefined>> = {
+  'REST-HEADER': 'AuthHeader',
+  'REST-QUERY-STRING': 'QueryString',
+  POST: undefined,
+};
+
+type Timing = 'time' | 'bytesSent' | 'totalMs' | 'turnAroundMs';
+
+function entryOf(
+  request: LoggedRequest,
+  bucket: BucketRow,
+  { reply, code }: Ended,
+): Omit<AccessLogEntry, Timing> {
+  const { requestId, wire, query, identity, signed, payload, key, target } = request;
+  return {
+    bucketOwner: bucket.owner,
+    bucket: bucket.name,
+    remote: wire.remote,
+    requester:
+      identity === undefined ? undefined : identity.root ? identity.owner : principalOf(identity).arn,
+    requestId,
+    operation: operationOf(request),
+    key: key ?? askedAt(request)?.key ?? '',
+    method: wire.method,
+    target: wire.target,
+    status: reply.status,
+    error: code,
+    objectSize: target?.size ?? payload?.length,
+    referer: wire.headers.get('referer'),
+    userAgent: wire.headers.get('user-agent'),
+    versionId: query.get('versionId'),
+    signatureVersion: signed && (signed.version === 'AWS' ? 'SigV2' : 'SigV4'),
+    cipher: wire.tlsCipher,
+    authType: signed && signatureNames[signed.type],
+    host: wire.headers.get('host'),
+    tlsVersion: wire.tlsVersion && `TLSv${wire.tlsVersion}`,
+  };
+}
+
+function operationOf(request: LoggedRequest): string {
+  const { operation, key, wire, isSite } = request;
+  const { method } = wire;
+  if (isSite) return `WEBSITE.${method}.OBJECT`;
+  const name = operation === unknownOperation ? askedAt(request)?.action : operation;
+  if (name !== undefined && isOperation(name)) return loggedOperation(name);
+  return `REST.${method}.${key ? 'OBJECT' : 'BUCKET'}`;
+}
+
+/** The same body; calls `over` once with the number of bytes that were read, at its end or when the reader stops. */
+function counted(
+  body: AsyncIterable<Uint8Array>,
+  over: (bytes: number) => Promise<void> | undefined,
+): AsyncIterable<Uint8Array> {
+  return {
+    [Symbol.asyncIterator]() {
+      const inner = body[Symbol.asyncIterator]();
+      let bytes = 0;
+      let isOver = false;
+      const end = async (): Promise<void> => {
+        if (isOver) return;
+        isOver = true;
+        await over(bytes);
+      };
+      return {
+        async next() {
+          try {
+            const step = await inner.next();
+            if (step.done === true) await end();
+            else bytes += step.value.length;
+            return step;
+          } catch (cause) {
+            await end();
+            throw cause;
+          }
+        },
+        async return() {
+          await inner.return?.();
+          await end();
+          return { done: true, value: undefined };
+        },
+      };
+    },
+  };
+}

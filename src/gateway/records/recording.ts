@@ -1,0 +1,136 @@
+/**
+ * What is recorded of a request that changes something: its audit row and its events. They
+ * ride in the commit that does what was asked. The row says there that it went well; the pipeline writes it where
+ * nothing was committed or the request ended otherwise.
+ */
+import type { Identity } from '../../auth/identity.ts';
+import { principalOf } from '../../auth/session/principal.ts';
+import type { Context } from '../../context.ts';
+import { bucketNotification } from '../../domain/configurations/families.ts';
+import { eventChanges } from '../../domain/events/events.ts';
+import type { KeyMove } from '../../domain/events/recorder.ts';
+import { audited } from '../../metadata/audit.ts';
+import type { AuditRow } from '../../metadata/records/audit.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
+import type { Wire } from '../../protocol/request/wire.ts';
+import type { AuditRecorder, Ending, RequestContext } from '../request.ts';
+import { askedAt, whereLocated } from '../stages/locate.ts';
+import { RefusedCallers } from './refused-callers.ts';
+
+export interface RecordedRequest {
+  readonly requestId: string;
+  readonly wire: Wire;
+  /** The operation's name, or `admin:<OperationName>`. */
+  readonly action: string;
+  readonly identity: Identity;
+  /** '' where it is about none. */
+  readonly bucketName: string;
+  readonly key: string;
+  /** What buckets tell of it. */
+  readonly events?: readonly string[] | undefined;
+}
+
+/** Names that were refused for their length are not kept whole; what an unknown caller says is kept in short. */
+const nameMax = 1024;
+const unknownNameMax = 128;
+/** The longest address; a trusted proxy may forward something else. */
+const sourceMax = 64;
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
+
+export class Recording implements AuditRecorder {
+  readonly #ctx: Ctx;
+  readonly #request: RecordedRequest;
+  #entry: Omit<AuditRow, 'hour' | 'slot'>;
+  #isWritten = false;
+
+  constructor(ctx: Ctx, request: RecordedRequest) {
+    this.#ctx = ctx;
+    this.#request = request;
+    this.#entry = entryOf(request, ctx.clock.now());
+  }
+
+  /** Of a request of many commits, those that come after one which has applied leave the row as it is. */
+  changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]> {
+    const rows = this.#isWritten ? [] : [this.#row(this.#entry)];
+    return move !== undefined && bucketNotification.name in move.bucket.documents
+      ? this.#withEvents(move, rows)
+      : rows;
+  }
+
+  async #withEvents(move: KeyMove, rows: readonly SideChange[]): Promise<readonly SideChange[]> {
+    const { events = [], requestId, wire, identity } = this.#request;
+    const principalId = principalOf(identity).userid;
+    return [
+      ...rows,
+      ...(await eventChanges(this.#ctx, move, { events, requestId, principalId, source: wire.remote })),
+    ];
+  }
+
+  about(arn: string): void {
+    this.#isWritten &&= this.#entry.resource === arn;
+    this.#entry = { ...this.#entry, resource: arn };
+  }
+
+  applied(): void {
+    this.#isWritten = true;
+  }
+
+  /** Sees to it that the row is there and says how the request ended. What was done stands, also where this fails. */
+  end(ending: Ending): Promise<void> | undefined {
+    // Nothing was changed, and clients that ask again and again would fill the reserve with rows.
+    if (ending.code === 'InsufficientStorage' && !this.#isWritten) return undefined;
+    const isTrue = this.#isWritten && ending.code === undefined && ending.status === this.#entry.status;
+    return isTrue ? undefined : this.#write(ending);
+  }
+
+  async #write({ status, code }: Ending): Promise<void> {
+    const entry = { ...this.#entry, status, ...(code === undefined ? {} : { error: code }) };
+    const isRefused = code !== undefined && !this.#isWritten;
+    if (isRefused && !this.#ctx.caches.of(RefusedCallers).admit(this.#ctx, entry)) return;
+    try {
+      await this.#ctx.metadata.apply([this.#row(entry)]);
+    } catch (cause) {
+      const { id, action } = entry;
+      this.#ctx.telemetry.log('ERROR', 'an audit row was not written', { request_id: id, action, cause });
+    }
+  }
+
+  #row(entry: Omit<AuditRow, 'hour' | 'slot'>): SideChange {
+    return audited(entry, { retentionMs: this.#ctx.config.SVC_AUDIT_RETENTION });
+  }
+}
+
+/** Of a request that was refused before its operation mattered: who called is not known. */
+export function recordingOfUnknown(ctx: Ctx, request: RequestContext): Recording | undefined {
+  const located = whereLocated(request);
+  const asked = located && askedAt(located);
+  if (located === undefined || !asked?.audited) return undefined;
+  const { requestId, wire } = located;
+  return new Recording(ctx, { ...asked, requestId, wire, identity: undefined });
+}
+
+function entryOf(
+  { requestId, wire, action, identity, bucketName, key }: RecordedRequest,
+  time: number,
+): Omit<AuditRow, 'hour' | 'slot'> {
+  const longest = identity === undefined ? unknownNameMax : nameMax;
+  return {
+    time,
+    id: requestId,
+    action,
+    resource: bucketName === '' ? '' : `bucket:${bucketName.slice(0, longest)}`,
+    ...(key === '' ? {} : { key: key.slice(0, longest) }),
+    // What it will be if all goes well; if not, `end` says so.
+    status: wire.method === 'DELETE' ? 204 : 200,
+    ...(identity === undefined
+      ? {}
+      : { principal: arnOf(identity), accessKey: identity.accessKey, account: identity.owner }),
+    source: wire.remote.slice(0, sourceMax),
+  };
+}
+
+function arnOf(identity: Identity): string {
+  const { arn, sessionArn = arn } = principalOf(identity);
+  return sessionArn;
+}

@@ -1,0 +1,136 @@
+/**
+ * The fields of a form stand for the headers of other requests: the signature, the key, the object's metadata. The headers of
+ * the form's own request that could change what is stored are ignored, because the form's policy does not sign them.
+ */
+import { authenticateForm } from '../../auth/signature/form-signature.ts';
+import { checkPostPolicy, type LengthRange, parsePostPolicy } from '../../auth/signature/post-policy.ts';
+import { tap } from '../../base/tap.ts';
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { assertKey } from '../../handlers/common/key.ts';
+import { ownHeaders } from '../../handlers/common/own-headers.ts';
+import { amz, type Dialect, shownDialect } from '../../protocol/dialect.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
+import { headerText } from '../../protocol/formats/header-text.ts';
+import { boundaryOf, type FormFile, readForm } from '../../protocol/request/form-data.ts';
+import { Query, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
+import { tagging } from '../../protocol/schemas/tagging.ts';
+import type { Authorized, Identified } from '../request.ts';
+import { authenticationContext } from './identify.ts';
+
+type Accepted = Pick<
+  Authorized,
+  'wire' | 'dialect' | 'own' | 'parameters' | 'identity' | 'renew' | 'signed' | 'key' | 'payload'
+>;
+
+const noQuery = new Query('');
+
+/** @throws what the form, its signature or its policy is refused with; none of the file has been read then */
+export async function acceptForm(ctx: Context, request: Identified): Promise<Accepted> {
+  const { wire, identity, payload, bucketName } = request;
+  const boundary = boundaryOf(wire.headers.get('content-type'));
+  if (identity !== undefined)
+    throw fail('InvalidArgument', 'A form is signed by its fields, and not by its headers or its query.');
+  const form = await readForm(payload.content, boundary);
+  const key = keyOf(form.fields, form.file);
+  const fields: ReadonlyMap<string, string> = new Map([...form.fields, ['key', key]]);
+  const author = await authenticateForm(authenticationContext(ctx), fields);
+  const dialect = author?.dialect ?? shownDialect(fields.keys());
+  let lengths: LengthRange | undefined;
+  if (author !== undefined) {
+    const policy = parsePostPolicy(author.policy);
+    const { exempt } = author;
+    const meant = new Map([...fields, ['bucket', bucketName]]);
+    checkPostPolicy(policy, { fields: meant, exempt, now: ctx.clock.now() });
+    lengths = policy.lengths;
+  }
+  const named = fields.get('bucket');
+  if (named !== undefined && named !== bucketName)
+    throw fail('AccessDenied', `The form is for the bucket ${named}, and was sent to ${bucketName}.`);
+  assertKey(key);
+  const described = { ...wire, headers: headersOf(wire, fields, dialect) };
+  return {
+    wire: described,
+    dialect,
+    own: ownHeaders(described, noQuery, dialect),
+    parameters: fields,
+    identity: author?.identity,
+    renew: author?.renew,
+    signed: author?.signed,
+    key,
+    payload: { ...payload, length: undefined, content: bounded(form.file.content, lengths) },
+  };
+}
+
+/** The key with the name of the file, of which older browsers tell the whole path. */
+function keyOf(fields: ReadonlyMap<string, string>, file: FormFile): string {
+  const key = fields.get('key');
+  if (key === undefined || key === '')
+    throw fail('InvalidArgument', {
+      message:
+        "Bucket POST must contain a field named 'key'.  If it is specified, please check the order of the fields.",
+      elements: { ArgumentName: 'key', ArgumentValue: '' },
+    });
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what forms say.
+  return key.replaceAll('${filename}', () => file.name.replace(/^.*[/\\]/s, ''));
+}
+
+/** Headers of the form's own request that are facts about it and describe no object. */
+const kept = ['host', 'user-agent', 'referer', 'origin'];
+/** Fields that stand for the header of the same name. */
+const described = new Set([
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'content-md5',
+  'content-type',
+  'expires',
+]);
+
+function headersOf(
+  { headers }: Wire,
+  fields: ReadonlyMap<string, string>,
+  dialect: Dialect | undefined,
+): WireHeaders {
+  const flat = kept.flatMap((name) => headers.all(name).flatMap((value) => [name, value]));
+  const prefix = (dialect ?? amz).headerPrefix;
+  for (const [name, value] of fields) {
+    const header = headerOf(name, prefix);
+    if (header !== undefined)
+      flat.push(header, headerText(header, name === 'tagging' ? tagQuery(value) : value));
+  }
+  return new WireHeaders(flat);
+}
+
+function headerOf(name: string, prefix: string): string | undefined {
+  if (name === 'acl' || name === 'tagging') return prefix + name;
+  if (described.has(name)) return name;
+  return shownDialect([name]) === undefined ? undefined : name;
+}
+
+/** Tags come as XML here, and as a query everywhere else. */
+function tagQuery(xml: string): string {
+  const { TagSet } = readXml(tagging, 'Tagging', new TextEncoder().encode(xml), { maxBytes: xml.length * 4 });
+  return TagSet.map(({ Key, Value }) => `${encodeURIComponent(Key)}=${encodeURIComponent(Value)}`).join('&');
+}
+
+/** Refuses too large a file as soon as it is, too small a one at its end; stores nothing of either. */
+function bounded(
+  content: AsyncIterable<Uint8Array>,
+  lengths: LengthRange | undefined,
+): AsyncIterable<Uint8Array> {
+  if (lengths === undefined) return content;
+  let size = 0;
+  return tap(content, {
+    see(piece) {
+      size += piece.length;
+      if (size > lengths.max)
+        throw fail('EntityTooLarge', { elements: { ProposedSize: size, MaxSizeAllowed: lengths.max } });
+    },
+    end() {
+      if (size < lengths.min)
+        throw fail('EntityTooSmall', { elements: { ProposedSize: size, MinSizeAllowed: lengths.min } });
+    },
+  });
+}

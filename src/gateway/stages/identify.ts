@@ -1,0 +1,76 @@
+/** The second stage: who sent the request, established over what arrived. */
+import { type AuthenticationContext, authenticate } from '../../auth/authenticate.ts';
+import type { Authenticated } from '../../auth/identity.ts';
+import type { Context } from '../../context.ts';
+import { ownHeaders } from '../../handlers/common/own-headers.ts';
+import { amz, store } from '../../protocol/dialect.ts';
+import { splitAddress } from '../../protocol/request/address.ts';
+import { establish, type Identified, type Located } from '../request.ts';
+
+/** @throws what a wrong signature is refused with, and InvalidURI */
+export async function identify(ctx: Context, request: Located): Promise<Identified> {
+  const { hoisted = [], dialect: signedIn, ...who } = await authenticated(ctx, request);
+  const dialect = signedIn === undefined ? undefined : signedIn === 'amz' ? amz : store;
+  // Known from here on, also to a refusal.
+  const { query, local, virtual, area } = establish(request, { dialect });
+  const wire =
+    hoisted.length === 0 ? request.wire : { ...request.wire, headers: request.wire.headers.with(hoisted) };
+  const { scope, bucket, key } = area === undefined ? splitAddress(local, virtual) : atArea;
+  return establish(request, {
+    wire,
+    identity: who.identity,
+    signed: who.signed,
+    renew: who.renew,
+    payload: who.payload,
+    own: ownHeaders(wire, query, dialect),
+    scope,
+    addressedName: bucket,
+    bucketName: bucket,
+    key,
+  });
+}
+
+const atArea = { scope: 'service', bucket: '', key: '' } as const;
+
+/**
+ * A bearer token, which only areas understand, is no signature. A preflight is not signed, whatever its query says: the
+ * signature there is for the request that may follow. A website is public.
+ */
+function authenticated(
+  ctx: Context,
+  { incoming, path, local, query, virtual, area, isAction, isSite }: Located,
+): Promise<Authenticated> {
+  const { method, headers } = incoming.wire;
+  const isBearer = area !== undefined && headers.get('authorization')?.toLowerCase().startsWith('bearer ');
+  if (isBearer || isSite || method === 'OPTIONS') {
+    const payload = {
+      length: undefined,
+      content: empty(),
+      trailers: new Map(),
+      announced: [],
+      sha256: undefined,
+    };
+    return Promise.resolve({ identity: undefined, dialect: undefined, payload });
+  }
+  return authenticate(
+    authenticationContext(ctx),
+    incoming,
+    { path, query },
+    { virtualBucket: virtual, mountedPath: local, isActionQuery: isAction },
+  );
+}
+
+export function authenticationContext({
+  config,
+  caches,
+  credentials,
+  clock,
+  hasher,
+  bodyMemory,
+}: Context): AuthenticationContext {
+  const { SVC_REGION, SVC_REGION_STRICT, SVC_SIGV2_PRESIGN } = config;
+  const settings = { region: SVC_REGION, regionStrict: SVC_REGION_STRICT, sigV2Presign: SVC_SIGV2_PRESIGN };
+  return { caches, credentials, clock, hasher, bodyMemory, settings };
+}
+
+async function* empty(): AsyncGenerator<Uint8Array> {}

@@ -1,0 +1,111 @@
+/** Where a request went, as its host and path say it. Nothing is verified yet. */
+import type { Config } from '../../config.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
+import { areaOf } from '../../handlers/areas/areas.ts';
+import { header, ownHeaders } from '../../handlers/common/own-headers.ts';
+import { adminBucketAt, adminOperationAt, describeAdminOperation } from '../../protocol/operations/admin.ts';
+import { describeOperation } from '../../protocol/operations/operations.ts';
+import { select, selectAction } from '../../protocol/operations/select.ts';
+import { isActionQuery } from '../../protocol/request/action-query.ts';
+import { type AddressRules, bucketOfHost, localPath, splitAddress } from '../../protocol/request/address.ts';
+import { controlAt } from '../../protocol/request/control-path.ts';
+import { behindProxies } from '../../protocol/request/peer.ts';
+import { Query } from '../../protocol/request/wire.ts';
+import { establish, type Located, type Received, type RequestContext } from '../request.ts';
+
+const atService = {
+  local: '/',
+  virtual: undefined,
+  area: undefined,
+  isAction: true,
+  isSite: false,
+  format: 's3',
+} as const;
+
+/** @throws NotFound outside the mount point, and at the operators' address for what is no area */
+export function locate(
+  config: Pick<Config, 'SVC_TRUSTED_PROXIES'>,
+  rules: AddressRules,
+  request: Received,
+): Located {
+  const { incoming, path, rawQuery } = request;
+  const { listener } = incoming;
+  const wire = behindProxies(incoming.wire, config.SVC_TRUSTED_PROXIES);
+  const query = new Query(rawQuery);
+  const host = listener === 'admin' ? undefined : wire.headers.get('host');
+  const site = bucketOfHost(host, rules.websiteDomains);
+  const virtual = site ?? bucketOfHost(host, rules.domains);
+  const local = localPath(path, rules);
+  if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
+  const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
+  if (area === undefined && listener === 'admin')
+    throw fail('NotFound', 'This address serves operators only.');
+  const control = area === undefined && site === undefined ? controlAt(wire, local, query) : undefined;
+  // The host name may begin with an account id, which is not a bucket.
+  if (control !== undefined) return establish(request, { ...atService, wire, query, control });
+  const isAction = virtual === undefined && area === undefined && isActionQuery(wire, local, query);
+  // A preflight is the same at every address.
+  const isSite = site !== undefined && wire.method !== 'OPTIONS';
+  const format = isSite ? 'html' : isAction ? 'iam' : area === undefined ? 'xml' : 'json';
+  return establish(request, { wire, query, local, virtual, area, isAction, control, isSite, format });
+}
+
+/** The request at least located: undefined where it was refused before. */
+export const whereLocated = (request: RequestContext): (RequestContext & Located) | undefined =>
+  // The cast: the facts of a stage are established together.
+  request.wire === undefined ? undefined : (request as RequestContext & Located);
+
+export interface Asked {
+  /** The operation's name, or `admin:<OperationName>`. */
+  readonly action: string;
+  readonly audited: boolean;
+  readonly bucketName: string;
+  readonly key: string;
+}
+
+/** What was asked for, of a request that was refused before that mattered; undefined where it names no operation. */
+export function askedAt({
+  wire,
+  query,
+  local,
+  virtual,
+  area,
+  isAction,
+  control,
+  isSite,
+}: Located): Asked | undefined {
+  if (isSite) return undefined;
+  try {
+    if (area !== undefined) return area === 'admin' ? askedOfAdmin(wire.method, local) : undefined;
+    const own = ownHeaders(wire, query, undefined);
+    const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
+    const operation = control
+      ? control.operation
+      : isAction
+        ? selectAction(wire.method, query.get('Action'))
+        : select(wire.method, scope, query, (name) => header({ own }, name) !== undefined);
+    const { audited } = describeOperation(operation);
+    return { action: operation, audited, bucketName, key };
+  } catch (cause) {
+    if (cause instanceof Refusal) return undefined;
+    throw cause;
+  }
+}
+
+function askedOfAdmin(method: string, path: string): Asked | undefined {
+  const name = adminOperationAt(method, path);
+  if (name === undefined) return undefined;
+  const { audited } = describeAdminOperation(name);
+  return { action: `admin:${name}`, audited, bucketName: adminBucketAt(path), key: '' };
+}
+
+/** The name of the bucket that a request went to, '' where it went to none. */
+export function bucketNameAt({ local, virtual, area, isAction }: Located): string {
+  if (area !== undefined || isAction) return '';
+  try {
+    return splitAddress(local, virtual).bucket;
+  } catch (cause) {
+    if (cause instanceof Refusal) return '';
+    throw cause;
+  }
+}

@@ -1,0 +1,174 @@
+/** May the caller do this? What the operation is about is read once, and handed on. */
+import { assertMayKnow, authorize, mayKnowAbsence } from '../../auth/authorization/authorize.ts';
+import { bucketPolicy } from '../../auth/authorization/bucket-policy.ts';
+import { isCharged } from '../../auth/authorization/requester-pays.ts';
+import type { Context } from '../../context.ts';
+import { bucketAcl } from '../../domain/configurations/families.ts';
+import { assertObject, lookUpVersion } from '../../domain/objects/read-object.ts';
+import { isUploadId } from '../../domain/objects/version-ids.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { BodyFacts } from '../../handlers/common/body-facts.ts';
+import { header } from '../../handlers/common/own-headers.ts';
+import { asBegun } from '../../handlers/multipart/begun-as.ts';
+import { type Tags, tagsOf } from '../../handlers/object/headers/tagging-header.ts';
+import { handlers } from '../../handlers/table.ts';
+import { findSession } from '../../metadata/objects/uploads.ts';
+import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
+import {
+  describeOperation,
+  type Operation,
+  type OperationName,
+  operationNames,
+} from '../../protocol/operations/operations.ts';
+import type { Authorized, InBucket, Selected } from '../request.ts';
+
+type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
+
+/**
+ * @returns the version that the operation is about, where there is one
+ * @throws AccessDenied, also where the version does not exist and the caller may not list: absence is a secret too
+ */
+export async function permit(ctx: Context, request: Asking): Promise<ObjectRow | undefined> {
+  const { row, operation, identity, bucket, bucketName, key, query } = request;
+  // ListBuckets of an anonymous principal is an empty list, not a refusal.
+  if (identity === undefined && operation === 'ListBuckets') return undefined;
+  const expectedOwner = header(request, 'expected-bucket-owner');
+  if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
+    throw fail('AccessDenied');
+  if (row.judges === 'each' && bucket !== undefined) assertMayAsk(request);
+  if (row.judges !== undefined) return undefined;
+  const wanted = { key, versionId: query.get('versionId') };
+  const target = await targetOf(ctx, request);
+  const { caller, requestTags, named, along: alongBody = [] } = askedFacts(request);
+  const about = { bucket, bucketName, key, target, requestTags, named };
+  const isAboutVersion = row.versionAction !== undefined && wanted.versionId !== undefined;
+  const action = isAboutVersion ? (row.versionAction ?? row.action) : row.action;
+  const writer = row.about === 'upload' ? await initiatorOf(ctx, request) : undefined;
+  const asker = row.about === 'parts' ? await asBegunBy(ctx, caller) : caller;
+  const isAbsent = target === undefined || (target.marker && wanted.versionId === undefined);
+  if (isAbsent && row.about === 'version' && !row.audited && bucket !== undefined) {
+    // A caller that may not list gets the text of the refusal that it would get if the object were there.
+    if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
+      // Without the header of a payer the answer is 403 for every key, so that it does not tell which exist.
+      const charging = isCharged(ctx, request, bucket);
+      if (charging !== false) await charging;
+      assertObject(target, wanted);
+    }
+  }
+  const judging = authorize(ctx, asker, { ...about, action, writer });
+  if (judging !== undefined) await judging;
+  const isWritersAcl = identity === undefined && namesCannedAcl(request);
+  for (const along of [...alongOf(request), ...alongBody])
+    await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl });
+  if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
+    await assertMayKnow(ctx, request, about);
+  return target;
+}
+
+/** The version that the operation is about, where it is about one and it exists. */
+const targetOf = async (ctx: Context, { row, bucket, key, query }: Asking): Promise<ObjectRow | undefined> =>
+  row.about === 'version' && bucket !== undefined
+    ? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
+    : undefined;
+
+/** A copy that takes its source's tags passes over those that its request names. */
+const copiesTags = (request: Selected): boolean =>
+  request.operation === 'CopyObject' && header(request, 'tagging-directive') !== 'REPLACE';
+
+interface AskedFacts extends Pick<BodyFacts, 'named' | 'along'> {
+  /** The request as it is judged. */
+  readonly caller: Asking;
+  readonly requestTags: Tags | undefined;
+}
+
+/** What a request asks for, as facts of its judgement: by its headers, or by its body where the operation's entry reads facts from it. */
+function askedFacts(request: Asking): AskedFacts {
+  const { operation, row, body } = request;
+  const read = handlers[operation].facts;
+  if (read === undefined || body === undefined) {
+    const asksTags = row.also !== undefined && 'tagging' in row.also && !copiesTags(request);
+    return { caller: request, requestTags: asksTags ? tagsOf(header(request, 'tagging')) : undefined };
+  }
+  const { requestTags, headers = {}, ...others } = read(body);
+  const own = new Map(request.own);
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined) own.delete(name);
+    else own.set(name, value);
+  }
+  return { ...others, caller: { ...request, own }, requestTags };
+}
+
+/** Whether the only ACL that the request brings is a canned one. */
+function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {
+  for (const name of own.keys()) if (name.startsWith('grant-')) return false;
+  return own.has('acl');
+}
+
+/**
+ * Before a body is read that the decision needs.
+ * @throws AccessDenied to a caller whom no body could let in: an anonymous one, where no policy and no ACL is set
+ */
+export function assertMayAsk({ identity, bucket }: Pick<Asking, 'identity' | 'bucket'>): void {
+  if (identity === undefined && (bucket === undefined || !letsAnybodyIn(bucket))) throw fail('AccessDenied');
+}
+
+/** The initiator of an upload may list and abort it, though the bucket belongs to another account (public API). */
+async function initiatorOf(ctx: Context, request: Asking): Promise<string | undefined> {
+  const { identity, bucket } = request;
+  if (identity === undefined || bucket === undefined || identity.owner === bucket.owner) return undefined;
+  const initiator = (await uploadOf(ctx, request))?.initiator;
+  return initiator === identity.owner ? initiator : undefined;
+}
+
+/** The caller with the headers that the upload was begun with, where there may be a policy that asks for them. */
+async function asBegunBy(ctx: Context, caller: Asking): Promise<Asking> {
+  const { bucket } = caller;
+  const isJudged = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
+  if (bucket === undefined || !isJudged) return caller;
+  return asBegun(caller, (await uploadOf(ctx, caller))?.begunAs);
+}
+
+/** The upload that the request names, if it is one to this key. */
+async function uploadOf(
+  { metadata }: Context,
+  { key, query, bucket }: Asking,
+): Promise<UploadSession | undefined> {
+  const uploadId = query.get('uploadId') ?? '';
+  const session = isUploadId(uploadId) ? (await findSession(metadata, uploadId))?.row.session : undefined;
+  const isIts = session !== undefined && session.bucketId === bucket?.id && session.key === key;
+  return isIts ? session : undefined;
+}
+
+/** A header that asks for actions beside the operation's own: by being there, or by what it says. */
+interface Mark {
+  readonly name: string;
+  readonly relation: string | undefined;
+  readonly wanted: string | undefined;
+  readonly actions: readonly string[];
+}
+
+function marksOf({ also = {} }: Operation): readonly Mark[] {
+  return Object.entries(also).map(([mark, actions]) => {
+    const [, name = '', relation, wanted] = /^([\w-]+)(?:(!?=)(.+))?$/.exec(mark) ?? [];
+    return { name, relation, wanted, actions: typeof actions === 'string' ? [actions] : actions };
+  });
+}
+
+const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
+  operationNames.map((name) => [name, marksOf(describeOperation(name))]),
+);
+
+/** The actions that the request's headers ask for beside its own. */
+function alongOf(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
+  const asked: string[] = [];
+  for (const { name, relation, wanted, actions } of marks.get(request.operation) ?? []) {
+    const value = header(request, name)?.toLowerCase() ?? '';
+    const isAsked = relation === undefined || (value === wanted) === (relation === '=');
+    if (value !== '' && isAsked) asked.push(...actions);
+  }
+  return asked;
+}
+
+/** An anonymous caller is refused by a bucket that has neither policy nor ACL, so its body need not be parsed. */
+const letsAnybodyIn = ({ documents }: BucketRow): boolean =>
+  bucketPolicy.name in documents || bucketAcl.name in documents;

@@ -1,0 +1,67 @@
+/** The third stage: which operation the request asks for, and what only that operation brings. */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { assertKey } from '../../handlers/common/key.ts';
+import { header } from '../../handlers/common/own-headers.ts';
+import { describeOperation, type OperationName } from '../../protocol/operations/operations.ts';
+import { select } from '../../protocol/operations/select.ts';
+import { serviceOf } from '../../protocol/reply/action-errors.ts';
+import { noParameters, type Parameters } from '../../protocol/request/action-query.ts';
+import type { Query } from '../../protocol/request/wire.ts';
+import { Recording } from '../records/recording.ts';
+import { establish, type Identified, type Selected } from '../request.ts';
+import { acceptForm } from './accept-form.ts';
+import { readAction } from './read-action.ts';
+
+/** Waits only for what stands in a body: an action, or a form. */
+export function selectOperation(ctx: Context, request: Identified): Selected | Promise<Selected> {
+  if (request.isAction) return selectAction(ctx, request);
+  const { wire, query, scope } = request;
+  assertMeansOne(query);
+  const operation = select(wire.method, scope, query, (name) => header(request, name) !== undefined);
+  return operation === 'PostObject'
+    ? selectForm(ctx, request)
+    : selected(ctx, request, { operation, parameters: noParameters });
+}
+
+/** @throws InvalidArgument for a parameter with two values */
+function assertMeansOne(query: Query): void {
+  const name = query.ambiguousName();
+  if (name === undefined) return;
+  throw fail('InvalidArgument', {
+    message: `The query parameter ${name.slice(0, 128)} is given more than once, with different values.`,
+    elements: { ArgumentName: name.slice(0, 128) },
+  });
+}
+
+async function selectAction(ctx: Context, request: Identified): Promise<Selected> {
+  const asked = await readAction(ctx, request);
+  // Its key may have been made inactive, or its user changed, while the body came.
+  const identity = (await request.renew?.()) ?? request.identity;
+  return selected(ctx, establish(request, { identity }), asked);
+}
+
+/** A form brings its own signature and headers. */
+async function selectForm(ctx: Context, request: Identified): Promise<Selected> {
+  const { parameters, ...signed } = await acceptForm(ctx, request);
+  return selected(ctx, establish(request, signed), { operation: 'PostObject', parameters });
+}
+
+function selected(
+  ctx: Context,
+  request: Identified,
+  { operation, parameters }: { readonly operation: OperationName; readonly parameters: Parameters },
+): Selected {
+  const { requestId, wire, identity, bucketName, key } = request;
+  const row = describeOperation(operation);
+  const audited = { requestId, wire, action: operation, identity, bucketName, key, events: row.events };
+  const found = establish(request, {
+    operation,
+    row,
+    parameters,
+    format: request.isAction ? serviceOf(row.action) : request.format,
+    record: row.audited ? new Recording(ctx, audited) : undefined,
+  });
+  if (request.scope === 'object') assertKey(key);
+  return found;
+}

@@ -1,0 +1,135 @@
+/** The last stage: the bucket, may the caller, the body; then the handler of the operation. */
+import { arnOf } from '../../auth/authorization/authorize.ts';
+import { isCharged } from '../../auth/authorization/requester-pays.ts';
+import { explainBlock } from '../../auth/explain-block.ts';
+import { tap } from '../../base/tap.ts';
+import type { Context } from '../../context.ts';
+import type { Reached } from '../../domain/access/access-points.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
+import { noBody, readBody } from '../../handlers/common/body.ts';
+import { needsBucket } from '../../handlers/handler.ts';
+import { handlers } from '../../handlers/table.ts';
+import { StorageFull } from '../../ports/storage/storage-room.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { PacedBody } from '../body-pace.ts';
+import { type Authorized, establish, type InBucket, type Selected } from '../request.ts';
+import { asksForIndex, showIndex } from '../site.ts';
+import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
+import { assertMayAsk, permit } from './permit.ts';
+
+export async function serve(context: Context, selected: Selected): Promise<Reply> {
+  const { row, operation, incoming, isAction } = selected;
+  const reader = openBucketReader(context, selected);
+  const { ctx } = reader;
+  const request = needsBucket(row) ? await located(reader, selected) : selected;
+  const index = await showIndex(ctx, request);
+  if (index !== undefined) return index;
+  // A decision that needs the body waits for it, unless the caller is refused whatever it says.
+  const needsBody = !isAction && handlers[operation].facts !== undefined;
+  if (needsBody) assertMayAsk(request);
+  let isPaid = needsBody ? false : await judgeFresh(ctx, request);
+  if (!needsBody && row.adds) assertRoom(ctx);
+  const hasBody = incoming.body !== undefined;
+  if (row.streams && incoming.body instanceof PacedBody) incoming.body.stream();
+  // The body of an action has been read: it is a part of what is asked.
+  const reading = isAction ? noBody : readBody(ctx, request, { hasBody, row, held: request });
+  const body = reading instanceof Promise ? await reading : reading;
+  const complete = establish(request, { body });
+  // Policies and the caller's key may have changed while the body came: judge by what they are now.
+  if (reading instanceof Promise) await renew(ctx, complete);
+  if (reading instanceof Promise || needsBody) isPaid = await judge(ctx, complete);
+  if (needsBody && row.adds) assertRoom(ctx);
+  if (row.streams && hasBody) establish(complete, { payload: judgedAtItsEnd(ctx, complete) });
+  const reply = await dispatch(ctx, complete);
+  return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
+}
+
+/** @throws NoSuchBucket, NoSuchAccessPoint, MethodNotAllowed for what access points do not serve */
+async function located({ ctx, cached }: BucketReader, selected: Selected): Promise<Selected & InBucket> {
+  const bucket = await cached();
+  // An index stands for another key than the one that was read ahead.
+  if (bucket !== undefined && !asksForIndex(selected, bucket))
+    return establish(selected, { bucket, bucketName: bucket.name, isCached: true });
+  return establish(selected, found(selected, await findBucket(ctx, selected)));
+}
+
+function found({ operation, row, scope }: Selected, { bucket, accessPoint }: Reached) {
+  if (accessPoint !== undefined && scope !== 'object' && !row.accessPoints)
+    throw fail('MethodNotAllowed', `${operation} is not an operation of access points.`);
+  return { bucket, bucketName: bucket.name, accessPoint, isCached: false };
+}
+
+/** Asked before the body is read, after the caller was authorized: a stranger learns nothing of the disk. */
+function assertRoom({ room }: Pick<Context, 'room'>): void {
+  const complaint = room?.complaint();
+  if (complaint !== undefined) throw new StorageFull(complaint);
+}
+
+type Judged = Selected & Partial<InBucket>;
+
+/** @throws AccessDenied, and what else the caller is refused with. @returns whether the requester pays */
+async function judge(ctx: Context, request: Judged): Promise<boolean> {
+  const { row, bucket } = request;
+  const target = await permit(ctx, request);
+  establish(request, { target });
+  const charging = bucket !== undefined && row.judges !== 'none' && isCharged(ctx, request, bucket);
+  return charging !== false && (await charging);
+}
+
+/** As `judge`; a refusal by a cached row of the bucket, which may be stale, is judged again by a fresh one. */
+async function judgeFresh(ctx: Context, request: Judged): Promise<boolean> {
+  if (!request.isCached) return judge(ctx, request);
+  try {
+    return await judge(ctx, request);
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause;
+    establish(request, found(request, await findBucket(ctx, request)));
+    return judge(ctx, request);
+  }
+}
+
+/**
+ * The caller and the bucket, read again after the body has come.
+ * @throws InvalidAccessKeyId for a key that was made inactive, NoSuchBucket for a bucket that is gone or another one
+ */
+async function renew(ctx: Context, request: Judged): Promise<void> {
+  const { bucket } = request;
+  establish(request, { identity: (await request.renew?.()) ?? request.identity });
+  if (bucket === undefined) return;
+  const now = await findBucket(ctx, request);
+  if (now.bucket.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+  establish(request, found(request, now));
+}
+
+/** A body that is streamed for less than this is stored under the judgement of its first byte. */
+const judgedMs = 1_000;
+
+/** At its end a body that came for longer is judged again, by the caller and the bucket of now: else nothing is committed. */
+function judgedAtItsEnd(ctx: Context, request: Judged): Authorized['payload'] {
+  const { payload } = request;
+  const judgedAt = ctx.clock.elapsed();
+  const content = tap(payload.content, {
+    see() {},
+    async end() {
+      if (ctx.clock.elapsed() - judgedAt < judgedMs) return;
+      // A copy: the handler is at work with what was judged first.
+      const again = { ...request };
+      await renew(ctx, again);
+      await judge(ctx, again);
+    },
+  });
+  return { ...payload, content };
+}
+
+/** The types of the handler table say which requests are about a bucket; `needsBucket` is the same rule at run time. */
+async function dispatch(ctx: Context, request: Authorized & Partial<InBucket>): Promise<Reply> {
+  const { operation, row, identity, bucket } = request;
+  const handle = handlers[operation].handle as (ctx: Context, request: Authorized) => Promise<Reply>;
+  try {
+    return await handle(ctx, request);
+  } catch (cause) {
+    const { action } = row;
+    const resource = `"${arnOf({ ...request, action })}"`;
+    throw explainBlock(cause, { identity, owner: bucket?.owner, action, resource });
+  }
+}

@@ -1,0 +1,111 @@
+/** CreateAccessPoint, GetAccessPoint, DeleteAccessPoint and ListAccessPoints. */
+
+import { networkOrigin } from '../../../auth/authorization/access-point.ts';
+import {
+  accessPointArn,
+  createAccessPoint,
+  deleteAccessPoint,
+  listAccessPoints,
+  openAccessPoint,
+} from '../../../domain/access/access-points.ts';
+import type { AccessPointRow } from '../../../metadata/records/access-points.ts';
+import { integer, optional, text } from '../../../protocol/operations/parameters.ts';
+import {
+  accessPointsMax,
+  createAccessPointResult,
+  getAccessPointResult,
+  listAccessPointsResult,
+} from '../../../protocol/schemas/access/access-points.ts';
+import { readToken, writeToken } from '../../common/continuation-token.ts';
+import { action } from '../../iam/action.ts';
+import { accountId, accountOf, blockFields, bucketAccountId, bucketName, named } from './fields.ts';
+import { factsOf, resourceOf } from './resource.ts';
+
+export const CreateAccessPoint = action(
+  'CreateAccessPoint',
+  {
+    ...named,
+    Bucket: bucketName,
+    BucketAccountId: bucketAccountId,
+    PublicAccessBlockConfiguration: blockFields,
+  },
+  {
+    resource: resourceOf,
+    facts: factsOf,
+    result: createAccessPointResult,
+    async run(ctx, request, given) {
+      const account = accountOf(request, given);
+      const { Name: name, Bucket: bucket, BucketAccountId: bucketOwner = account } = given;
+      const { BlockPublicAcls, IgnorePublicAcls, BlockPublicPolicy, RestrictPublicBuckets } =
+        given.PublicAccessBlockConfiguration ?? {};
+      const block = {
+        BlockPublicAcls: BlockPublicAcls ?? true,
+        IgnorePublicAcls: IgnorePublicAcls ?? true,
+        BlockPublicPolicy: BlockPublicPolicy ?? true,
+        RestrictPublicBuckets: RestrictPublicBuckets ?? true,
+      };
+      const wanted = { account, name, bucket, bucketOwner, block, record: request.record };
+      const row = await createAccessPoint(ctx, wanted);
+      return { AccessPointArn: accessPointArn(row), Alias: row.alias };
+    },
+  },
+);
+
+export const GetAccessPoint = action('GetAccessPoint', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  result: getAccessPointResult,
+  async run(ctx, request, given) {
+    const { row } = await openAccessPoint(ctx, accountOf(request, given), given.Name);
+    return {
+      ...shown(row),
+      PublicAccessBlockConfiguration: row.block,
+      CreationDate: new Date(row.created).toISOString(),
+    };
+  },
+});
+
+const shown = (row: AccessPointRow) => ({
+  Name: row.name,
+  Bucket: row.bucket,
+  NetworkOrigin: networkOrigin,
+  Alias: row.alias,
+  AccessPointArn: accessPointArn(row),
+  BucketAccountId: row.bucketOwner,
+});
+
+export const DeleteAccessPoint = action('DeleteAccessPoint', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  status: 204,
+  async run(ctx, request, given) {
+    const account = accountOf(request, given);
+    await deleteAccessPoint(ctx, { account, name: given.Name, record: request.record });
+  },
+});
+
+export const ListAccessPoints = action(
+  'ListAccessPoints',
+  {
+    ...accountId,
+    Bucket: optional(bucketName),
+    NextToken: optional(text({ max: 1024 })),
+    MaxResults: optional(integer({ min: 0, max: 2 ** 31 - 1 })),
+  },
+  {
+    resource: () => '*',
+    result: listAccessPointsResult,
+    async run(ctx, request, given) {
+      const { Bucket: bucket, NextToken, MaxResults = accessPointsMax } = given;
+      const { items, next } = await listAccessPoints(ctx, accountOf(request, given), {
+        bucket,
+        after: readToken(NextToken)?.after,
+        max: Math.min(Math.max(MaxResults, 1), accessPointsMax),
+      });
+      return {
+        AccessPointList: items.map(shown),
+        ...(next === undefined ? {} : { NextToken: writeToken({ after: next }) }),
+      };
+    },
+  },
+);

@@ -1,0 +1,108 @@
+/** The policy of an access point: Put, Get, Delete, and whether it is public. */
+import { refuseBarePrincipals } from '../../../auth/authorization/bare-principals.ts';
+import { parsePolicy } from '../../../auth/policy/document/document.ts';
+import { isPublicPolicy } from '../../../auth/policy/public-status.ts';
+import type { Context } from '../../../context.ts';
+import {
+  accessPointArn,
+  openAccessPoint,
+  setAccessPointPolicy,
+} from '../../../domain/access/access-points.ts';
+import { lookUpBucket } from '../../../domain/buckets/buckets.ts';
+import { readDocument } from '../../../domain/configurations/documents.ts';
+import { publicAccessBlock } from '../../../domain/configurations/families.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AccessPointRow } from '../../../metadata/records/access-points.ts';
+import {
+  getAccessPointPolicyResult,
+  getAccessPointPolicyStatusResult,
+} from '../../../protocol/schemas/access/access-points.ts';
+import { action } from '../../iam/action.ts';
+import type { ActionRequest } from '../../iam/action-request.ts';
+import { accountOf, named, policyText } from './fields.ts';
+import { factsOf, resourceOf } from './resource.ts';
+
+interface Named {
+  readonly AccountId: string | undefined;
+  readonly Name: string;
+}
+
+export const PutAccessPointPolicy = action(
+  'PutAccessPointPolicy',
+  { ...named, Policy: policyText },
+  {
+    resource: resourceOf,
+    facts: factsOf,
+    async run(ctx, request, given) {
+      const account = accountOf(request, given);
+      const { Name: name, Policy: text } = given;
+      const { row } = await openAccessPoint(ctx, account, name);
+      const accessPoint = accessPointArn(row);
+      const document = parsePolicy(text, { kind: 'access-point', accessPoint });
+      await refuseBarePrincipals(ctx, account, document);
+      const isPublic = isPublicPolicy(document);
+      await setAccessPointPolicy(
+        ctx,
+        { account, name, record: request.record },
+        { text, assertAllowed: (now) => assertMayBe(ctx, now, { isPublic, judged: row }) },
+      );
+    },
+  },
+);
+
+/** Asked in the commit, of the access point as it is then. The block of a bucket holds for the access points of its own account. */
+async function assertMayBe(
+  ctx: Context,
+  now: AccessPointRow,
+  { isPublic, judged }: { readonly isPublic: boolean; readonly judged: AccessPointRow },
+): Promise<void> {
+  // Deleted and made again meanwhile, perhaps for another bucket.
+  if (now.alias !== judged.alias)
+    throw fail('NoSuchAccessPoint', { elements: { AccessPointName: judged.name } });
+  if (!isPublic) return;
+  if (now.block.BlockPublicPolicy) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
+  const bucket = await lookUpBucket(ctx, now.bucket);
+  if (bucket === undefined || bucket.owner !== now.account) return;
+  const block = await readDocument(ctx, bucket, publicAccessBlock);
+  if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
+}
+
+async function policyOf(ctx: Context, request: ActionRequest, given: Named): Promise<string> {
+  const { row } = await openAccessPoint(ctx, accountOf(request, given), given.Name);
+  if (row.policy !== undefined) return row.policy.text;
+  throw fail('NoSuchAccessPointPolicy', { elements: { AccessPointName: given.Name } });
+}
+
+export const GetAccessPointPolicy = action('GetAccessPointPolicy', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  result: getAccessPointPolicyResult,
+  run: async (ctx, request, given) => ({ Policy: await policyOf(ctx, request, given) }),
+});
+
+export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  status: 204,
+  async run(ctx, request, given) {
+    const account = accountOf(request, given);
+    await setAccessPointPolicy(
+      ctx,
+      { account, name: given.Name, record: request.record },
+      { text: undefined },
+    );
+  },
+});
+
+export const GetAccessPointPolicyStatus = action('GetAccessPointPolicyStatus', named, {
+  resource: resourceOf,
+  facts: factsOf,
+  result: getAccessPointPolicyStatusResult,
+  async run(ctx, request, given) {
+    const document = parsePolicy(await policyOf(ctx, request, given), {
+      kind: 'access-point',
+      isStored: true,
+    });
+    return { PolicyStatus: { IsPublic: isPublicPolicy(document) } };
+  },
+});

@@ -1,0 +1,26 @@
+/** What the caller of an operation on an access point must be allowed, and what conditions may ask about it. */
+import { accessPointFacts } from '../../../auth/authorization/access-point.ts';
+import type { Context } from '../../../context.ts';
+import { accessPointArn } from '../../../domain/access/access-points.ts';
+import { findAccessPoint } from '../../../metadata/buckets/access-points.ts';
+import type { Asking } from '../../iam/action.ts';
+import type { ActionRequest } from '../../iam/action-request.ts';
+import { accountOf } from './fields.ts';
+
+interface Named {
+  readonly AccountId: string | undefined;
+  readonly Name: string;
+}
+
+/** Of one that is about to be created it is known by what it is asked with. */
+async function named({ metadata, config }: Context, request: ActionRequest, given: Named) {
+  const account = accountOf(request, given);
+  const found = await findAccessPoint(metadata, account, given.Name);
+  return { account, name: given.Name, region: found?.row.region ?? config.SVC_REGION };
+}
+
+export const resourceOf = async (ctx: Context, request: ActionRequest, given: Named): Promise<string> =>
+  accessPointArn(await named(ctx, request, given));
+
+export const factsOf = async (given: Named, { ctx, request }: Asking): Promise<ReadonlyMap<string, string>> =>
+  accessPointFacts(await named(ctx, request, given));

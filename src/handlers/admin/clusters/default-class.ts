@@ -1,0 +1,36 @@
+/** The storage class of what is written to a bucket without one. */
+import { wireClassOf } from '../../../config/values/storage-classes.ts';
+import { openBucket } from '../../../domain/buckets/buckets.ts';
+import { changeBucket } from '../../../domain/buckets/change-bucket.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { jsonObject, jsonText, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+const body = jsonObject({ defaultClass: jsonText() });
+
+const shown = ({ name, defaultClass }: BucketRow) => ({
+  bucket: name,
+  defaultClass: defaultClass ?? 'STANDARD',
+  isSet: defaultClass !== undefined,
+});
+
+export const GetBucketDefaultClass: AdminHandler = async (ctx, { params }) =>
+  jsonReply(shown(await openBucket(ctx, params.get('name') ?? '')));
+
+export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: given, record }) => {
+  const asked = readJson(body, given).defaultClass;
+  const defaultClass = wireClassOf(asked);
+  if (defaultClass === undefined)
+    throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
+  const change = (bucket: BucketRow): BucketRow => ({ ...bucket, defaultClass });
+  return jsonReply(
+    shown(await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change })),
+  );
+};
+
+export const DeleteBucketDefaultClass: AdminHandler = async (ctx, { params, record }) => {
+  const change = ({ defaultClass: _, ...bucket }: BucketRow): BucketRow => bucket;
+  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change });
+  return { status: 204, headers: [] };
+};

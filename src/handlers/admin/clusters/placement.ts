@@ -1,0 +1,60 @@
+/** The placement of a bucket: which clusters its objects go to. */
+import type { Context } from '../../../context.ts';
+import { openBucket } from '../../../domain/buckets/buckets.ts';
+import { changeBucket } from '../../../domain/buckets/change-bucket.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { jsonChoice, jsonMap, jsonObject, jsonOptional, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+import { jsonWeight } from './weight.ts';
+
+const body = jsonObject({
+  placement: jsonMap(jsonWeight, { max: 256 }),
+  mode: jsonOptional(jsonChoice(['weighted', 'strict'])),
+});
+
+const shown = ({ name, placement, placementMode }: BucketRow) => ({
+  bucket: name,
+  placement,
+  mode: placementMode === 'strict' ? 'strict' : 'weighted',
+});
+
+export const GetBucketPlacement: AdminHandler = async (ctx, { params }) => {
+  const bucket = await openBucket(ctx, params.get('name') ?? '');
+  if (bucket.placement === undefined)
+    throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
+  return jsonReply(shown(bucket));
+};
+
+export const PutBucketPlacement: AdminHandler = async (ctx, { params, body: given, record }) => {
+  const { placement, mode = 'weighted' } = readJson(body, given);
+  await assertPossible(ctx, placement);
+  const row = await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
+    record,
+    change: (bucket) => ({ ...bucket, placement: Object.fromEntries(placement), placementMode: mode }),
+  });
+  return jsonReply(shown(row));
+};
+
+export const DeleteBucketPlacement: AdminHandler = async (ctx, { params, record }) => {
+  await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
+    record,
+    change: ({ placement: _, placementMode: __, ...bucket }) => bucket,
+  });
+  return { status: 204, headers: [] };
+};
+
+/** Pending clusters and those without a weight of their own may be named, draining ones too: they may come back. */
+async function assertPossible(ctx: Context, placement: ReadonlyMap<string, number>): Promise<void> {
+  const { states } = await ctx.clusterStates.view();
+  for (const id of placement.keys()) {
+    const state = states.get(id);
+    if (state === undefined || state === 'removed')
+      throw fail(
+        'InvalidArgument',
+        `placement names cluster ${id}; there are: ${[...states.keys()].join(', ')}.`,
+      );
+  }
+  if (![...placement.values()].some((weight) => weight > 0))
+    throw fail('InvalidArgument', 'placement gives no cluster a weight above 0.');
+}

@@ -1,0 +1,70 @@
+/** How storage is, for the console and for operators. */
+import type { Context } from '../../../context.ts';
+import { classSnapshot } from '../../../domain/buckets/class-stats.ts';
+import {
+  type DataReport,
+  type MetadataReport,
+  probeData,
+  probeMetadata,
+  storageHealth,
+} from '../../../domain/storage/storage-health.ts';
+import type { Reply } from '../../../protocol/reply/reply.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+export const GetStorageMeta: AdminHandler = async (ctx) => jsonReply(shownMetadata(await probeMetadata(ctx)));
+export const GetStorageData: AdminHandler = async (ctx) => jsonReply(shownData(await probeData(ctx)));
+
+const shownMetadata = ({ backend, nodes, replicationFactor, warnings }: MetadataReport) => ({
+  backend,
+  nodes,
+  ...(replicationFactor === undefined ? {} : { replicationFactor }),
+  warnings,
+});
+
+const shownData = ({ backend, clusters, pools, warnings }: DataReport) => ({
+  backend,
+  clusters,
+  pools: pools.map(({ bytesUsed, chunkCount, ...pool }) => ({
+    ...pool,
+    BytesUsed: bytesUsed,
+    ChunkCount: chunkCount,
+  })),
+  warnings,
+});
+
+export const GetStorageClasses: AdminHandler = async (ctx) => {
+  const snapshot = await classSnapshot(ctx);
+  return jsonReply({
+    classes: snapshot?.classes ?? [],
+    pools_by_class: poolsByClass(ctx.config),
+    ...(snapshot === undefined ? {} : { sampledAt: Math.floor(snapshot.sampledAt / 1000) }),
+  });
+};
+
+export const GetStorageHealth: AdminHandler = async (ctx) => {
+  const overridden = overrideOf(ctx);
+  if (overridden !== undefined) return overridden;
+  const [metadata, data] = await Promise.all([probeMetadata(ctx), probeData(ctx)]);
+  return jsonReply(storageHealth(metadata, data));
+};
+
+/** As configured: only pools of a cluster have names, so other backends have none here. */
+const poolsByClass = ({ SVC_STORAGE_CLASSES }: Context['config']): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    SVC_STORAGE_CLASSES.flatMap(({ storageClass, pool }) =>
+      pool === undefined ? [] : [[storageClass, pool]],
+    ),
+  );
+
+/** What SVC_STORAGE_HEALTH_OVERRIDE says, word for word; a text that is no JSON is passed over. */
+function overrideOf({ config, telemetry }: Context): Reply | undefined {
+  const text = config.SVC_STORAGE_HEALTH_OVERRIDE;
+  if (text === undefined) return undefined;
+  try {
+    JSON.parse(text);
+  } catch (cause) {
+    telemetry.log('WARN', 'SVC_STORAGE_HEALTH_OVERRIDE is no JSON; the live probe is used', { cause });
+    return undefined;
+  }
+  return { ...jsonReply(undefined), body: text };
+}

@@ -1,0 +1,36 @@
+/** How the background's comparison of metadata and data stands, and its beginning before its time. */
+import { fromTheStart } from '../../../domain/storage/fsck/fsck.ts';
+import { type SavedRun, savedRun, saveRun } from '../../../domain/storage/fsck/saved-run.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { jsonBoolean, jsonObject, jsonOptional, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+export const GetFsck: AdminHandler = async (ctx) => {
+  const run = await savedRun(ctx, 'worker');
+  if (run === undefined) throw fail('NotFound', 'Metadata and data were never compared here.');
+  return jsonReply(shown(run));
+};
+
+const wanted = jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) });
+
+/** One that is under way goes on as it is. */
+export const StartFsck: AdminHandler = async (ctx, { body }) => {
+  const { fix = ctx.config.SVC_FSCK_FIX, deep = false } = readJson(wanted, body);
+  const last = await savedRun(ctx, 'worker');
+  if (last !== undefined && last.finishedAt === undefined) return jsonReply(shown(last), 202);
+  const run = { state: fromTheStart({ fix, drop: false, deep }), startedAt: await ctx.metadata.now() };
+  await saveRun(ctx, 'worker', run);
+  return jsonReply(shown(run), 202);
+};
+
+const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+const shown = ({ state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
+  state: finishedAt === undefined ? 'running' : 'done',
+  fix: mode.fix,
+  deep: mode.deep ?? false,
+  ...(finishedAt === undefined ? { at: position.at } : {}),
+  ...seen,
+  startedAt: seconds(startedAt),
+  ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
+});

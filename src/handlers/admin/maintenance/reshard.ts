@@ -1,0 +1,32 @@
+/** Giving a bucket more shards in the background, and how far that is. */
+import { beginResharding, type Resharding, reshardingOf } from '../../../domain/buckets/reshard.ts';
+import { jsonInteger, jsonObject, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+const wanted = jsonObject({ shards: jsonInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }) });
+
+export const ReshardBucket: AdminHandler = async (ctx, { params, body, record }) => {
+  const { shards } = readJson(wanted, body);
+  const state = await beginResharding(ctx, params.get('name') ?? '', { to: shards, record });
+  return jsonReply(shown(state), state.finishedAt === undefined ? 202 : 200);
+};
+
+export const GetReshardBucket: AdminHandler = async (ctx, { params }) => {
+  const { shards, state } = await reshardingOf(ctx, params.get('name') ?? '');
+  return jsonReply(state === undefined ? { state: 'none', shards } : { ...shown(state), shards });
+};
+
+const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+/** Splits of single shards: a bucket of 4 that gets 16 takes 4 and then 8 of them. */
+const shown = ({ from, to, shardsDone, rowsMoved, startedAt, finishedAt, why }: Resharding) => ({
+  state: finishedAt === undefined ? 'running' : 'done',
+  from,
+  to,
+  shardsDone,
+  shardsTotal: to - from,
+  rowsMoved,
+  ...(why === undefined ? {} : { why }),
+  startedAt: seconds(startedAt),
+  ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
+});

@@ -1,0 +1,50 @@
+/** How the scrub stands and what it found damaged, and its beginning before its time. */
+import type { Context } from '../../../context.ts';
+import { scrubRate } from '../../../domain/storage/scrub/rate.ts';
+import { damagedContents, nextRun, savedScrub, saveStep } from '../../../domain/storage/scrub/saved-scrub.ts';
+import type { DamagedContent, ScrubRun } from '../../../domain/storage/scrub/state.ts';
+import { knownDamaged, oldestUncheckedMs } from '../../../domain/storage/scrub/state.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+export const GetScrub: AdminHandler = async (ctx) => {
+  const saved = await savedScrub(ctx);
+  if (saved === undefined) throw fail('NotFound', 'The scrub never ran here.');
+  const damaged: ReturnType<typeof shownDamaged>[] = [];
+  for await (const { state } of damagedContents(ctx)) damaged.push(shownDamaged(state));
+  return jsonReply({ ...(await shown(ctx, saved.state)), damagedList: damaged });
+};
+
+/** A pass that is under way goes on as it is. */
+export const StartScrub: AdminHandler = async (ctx) => {
+  if (scrubRate(ctx.config) === 0)
+    throw fail('InvalidRequest', 'SVC_SCRUB_RATE is 0 here, or unset on upstream-store: no scrub runs.');
+  const former = await savedScrub(ctx);
+  if (former !== undefined && former.state.finishedAt === undefined)
+    return jsonReply(await shown(ctx, former.state), 202);
+  const run = nextRun(former?.state, await ctx.metadata.now());
+  // Of two passes that begin at once the first counts.
+  const isBegun = (await saveStep(ctx, { run, former })) !== undefined;
+  return jsonReply(await shown(ctx, isBegun ? run : ((await savedScrub(ctx))?.state ?? run)), 202);
+};
+
+const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+async function shown({ metadata }: Pick<Context, 'metadata'>, run: ScrubRun) {
+  const { startedAt, finishedAt, completeFrom, position, seen } = run;
+  return {
+    state: finishedAt === undefined ? 'running' : 'done',
+    ...(finishedAt === undefined ? { position } : {}),
+    ...seen,
+    damaged: knownDamaged(run),
+    oldestUncheckedSeconds: seconds(oldestUncheckedMs(run, await metadata.now())),
+    startedAt: seconds(startedAt),
+    ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
+    ...(completeFrom === undefined ? {} : { completeFrom: seconds(completeFrom) }),
+  };
+}
+
+const shownDamaged = ({ foundAt, pass: _, ...found }: DamagedContent) => ({
+  ...found,
+  foundAt: seconds(foundAt),
+});

@@ -1,0 +1,18 @@
+/** A request to an area beside the storage protocol, as its handlers get it. */
+import type { Identity } from '../../auth/identity.ts';
+import type { Recorder } from '../../domain/events/recorder.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
+
+export interface AreaRequest {
+  readonly requestId: string;
+  readonly wire: Wire;
+  readonly query: Query;
+  readonly identity: Identity;
+  /** The whole body, verified. */
+  readBody(): Promise<Uint8Array>;
+  /** Tells the pipeline what it is, and gets what its commits are to record where it may change something. */
+  asked(
+    action: string,
+    about: { readonly audited: boolean; readonly bucketName: string },
+  ): Recorder | undefined;
+}

@@ -1,0 +1,87 @@
+/** What is not the storage protocol: health and metrics, routed by path. */
+import { type IRequestStrict, IttyRouter } from 'itty-router';
+import type { Context } from '../../context.ts';
+import { openReadiness, type Readiness } from '../../domain/storage/readiness.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { registerAdmin } from '../admin/router.ts';
+import type { AreaRequest } from './area-request.ts';
+
+const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
+
+/** The area that a local path lies in, or undefined for the storage protocol. */
+export const areaOf = (path: string): string | undefined => first.exec(path)?.[1];
+
+export type Areas = (path: string, call: AreaRequest) => Promise<Reply>;
+
+const plain = (status: number, body: string): Reply => ({
+  status,
+  headers: [
+    ['Content-Type', 'text/plain; charset=utf-8'],
+    ['Cache-Control', 'no-store'],
+  ],
+  body,
+});
+
+export function openAreas(ctx: Context): Areas {
+  const readiness = openReadiness(ctx);
+  const router = IttyRouter<IRequestStrict, [AreaRequest]>();
+  router
+    .get('/healthz', () => plain(200, 'ok\n'))
+    .get('/readyz', (_request, call) => ready(ctx, readiness, call))
+    .get('/metrics', (_request, call) => metrics(ctx, call));
+  registerAdmin(router, ctx);
+  return async (path, call) => {
+    const { method } = call.wire;
+    const asked = { method: method === 'HEAD' ? 'GET' : method, url: `http://area${path}` };
+    const reply: Reply | undefined = await router.fetch(asked, call);
+    if (reply === undefined) throw fail('NotFound', `There is nothing at ${path}.`);
+    return reply;
+  };
+}
+
+/**
+ * 200 while a recent write and read of each backend succeeded, else 503; `?need=reads` asks for reads and deletions alone, which
+ * a full disk still serves. Operators and scrapers see each component and its reason, strangers one word.
+ */
+async function ready(ctx: Context, readiness: Readiness, call: AreaRequest): Promise<Reply> {
+  const { status, components } = await readiness();
+  const isReady = status === 'ok' || (status === 'full' && call.query.get('need') === 'reads');
+  if (status !== 'ok') {
+    const reasons = components.filter((each) => each.status !== 'ok');
+    ctx.telemetry.log('WARN', 'not ready', { status, components: reasons });
+  }
+  const code = isReady ? 200 : 503;
+  if (!mayScrape(ctx, call)) return plain(code, isReady ? 'ready\n' : 'not ready\n');
+  const shown = components.map(({ checkedAt, ...each }) => ({
+    ...each,
+    checkedAt: new Date(checkedAt).toISOString(),
+  }));
+  return {
+    status: code,
+    headers: [
+      ['Content-Type', 'application/json'],
+      ['Cache-Control', 'no-store'],
+    ],
+    body: `${JSON.stringify({ ready: isReady, status, components: shown })}\n`,
+  };
+}
+
+/** Operators, and clients that send the metrics token. */
+function mayScrape({ config, hasher }: Context, { wire, identity }: AreaRequest): boolean {
+  if (identity?.operator) return true;
+  const token = config.SVC_METRICS_TOKEN;
+  const bearer = /^Bearer (.+)$/i.exec(wire.headers.get('authorization') ?? '')?.[1];
+  // Compared by digest, so that neither length nor content shows in the time it takes.
+  return token !== undefined && bearer !== undefined && hasher.sha256Hex(bearer) === hasher.sha256Hex(token);
+}
+
+async function metrics(ctx: Context, call: AreaRequest): Promise<Reply> {
+  if (!mayScrape(ctx, call))
+    throw fail('AccessDenied', 'Metrics are for operators, or with SVC_METRICS_TOKEN as a bearer token.');
+  return {
+    status: 200,
+    headers: [['Content-Type', 'text/plain; version=0.0.4; charset=utf-8']],
+    body: await ctx.telemetry.metrics(),
+  };
+}

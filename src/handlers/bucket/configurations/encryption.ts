@@ -1,0 +1,58 @@
+/** GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption. */
+import { assertAccountMayUse } from '../../../auth/session/key-user.ts';
+import type { Context } from '../../../context.ts';
+import { bucketEncryption } from '../../../domain/configurations/families.ts';
+import { findKey } from '../../../domain/content/encryption/provided-key.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import {
+  type ServerSideEncryptionRule,
+  serverSideEncryptionConfiguration,
+} from '../../../protocol/schemas/bucket/encryption.ts';
+import { document } from '../../common/document.ts';
+
+function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
+  const { SSEAlgorithm, KMSMasterKeyID } = ApplyServerSideEncryptionByDefault ?? {};
+  if (SSEAlgorithm === 'aws:kms:dsse')
+    throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
+  if (SSEAlgorithm !== 'aws:kms' && KMSMasterKeyID !== undefined)
+    throw fail('InvalidArgument', {
+      message:
+        'a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse',
+      elements: { ArgumentName: 'KMSMasterKeyID', ArgumentValue: KMSMasterKeyID },
+    });
+  if (KMSMasterKeyID === '')
+    throw fail('InvalidArgument', {
+      message: 'The KMSMasterKeyID must name a key',
+      elements: { ArgumentName: 'KMSMasterKeyID', ArgumentValue: '' },
+    });
+}
+
+/** A default key that the bucket's account may not use would let no writer in, and spend another account's key if it did. */
+async function checkKey(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule,
+): Promise<void> {
+  const name = ApplyServerSideEncryptionByDefault?.KMSMasterKeyID;
+  const key = name === undefined ? undefined : await findKey(ctx, name);
+  if (key !== undefined) assertAccountMayUse(ctx, request, key);
+}
+
+const documentOf = document({
+  family: bucketEncryption,
+  root: 'ServerSideEncryptionConfiguration',
+  schema: serverSideEncryptionConfiguration,
+  unset: 'ServerSideEncryptionConfigurationNotFoundError',
+  validate: async (ctx, request, value) => {
+    for (const rule of value.Rule) {
+      checkRule(rule);
+      await checkKey(ctx, request, rule);
+    }
+    return value;
+  },
+});
+
+export const GetBucketEncryption = documentOf.get;
+export const PutBucketEncryption = documentOf.put;
+export const DeleteBucketEncryption = documentOf.remove;

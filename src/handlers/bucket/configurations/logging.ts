@@ -1,0 +1,57 @@
+/** GetBucketLogging, PutBucketLogging. */
+import type { Context } from '../../../context.ts';
+import { readDocument } from '../../../domain/configurations/documents.ts';
+import { bucketLogging, type Logging, ownershipControls } from '../../../domain/configurations/families.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { bucketLoggingStatus } from '../../../protocol/schemas/bucket/logging.ts';
+import { readGrantee } from '../../access/acl/acl-body.ts';
+import { document } from '../../common/document.ts';
+import { checkPrefix } from '../rules/rule-checks.ts';
+
+const refused = (TargetBucket: string, message: string) =>
+  fail('InvalidTargetBucketForLogging', { message, elements: { TargetBucket } });
+
+/** What the log writer will do is done in the name of the bucket's owner: the target must be the same one's. */
+async function openTarget(ctx: Context, bucket: BucketRow, name: string): Promise<BucketRow> {
+  const found = /^[a-z0-9.-]{3,63}$/.test(name) ? await findBucket(ctx.metadata, name) : undefined;
+  if (found === undefined) throw refused(name, 'The target bucket for logging does not exist');
+  const { row } = found;
+  if (row.owner !== bucket.owner)
+    throw refused(name, 'The owner for the bucket to be logged and the target bucket must be the same.');
+  if (row.region !== bucket.region)
+    throw refused(name, 'The bucket to be logged and the target bucket must be in the same region.');
+  if (row.objectLock) throw refused(name, 'Buckets with Object Lock cannot be targets of logging.');
+  return row;
+}
+
+async function checkLogging(ctx: Context, bucket: BucketRow, { LoggingEnabled }: Logging): Promise<void> {
+  if (LoggingEnabled === undefined) return;
+  const { TargetBucket, TargetPrefix, TargetGrants = [] } = LoggingEnabled;
+  checkPrefix(TargetPrefix);
+  const target = await openTarget(ctx, bucket, TargetBucket);
+  if (TargetGrants.length === 0) return;
+  for (const { Grantee, Permission } of TargetGrants) await readGrantee(ctx, Grantee, Permission);
+  const ownership = await readDocument(ctx, target, ownershipControls);
+  if (ownership?.Rule[0]?.ObjectOwnership === 'BucketOwnerEnforced')
+    throw fail(
+      'InvalidArgument',
+      'TargetGrants cannot be used where the target bucket has ObjectOwnership BucketOwnerEnforced.',
+    );
+}
+
+const documentOf = document({
+  family: bucketLogging,
+  root: 'BucketLoggingStatus',
+  schema: bucketLoggingStatus,
+  unset: {},
+  isEmpty: ({ LoggingEnabled }) => LoggingEnabled === undefined,
+  validate: async (ctx, { bucket }, value) => {
+    await checkLogging(ctx, bucket, value);
+    return value;
+  },
+});
+
+export const GetBucketLogging = documentOf.get;
+export const PutBucketLogging = documentOf.put;

@@ -1,0 +1,14 @@
+/** GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/authorization/requester-pays.ts`. */
+import { requestPayment } from '../../../domain/configurations/families.ts';
+import { requestPaymentConfiguration } from '../../../protocol/schemas/bucket/request-payment.ts';
+import { document } from '../../common/document.ts';
+
+const documentOf = document({
+  family: requestPayment,
+  root: 'RequestPaymentConfiguration',
+  schema: requestPaymentConfiguration,
+  unset: { Payer: 'BucketOwner' },
+});
+
+export const GetBucketRequestPayment = documentOf.get;
+export const PutBucketRequestPayment = documentOf.put;

@@ -1,0 +1,38 @@
+/** GetBucketTagging, PutBucketTagging, DeleteBucketTagging. */
+import { bucketTagging, type Tagging } from '../../../domain/configurations/families.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { tagging } from '../../../protocol/schemas/tagging.ts';
+import { document } from '../../common/document.ts';
+import { checkTag } from '../../object/headers/tagging-header.ts';
+
+const tagsMax = 50;
+
+/** The tags in the order of their keys. @throws BadRequest for too many, InvalidTag naming the key */
+export function checkBucketTags(value: Tagging): Tagging {
+  if (value.TagSet.length > tagsMax)
+    throw fail('BadRequest', `Bucket tag count cannot be greater than ${tagsMax}`);
+  const keys = new Set<string>();
+  for (const { Key, Value } of value.TagSet) {
+    checkTag([Key, Value]);
+    if (keys.has(Key))
+      throw fail('InvalidTag', {
+        message: 'Cannot provide multiple Tags with the same key',
+        elements: { TagKey: Key },
+      });
+    keys.add(Key);
+  }
+  return { TagSet: value.TagSet.toSorted((a, b) => (a.Key < b.Key ? -1 : 1)) };
+}
+
+const documentOf = document({
+  family: bucketTagging,
+  root: 'Tagging',
+  schema: tagging,
+  unset: 'NoSuchTagSet',
+  putStatus: 204,
+  validate: (_ctx, _call, value) => checkBucketTags(value),
+});
+
+export const GetBucketTagging = documentOf.get;
+export const PutBucketTagging = documentOf.put;
+export const DeleteBucketTagging = documentOf.remove;

@@ -1,0 +1,98 @@
+/** ListObjectVersions: versions and delete markers interleaved, newest first. */
+
+import type { Context } from '../../../context.ts';
+import { everyVersion, type VersionStart } from '../../../domain/listings/listed-versions.ts';
+import { type Grouping, readPage, startBehind } from '../../../domain/listings/listing.ts';
+import { shownVersion } from '../../../domain/objects/read-object.ts';
+import { isVersionId } from '../../../domain/objects/version-ids.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import { findVersion, type ListedVersionRow } from '../../../metadata/objects/objects.ts';
+import { headSlot } from '../../../metadata/tables.ts';
+import { isoTime } from '../../../protocol/formats/iso-time.ts';
+import { listVersionsResult } from '../../../protocol/schemas/object/listing.ts';
+import { placeOf } from '../../common/key.ts';
+import type { OwnerOf } from '../../common/owners.ts';
+import { xmlReply } from '../../common/xml-reply.ts';
+import type { HandlerOf } from '../../handler.ts';
+import { commonFields, describeListed, encoderOf, groupingOf, ownersOf, prefixesOf } from './list-objects.ts';
+import { type RestoreStatus, restoreStatusFor } from './restore-status.ts';
+
+export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, request) => {
+  const { query, bucket } = request;
+  const grouping = groupingOf(request, 'max-keys');
+  const encode = encoderOf(request);
+  const restoreStatus = restoreStatusFor(ctx, request);
+  const KeyMarker = placeOf(query, 'key-marker');
+  const VersionIdMarker = query.get('version-id-marker') ?? '';
+  const start = await startOf(ctx, request, { grouping, KeyMarker, VersionIdMarker });
+  const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);
+  const last = page.isTruncated ? page.entries.at(-1) : undefined;
+  // The null version's own id: where it has gone by the next page, its place can still be told.
+  const next =
+    last === undefined
+      ? {}
+      : 'row' in last
+        ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: last.row.version }
+        : { NextKeyMarker: encode(last.commonPrefix) };
+  const ownerOf = await ownersOf(ctx, request, page.entries);
+  return xmlReply(listVersionsResult, 'ListVersionsResult', {
+    Name: bucket.name,
+    Prefix: encode(grouping.prefix),
+    KeyMarker: encode(KeyMarker),
+    VersionIdMarker,
+    ...next,
+    ...commonFields(request, grouping, encode),
+    IsTruncated: page.isTruncated,
+    entries: page.entries.flatMap((entry) =>
+      'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf })] : [],
+    ),
+    CommonPrefixes: prefixesOf(page.entries, encode),
+  });
+};
+
+async function startOf(
+  ctx: Context,
+  { bucket }: AuthorizedInBucket,
+  {
+    grouping,
+    KeyMarker,
+    VersionIdMarker,
+  }: { readonly grouping: Grouping; readonly KeyMarker: string; readonly VersionIdMarker: string },
+): Promise<VersionStart> {
+  if (VersionIdMarker === '') return KeyMarker === '' ? undefined : startBehind(KeyMarker, grouping);
+  if (KeyMarker === '') {
+    throw fail('InvalidArgument', {
+      message: 'A version-id marker cannot be specified without a key marker.',
+      elements: { ArgumentName: 'version-id-marker', ArgumentValue: VersionIdMarker },
+    });
+  }
+  if (!isVersionId(VersionIdMarker)) {
+    throw fail('InvalidArgument', {
+      message: 'Invalid version id specified',
+      elements: { ArgumentName: 'version-id-marker', ArgumentValue: VersionIdMarker },
+    });
+  }
+  if (VersionIdMarker !== 'null') return { key: KeyMarker, version: VersionIdMarker };
+  // Where the null version has gone meanwhile, the rest of the key is passed over.
+  const found = await findVersion(ctx.metadata, bucket, KeyMarker, 'null');
+  return found === undefined ? { after: KeyMarker } : { key: KeyMarker, version: found.row.version };
+}
+
+interface Shown {
+  readonly encode: (text: string) => string;
+  readonly restoreStatus: RestoreStatus;
+  readonly ownerOf: OwnerOf;
+}
+
+function versionEntry(row: ListedVersionRow, { encode, restoreStatus, ownerOf }: Shown) {
+  const shared = {
+    Key: encode(row.key),
+    VersionId: shownVersion(row),
+    IsLatest: row.slot === headSlot,
+    Owner: ownerOf(row),
+  };
+  return row.marker
+    ? { DeleteMarker: { ...shared, LastModified: isoTime(row.modified) } }
+    : { Version: { ...shared, ...describeListed(row), ...restoreStatus(row) } };
+}

@@ -1,0 +1,136 @@
+/** Get, Put, Delete and List of BucketInventoryConfiguration. */
+import type { Context } from '../../../context.ts';
+import { readDocument, reviseDocument } from '../../../domain/configurations/documents.ts';
+import {
+  bucketInventories,
+  findInventory,
+  type Inventory,
+  withInventory,
+  withoutInventory,
+} from '../../../domain/configurations/inventory.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { readXml } from '../../../protocol/formats/codec.ts';
+import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
+import {
+  inventoryConfiguration,
+  listInventoryConfigurationsResult,
+} from '../../../protocol/schemas/bucket/inventory.ts';
+import type { ReadFacts } from '../../common/body-facts.ts';
+import { readToken, writeToken } from '../../common/continuation-token.ts';
+import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
+import type { HandlerOf } from '../../handler.ts';
+import { bucketOfArn, checkPrefix } from './rule-checks.ts';
+
+const inventoriesMax = 1000;
+const pageMax = 100;
+/** Of its JSON, so that all of a bucket's fit into one document. */
+const inventoryLengthMax = 3000;
+const idPattern = /^[A-Za-z0-9_.-]{1,64}$/;
+
+const invalid = (name: string, given: string, message: string) =>
+  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
+
+function idOf({ query }: AuthorizedInBucket): string {
+  const id = query.get('id') ?? '';
+  if (!idPattern.test(id))
+    throw invalid('id', id, 'The id must be 1 to 64 of the characters a-z, A-Z, 0-9, "-", "_" and "."');
+  return id;
+}
+
+/** The worker writes in the name of the bucket's owner: it must not write into a bucket of another owner. */
+async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }: Inventory): Promise<void> {
+  const { AccountId, Bucket, Format } = Destination.S3BucketDestination;
+  const refused = (message: string) =>
+    fail('InvalidS3DestinationBucket', { message, elements: { DestinationBucket: Bucket } });
+  const name = bucketOfArn(Bucket);
+  if (name === undefined) throw refused('Invalid bucket ARN.');
+  const target = (await findBucket(ctx.metadata, name))?.row;
+  if (target === undefined) throw refused('The destination bucket does not exist.');
+  if (target.owner !== bucket.owner || (AccountId ?? target.owner) !== target.owner)
+    throw refused('The destination bucket must be owned by the owner of the source bucket.');
+  if (target.region !== bucket.region)
+    throw refused('The destination bucket must be in the region of the source bucket.');
+  if (Format !== 'CSV') throw fail('NotImplemented', 'Inventories are written as CSV only.');
+}
+
+/** @throws MissingRequestBodyError, MalformedXML */
+function inventoryIn(body: Uint8Array): Inventory {
+  if (body.length === 0) throw fail('MissingRequestBodyError');
+  return readXml(inventoryConfiguration, 'InventoryConfiguration', body, { maxBytes: bodyMaxDefault });
+}
+
+export const inventoryFacts: ReadFacts = (body) => ({
+  named: new Map([['s3:InventoryAccessibleOptionalFields', inventoryIn(body).OptionalFields ?? []]]),
+});
+
+export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfiguration'> = async (
+  ctx,
+  request,
+) => {
+  const { bucket, body } = request;
+  const id = idOf(request);
+  const inventory = inventoryIn(body);
+  if (inventory.Id !== id)
+    throw invalid('id', id, `The id of the URL must be the Id of the body, ${inventory.Id}`);
+  if (JSON.stringify(inventory).length > inventoryLengthMax)
+    throw fail('InvalidArgument', 'The inventory configuration is too long.');
+  checkPrefix(inventory.Filter?.Prefix);
+  await checkDestination(ctx, bucket, inventory);
+  await reviseDocument(ctx, bucket, {
+    family: bucketInventories,
+    record: request.record,
+    revise: (inventories) => {
+      const next = withInventory(inventories, inventory);
+      if (next.length > inventoriesMax) throw fail('TooManyConfigurations');
+      return next;
+    },
+  });
+  return emptyReply(200);
+};
+
+export const GetBucketInventoryConfiguration: HandlerOf<'GetBucketInventoryConfiguration'> = async (
+  ctx,
+  request,
+) => {
+  const found = findInventory(await readDocument(ctx, request.bucket, bucketInventories), idOf(request));
+  if (found === undefined) throw fail('NoSuchConfiguration');
+  return xmlReply(inventoryConfiguration, 'InventoryConfiguration', found);
+};
+
+export const DeleteBucketInventoryConfiguration: HandlerOf<'DeleteBucketInventoryConfiguration'> = async (
+  ctx,
+  request,
+) => {
+  const id = idOf(request);
+  await reviseDocument(ctx, request.bucket, {
+    family: bucketInventories,
+    record: request.record,
+    revise: (inventories) => {
+      if (findInventory(inventories, id) === undefined) throw fail('NoSuchConfiguration');
+      return withoutInventory(inventories, id);
+    },
+  });
+  return emptyReply(204);
+};
+
+export const ListBucketInventoryConfigurations: HandlerOf<'ListBucketInventoryConfigurations'> = async (
+  ctx,
+  { bucket, query },
+) => {
+  const ContinuationToken = query.get('continuation-token');
+  const after = readToken(ContinuationToken)?.after;
+  const all = (await readDocument(ctx, bucket, bucketInventories)) ?? [];
+  const rest = after === undefined ? all : all.filter(({ Id }) => Id > after);
+  const page = rest.slice(0, pageMax);
+  const last = page.at(-1);
+  const IsTruncated = rest.length > page.length;
+  return xmlReply(listInventoryConfigurationsResult, 'ListInventoryConfigurationsResult', {
+    InventoryConfiguration: page,
+    IsTruncated,
+    ...(ContinuationToken === undefined ? {} : { ContinuationToken }),
+    ...(IsTruncated && last !== undefined ? { NextContinuationToken: writeToken({ after: last.Id }) } : {}),
+  });
+};

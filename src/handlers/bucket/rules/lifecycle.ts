@@ -1,0 +1,57 @@
+/** GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycleConfiguration. */
+import { bucketLifecycle } from '../../../domain/configurations/families.ts';
+import type { Lifecycle } from '../../../domain/configurations/lifecycle.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { Authorized } from '../../../gateway/request.ts';
+import { lifecycleConfiguration, lifecycleLimits } from '../../../protocol/schemas/bucket/lifecycle.ts';
+import { document } from '../../common/document.ts';
+import { header } from '../../common/own-headers.ts';
+import { checkLifecycleRule } from './lifecycle-checks.ts';
+import { withIds } from './rule-checks.ts';
+
+const rulesMax = 1000;
+const minimumSizeHeader = 'transition-default-minimum-object-size';
+
+function minimumSizeOf(request: Authorized): Lifecycle['minimumSize'] {
+  const given = header(request, minimumSizeHeader);
+  if (given === undefined || given === 'all_storage_classes_128K' || given === 'varies_by_storage_class')
+    return given;
+  throw fail('InvalidArgument', { elements: { ArgumentName: minimumSizeHeader, ArgumentValue: given } });
+}
+
+const documentOf = document<Lifecycle>({
+  family: bucketLifecycle,
+  root: 'LifecycleConfiguration',
+  schema: lifecycleConfiguration,
+  unset: 'NoSuchLifecycleConfiguration',
+  limits: lifecycleLimits,
+  headers: ({ minimumSize = 'all_storage_classes_128K' }) => [[`*-${minimumSizeHeader}`, minimumSize]],
+  amend: (row, value) => {
+    if (row.mfaDelete === true && value !== undefined)
+      throw fail(
+        'InvalidBucketState',
+        'Lifecycle configurations are not allowed on a bucket with MFA delete.',
+      );
+    return row;
+  },
+  validate: (ctx, request, { Rule: sent }) => {
+    if (sent.length > rulesMax)
+      throw fail(
+        'InvalidRequest',
+        `The number of lifecycle rules must not exceed the allowed limit of ${rulesMax} rules.`,
+      );
+    const isFiltered = sent.some(({ Filter }) => Filter !== undefined);
+    if (isFiltered && sent.some(({ Prefix }) => Prefix !== undefined))
+      throw fail(
+        'InvalidRequest',
+        'Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.',
+      );
+    const Rule = withIds(ctx, sent.map(checkLifecycleRule));
+    const minimumSize = minimumSizeOf(request);
+    return minimumSize === undefined ? { Rule } : { Rule, minimumSize };
+  },
+});
+
+export const GetBucketLifecycleConfiguration = documentOf.get;
+export const PutBucketLifecycleConfiguration = documentOf.put;
+export const DeleteBucketLifecycleConfiguration = documentOf.remove;

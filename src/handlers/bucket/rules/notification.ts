@@ -1,0 +1,116 @@
+/** GetBucketNotificationConfiguration, PutBucketNotificationConfiguration. */
+import type { Context } from '../../../context.ts';
+import { bucketNotification } from '../../../domain/configurations/families.ts';
+import {
+  eventPatterns,
+  eventsMeet,
+  type KeyFilter,
+  keyFilterOf,
+  type NotificationRule,
+  rulesOf,
+  sinkOf,
+  type TargetedRule,
+} from '../../../domain/configurations/notification.ts';
+import { testEvents } from '../../../domain/events/events.ts';
+import { drawId } from '../../../domain/objects/version-ids.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { notificationConfiguration } from '../../../protocol/schemas/bucket/notification.ts';
+import { document } from '../../common/document.ts';
+import { utf8Length } from '../../common/parameters.ts';
+
+const idMax = 255;
+const filterValueMax = 1024;
+
+const invalid = (name: string, given: string, message: string) =>
+  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
+
+function checkRule({ Id = '', Event, Filter }: NotificationRule): void {
+  if (Id.length > idMax) throw invalid('Id', Id, `Id length should not exceed allowed limit of ${idMax}`);
+  for (const event of Event) {
+    if (!eventPatterns.has(event))
+      throw invalid('Event', event, 'The event is not supported for notifications');
+  }
+  const names = new Set<string>();
+  for (const { Name, Value } of Filter?.S3Key?.FilterRule ?? []) {
+    const name = Name.toLowerCase();
+    if (name !== 'prefix' && name !== 'suffix')
+      throw invalid('FilterRule.Name', Name, 'filter rule name must be either prefix or suffix');
+    if (names.has(name))
+      throw invalid('FilterRule.Name', Name, `Cannot specify more than one ${name} rule in a filter.`);
+    if (utf8Length(Value) > filterValueMax)
+      throw invalid(
+        'FilterRule.Value',
+        Value,
+        `Size of filter rule value cannot exceed ${filterValueMax} bytes in UTF-8 representation`,
+      );
+    names.add(name);
+  }
+}
+
+/** Whether some key is meant by both. */
+const filtersMeet = (one: KeyFilter, other: KeyFilter): boolean =>
+  (one.prefix.startsWith(other.prefix) || other.prefix.startsWith(one.prefix)) &&
+  (one.suffix.endsWith(other.suffix) || other.suffix.endsWith(one.suffix));
+
+/** No event may go to two places, so that who reads a rule knows where its events go. */
+function checkOverlaps(rules: readonly TargetedRule[]): void {
+  const seen: { readonly event: string; readonly filter: KeyFilter }[] = [];
+  for (const rule of rules) {
+    const filter = keyFilterOf(rule);
+    const own = [...new Set(rule.Event)].map((event) => ({ event, filter }));
+    for (const { event } of own) {
+      const met = seen.find((other) => eventsMeet(event, other.event) && filtersMeet(filter, other.filter));
+      if (met !== undefined)
+        throw invalid(
+          'Event',
+          event,
+          'Configuration is ambiguously defined. Cannot have overlapping suffixes in two rules if the prefixes are overlapping for the same event type.',
+        );
+    }
+    seen.push(...own);
+  }
+}
+
+function checkTargets({ config }: Pick<Context, 'config'>, rules: readonly TargetedRule[]): void {
+  const sinks = new Set(config.SVC_NOTIFY_TARGETS.map(({ id }) => id));
+  for (const rule of rules) {
+    const { arn } = rule;
+    const sink = sinkOf(rule);
+    if (sink === undefined) throw invalid('ARN', arn, 'The ARN is not well formed');
+    if (!sinks.has(sink))
+      throw invalid(arn, 'null', 'Unable to validate the following destination configurations');
+  }
+}
+
+const documentOf = document({
+  family: bucketNotification,
+  root: 'NotificationConfiguration',
+  schema: notificationConfiguration,
+  unset: { TopicConfiguration: [], QueueConfiguration: [], CloudFunctionConfiguration: [] },
+  isEmpty: (value) => rulesOf(value).length === 0,
+  then: (ctx, { bucket, requestId }, notification) => testEvents(ctx, bucket, { notification, requestId }),
+  validate: (ctx, _call, value) => {
+    if (value.EventBridgeConfiguration !== undefined)
+      throw fail('NotImplemented', 'There is no event bus here: name a queue, a topic or a function.');
+    const rules = rulesOf(value);
+    const ids = rules.flatMap(({ Id }) => (Id === undefined || Id === '' ? [] : [Id]));
+    if (new Set(ids).size < ids.length)
+      throw fail('InvalidArgument', 'Same ID used for multiple configurations. IDs must be unique');
+    for (const rule of rules) checkRule(rule);
+    checkOverlaps(rules);
+    checkTargets(ctx, rules);
+    // Those that came without an id are given one, as the public service does.
+    const identified = <R extends NotificationRule>(rule: R): R => ({
+      ...rule,
+      Id: rule.Id || drawId(ctx.random),
+    });
+    return {
+      TopicConfiguration: value.TopicConfiguration.map(identified),
+      QueueConfiguration: value.QueueConfiguration.map(identified),
+      CloudFunctionConfiguration: value.CloudFunctionConfiguration.map(identified),
+    };
+  },
+});
+
+export const GetBucketNotificationConfiguration = documentOf.get;
+export const PutBucketNotificationConfiguration = documentOf.put;

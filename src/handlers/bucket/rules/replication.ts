@@ -1,0 +1,118 @@
+/** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
+
+import { wireClassOf } from '../../../config/values/storage-classes.ts';
+import { bucketReplication, type ReplicationRule } from '../../../domain/configurations/families.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { replicationConfiguration } from '../../../protocol/schemas/bucket/replication.ts';
+import { document } from '../../common/document.ts';
+import { bucketOfArn, checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
+
+const rulesMax = 1;
+const roleArn = /^arn:[a-z0-9-]+:iam::[^:\s]*:role\/\S+$/;
+/** What the public API promises of replication in time, and nothing else may be asked for. */
+const minutes = 15;
+
+const invalid = (name: string, given: string, message: string) =>
+  fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
+const needed = (element: string) =>
+  fail(
+    'InvalidRequest',
+    `${element} must be specified for this version of Cross Region Replication configuration schema. Please refer to S3 Developer Guide for more information.`,
+  );
+
+/** A rule of the first version: it has no filter. */
+function checkFirstVersion({ Prefix, Priority, DeleteMarkerReplication }: ReplicationRule): void {
+  if (Prefix === undefined) throw fail('MalformedXML', 'A Rule must hold a Filter, or a Prefix instead');
+  if (Priority !== undefined || DeleteMarkerReplication !== undefined)
+    throw fail(
+      'InvalidRequest',
+      'Priority and DeleteMarkerReplication cannot be used for this version of Cross Region Replication configuration schema.',
+    );
+  checkPrefix(Prefix);
+}
+
+/** A rule with a filter demands what the first version does not know. */
+function checkSecondVersion({
+  Filter = {},
+  Prefix,
+  Priority,
+  DeleteMarkerReplication,
+}: ReplicationRule): void {
+  if (Prefix !== undefined) throw fail('MalformedXML', 'A Rule may not hold both Filter and Prefix');
+  if (Priority === undefined) throw needed('Priority');
+  if (DeleteMarkerReplication === undefined) throw needed('DeleteMarkerReplication');
+  const { And, Tag } = Filter;
+  if (And !== undefined && And.Tag.length + (And.Prefix === undefined ? 0 : 1) < 2)
+    throw fail('MalformedXML', 'And must hold at least two conditions');
+  const tags = And?.Tag ?? (Tag === undefined ? [] : [Tag]);
+  checkPrefix(And?.Prefix ?? Filter.Prefix);
+  checkFilterTags(tags);
+  if (tags.length > 0 && DeleteMarkerReplication.Status === 'Enabled')
+    throw fail(
+      'InvalidRequest',
+      'Delete marker replication is not supported if any Tag filter is specified. Please refer to S3 Developer Guide for more information.',
+    );
+}
+
+function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationRule): void {
+  const { Bucket, Account, AccessControlTranslation, EncryptionConfiguration } = Destination;
+  if (bucketOfArn(Bucket) === undefined)
+    throw invalid('Bucket', Bucket, 'The destination must be the ARN of a bucket');
+  if (Destination.StorageClass !== undefined && wireClassOf(Destination.StorageClass) === undefined)
+    throw fail('MalformedXML', `${Destination.StorageClass} is not a storage class`);
+  if (AccessControlTranslation !== undefined && Account === undefined)
+    throw fail('InvalidRequest', 'Account must be specified if AccessControlTranslation is present.');
+  const isKmsSelected = SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled';
+  if (isKmsSelected && EncryptionConfiguration?.ReplicaKmsKeyID === undefined)
+    throw fail(
+      'InvalidRequest',
+      'EncryptionConfiguration must be specified if SseKmsEncryptedObjects is Enabled.',
+    );
+  if (!isKmsSelected && EncryptionConfiguration !== undefined)
+    throw fail(
+      'InvalidRequest',
+      'SseKmsEncryptedObjects must be Enabled if EncryptionConfiguration is present.',
+    );
+  const { ReplicationTime, Metrics } = Destination;
+  const times = [ReplicationTime?.Time, Metrics?.EventThreshold];
+  if (times.some((time) => time !== undefined && time.Minutes !== minutes))
+    throw fail('InvalidRequest', `ReplicationTime and EventThreshold must be ${minutes} minutes.`);
+  if (ReplicationTime?.Status === 'Enabled' && Metrics?.Status !== 'Enabled')
+    throw fail('InvalidRequest', 'Metrics must be Enabled if ReplicationTime is.');
+}
+
+const documentOf = document({
+  family: bucketReplication,
+  root: 'ReplicationConfiguration',
+  schema: replicationConfiguration,
+  unset: 'ReplicationConfigurationNotFoundError',
+  validate: (ctx, _call, value) => {
+    if (value.Rule.length > rulesMax)
+      throw fail(
+        'InvalidRequest',
+        `The number of replication rules must not exceed the allowed limit of ${rulesMax} rule.`,
+      );
+    if (!roleArn.test(value.Role))
+      throw invalid('Role', value.Role, 'Invalid Role specified in replication configuration');
+    for (const rule of value.Rule) {
+      if (rule.Filter === undefined) checkFirstVersion(rule);
+      else checkSecondVersion(rule);
+      checkDestination(rule);
+      if (rule.ExistingObjectReplication?.Status === 'Enabled')
+        throw fail('NotImplemented', 'Replication of objects that exist already is not implemented.');
+    }
+    return { ...value, Rule: withIds(ctx, value.Rule) };
+  },
+  amend: (row, value) => {
+    if (value !== undefined && row.versioning !== 'Enabled')
+      throw fail(
+        'InvalidRequest',
+        "Versioning must be 'Enabled' on the bucket to apply a replication configuration",
+      );
+    return row;
+  },
+});
+
+export const GetBucketReplication = documentOf.get;
+export const PutBucketReplication = documentOf.put;
+export const DeleteBucketReplication = documentOf.remove;

@@ -1,0 +1,58 @@
+/** Bodies that are read whole: bounded, verified to their last byte, before a handler sees them. */
+
+import { gather } from '../../base/gather.ts';
+import { tap } from '../../base/tap.ts';
+import type { Context } from '../../context.ts';
+import { digesting } from '../../domain/content/digests.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Authorized, Held } from '../../gateway/request.ts';
+import { bodyMaxDefault, type Operation } from '../../protocol/operations/operations.ts';
+import { claimsOf } from './claims.ts';
+
+export const noBody = new Uint8Array(0);
+
+/**
+ * The body of an operation that does not stream.
+ * @throws MaxMessageLengthExceeded, BadDigest, SlowDown where bodies hold all the memory that they may, or what the signature of the payload is refused with
+ */
+export function readBody(
+  ctx: Pick<Context, 'hasher' | 'bodyMemory'>,
+  request: Pick<Authorized, 'wire' | 'own' | 'payload'>,
+  {
+    hasBody,
+    row,
+    held,
+  }: {
+    readonly hasBody: boolean;
+    readonly row: Pick<Operation, 'streams' | 'bodyMax' | 'checksumOf'>;
+    readonly held: Held;
+  },
+): Uint8Array | Promise<Uint8Array> {
+  const { payload } = request;
+  if (row.streams || (!hasBody && payload.sha256 === undefined)) return noBody;
+  const claims = claimsOf(request);
+  // The signature's own hash of nothing has been compared; most requests claim no more about the body they lack.
+  if (!hasBody && claims.md5 === undefined && claims.checksum === undefined) return noBody;
+  const max = row.bodyMax ?? bodyMaxDefault;
+  if (payload.length !== undefined && payload.length > max) throw tooLong(max);
+  const digests = digesting(ctx, payload.content, {
+    claims: claimsOf(request, { isBodyHeader: row.checksumOf !== 'object' }),
+    sizeMax: Number.MAX_SAFE_INTEGER,
+  });
+  const charged = tap(digests.content, {
+    see({ length }) {
+      if (ctx.bodyMemory.take(length)) {
+        held.heldBytes += length;
+        return;
+      }
+      // At once, so that those who come with it find room.
+      ctx.bodyMemory.give(held.heldBytes);
+      held.heldBytes = 0;
+      throw fail('SlowDown', 'Too many large requests are being read.');
+    },
+  });
+  return gather(charged, { max, tooLong: () => tooLong(max) });
+}
+
+const tooLong = (max: number) =>
+  fail('MaxMessageLengthExceeded', { elements: { MaxMessageLengthBytes: max } });

@@ -1,0 +1,123 @@
+/** What a request says about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
+import {
+  type ChecksumAlgorithm,
+  type Claims,
+  checksumAlgorithms,
+  digestBytes,
+} from '../../domain/content/digests.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { Authorized } from '../../gateway/request.ts';
+import { dialects } from '../../protocol/dialect.ts';
+import { isChecksumHeader } from '../../protocol/operations/hoisted.ts';
+import { header } from './own-headers.ts';
+import { defined } from './parameters.ts';
+
+type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;
+
+interface ClaimRules {
+  /** The algorithm to compute when the request names none. */
+  readonly fallback?: ChecksumAlgorithm | undefined;
+  /** False where the checksum header speaks of something else than the body; a trailer always means the body. */
+  readonly isBodyHeader?: boolean;
+}
+
+export function claimsOf(request: Request, { fallback, isBodyHeader = true }: ClaimRules = {}): Claims {
+  const md5 = request.wire.headers.get('content-md5');
+  if (md5 !== undefined && !isDigest(md5, 16)) {
+    throw fail('InvalidDigest', {
+      message: 'The Content-MD5 you specified is not the base64 of 16 bytes.',
+      elements: { 'Content-MD5': md5 },
+    });
+  }
+  const checksum =
+    checksumOf(request, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
+  return defined({ md5, checksum });
+}
+
+function checksumOf(request: Request, isBodyHeader: boolean): Claims['checksum'] {
+  const given = claimedChecksum(request);
+  const trailed = request.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
+  if ((given === undefined ? 0 : 1) + trailed.length > 1) {
+    throw fail(
+      'InvalidRequest',
+      'Expecting a single checksum header or trailer. Multiple checksum types are not allowed.',
+    );
+  }
+  const [trailer] = trailed;
+  const declared = header(request, 'sdk-checksum-algorithm')?.toUpperCase();
+  if (declared !== undefined && declared !== (trailer ?? given)?.algorithm) {
+    throw fail(
+      'InvalidRequest',
+      `The sdk-checksum-algorithm header names ${declared}, but no corresponding checksum header or trailer was found.`,
+    );
+  }
+  if (trailer !== undefined) {
+    return {
+      algorithm: trailer.algorithm,
+      value: () => valid(request.payload.trailers.get(trailer.name), trailer.algorithm),
+    };
+  }
+  return isBodyHeader && given !== undefined
+    ? { algorithm: given.algorithm, value: () => given.value }
+    : undefined;
+}
+
+const headerNames = checksumAlgorithms.map(
+  (algorithm) => [algorithm, `checksum-${algorithm.toLowerCase()}`] as const,
+);
+
+/** The checksum given in a header, if any. @throws InvalidRequest when malformed or more than one */
+export function claimedChecksum(
+  request: Pick<Authorized, 'own'>,
+): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
+  for (const name of request.own.keys()) {
+    if (!isChecksumHeader(name) || headerNames.some(([, known]) => known === name)) continue;
+    throw fail(
+      'InvalidRequest',
+      `The header ${name} is not a checksum that this service verifies: ${checksumAlgorithms.join(', ')}.`,
+    );
+  }
+  const found = headerNames.flatMap(([algorithm, name]) => {
+    const value = valid(header(request, name), algorithm);
+    return value === undefined ? [] : [{ algorithm, value }];
+  });
+  if (found.length > 1) {
+    throw fail(
+      'InvalidRequest',
+      'Expecting a single checksum header. Multiple checksum types are not allowed.',
+    );
+  }
+  return found[0];
+}
+
+function valid(value: string | undefined, algorithm: ChecksumAlgorithm): string | undefined {
+  // A completed composite checksum may carry `-<parts>`.
+  if (value === undefined || isDigest(value.replace(/-\d{1,5}$/, ''), digestBytes[algorithm])) return value;
+  throw fail('InvalidRequest', `Value for the checksum-${algorithm.toLowerCase()} header is invalid.`);
+}
+
+/** @throws InvalidRequest for an algorithm that this service cannot verify */
+function algorithmOfTrailer(name: string): ChecksumAlgorithm {
+  const found = checksumAlgorithms.find((algorithm) =>
+    dialects.some(({ headerPrefix }) => name === `${headerPrefix}checksum-${algorithm.toLowerCase()}`),
+  );
+  if (found !== undefined) return found;
+  throw fail('InvalidRequest', `The trailer ${name} is not a checksum of ${checksumAlgorithms.join(', ')}.`);
+}
+
+/** Whether a text is the base64 of exactly so many bytes. */
+const isDigest = (text: string, bytes: number): boolean =>
+  text.length === Math.ceil(bytes / 3) * 4 &&
+  /^[A-Za-z0-9+/]+={0,2}$/.test(text) &&
+  atobLength(text) === bytes;
+const atobLength = (text: string): number =>
+  (text.length / 4) * 3 - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
+
+/** The algorithm named by a header such as `checksum-algorithm`. */
+export function algorithmOf(raw: string | undefined, name: string): ChecksumAlgorithm | undefined {
+  if (raw === undefined) return undefined;
+  const found = checksumAlgorithms.find((algorithm) => algorithm === raw.toUpperCase());
+  if (found === undefined)
+    throw fail('InvalidRequest', `${name} must be one of ${checksumAlgorithms.join(', ')}, not "${raw}"`);
+  return found;
+}

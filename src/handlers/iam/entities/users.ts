@@ -1,0 +1,128 @@
+/** The actions on users: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateUser.html and its neighbours. */
+import { callerOf } from '../../../auth/session/principal.ts';
+import type { Context } from '../../../context.ts';
+import { getNamed, listEntities } from '../../../domain/iam/entities.ts';
+import { createUser, deleteUser, type UserUpdate, updateUser } from '../../../domain/iam/users.ts';
+import type { UserRecord } from '../../../metadata/iam.ts';
+import { element, many } from '../../../protocol/formats/codec.ts';
+import { optional } from '../../../protocol/operations/parameters.ts';
+import { userArn } from '../../../protocol/request/arns.ts';
+import { membersMax, pageFields, user } from '../../../protocol/schemas/account/iam.ts';
+import { action } from '../action.ts';
+import type { ActionRequest } from '../action-request.ts';
+import {
+  page,
+  pageEnd,
+  pageFrom,
+  path,
+  pathPrefix,
+  policyArnField,
+  tags,
+  userName,
+  userOrCaller,
+} from '../fields.ts';
+import { movedResource, policyNamed, userResource } from '../resources.ts';
+import { boundaryField, shownUser, tagFacts, tagField, tagsOf } from '../shown.ts';
+
+const userNamed = (ctx: Context, request: ActionRequest, name: string | undefined): Promise<UserRecord> =>
+  getNamed(ctx, request.identity.owner, { kind: 'user', name: userOrCaller(request, name) });
+
+const whole = async (ctx: Context, account: string, found: UserRecord) => ({
+  ...shownUser(account, found),
+  ...(await boundaryField(ctx, account, found.boundary)),
+  ...tagField(found.tags),
+});
+
+export const CreateUser = action(
+  'CreateUser',
+  {
+    UserName: userName,
+    Path: optional(path),
+    Tags: tags,
+    PermissionsBoundary: optional(policyArnField),
+  },
+  {
+    resource: (_ctx, { identity }, { UserName, Path }) =>
+      userArn(identity.owner, { name: UserName, path: Path }),
+    facts: ({ Tags }) => tagFacts(Tags),
+    result: element({ User: user }),
+    async run(ctx, request, { UserName, Path = '/', Tags, PermissionsBoundary }) {
+      const { owner } = request.identity;
+      const made = await createUser(ctx, owner, {
+        name: UserName,
+        path: Path,
+        tags: tagsOf(Tags),
+        boundary: PermissionsBoundary === undefined ? undefined : policyNamed(request, PermissionsBoundary),
+      });
+      return { User: await whole(ctx, owner, made) };
+    },
+  },
+);
+
+export const GetUser = action(
+  'GetUser',
+  { UserName: optional(userName) },
+  {
+    resource: (ctx, request, given) =>
+      isSelf(request, given) ? callerOf(request.identity).arn : userResource(ctx, request, given),
+    result: element({ User: user }),
+    async run(ctx, request, given) {
+      if (isSelf(request, given)) return { User: shownCaller(request) };
+      const found = await userNamed(ctx, request, given.UserName);
+      return { User: await whole(ctx, request.identity.owner, found) };
+    },
+  },
+);
+
+/** The root of an account, and a configured user, are not among IAM's records. */
+const isSelf = (
+  { identity }: ActionRequest,
+  { UserName }: { readonly UserName?: string | undefined },
+): boolean => UserName === undefined && identity.iam === undefined;
+
+function shownCaller({ identity }: ActionRequest) {
+  const { username, userid, arn } = callerOf(identity);
+  return { Path: '/', ...(username === undefined ? {} : { UserName: username }), UserId: userid, Arn: arn };
+}
+
+export const ListUsers = action(
+  'ListUsers',
+  { ...page, PathPrefix: optional(pathPrefix) },
+  {
+    resource: () => '*',
+    result: element({ Users: many(user, { name: 'member', max: membersMax }), ...pageFields }),
+    async run(ctx, { identity: { owner } }, given) {
+      const asked = { kind: 'user', ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
+      const { items, next } = await listEntities(ctx, owner, asked);
+      // Lists leave tags and boundaries out, as the public API does.
+      return { Users: items.map((each) => shownUser(owner, each)), ...pageEnd(next) };
+    },
+  },
+);
+
+export const UpdateUser = action(
+  'UpdateUser',
+  { UserName: userName, NewPath: optional(path), NewUserName: optional(userName) },
+  {
+    resource: userResource,
+    becomes: (ctx, request, { UserName, NewPath, NewUserName }) =>
+      movedResource(ctx, request, {
+        from: { kind: 'user', name: UserName },
+        to: { name: NewUserName, path: NewPath },
+      }),
+    run: (ctx, { identity }, { UserName, NewPath, NewUserName }) =>
+      update(ctx, identity.owner, UserName, { name: NewUserName, path: NewPath }),
+  },
+);
+
+const update = (ctx: Context, account: string, name: string, to: UserUpdate): Promise<void> =>
+  updateUser(ctx, account, { user: name, to });
+
+export const DeleteUser = action(
+  'DeleteUser',
+  { UserName: userName },
+  {
+    resource: userResource,
+    run: (ctx, { identity }, { UserName }) => deleteUser(ctx, identity.owner, UserName),
+  },
+);

@@ -1,0 +1,88 @@
+/** The actions on inline policies: the same four for users, groups and roles. */
+import { parsePolicy } from '../../../auth/policy/document/document.ts';
+import {
+  deleteInlinePolicy,
+  getInlinePolicy,
+  listInlinePolicies,
+  putInlinePolicy,
+} from '../../../domain/iam/policies/inline-policies.ts';
+import { element, text, token } from '../../../protocol/formats/codec.ts';
+import { pageFields, policyNames } from '../../../protocol/schemas/account/iam.ts';
+import { action } from '../action.ts';
+import { type HolderWord, holderIn, holders, resourceOf } from '../entities/holders.ts';
+import { page, pageEnd, pageFrom, policyDocument, policyName } from '../fields.ts';
+import { encodeDocument } from '../shown.ts';
+
+/** The largest policy of a kind is looked at by what keeps it. */
+const anySize = 131_072;
+
+function inlineActions<W extends HolderWord>(word: W) {
+  const rules = holders[word];
+  const { field } = rules;
+  const resource = resourceOf(rules);
+  const named = { [field]: rules.name, PolicyName: policyName };
+  return {
+    put: action(
+      `Put${word}Policy`,
+      { ...named, PolicyDocument: policyDocument },
+      {
+        resource,
+        run(ctx, { identity }, given) {
+          parsePolicy(given.PolicyDocument, { kind: 'identity', sizeMax: anySize });
+          const inline = { holder: holderIn(rules, given), policy: given.PolicyName };
+          return putInlinePolicy(ctx, identity.owner, { ...inline, text: given.PolicyDocument });
+        },
+      },
+    ),
+    get: action(`Get${word}Policy`, named, {
+      resource,
+      result: element({ [field]: token, PolicyName: token, PolicyDocument: text }),
+      async run(ctx, { identity }, given) {
+        const inline = { holder: holderIn(rules, given), policy: given.PolicyName };
+        const document = await getInlinePolicy(ctx, identity.owner, inline);
+        const { name } = inline.holder;
+        return { [field]: name, PolicyName: inline.policy, PolicyDocument: encodeDocument(document) };
+      },
+    }),
+    remove: action(`Delete${word}Policy`, named, {
+      resource,
+      run: (ctx, { identity }, given) =>
+        deleteInlinePolicy(ctx, identity.owner, {
+          holder: holderIn(rules, given),
+          policy: given.PolicyName,
+        }),
+    }),
+    list: action(
+      `List${word}Policies`,
+      { ...page, [field]: rules.name },
+      {
+        resource,
+        result: element({ PolicyNames: policyNames, ...pageFields }),
+        async run(ctx, { identity }, given) {
+          const asked = { holder: holderIn(rules, given), ...pageFrom(given) };
+          const { items, next } = await listInlinePolicies(ctx, identity.owner, asked);
+          return { PolicyNames: items, ...pageEnd(next) };
+        },
+      },
+    ),
+  };
+}
+
+export const {
+  put: PutUserPolicy,
+  get: GetUserPolicy,
+  remove: DeleteUserPolicy,
+  list: ListUserPolicies,
+} = inlineActions('User');
+export const {
+  put: PutGroupPolicy,
+  get: GetGroupPolicy,
+  remove: DeleteGroupPolicy,
+  list: ListGroupPolicies,
+} = inlineActions('Group');
+export const {
+  put: PutRolePolicy,
+  get: GetRolePolicy,
+  remove: DeleteRolePolicy,
+  list: ListRolePolicies,
+} = inlineActions('Role');

@@ -1,0 +1,171 @@
+/** The actions on managed policies: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreatePolicy.html and its neighbours. */
+import { parsePolicy } from '../../../auth/policy/document/document.ts';
+import { withUses } from '../../../domain/iam/policies/attachments.ts';
+import {
+  createPolicy,
+  createVersion,
+  deletePolicy,
+  deleteVersion,
+  findVersion,
+  getPolicy,
+  setDefaultVersion,
+  type Version,
+  versionOf,
+} from '../../../domain/iam/policies/managed-policies.ts';
+import type { PolicyRecord } from '../../../metadata/iam.ts';
+import { element, many } from '../../../protocol/formats/codec.ts';
+import { isoTime } from '../../../protocol/formats/iso-time.ts';
+import { flag, optional, text } from '../../../protocol/operations/parameters.ts';
+import { policyArn } from '../../../protocol/request/arns.ts';
+import { membersMax, pageFields, policy, policyVersion } from '../../../protocol/schemas/account/iam.ts';
+import { action } from '../action.ts';
+import type { ActionRequest } from '../action-request.ts';
+import { description, page, path, policyArnField, policyDocument, policyName, tags } from '../fields.ts';
+import { policyNamed } from '../resources.ts';
+import { encodeDocument, shownPolicy, tagFacts, tagField, tagsOf } from '../shown.ts';
+
+const versionId = text({ max: 16, pattern: /^v[1-9]\d{0,8}$/, must: 'a version such as v1' });
+const numberOf = (id: string): number => Number(id.slice(1));
+/** Larger ones are refused by what keeps them. */
+const anySize = 131_072;
+
+const byArn = (_ctx: unknown, _call: unknown, { PolicyArn }: { readonly PolicyArn: string }): string =>
+  PolicyArn;
+
+const shownVersion = (
+  { defaultVersion }: Pick<PolicyRecord, 'defaultVersion'>,
+  { number, created }: Version,
+) => ({
+  VersionId: `v${number}`,
+  IsDefaultVersion: number === defaultVersion,
+  CreateDate: isoTime(created),
+});
+
+export const CreatePolicy = action(
+  'CreatePolicy',
+  {
+    PolicyName: policyName,
+    Path: optional(path),
+    PolicyDocument: policyDocument,
+    Description: optional(description),
+    Tags: tags,
+  },
+  {
+    resource: (_ctx, { identity }, { PolicyName, Path }) =>
+      policyArn(identity.owner, { name: PolicyName, path: Path }),
+    facts: ({ Tags }) => tagFacts(Tags),
+    result: element({ Policy: policy }),
+    async run(ctx, { identity: { owner } }, given) {
+      parsePolicy(given.PolicyDocument, { kind: 'identity', sizeMax: anySize });
+      const made = await createPolicy(ctx, owner, {
+        name: given.PolicyName,
+        path: given.Path ?? '/',
+        description: given.Description ?? '',
+        tags: tagsOf(given.Tags),
+        text: given.PolicyDocument,
+      });
+      return { Policy: { ...shownPolicy(owner, made), ...tagField(made.tags) } };
+    },
+  },
+);
+
+export const GetPolicy = action(
+  'GetPolicy',
+  { PolicyArn: policyArnField },
+  {
+    resource: byArn,
+    result: element({ Policy: policy }),
+    async run(ctx, request, { PolicyArn }) {
+      const named = policyNamed(request, PolicyArn);
+      const { owner } = request.identity;
+      const found = await withUses(ctx, owner, await getPolicy(ctx, owner, named));
+      const Description = found.description === '' ? {} : { Description: found.description };
+      return { Policy: { ...shownPolicy(named.account, found), ...Description, ...tagField(found.tags) } };
+    },
+  },
+);
+
+export const DeletePolicy = action(
+  'DeletePolicy',
+  { PolicyArn: policyArnField },
+  {
+    resource: byArn,
+    run: (ctx, request, { PolicyArn }) =>
+      deletePolicy(ctx, request.identity.owner, policyNamed(request, PolicyArn)),
+  },
+);
+
+export const CreatePolicyVersion = action(
+  'CreatePolicyVersion',
+  { PolicyArn: policyArnField, PolicyDocument: policyDocument, SetAsDefault: optional(flag) },
+  {
+    resource: byArn,
+    result: element({ PolicyVersion: policyVersion }),
+    async run(ctx, request, { PolicyArn, PolicyDocument, SetAsDefault = false }) {
+      parsePolicy(PolicyDocument, { kind: 'identity', sizeMax: anySize });
+      const made = await createVersion(ctx, request.identity.owner, {
+        policy: policyNamed(request, PolicyArn),
+        text: PolicyDocument,
+        isDefault: SetAsDefault,
+      });
+      const defaultVersion = SetAsDefault ? made.number : 0;
+      return { PolicyVersion: shownVersion({ defaultVersion }, made) };
+    },
+  },
+);
+
+export const GetPolicyVersion = action(
+  'GetPolicyVersion',
+  { PolicyArn: policyArnField, VersionId: versionId },
+  {
+    resource: byArn,
+    result: element({ PolicyVersion: policyVersion }),
+    async run(ctx, request, { PolicyArn, VersionId }) {
+      const { owner } = request.identity;
+      const found = await getPolicy(ctx, owner, policyNamed(request, PolicyArn));
+      const version = versionOf(found, numberOf(VersionId));
+      const document = await findVersion(ctx, owner, { id: found.id, version: version.number });
+      const Document = encodeDocument(document?.text ?? '');
+      return { PolicyVersion: { Document, ...shownVersion(found, version) } };
+    },
+  },
+);
+
+/** There are five at most: a page holds them all. */
+export const ListPolicyVersions = action(
+  'ListPolicyVersions',
+  { ...page, PolicyArn: policyArnField },
+  {
+    resource: byArn,
+    result: element({ Versions: many(policyVersion, { name: 'member', max: membersMax }), ...pageFields }),
+    async run(ctx, request, { PolicyArn }) {
+      const found = await getPolicy(ctx, request.identity.owner, policyNamed(request, PolicyArn));
+      const Versions = found.versions.toReversed().map((version) => shownVersion(found, version));
+      return { Versions, IsTruncated: false };
+    },
+  },
+);
+
+const versionNamed = (
+  request: ActionRequest,
+  { PolicyArn, VersionId }: { readonly PolicyArn: string; readonly VersionId: string },
+) => ({ policy: policyNamed(request, PolicyArn), version: numberOf(VersionId) });
+
+export const SetDefaultPolicyVersion = action(
+  'SetDefaultPolicyVersion',
+  { PolicyArn: policyArnField, VersionId: versionId },
+  {
+    resource: byArn,
+    run: (ctx, request, given) =>
+      setDefaultVersion(ctx, request.identity.owner, versionNamed(request, given)),
+  },
+);
+
+export const DeletePolicyVersion = action(
+  'DeletePolicyVersion',
+  { PolicyArn: policyArnField, VersionId: versionId },
+  {
+    resource: byArn,
+    run: (ctx, request, given) => deleteVersion(ctx, request.identity.owner, versionNamed(request, given)),
+  },
+);

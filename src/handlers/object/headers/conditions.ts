@@ -1,0 +1,48 @@
+/** Conditional headers, read once for reads, writes and the sources of copies. */
+import type { Conditions } from '../../../domain/objects/conditions.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { Authorized } from '../../../gateway/request.ts';
+import { header } from '../../common/own-headers.ts';
+import { dateOf, defined } from '../../common/parameters.ts';
+
+export const readConditions = ({ wire }: Authorized): Conditions =>
+  defined({
+    ifMatch: wire.headers.get('if-match'),
+    ifNoneMatch: wire.headers.get('if-none-match'),
+    ifModifiedSince: dateOf(wire.headers.get('if-modified-since')),
+    ifUnmodifiedSince: dateOf(wire.headers.get('if-unmodified-since')),
+  });
+
+/** If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
+export const writeConditions = (request: Authorized): Conditions => {
+  const { ifModifiedSince: _, ...conditions } = readConditions(request);
+  return conditions;
+};
+
+/** What cannot be read is refused: a delete that ignored its condition could not be undone. */
+export function deleteConditions(request: Authorized): Conditions {
+  const size = header(request, 'if-match-size');
+  const modified = header(request, 'if-match-last-modified-time');
+  if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
+  const modifiedAt = dateOf(modified);
+  if (modified !== undefined && modifiedAt === undefined)
+    throw unreadable('if-match-last-modified-time', modified);
+  return {
+    ...writeConditions(request),
+    ...defined({ ifModifiedAt: modifiedAt, ifSize: size === undefined ? undefined : Number(size) }),
+  };
+}
+
+const unreadable = (name: string, value: string) =>
+  fail('InvalidArgument', {
+    message: `${name} cannot be understood`,
+    elements: { ArgumentName: name, ArgumentValue: value },
+  });
+
+export const sourceConditions = (request: Authorized): Conditions =>
+  defined({
+    ifMatch: header(request, 'copy-source-if-match'),
+    ifNoneMatch: header(request, 'copy-source-if-none-match'),
+    ifModifiedSince: dateOf(header(request, 'copy-source-if-modified-since')),
+    ifUnmodifiedSince: dateOf(header(request, 'copy-source-if-unmodified-since')),
+  });

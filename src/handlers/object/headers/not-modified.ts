@@ -1,0 +1,15 @@
+/** The 304 of a conditional read: what a 200 would have said about validity and freshness (RFC 9110 §15.4.5). */
+
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { Reply } from '../../../protocol/reply/reply.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
+import { describeObject } from './object-headers.ts';
+
+const kept = new Set(['ETag', 'Last-Modified', 'Cache-Control', 'Expires', '*-version-id']);
+
+export const notModified = (request: AuthorizedInBucket, row: ObjectRow): Reply =>
+  emptyReply(
+    304,
+    describeObject(request, row).filter(([name]) => kept.has(name)),
+  );

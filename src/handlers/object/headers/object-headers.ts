@@ -1,0 +1,184 @@
+/** Headers that describe an object: read from a write, shown by a read (public API "Object metadata"). */
+import { shownVersion } from '../../../domain/objects/read-object.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { Authorized } from '../../../gateway/request.ts';
+import type { ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
+import { headerText } from '../../../protocol/formats/header-text.ts';
+import type { HeaderPair } from '../../../protocol/reply/reply.ts';
+import { header, headersUnder } from '../../common/own-headers.ts';
+import { defined, utf8Length } from '../../common/parameters.ts';
+import { encryptionHeaders } from './encryption-headers.ts';
+import { tagsOf } from './tagging-header.ts';
+
+/** Stored as they came, returned under the same names. */
+const systemHeaders = [
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'expires',
+] as const;
+const shownAs: Readonly<Record<string, string>> = {
+  'cache-control': 'Cache-Control',
+  'content-disposition': 'Content-Disposition',
+  'content-encoding': 'Content-Encoding',
+  'content-language': 'Content-Language',
+  'content-type': 'Content-Type',
+  expires: 'Expires',
+  'website-redirect-location': '*-website-redirect-location',
+};
+/** What the public service says of an object that was stored without a type. */
+const defaultContentType = 'binary/octet-stream';
+
+/** Names and values of user metadata together (public API). */
+const userMetadataMax = 2048;
+/** What the public API takes as headers at all; it also keeps the row of an object small. */
+const storedHeadersMax = 8192;
+const redirectMax = 2048;
+
+/** Asking for what is not built must not be answered as if it had been done. */
+const refusedHeaders = [
+  'object-lock-event-hold',
+  'object-lock-event-hold-duration-days',
+  'object-lock-event-hold-duration-years',
+  'write-offset-bytes',
+] as const;
+
+export function refuseUnbuilt(request: Authorized): void {
+  for (const name of refusedHeaders) {
+    if (header(request, name) !== undefined)
+      throw fail('NotImplemented', `The ${name} header is not implemented.`);
+  }
+}
+
+const none: ObjectHeaders = {};
+
+/** What a write stores beside the content. */
+export function objectHeadersOf(request: Authorized): ObjectHeaders {
+  refuseUnbuilt(request);
+  const system: Record<string, string> = {};
+  for (const name of systemHeaders) {
+    const value = name === 'content-encoding' ? contentEncodingOf(request) : request.wire.headers.get(name);
+    if (value !== undefined && value !== '') system[name] = value;
+  }
+  const redirect = redirectOf(request);
+  if (redirect !== undefined) system['website-redirect-location'] = redirect;
+  const user = userMetadataOf(request);
+  const tags = tagsOf(header(request, 'tagging'));
+  const hasSystem = Object.keys(system).length > 0;
+  if (!hasSystem && user === undefined && tags.length === 0) return none;
+  const headers = defined({
+    system: hasSystem ? system : undefined,
+    user,
+    tags: tags.length > 0 ? tags : undefined,
+  });
+  if (utf8Length(JSON.stringify(headers)) > storedHeadersMax) throw fail('RequestHeaderSectionTooLarge');
+  return headers;
+}
+
+/** Where a website redirects requests for the object. @throws InvalidRedirectLocation */
+function redirectOf(request: Authorized): string | undefined {
+  const redirect = header(request, 'website-redirect-location');
+  if (redirect === undefined) return undefined;
+  if (redirect.length > redirectMax)
+    throw fail('InvalidRedirectLocation', `A redirect location has at most ${redirectMax} characters.`);
+  if (!/^(\/|https?:\/\/)/.test(redirect)) throw fail('InvalidRedirectLocation');
+  return redirect;
+}
+
+const framing = 'aws-chunked';
+
+/** `aws-chunked` is the framing of the request, not an encoding of the object. The others keep their spelling. */
+function contentEncodingOf({ wire }: Authorized): string | undefined {
+  const value = wire.headers.get('content-encoding');
+  if (value === undefined || !value.toLowerCase().includes(framing)) return value;
+  return value
+    .split(',')
+    .filter((each) => each.trim().toLowerCase() !== framing)
+    .join(',')
+    .trim();
+}
+
+function userMetadataOf(request: Authorized): Record<string, string> | undefined {
+  const pairs = headersUnder(request, 'meta-');
+  if (pairs.length === 0) return undefined;
+  const user = Object.fromEntries(pairs);
+  const size = Object.entries(user).reduce(
+    // Header values are bytes, a character each.
+    (sum, [name, value]) => sum + name.length + value.length,
+    0,
+  );
+  if (size > userMetadataMax) {
+    throw fail('MetadataTooLarge', { elements: { Size: size, MaxSizeAllowed: userMetadataMax } });
+  }
+  return user;
+}
+
+export const quoted = (etag: string): string => `"${etag}"`;
+
+/** Query parameters that replace a header of the reply (public API "GetObject"), for signed requests only. */
+const overrides: readonly (readonly [string, string])[] = systemHeaders.map((name) => [
+  `response-${name}`,
+  name,
+]);
+
+/** The headers of a GET or HEAD, without those of the content's extent. */
+export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[] {
+  const { system, user } = row.headers;
+  const values: Record<string, string> = {
+    'content-type': defaultContentType,
+    ...system,
+    ...overridesOf(request),
+  };
+  const headers: HeaderPair[] = [
+    ['ETag', quoted(row.etag)],
+    ['Last-Modified', new Date(row.modified).toUTCString()],
+    ['Accept-Ranges', 'bytes'],
+  ];
+  for (const [name, value] of Object.entries(values)) headers.push([shownAs[name] ?? name, value]);
+  for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
+  if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
+  if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
+  headers.push(...encryptionHeaders(row.encryption), ...versionHeader(request, row));
+  return headers;
+}
+
+function overridesOf(request: Authorized): Record<string, string> {
+  const values: Record<string, string> = {};
+  for (const [parameter, name] of overrides) {
+    const value = request.query.get(parameter);
+    if (value === undefined) continue;
+    if (request.identity === undefined) {
+      throw fail(
+        'InvalidRequest',
+        'Request specific response headers cannot be used for anonymous GET requests.',
+      );
+    }
+    values[name] = headerText(parameter, value);
+  }
+  return values;
+}
+
+/** A version id is shown wherever a version exists; an unversioned bucket has none. */
+export function versionHeader(
+  request: { readonly bucket?: { readonly versioning: string } } | object,
+  row: ObjectRow,
+): HeaderPair[] {
+  const versioning = 'bucket' in request ? request.bucket?.versioning : undefined;
+  // The bucket may have been flipped since the call began: a version of its own or a marker says so.
+  return row.isNull && !row.marker && !versioning ? [] : [['*-version-id', shownVersion(row)]];
+}
+
+/** What a write made, where it has an id of its own: the null version of a suspended bucket is not named (public API). */
+export const writtenVersionHeader = (row: Pick<ObjectRow, 'isNull' | 'version'>): HeaderPair[] =>
+  row.isNull ? [] : [['*-version-id', row.version]];
+
+/** The checksum of the whole content, where it was asked for. */
+export function checksumHeaders(checksum: ObjectRow['checksum']): HeaderPair[] {
+  if (checksum === undefined) return [];
+  return [
+    [`*-checksum-${checksum.algorithm.toLowerCase()}`, checksum.value],
+    ['*-checksum-type', checksum.type],
+  ];
+}

@@ -1,0 +1,34 @@
+/** The `Range` header (RFC 9110 §14): one range of bytes; what cannot be parsed is ignored, as the RFC says. */
+import type { Slice } from '../../../domain/objects/read-object.ts';
+import { fail } from '../../../errors/refusal.ts';
+
+/** @returns undefined when the whole content is meant @throws InvalidRange when nothing of it is there */
+export function parseRange(raw: string | undefined, size: number): Slice | undefined {
+  const wanted = raw === undefined ? undefined : positionsIn(raw);
+  if (raw === undefined || wanted === undefined) return undefined;
+  const { first, last } = wanted;
+  if (first === '' && last === '') return undefined;
+  if (first !== '' && last !== '' && Number(first) > Number(last)) return undefined;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (start > end || start >= size) {
+    throw fail('InvalidRange', {
+      elements: { RangeRequested: raw, ActualObjectSize: size },
+      headers: { 'Content-Range': `bytes */${size}` },
+    });
+  }
+  return { start, end };
+}
+
+/** The first and last position as they are written, either may be empty; undefined for anything but one range of bytes. */
+function positionsIn(raw: string): { readonly first: string; readonly last: string } | undefined {
+  const equals = raw.indexOf('=');
+  const hyphen = raw.indexOf('-', equals);
+  if (equals < 0 || hyphen < 0) return undefined;
+  if (raw.slice(0, equals).trim().toLowerCase() !== 'bytes') return undefined;
+  const first = raw.slice(equals + 1, hyphen).trim();
+  const last = raw.slice(hyphen + 1).trim();
+  return digits.test(first) && digits.test(last) ? { first, last } : undefined;
+}
+
+const digits = /^\d*$/;

@@ -1,0 +1,14 @@
+/** The storage class of a write, by either of its names. */
+import { wireClassOf } from '../../../config/values/storage-classes.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import { header } from '../../common/own-headers.ts';
+
+/** The class that a write asks for; else the default of its bucket. */
+export function storageClassOf(request: AuthorizedInBucket): string {
+  const raw = header(request, 'storage-class');
+  if (raw === undefined || raw === '') return request.bucket.defaultClass ?? 'STANDARD';
+  const name = wireClassOf(raw);
+  if (name === undefined) throw fail('InvalidStorageClass', { elements: { StorageClassRequested: raw } });
+  return name;
+}

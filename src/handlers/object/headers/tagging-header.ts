@@ -1,0 +1,81 @@
+/** The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them. */
+import { isAllowed } from '../../../auth/authorization/authorize.ts';
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import { readXml } from '../../../protocol/formats/codec.ts';
+import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
+import type { HeaderPair } from '../../../protocol/reply/reply.ts';
+import { Query } from '../../../protocol/request/wire.ts';
+import { tagging } from '../../../protocol/schemas/tagging.ts';
+
+export type Tags = readonly (readonly [string, string])[];
+
+const tagsMax = 10;
+const keyMax = 128;
+const valueMax = 256;
+const allowed = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
+
+/** The tags of a header value. @throws InvalidArgument, InvalidTag or BadRequest naming the tag */
+export function tagsOf(raw: string | undefined): Tags {
+  if (raw === undefined || raw === '') return [];
+  const tags = new Query(raw).pairs;
+  checkCount(tags);
+  if (new Set(tags.map(([key]) => key)).size !== tags.length) {
+    throw fail('InvalidArgument', {
+      message:
+        'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
+      elements: { ArgumentName: 'tagging', ArgumentValue: raw },
+    });
+  }
+  return checkTags(tags);
+}
+
+/** The tags of a body. @throws MalformedXML, InvalidTag or BadRequest naming the tag */
+export function tagsIn(body: Uint8Array): Tags {
+  const { TagSet } = readXml(tagging, 'Tagging', body, { maxBytes: bodyMaxDefault });
+  const tags = TagSet.map(({ Key, Value }) => [Key, Value] as const);
+  checkCount(tags);
+  for (const [i, [key]] of tags.entries()) {
+    if (tags.findIndex(([each]) => each === key) < i)
+      throw invalidTag('Cannot provide multiple Tags with the same key', key);
+  }
+  return checkTags(tags);
+}
+
+/** How many tags there are, for those who may read them. */
+export async function tagCountHeaders(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  tags: Tags,
+): Promise<HeaderPair[]> {
+  const { bucket, key, query, target } = request;
+  const action = query.get('versionId') === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
+  const mayRead = await isAllowed(ctx, request, { action, bucket, bucketName: bucket.name, key, target });
+  return mayRead ? [['*-tagging-count', String(tags.length)]] : [];
+}
+
+function checkCount(tags: Tags): void {
+  if (tags.length > tagsMax) throw fail('BadRequest', `Object tags cannot be greater than ${tagsMax}`);
+}
+
+/** The tags in the order of their keys, as the public service shows them. */
+function checkTags(tags: Tags): Tags {
+  for (const tag of tags) checkTag(tag);
+  return tags.toSorted(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** @throws InvalidTag naming the key */
+export function checkTag([key, value]: Tags[number]): void {
+  const isKeyRight =
+    key !== '' &&
+    Array.from(key).length <= keyMax &&
+    allowed.test(key) &&
+    !key.toLowerCase().startsWith('aws:');
+  if (!isKeyRight) throw invalidTag('The TagKey you have provided is invalid', key);
+  if (Array.from(value).length > valueMax || !allowed.test(value))
+    throw invalidTag('The TagValue you have provided is invalid', key);
+}
+
+const invalidTag = (message: string, key: string) =>
+  fail('InvalidTag', { message, elements: { TagKey: key } });

@@ -1,0 +1,85 @@
+/** GetObjectAcl and PutObjectAcl, and the access that a write asks for. */
+import type { Context } from '../../../context.ts';
+import { isPlainAcl, toUser } from '../../../domain/access/acl.ts';
+import {
+  acceptAcl,
+  accessOfNew,
+  assertUnblocked,
+  type ObjectAccess,
+  ownershipOf,
+} from '../../../domain/access/object-ownership.ts';
+import { ownershipControls } from '../../../domain/configurations/families.ts';
+import { amendVersion } from '../../../domain/objects/amend-version.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import { aclReply } from '../../access/acl/acl-body.ts';
+import { givenAcl, namesAcl } from '../../access/acl/given-acl.ts';
+import { readPutAcl } from '../../access/acl/put-acl.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
+import { type HandlerOf, targetOf } from '../../handler.ts';
+import { versionHeader } from '../headers/object-headers.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'credentials'>;
+
+/** Whom the object that a request writes will belong to, and who may use it. */
+export function accessOf(
+  ctx: Ctx,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
+): ObjectAccess | Promise<ObjectAccess> {
+  const { bucket, identity } = request;
+  const writer = identity?.owner ?? bucket.owner;
+  // Nearly every write: nothing is waited for.
+  if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
+  return askedAccess(ctx, request, writer);
+}
+
+async function askedAccess(
+  ctx: Ctx,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'own' | 'accessPoint'>,
+  writer: string,
+): Promise<ObjectAccess> {
+  const given = await givenAcl(ctx, request, 'object');
+  return accessOfNew(ctx, request.bucket, { writer, given, accessPoint: request.accessPoint });
+}
+
+export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
+  const { bucket } = request;
+  const row = targetOf(request);
+  const isEnforced = (await ownershipOf(ctx, bucket)) === 'BucketOwnerEnforced';
+  const owner = isEnforced ? bucket.owner : row.owner;
+  const grants = isEnforced ? undefined : row.acl;
+  return aclReply(ctx, {
+    bucket,
+    owner,
+    grants: grants ?? [toUser(owner, 'FULL_CONTROL')],
+    headers: versionHeader(request, row),
+  });
+};
+
+export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
+  const { bucket, key, query, record, requestId } = request;
+  const judged = targetOf(request);
+  const { owner } = judged;
+  const given = await readPutAcl(ctx, request, { of: 'object', owner });
+  const grants = await acceptAcl(ctx, given, {
+    bucket,
+    owner,
+    of: 'object',
+    accessPoint: request.accessPoint,
+  });
+  if (grants === undefined) return emptyReply(200, versionHeader(request, judged));
+  const row = await amendVersion(ctx, {
+    bucket,
+    key,
+    versionId: query.get('versionId'),
+    record,
+    requestId,
+    amend: async ({ acl: _, ...found }, current) => {
+      // The caller was judged by another version, which may have been another's.
+      if (found.version !== judged.version) throw fail('OperationAborted');
+      await assertUnblocked(ctx, current, grants);
+      return isPlainAcl(grants, owner) ? found : { ...found, acl: grants };
+    },
+  });
+  return emptyReply(200, versionHeader(request, row));
+};

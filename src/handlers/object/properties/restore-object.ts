@@ -1,0 +1,43 @@
+/** RestoreObject, and what reads and listings tell of a restored copy. */
+import type { Context } from '../../../context.ts';
+import { restoredUntil, restoreVersion } from '../../../domain/objects/restore.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import { readXml } from '../../../protocol/formats/codec.ts';
+import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
+import type { HeaderPair } from '../../../protocol/reply/reply.ts';
+import { restoreRequest } from '../../../protocol/schemas/object/restore.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
+import type { HandlerOf } from '../../handler.ts';
+
+/** A hundred years. */
+const daysMax = 36_500;
+
+/** 202 for a first restore, though it is done; 200 for another one, which sets a new end (public API). */
+export const RestoreObject: HandlerOf<'RestoreObject'> = async (ctx, request) => {
+  const { bucket, key, query, record, requestId } = request;
+  const about = { bucket, key, versionId: query.get('versionId'), record, requestId };
+  const { wasRestored } = await restoreVersion(ctx, about, daysOf(request));
+  return emptyReply(wasRestored ? 200 : 202);
+};
+
+function daysOf({ body }: AuthorizedInBucket): number {
+  const { Days, Type, SelectParameters, OutputLocation } = readXml(restoreRequest, 'RestoreRequest', body, {
+    maxBytes: bodyMaxDefault,
+  });
+  if (Type !== undefined || SelectParameters !== undefined || OutputLocation !== undefined)
+    throw fail('NotImplemented', 'A restore cannot select from the content.');
+  if (Days === undefined) throw fail('MalformedXML', 'Days is required');
+  if (Days >= 1 && Days <= daysMax) return Days;
+  throw fail('InvalidArgument', {
+    message: `Days must be from 1 to ${daysMax}`,
+    elements: { ArgumentName: 'Days', ArgumentValue: Days },
+  });
+}
+
+export function restoreHeaders(ctx: Pick<Context, 'clock'>, row: ObjectRow): HeaderPair[] {
+  const until = restoredUntil(ctx, row);
+  if (until === undefined) return [];
+  return [['*-restore', `ongoing-request="false", expiry-date="${new Date(until).toUTCString()}"`]];
+}

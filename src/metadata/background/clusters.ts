@@ -1,0 +1,34 @@
+/** Rows of data clusters: few, in one partition. */
+import type { At, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
+import { type ClusterRow, clusterState } from '../records/clusters.ts';
+
+type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
+
+const clustersAt: At<typeof clusterState> = { table: clusterState, in: { slot: 0 } };
+
+/** More than can be listed, with all that ever were. */
+const clustersMax = 10_000;
+
+export const everyCluster = (metadata: Metadata): Promise<readonly Stored<ClusterRow>[]> =>
+  metadata.scan(clustersAt).next(clustersMax);
+
+export const findCluster = (metadata: Metadata, id: string): Promise<Stored<ClusterRow> | undefined> =>
+  metadata.get(clustersAt, { id });
+
+/** One change of a row, with what it was read as; absent where there was none. */
+export interface ClusterPut {
+  readonly row: Omit<ClusterRow, 'slot'>;
+  readonly found: Stored<ClusterRow> | undefined;
+}
+
+/** All of them or none. */
+export const putClusters = (
+  metadata: Pick<MetadataStore, 'commit'>,
+  puts: readonly ClusterPut[],
+  then: readonly SideChange[] = [],
+): Promise<Outcome<typeof clusterState>> =>
+  metadata.commit(
+    clustersAt,
+    puts.map(({ row, found }) => ({ put: { ...row, slot: 0 }, expect: found?.revision ?? 'absent' })),
+    { then },
+  );

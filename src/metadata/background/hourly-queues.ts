@@ -1,0 +1,166 @@
+/**
+ * Queues whose rows come as fast as requests do: `notify` delivers events, `replication` copies, `access-log`
+ * writes logs. They are partitioned by the hour in which a row is due, so that an hour that is worked off, or older than
+ * it may become, goes as one deletion. `queueHours` says which hours there are.
+ */
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import type { Caches } from '../../base/caches.ts';
+import type { Clock } from '../../ports/clock.ts';
+import {
+  type At,
+  type MetadataStore,
+  type SideChange,
+  StoreUnavailable,
+} from '../../ports/metadata-store.ts';
+import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from '../records/queues.ts';
+import { type QueuedOptions, slotOf } from './queues.ts';
+import { findTask, putTask, type TaskKind } from './tasks.ts';
+
+export const hourlyQueueNames = ['notify', 'replication', 'access-log'] as const;
+export type HourlyQueue = (typeof hourlyQueueNames)[number];
+
+export const hourMs = 60 * 60 * 1000;
+export const hourOf = (time: number): number => Math.floor(time / hourMs);
+
+const hourAt = ({ queue, slot, hour }: Omit<QueueHour, 'rows'>): At<typeof hourlyQueues> => ({
+  table: hourlyQueues,
+  in: { queue, slot, hour },
+});
+const hoursAt = (queue: string): At<typeof queueHours> => ({ table: queueHours, in: { queue } });
+
+type Metadata = Pick<MetadataStore, 'apply' | 'scan' | 'clear'>;
+type Placing = Pick<MetadataStore, 'apply' | 'get'>;
+
+/**
+ * How long a process believes that an hour is announced, and which hours are closed. Measured by its own monotonic clock, so
+ * that a wall clock that lags changes nothing.
+ */
+export const placedMaxMs = 60_000;
+/** After so long no process places a row by what it read before: its commit may stall for nine minutes. */
+export const placementsEndMs = 10 * 60_000;
+
+/** The hours before `below` are closed: a row that is due in one of them goes into the hour `open`. */
+export interface ClosedHours {
+  readonly below: number;
+  /** The present hour by the clock of the leader, within an hour. */
+  readonly open: number;
+}
+const closedHours: TaskKind<ClosedHours> = { kind: 'queue-hours' };
+/** Leaders that close hours at the same moment. */
+const closingsMax = 8;
+
+/** What this process knows of the hours, and until when it believes it. */
+class KnownHours {
+  readonly announced = new BoundedCache<number>({ name: 'queue-hours', entriesMax: 1_024 });
+  readonly closed = new Map<HourlyQueue, ClosedHours & { readonly until: number }>();
+}
+
+/**
+ * A task, as the side change of the commit that makes it necessary. The hour is written first and on its own: it may
+ * name an hour without rows, but no row lies in an hour that is not named. A row never goes into a closed hour, because the
+ * leader deletes closed hours whole.
+ */
+export async function queuedByHour(
+  {
+    caches,
+    metadata,
+    clock,
+  }: { readonly caches: Caches; readonly metadata: Placing; readonly clock: Pick<Clock, 'elapsed'> },
+  { queue, slotKey }: { readonly queue: HourlyQueue; readonly slotKey: string },
+  { task, id, due, requestId, attempts = 0 }: QueuedOptions & { readonly task: unknown },
+): Promise<SideChange> {
+  const { announced, closed } = caches.of(KnownHours);
+  const now = clock.elapsed();
+  const until = now + placedMaxMs;
+  let known = closed.get(queue);
+  if (known === undefined || known.until <= now) {
+    known = { ...(await closedHoursOf(metadata, queue)), until };
+    closed.set(queue, known);
+  }
+  const hour = hourOf(due) < known.below ? known.open : hourOf(due);
+  const place = { queue, slot: slotOf(slotKey), hour };
+  const name = `${queue} ${place.slot} ${place.hour}`;
+  if ((announced.get(name) ?? 0) <= now) {
+    // Without a count: the one that the leader keeps of an hour is wrong from now on.
+    await metadata.apply([{ at: hoursAt(queue), put: place }]);
+    announced.set(name, until);
+  }
+  const row: HourlyRow = { ...place, due, id, task, attempts, requestId };
+  return { at: hourAt(place), put: row };
+}
+
+const noneClosed: ClosedHours = { below: 0, open: 0 };
+
+const closedHoursOf = async (
+  metadata: Pick<MetadataStore, 'get'>,
+  queue: HourlyQueue,
+): Promise<ClosedHours> => (await findTask(metadata, closedHours, queue))?.state ?? noneClosed;
+
+/**
+ * Closes the hours before `below` for good; what another leader closed stays closed. Other processes learn of it within
+ * `placedMaxMs`; `placementsEndMs` after this returned, no row comes to these hours any more, and `clearHour` may delete them.
+ */
+export async function closeHours(
+  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  queue: HourlyQueue,
+  { below, open }: ClosedHours,
+): Promise<void> {
+  for (let attempt = 0; attempt < closingsMax; attempt += 1) {
+    const found = await findTask(metadata, closedHours, queue);
+    const former = found?.state ?? noneClosed;
+    if (former.below >= below && former.open >= open) return;
+    const state = { below: Math.max(below, former.below), open: Math.max(open, former.open) };
+    const outcome = await putTask(metadata, closedHours, {
+      name: queue,
+      state,
+      expect: found?.revision ?? 'absent',
+    });
+    if (outcome.applied) return;
+  }
+  throw new StoreUnavailable(`the closed hours of queue ${queue} never stood still`);
+}
+
+/** The hours and slots that may have rows, the oldest first. */
+export async function* hoursOf(
+  metadata: Pick<MetadataStore, 'scan'>,
+  queue: HourlyQueue,
+): AsyncGenerator<QueueHour> {
+  const cursor = metadata.scan(hoursAt(queue));
+  for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
+    for (const { row } of page) yield row;
+}
+
+/** The rows of an hour in one slot, the oldest first. */
+export const rowsOfHour = (metadata: Pick<MetadataStore, 'scan'>, hour: QueueHour) =>
+  metadata.scan(hourAt(hour));
+
+/** How many rows lie there, counted up to `max`; and when the first one was due. */
+export async function countHour(
+  metadata: Pick<MetadataStore, 'scan'>,
+  hour: QueueHour,
+  { max, signal }: { readonly max: number; readonly signal: AbortSignal },
+): Promise<{ readonly rows: number; readonly oldest: number | undefined }> {
+  const cursor = metadata.scan({ ...hourAt(hour) }, { columns: ['due'] });
+  let rows = 0;
+  let oldest: number | undefined;
+  for (let page = await cursor.next(1_000); page.length > 0; page = await cursor.next(1_000)) {
+    signal.throwIfAborted();
+    oldest ??= page[0]?.row.due;
+    rows += page.length;
+    if (rows >= max) break;
+  }
+  return { rows, oldest };
+}
+
+/** Keeps what was counted of an hour that is over. */
+export const rememberCount = (
+  metadata: Pick<MetadataStore, 'apply'>,
+  hour: QueueHour,
+  rows: number,
+): Promise<void> => metadata.apply([{ at: hoursAt(hour.queue), put: { ...hour, rows } }]);
+
+/** Forgets a closed hour with all of its rows, not before `placementsEndMs` after it was closed. */
+export async function clearHour(metadata: Metadata, hour: QueueHour): Promise<void> {
+  await metadata.clear(hourAt(hour), {});
+  await metadata.apply([{ at: hoursAt(hour.queue), remove: { hour: hour.hour, slot: hour.slot } }]);
+}

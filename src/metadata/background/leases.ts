@@ -1,0 +1,93 @@
+/**
+ * Who may work on what: leases that expire by the store's clock, each hand-over a new generation.
+ *
+ * A holder that was paused may go on beside its successor, because no clock can stop it. What it does then is harmless:
+ *
+ * | Worker | Effect | What guards it |
+ * |---|---|---|
+ * | all | changes of versions, uploads, buckets, clusters | the commit states the revisions that the decision rests on |
+ * | `gc` | removes extents, puts queue rows back | idempotent: ids are never used again |
+ * | runs of fsck that mend | rows that are made again, bytes that are queued for deletion | the holder of `fsck-mending` reads its lease before each; `gc` looks for an owner before it deletes what fsck queued |
+ * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
+ * | `bucket-stats`, `fsck`, `scrub` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
+ * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
+ */
+import type { At, MetadataStore, Revision } from '../../ports/metadata-store.ts';
+import { type LeaseRow, leases } from '../records/leases.ts';
+
+type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now'>;
+
+/** A lease in hand. It is only as good as its `expires`: a holder renews it well before, or stops. */
+export interface Lease {
+  readonly name: string;
+  readonly holder: string;
+  /** Greater than that of every earlier holder: the fencing token. */
+  readonly generation: number;
+  /** Store time. */
+  readonly expires: number;
+  readonly revision: Revision;
+}
+
+/** A write of a holder was refused, because a later holder of the lease has begun its work. */
+export class LeaseLost extends Error {
+  constructor(what: string, generation: number) {
+    super(`${what} belongs to a later holder of the lease than generation ${generation}`);
+  }
+}
+
+export const leaderLease = (worker: string): string => `${worker}-leader`;
+export const slotLease = (worker: string, slot: number): string => `${worker}-${slot}`;
+
+const leaseAt = (name: string): At<typeof leases> => ({ table: leases, in: { name } });
+
+async function put(
+  metadata: Metadata,
+  row: LeaseRow,
+  expect: 'absent' | Revision,
+): Promise<Lease | undefined> {
+  const outcome = await metadata.commit(leaseAt(row.name), [{ put: row, expect }]);
+  return outcome.applied ? { ...row, revision: outcome.revision } : undefined;
+}
+
+/**
+ * Takes a lease that is free or has expired; undefined when another holder has it, or was faster.
+ * The row stays when a lease ends, so that the generation never starts again.
+ */
+export async function acquireLease(
+  metadata: Metadata,
+  wanted: { readonly name: string; readonly holder: string; readonly ttlMs: number },
+): Promise<Lease | undefined> {
+  const { name, holder, ttlMs } = wanted;
+  const [found, now] = await Promise.all([metadata.get(leaseAt(name), {}), metadata.now()]);
+  if (found !== undefined && found.row.expires > now) return undefined;
+  const generation = (found?.row.generation ?? 0) + 1;
+  return put(metadata, { name, holder, generation, expires: now + ttlMs }, found?.revision ?? 'absent');
+}
+
+/** A lease as its row stands, held or expired. */
+export async function findLease(metadata: Pick<Metadata, 'get'>, name: string): Promise<Lease | undefined> {
+  const found = await metadata.get(leaseAt(name), {});
+  return found && { ...found.row, revision: found.revision };
+}
+
+/** Whether the holder still has a lease, renewed or not: no later holder has taken it, and it has not expired. */
+export async function holdsLease(metadata: Metadata, { name, generation }: Lease): Promise<boolean> {
+  const [found, now] = await Promise.all([findLease(metadata, name), metadata.now()]);
+  return found !== undefined && found.generation === generation && found.expires > now;
+}
+
+/** Prolongs a lease; undefined says that it is lost. An expired one is renewed as long as no other process took it. */
+export async function renewLease(
+  metadata: Metadata,
+  lease: Lease,
+  ttlMs: number,
+): Promise<Lease | undefined> {
+  const { revision, ...row } = lease;
+  return put(metadata, { ...row, expires: (await metadata.now()) + ttlMs }, revision);
+}
+
+/** Gives a lease back, so that the next holder need not wait; a lost one is left alone. */
+export async function releaseLease(metadata: Metadata, lease: Lease): Promise<void> {
+  const { revision, ...row } = lease;
+  await put(metadata, { ...row, expires: 0 }, revision);
+}

@@ -1,0 +1,104 @@
+/** Work for the background: immutable rows, read in order of their due time, slot by slot. */
+
+import { shardOf } from '../../base/shard.ts';
+import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { type QueueRow, queues } from '../records/queues.ts';
+
+/**
+ * The queues that are one partition for each slot: `gc` deletes bytes; what `notify` gave up lies in `notify-dlq`. The
+ * others are in `hourly-queues.ts`.
+ */
+export type QueueName = 'gc' | 'notify-dlq';
+
+/** Consumers lease a slot, so this is how many of them can work on one queue. */
+export const queueSlots = 16;
+/** Rows that a consumer takes at once. */
+export const queueBatchMax = 64;
+/** A backlog is counted up to here; a larger one is shown as this number. */
+export const backlogMax = 10_000;
+
+const retryFirstMs = 1_000;
+const retryMaxMs = 60 * 60_000;
+
+export const queueAt = (queue: string, slot: number): At<typeof queues> => ({
+  table: queues,
+  in: { queue, slot },
+});
+
+export const slotOf = (key: string): number => shardOf(key, queueSlots);
+
+export interface QueuedOptions {
+  /** Unique among the tasks of one queue that are due in the same millisecond. */
+  readonly id: string;
+  /** Store time (ms) from which the task may be worked on. */
+  readonly due: number;
+  readonly requestId: string;
+  readonly attempts?: number;
+}
+
+/** A task, as the side change of the commit that makes it necessary. */
+export function queued(queue: QueueName, slotKey: string, task: unknown, options: QueuedOptions): SideChange {
+  const slot = slotOf(slotKey);
+  const { id, due, requestId, attempts = 0 } = options;
+  const row: QueueRow = { queue, slot, due, id, task, attempts, requestId };
+  return { at: queueAt(queue, slot), put: row };
+}
+
+/** The rows of a slot that are due at `now`, the oldest first. */
+export async function dueRows(
+  metadata: Pick<MetadataStore, 'scan'>,
+  options: { readonly queue: QueueName; readonly slot: number; readonly now: number; readonly max?: number },
+): Promise<readonly QueueRow[]> {
+  const cursor = metadata.scan(queueAt(options.queue, options.slot), { before: { due: options.now + 1 } });
+  const rows = await cursor.next(options.max ?? queueBatchMax);
+  return rows.map((stored) => stored.row);
+}
+
+/** Every row of a slot, due or not, in order. */
+export const allRows = (
+  metadata: Pick<MetadataStore, 'scan'>,
+  queue: QueueName,
+  slot: number,
+): Cursor<typeof queues> => metadata.scan(queueAt(queue, slot));
+
+/** How long the next try of a task that failed `attempts` times waits: doubling, bounded. */
+export const retryDelayMs = (attempts: number): number => Math.min(retryFirstMs * 2 ** attempts, retryMaxMs);
+
+/**
+ * Ends a batch of one slot: what failed comes back later as a new row, and everything that was taken goes.
+ *
+ * The rows go by name and not as a range, although a range would be one deletion: a writer draws the due
+ * time before it commits, so a slow one puts its row behind rows that are finished already, and clearing
+ * a range would take that row along unseen.
+ */
+export async function finishRows(
+  metadata: Pick<MetadataStore, 'apply'>,
+  taken: readonly QueueRow[],
+  options: { readonly failed: ReadonlySet<QueueRow>; readonly now: number },
+): Promise<void> {
+  const removal = (row: QueueRow): SideChange => ({
+    at: queueAt(row.queue, row.slot),
+    remove: { due: row.due, id: row.id },
+  });
+  const done = taken.filter((row) => !options.failed.has(row));
+  if (done.length > 0) await metadata.apply(done.map(removal));
+  // One by one, because a row may be large and what is applied at once is bounded.
+  for (const row of options.failed) {
+    const later = { due: options.now + retryDelayMs(row.attempts), attempts: row.attempts + 1 };
+    const again: QueueRow = { ...row, ...later };
+    await metadata.apply([{ at: queueAt(row.queue, row.slot), put: again }, removal(row)]);
+  }
+}
+
+/** How many rows wait in a queue, counted up to `backlogMax`. */
+export async function backlog(metadata: Pick<MetadataStore, 'scan'>, queue: QueueName): Promise<number> {
+  let count = 0;
+  for (let slot = 0; slot < queueSlots && count < backlogMax; slot++) {
+    const cursor = allRows(metadata, queue, slot);
+    for (let rows = await cursor.next(500); rows.length > 0; rows = await cursor.next(500)) {
+      count += rows.length;
+      if (count >= backlogMax) break;
+    }
+  }
+  return Math.min(count, backlogMax);
+}

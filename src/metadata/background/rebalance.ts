@@ -1,0 +1,81 @@
+/** The rows of the worker `rebalance`: one for each slot of the buckets, written by the holder of the slot's lease alone. */
+import type { At, MetadataStore, Revision, Stored } from '../../ports/metadata-store.ts';
+import { bucketSlots } from '../buckets/buckets.ts';
+import { type RebalanceRow, rebalance } from '../records/rebalance.ts';
+import { LeaseLost } from './leases.ts';
+
+const rebalanceAt: At<typeof rebalance> = { table: rebalance, in: { group: 0 } };
+
+/** What is known of a slot; one that was never looked at has no pass. */
+export type SlotRow = Omit<RebalanceRow, 'group' | 'generation'>;
+
+export async function rebalanceRows(metadata: Pick<MetadataStore, 'scan'>): Promise<readonly SlotRow[]> {
+  const found = new Map(
+    (await metadata.scan(rebalanceAt).next(bucketSlots)).map(({ row }) => [row.slot, row]),
+  );
+  return Array.from({ length: bucketSlots }, (_, slot) => found.get(slot) ?? { slot });
+}
+
+const find = (
+  metadata: Pick<MetadataStore, 'get'>,
+  slot: number,
+): Promise<Stored<RebalanceRow> | undefined> => metadata.get(rebalanceAt, { slot });
+
+export const findRebalance = async (metadata: Pick<MetadataStore, 'get'>, slot: number): Promise<SlotRow> =>
+  (await find(metadata, slot))?.row ?? { slot };
+
+/** A slot in the hands of a lease's holder, until a later holder claims it. */
+export class ClaimedSlot {
+  readonly #metadata: Pick<MetadataStore, 'commit'>;
+  readonly #generation: number;
+  #revision: Revision;
+  #row: SlotRow;
+
+  constructor(
+    metadata: Pick<MetadataStore, 'commit'>,
+    { row, revision }: { readonly row: RebalanceRow; readonly revision: Revision },
+  ) {
+    this.#metadata = metadata;
+    this.#generation = row.generation;
+    this.#revision = revision;
+    this.#row = row;
+  }
+
+  get row(): SlotRow {
+    return this.#row;
+  }
+
+  /** @throws LeaseLost once a later holder has claimed the slot */
+  async put({ slot, open, ended }: SlotRow): Promise<void> {
+    const put: RebalanceRow = {
+      group: 0,
+      slot,
+      generation: this.#generation,
+      ...(open === undefined ? {} : { open }),
+      ...(ended === undefined ? {} : { ended }),
+    };
+    const outcome = await this.#metadata.commit(rebalanceAt, [{ put, expect: this.#revision }]);
+    if (!outcome.applied) throw new LeaseLost(`slot ${slot} of rebalance`, this.#generation);
+    this.#row = put;
+    this.#revision = outcome.revision;
+  }
+}
+
+/** Holders that claim a slot at the same moment. */
+const claimsMax = 8;
+
+/** Fences all earlier holders of the slot's lease. @throws LeaseLost where a later one has claimed it */
+export async function claimSlot(
+  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  slot: number,
+  generation: number,
+): Promise<ClaimedSlot> {
+  for (let attempt = 0; attempt < claimsMax; attempt += 1) {
+    const found = await find(metadata, slot);
+    if (found !== undefined && found.row.generation > generation) break;
+    const row: RebalanceRow = { ...(found?.row ?? { group: 0, slot }), generation };
+    const outcome = await metadata.commit(rebalanceAt, [{ put: row, expect: found?.revision ?? 'absent' }]);
+    if (outcome.applied) return new ClaimedSlot(metadata, { row, revision: outcome.revision });
+  }
+  throw new LeaseLost(`slot ${slot} of rebalance`, generation);
+}

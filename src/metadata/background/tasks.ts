@@ -1,0 +1,129 @@
+/** The states of the background's long work, by kind and name. */
+import type { At, MetadataStore, Outcome, Revision, SideChange } from '../../ports/metadata-store.ts';
+import { type TaskRow, tasks } from '../records/tasks.ts';
+import { LeaseLost } from './leases.ts';
+
+const tasksOf = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
+
+/** A kind of work and what is kept of it. */
+export interface TaskKind<State> {
+  readonly kind: string;
+  /** Never there: it carries the type. */
+  readonly state?: State;
+}
+
+export interface Task<State> {
+  readonly name: string;
+  readonly state: State;
+  readonly revision: Revision;
+}
+
+/** The cast: a kind's states are only ever written by its own code. */
+const taskOf = <State>(row: TaskRow, revision: Revision): Task<State> => ({
+  name: row.name,
+  state: row.state as State,
+  revision,
+});
+
+export async function findTask<State>(
+  metadata: Pick<MetadataStore, 'get'>,
+  { kind }: TaskKind<State>,
+  name: string,
+): Promise<Task<State> | undefined> {
+  const found = await metadata.get(tasksOf(kind), { name });
+  return found && taskOf(found.row, found.revision);
+}
+
+/** The right of a leader to write the tasks of a kind, until a later leader begins its own term. */
+export interface Term {
+  readonly generation: number;
+  readonly revision: Revision;
+}
+
+/** Names the row beside the tasks of a kind that says who leads; no task has this name. */
+const leaderName = 'leader';
+/** Leaders that begin at the same moment. */
+const beginningsMax = 8;
+
+/** Ends the terms of all earlier leaders. @throws LeaseLost where a later one has begun its own */
+export async function beginTerm<State>(
+  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  { kind }: TaskKind<State>,
+  generation: number,
+): Promise<Term> {
+  for (let attempt = 0; attempt < beginningsMax; attempt += 1) {
+    const found = await metadata.get(tasksOf(kind), { name: leaderName });
+    const leader = found?.row.state as { readonly generation: number } | undefined;
+    if (leader !== undefined && leader.generation > generation) break;
+    const put = { kind, name: leaderName, state: { generation } };
+    const outcome = await metadata.commit(tasksOf(kind), [{ put, expect: found?.revision ?? 'absent' }]);
+    if (outcome.applied) return { generation, revision: outcome.revision };
+  }
+  throw new LeaseLost(kind, generation);
+}
+
+/** @throws LeaseLost where a later leader has begun its term; then nothing that this one says is kept */
+export async function assertLeads<State>(
+  metadata: Pick<MetadataStore, 'get'>,
+  { kind }: TaskKind<State>,
+  { generation, revision }: Term,
+): Promise<void> {
+  const found = await metadata.get(tasksOf(kind), { name: leaderName });
+  if (found?.revision !== revision) throw new LeaseLost(kind, generation);
+}
+
+/** All of a kind, in pages. */
+export async function* everyTask<State>(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { kind }: TaskKind<State>,
+): AsyncGenerator<Task<State>> {
+  const cursor = metadata.scan(tasksOf(kind));
+  for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
+    for (const { row, revision } of page) if (row.name !== leaderName) yield taskOf(row, revision);
+}
+
+/** Writes the state of one; refused when it has changed since `expect` was read. */
+export const putTask = <State>(
+  metadata: Pick<MetadataStore, 'commit'>,
+  { kind }: TaskKind<State>,
+  {
+    name,
+    state,
+    expect,
+    expiresAt,
+    term,
+    then = [],
+  }: {
+    readonly name: string;
+    readonly state: State;
+    readonly expect: 'absent' | Revision;
+    /** Store time from which it is no longer needed. */
+    readonly expiresAt?: number;
+    /** Refused, too, once a later leader has begun its term. */
+    readonly term?: Term | undefined;
+    readonly then?: readonly SideChange[];
+  },
+): Promise<Outcome<typeof tasks>> =>
+  metadata.commit(
+    tasksOf(kind),
+    [
+      { put: { kind, name, state }, expect, ...(expiresAt === undefined ? {} : { expiresAt }) },
+      ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
+    ],
+    { then },
+  );
+
+export type TaskChange<State> =
+  | { readonly put: { readonly name: string; readonly state: State }; readonly expect: 'absent' | Revision }
+  | { readonly remove: { readonly name: string }; readonly expect: Revision };
+
+/** Several of a kind in one commit; refused when one of them was changed since `expect` was read, or once a later leader has begun. */
+export const putTasks = <State>(
+  metadata: Pick<MetadataStore, 'commit'>,
+  { kind }: TaskKind<State>,
+  { changes, term }: { readonly changes: readonly TaskChange<State>[]; readonly term?: Term | undefined },
+): Promise<Outcome<typeof tasks>> =>
+  metadata.commit(tasksOf(kind), [
+    ...changes.map((change) => ('put' in change ? { ...change, put: { kind, ...change.put } } : change)),
+    ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
+  ]);

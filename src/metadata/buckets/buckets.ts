@@ -1,0 +1,119 @@
+/** Bucket rows and their indexes. */
+
+import { shardOf } from '../../base/shard.ts';
+import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
+import { prefixRange } from '../objects/prefix.ts';
+import { announcing } from '../shared-changes.ts';
+import { type BucketRow, buckets, bucketsAll, bucketsByOwner, type OwnedBucketRow } from '../tables.ts';
+import { documentRemovals } from './documents.ts';
+
+type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
+
+const bucketAt = (name: string): At<typeof buckets> => ({ table: buckets, in: { name } });
+const ownedBy = (owner: string): At<typeof bucketsByOwner> => ({ table: bucketsByOwner, in: { owner } });
+
+/** Buckets are listed for the background in this many slots, so that no partition holds them all. */
+export const bucketSlots = 16;
+export const bucketSlotOf = (name: string): number => shardOf(name, bucketSlots);
+const inSlot = (slot: number): At<typeof bucketsAll> => ({ table: bucketsAll, in: { slot } });
+
+export const findBucket = (metadata: Metadata, name: string): Promise<Stored<BucketRow> | undefined> =>
+  metadata.get(bucketAt(name), {});
+
+/** Its places in the lists of buckets. */
+const placesOf = ({ name, owner, created, region }: BucketRow): SideChange[] => [
+  { at: ownedBy(owner), put: { owner, name, created, region } },
+  { at: inSlot(bucketSlotOf(name)), put: { slot: bucketSlotOf(name), name } },
+];
+
+/** Every change of a bucket's row; whatever becomes of it, each process of this node reads the row again. */
+const changeRow = (
+  metadata: Metadata,
+  name: string,
+  change: Change<typeof buckets>,
+  then: readonly SideChange[],
+): Promise<Outcome<typeof buckets>> =>
+  announcing(metadata, { topic: 'bucket', about: name }, metadata.commit(bucketAt(name), [change], { then }));
+
+export const insertBucket = (
+  metadata: Metadata,
+  row: BucketRow,
+  then: readonly SideChange[] = [],
+): Promise<Outcome<typeof buckets>> =>
+  changeRow(metadata, row.name, { put: row, expect: 'absent' }, [...placesOf(row), ...then]);
+
+/** Whether its owner's list has it; where side changes come behind their commit, it may not have it yet. */
+export const isListed = async (metadata: Metadata, { owner, name }: BucketRow): Promise<boolean> =>
+  (await metadata.get(ownedBy(owner), { name })) !== undefined;
+
+/** Puts it in the lists if it still stands as it was found. */
+export const listBucket = (metadata: Metadata, found: Stored<BucketRow>): Promise<Outcome<typeof buckets>> =>
+  replaceBucket(metadata, found, found.row, placesOf(found.row));
+
+export const replaceBucket = (
+  metadata: Metadata,
+  found: Stored<BucketRow>,
+  next: BucketRow,
+  then: readonly SideChange[] = [],
+): Promise<Outcome<typeof buckets>> =>
+  changeRow(metadata, next.name, { put: next, expect: found.revision }, then);
+
+export const removeBucket = (
+  metadata: Metadata,
+  found: Stored<BucketRow>,
+  then: readonly SideChange[] = [],
+): Promise<Outcome<typeof buckets>> =>
+  changeRow(metadata, found.row.name, { remove: {}, expect: found.revision }, [
+    { at: ownedBy(found.row.owner), remove: { name: found.row.name } },
+    { at: inSlot(bucketSlotOf(found.row.name)), remove: { name: found.row.name } },
+    ...Object.values(found.row.documents).flatMap(documentRemovals),
+    ...then,
+  ]);
+
+/** The buckets of an account by name, after a name, at most `limit`. */
+export async function bucketsOf(
+  metadata: Metadata,
+  owner: string,
+  range: { readonly prefix: string; readonly after?: string | undefined; readonly limit: number },
+): Promise<readonly OwnedBucketRow[]> {
+  const within = prefixRange('name', range.prefix);
+  const cursor = metadata.scan(ownedBy(owner), within);
+  if (range.after !== undefined && range.after >= range.prefix)
+    cursor.seek({ name: range.after }, { past: true });
+  return (await cursor.next(range.limit)).map(({ row }) => row);
+}
+
+/** Every bucket name of a slot by name, from one on or after it. */
+export async function* bucketsInSlot(
+  metadata: Metadata,
+  slot: number,
+  range: { readonly from?: { readonly name: string }; readonly after?: { readonly name: string } } = {},
+): AsyncGenerator<string> {
+  const cursor = metadata.scan(inSlot(slot), range);
+  for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100)) {
+    for (const { row } of page) yield row.name;
+  }
+}
+
+/** Every bucket name, slot by slot, in pages. */
+export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
+  for (let slot = 0; slot < bucketSlots; slot += 1) yield* bucketsInSlot(metadata, slot);
+}
+
+/** Whether a bucket that was created may not be in the lists yet, because its creator died or has not finished. */
+export const hasUnlistedBuckets = async (metadata: Pick<MetadataStore, 'hasPendingPuts'>): Promise<boolean> =>
+  (await metadata.hasPendingPuts?.(bucketsAll)) ?? false;
+
+/** The bucket that follows in the order of `everyBucket`, for a walk that goes on elsewhere. */
+export async function nextBucket(
+  metadata: Pick<MetadataStore, 'scan'>,
+  from: { readonly slot: number; readonly after?: string | undefined },
+): Promise<{ readonly slot: number; readonly name: string } | undefined> {
+  for (let { slot, after } = from; slot < bucketSlots; slot += 1) {
+    const range = after === undefined ? {} : { after: { name: after } };
+    const [found] = await metadata.scan(inSlot(slot), range).next(1);
+    if (found !== undefined) return { slot, name: found.row.name };
+    after = undefined;
+  }
+  return undefined;
+}

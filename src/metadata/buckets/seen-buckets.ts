@@ -1,0 +1,59 @@
+/**
+ * Buckets as this process saw them last, where a read of metadata is a round trip. A name mostly leads to the bucket
+ * that it led to a moment ago. A change by a process of this node is forgotten here before it is answered, with whatever
+ * was being read meanwhile; a change by another machine is as old here as the row was seen.
+ */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import type { Caches } from '../../base/caches.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { heedChanges } from '../shared-changes.ts';
+import type { BucketRow } from '../tables.ts';
+
+const seenMax = 1000;
+
+/** When a look at a bucket began. */
+export interface Look {
+  /** By the clock that never jumps (ms). */
+  readonly at: number;
+  /** How many changes this process knew of until then. */
+  readonly changes: number;
+}
+export interface SeenBucket extends Look {
+  readonly bucket: BucketRow;
+}
+
+class SeenBuckets {
+  readonly rows = new BoundedCache<SeenBucket>({ name: 'buckets', entriesMax: seenMax });
+  changes = 0;
+  isHeeding = false;
+}
+interface Ctx {
+  readonly caches: Caches;
+  readonly metadata: Pick<MetadataStore, 'get'>;
+}
+
+function openSeen({ caches, metadata }: Ctx): SeenBuckets {
+  const seen = caches.of(SeenBuckets);
+  if (!seen.isHeeding) {
+    seen.isHeeding = true;
+    heedChanges(metadata, 'bucket', (name) => forgetBucket(seen, name));
+  }
+  return seen;
+}
+
+/** Before a bucket is read that is to be remembered. */
+export const lookAt = (ctx: Ctx, elapsed: number): Look => ({ at: elapsed, changes: openSeen(ctx).changes });
+
+export function rememberBucket(ctx: Ctx, bucket: BucketRow, { at, changes }: Look): void {
+  const seen = openSeen(ctx);
+  // Read while a bucket changed: it may be the row from before.
+  if (changes === seen.changes) seen.rows.set(bucket.name, { bucket, at, changes });
+}
+
+export const seenBucket = (ctx: Ctx, name: string): SeenBucket | undefined => openSeen(ctx).rows.get(name);
+
+function forgetBucket(seen: SeenBuckets, name: string): void {
+  seen.changes += 1;
+  seen.rows.delete(name);
+}

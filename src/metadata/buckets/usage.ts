@@ -1,0 +1,78 @@
+/** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes. */
+
+import { shardOf } from '../../base/shard.ts';
+import type { At, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
+import { usage } from '../records/usage.ts';
+
+/** Counter rows are spread so that the writers of a bucket do not queue behind one row. */
+const usageSlots = 64;
+
+const usageOf = (bucketId: string): At<typeof usage> => ({ table: usage, in: { bucketId } });
+
+export interface UsageDelta {
+  readonly storageClass: string;
+  readonly bytes: number;
+  readonly objects: number;
+}
+
+/** @param opId spreads the deltas of concurrent writers over the rows */
+export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
+  const slot = shardOf(opId, usageSlots);
+  const at = usageOf(bucketId);
+  // A write that replaces nothing has one.
+  const sums: { readonly storageClass: string; bytes: number; objects: number }[] = [];
+  for (const { storageClass, bytes, objects } of deltas) {
+    const sum = sums.find((each) => each.storageClass === storageClass);
+    if (sum === undefined) sums.push({ storageClass, bytes, objects });
+    else {
+      sum.bytes += bytes;
+      sum.objects += objects;
+    }
+  }
+  return sums
+    .filter(({ bytes, objects }) => bytes !== 0 || objects !== 0)
+    .map(({ storageClass, bytes, objects }) => ({
+      at,
+      add: { storageClass, slot },
+      by: { bytes, objects },
+    }));
+}
+
+/** Every counter row of a bucket. */
+async function* usageRows(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): AsyncGenerator<Stored<RowOf<typeof usage>>> {
+  const cursor = metadata.scan(usageOf(bucketId));
+  for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256)) yield* page;
+}
+
+/** The bytes and objects of a bucket now, by storage class. */
+export async function readUsage(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): Promise<ReadonlyMap<string, { bytes: number; objects: number }>> {
+  const sums = new Map<string, { bytes: number; objects: number }>();
+  for await (const { row } of usageRows(metadata, bucketId)) {
+    const sum = sums.get(row.storageClass) ?? { bytes: 0, objects: 0 };
+    sums.set(row.storageClass, { bytes: sum.bytes + row.bytes, objects: sum.objects + row.objects });
+  }
+  return sums;
+}
+
+/** Equal texts mean that nothing was added to a bucket's counters in between, not even what sums to nothing. */
+export async function usageRevisions(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): Promise<string> {
+  const revisions: string[] = [];
+  for await (const { row, revision } of usageRows(metadata, bucketId))
+    revisions.push(`${row.storageClass}/${row.slot}/${revision}`);
+  return revisions.join(' ');
+}
+
+/** Whether a commit that has applied, of a killed gateway for one, may still add to a bucket's counters. */
+export const hasPendingUsage = (
+  metadata: Pick<MetadataStore, 'hasPendingAdditions'>,
+  bucketId: string,
+): Promise<boolean> => metadata.hasPendingAdditions(usageOf(bucketId));

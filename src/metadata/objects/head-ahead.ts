@@ -1,0 +1,68 @@
+/**
+ * The head of a key, asked for while the row of its bucket is still being read. The read that needs it first gets it; every
+ * later one asks the store. The announcements of `shared-changes.ts` do not pass through: give it to object operations only.
+ */
+import type { Clock } from '../../ports/clock.ts';
+import type { AnyTable, At, MetadataStore, SortOf, Stored } from '../../ports/metadata-store.ts';
+import { type BucketRow, headSlot, liveSpace, type ObjectRow, objects } from '../tables.ts';
+import { findLiveHead } from './objects.ts';
+
+/** A head that was asked for longer ago is read again: another client may have replaced it during a slow upload. */
+const freshMs = 1_000;
+
+export interface HeadAhead {
+  /** The bucket that the name led to a moment ago: in another one the head does not count. */
+  readonly bucketId: string;
+  readonly key: string;
+  /** Rejects where it could not be read. */
+  readonly head: Promise<Stored<ObjectRow> | undefined>;
+  /** By the clock that never jumps (ms). */
+  readonly askedAt: number;
+}
+
+type Ctx = { readonly metadata: MetadataStore; readonly clock: Pick<Clock, 'elapsed'> };
+
+/** Begins the read. */
+export function askAhead({ metadata, clock }: Ctx, bucket: BucketRow, key: string): HeadAhead {
+  const head = findLiveHead(metadata, bucket, key);
+  // The ordinary read that follows meets the same failure and reports it.
+  head.catch(() => {});
+  return { bucketId: bucket.id, key, head, askedAt: clock.elapsed() };
+}
+
+/**
+ * The same store, whose first read of that head is answered by the one that began.
+ * @param isAbsenceKnown whether it also answers that there is no head: writes find out in their commit, reads look again
+ */
+export function withHeadAhead(
+  { metadata, clock }: Ctx,
+  { bucketId, key, head, askedAt }: HeadAhead,
+  { isAbsenceKnown }: { readonly isAbsenceKnown: boolean },
+): MetadataStore {
+  let isTaken = false;
+  const isHead = (at: At<AnyTable>, sort: object): boolean => {
+    if (isTaken || at.table !== objects || (at.in as { bucketId?: string }).bucketId !== bucketId)
+      return false;
+    const asked = sort as SortOf<typeof objects>;
+    return asked.space === liveSpace && asked.key === key && asked.slot === headSlot;
+  };
+  const get = async (at: At<AnyTable>, sort: never): Promise<unknown> => {
+    if (isHead(at, sort)) {
+      isTaken = true;
+      if (clock.elapsed() - askedAt >= freshMs) return metadata.get(at, sort);
+      const found = await head.then(
+        (row) => ({ row }),
+        () => undefined,
+      );
+      if (found !== undefined && (found.row !== undefined || isAbsenceKnown)) return found.row;
+    }
+    return metadata.get(at, sort);
+  };
+  return new Proxy(metadata, {
+    get(store, name) {
+      if (name === 'get') return get;
+      const member: unknown = Reflect.get(store, name);
+      return typeof member === 'function' ? member.bind(store) : member;
+    },
+  });
+}

@@ -1,0 +1,34 @@
+/** Reading several partitions as one, from their ends. */
+import type { AnyTable, Cursor, RowOf } from '../../ports/metadata-store.ts';
+
+/** Rows of a partition that are read at once. */
+const readAhead = 64;
+
+interface Source<Row> {
+  readonly read: () => Promise<Row[]>;
+  rows: Row[];
+}
+
+/** The rows of cursors that run backwards, merged: of the next ones the newest comes first. */
+export async function* newestFirst<T extends AnyTable>(
+  cursors: readonly Cursor<T>[],
+  isNewer: (a: RowOf<T>, b: RowOf<T>) => boolean,
+): AsyncGenerator<RowOf<T>> {
+  const sources = await Promise.all(
+    cursors.map(async (cursor): Promise<Source<RowOf<T>>> => {
+      const read = async (): Promise<RowOf<T>[]> => (await cursor.next(readAhead)).map(({ row }) => row);
+      return { read, rows: await read() };
+    }),
+  );
+  for (;;) {
+    let newest: Source<RowOf<T>> | undefined;
+    for (const source of sources) {
+      const [row] = source.rows;
+      if (row !== undefined && (newest === undefined || isNewer(row, newest.rows[0] as RowOf<T>)))
+        newest = source;
+    }
+    if (newest === undefined) return;
+    yield newest.rows.shift() as RowOf<T>;
+    if (newest.rows.length === 0) newest.rows = await newest.read();
+  }
+}

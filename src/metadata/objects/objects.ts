@@ -1,0 +1,200 @@
+/** Reading object rows: heads, history and manifests. */
+import {
+  type At,
+  type Cursor,
+  type MetadataStore,
+  type PartOf,
+  type SideChange,
+  type SortOf,
+  type Stored,
+  StoreUnavailable,
+} from '../../ports/metadata-store.ts';
+import type { Extent } from '../../ports/storage/object-bytes.ts';
+import {
+  type BucketRow,
+  headSlot,
+  historySpace,
+  liveSpace,
+  type Manifest,
+  type ManifestPart,
+  manifestSegmentParts,
+  manifests,
+  type ObjectRow,
+  objects,
+} from '../tables.ts';
+
+type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
+
+export const objectsOf = (
+  bucket: Pick<BucketRow, 'id' | 'shards' | 'splittingTo' | 'generation'>,
+): At<typeof objects> => ({
+  table: objects,
+  in: { bucketId: bucket.id },
+  ways: bucket.shards,
+  ...(bucket.splittingTo === undefined ? {} : { splittingTo: bucket.splittingTo }),
+  fence: bucket.generation,
+});
+
+export const liveHeadOf = (key: string): SortOf<typeof objects> => ({
+  space: liveSpace,
+  key,
+  slot: headSlot,
+});
+export const markerHeadOf = (key: string): SortOf<typeof objects> => ({
+  space: historySpace,
+  key,
+  slot: headSlot,
+});
+export const historyOf = (key: string, version: string): SortOf<typeof objects> => ({
+  space: historySpace,
+  key,
+  slot: version,
+});
+
+/** What listings show of an object, and of a version. */
+export const listedColumns = [
+  'modified',
+  'size',
+  'etag',
+  'storageClass',
+  'checksum',
+  'owner',
+  'restore',
+] as const satisfies readonly (keyof ObjectRow)[];
+export const listedVersionColumns = [...listedColumns, 'version', 'isNull', 'marker'] as const;
+export type ListedRow = PartOf<typeof objects, (typeof listedColumns)[number]>;
+export type ListedVersionRow = PartOf<typeof objects, (typeof listedVersionColumns)[number]>;
+
+export const findLiveHead = (
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> => metadata.get(objectsOf(bucket), liveHeadOf(key));
+
+/** How often a key that moves under our eyes is looked at again. */
+const looksMax = 16;
+
+/**
+ * The head of a key, whether it is live or a delete marker. Without versioning there are no markers.
+ * A head that changes its space between the two reads was missed by both: then we look again.
+ */
+export const findHead = (
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> =>
+  bucket.versioning === '' ? findLiveHead(metadata, bucket, key) : findEitherHead(metadata, bucket, key);
+
+async function findEitherHead(
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> {
+  const live = await findLiveHead(metadata, bucket, key);
+  if (live !== undefined) return live;
+  const marker = await metadata.get(objectsOf(bucket), markerHeadOf(key));
+  return marker ?? findLiveHead(metadata, bucket, key);
+}
+
+/** The version of a key by its id; `null` finds the null version wherever it lies. */
+export async function findVersion(
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+  versionId: string,
+): Promise<Stored<ObjectRow> | undefined> {
+  let head = await findHead(metadata, bucket, key);
+  for (let look = 0; look < looksMax; look += 1) {
+    const found = await versionBehind(metadata, bucket, { key, versionId, head });
+    if (found !== undefined) return found;
+    // Versions move between head and history, and every move changes the head: "no" counts if it stood still.
+    const now = await findHead(metadata, bucket, key);
+    if (now?.revision === head?.revision) return undefined;
+    head = now;
+  }
+  throw new StoreUnavailable(`the versions of ${key} in bucket ${bucket.id} never stood still`);
+}
+
+async function versionBehind(
+  metadata: Metadata,
+  bucket: BucketRow,
+  at: { readonly key: string; readonly versionId: string; readonly head: Stored<ObjectRow> | undefined },
+): Promise<Stored<ObjectRow> | undefined> {
+  const { key, versionId, head } = at;
+  if (head === undefined) return undefined;
+  const wantsNull = versionId === 'null';
+  if (wantsNull ? head.row.isNull : head.row.version === versionId && !head.row.isNull) return head;
+  const version = wantsNull ? head.row.nullVersion : versionId;
+  if (version === undefined) return undefined;
+  const found = await metadata.get(objectsOf(bucket), historyOf(key, version));
+  return found?.row.isNull === wantsNull ? found : undefined;
+}
+
+/** The text right behind a key: keys never hold NUL, so nothing lies between. */
+export const behind = (key: string): string => `${key}\u0001`;
+
+/** The newest version behind the head. */
+export async function newestInHistory(
+  metadata: Metadata,
+  bucket: BucketRow,
+  key: string,
+): Promise<Stored<ObjectRow> | undefined> {
+  const [newest] = await metadata
+    .scan(objectsOf(bucket), { after: markerHeadOf(key), before: { space: historySpace, key: behind(key) } })
+    .next(1);
+  return newest;
+}
+
+/** Every version of a key, marker heads included, newest first. */
+export const versionsOf = (
+  metadata: Metadata,
+  bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>,
+  key: string,
+): Cursor<typeof objects> =>
+  metadata.scan(objectsOf(bucket), {
+    from: { space: historySpace, key },
+    before: { space: historySpace, key: behind(key) },
+  });
+
+const manifestAt = (id: string): At<typeof manifests> => ({ table: manifests, in: { id } });
+
+/** A row of a large manifest. */
+export const manifestRow = (id: string, segment: number, parts: readonly ManifestPart[]): SideChange => ({
+  at: manifestAt(id),
+  put: { id, segment, parts },
+});
+
+/** The rows of a large manifest, to be written before the head that names it. */
+export function manifestRows(id: string, parts: readonly ManifestPart[]): SideChange[] {
+  const rows: SideChange[] = [];
+  for (let first = 0; first < parts.length; first += manifestSegmentParts) {
+    const segment = first / manifestSegmentParts;
+    rows.push(manifestRow(id, segment, parts.slice(first, first + manifestSegmentParts)));
+  }
+  return rows;
+}
+
+export const clearManifest = (metadata: Pick<MetadataStore, 'clear'>, id: string): Promise<void> =>
+  metadata.clear(manifestAt(id), {});
+
+/** The parts of a large manifest from a segment on, a segment at a time. */
+export async function* manifestParts(
+  metadata: Metadata,
+  id: string,
+  fromSegment = 0,
+): AsyncGenerator<readonly ManifestPart[]> {
+  const cursor = metadata.scan(manifestAt(id), { from: { segment: fromSegment } });
+  for (let page = await cursor.next(1); page.length > 0; page = await cursor.next(1)) {
+    for (const { row } of page) yield row.parts;
+  }
+}
+
+/** All extents that hold the bytes of a manifest, in order. */
+export async function* extentsOf(metadata: Metadata, manifest: Manifest): AsyncGenerator<Extent> {
+  if ('extents' in manifest) yield* manifest.extents;
+  else if (manifest.whole !== undefined) yield manifest.whole;
+  else if ('parts' in manifest) for (const part of manifest.parts) yield part.extent;
+  else
+    for await (const parts of manifestParts(metadata, manifest.manifestId))
+      for (const part of parts) yield part.extent;
+}

@@ -1,0 +1,388 @@
+/**
+ * One schema reads (validates) and writes (orders, escapes) an XML body, and infers its type.
+ *
+ * Names are bound once, when a schema is declared: `reader` and `writer` give plain functions, so that a page of a
+ * thousand keys costs string concatenation and nothing else.
+ */
+import { trim as trimSet } from '../../base/text/trim.ts';
+import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
+import { type Node, parseXml, pathOf, type XmlLimits } from './xml-parse.ts';
+
+/** Elements (or the attribute) found under one name; `parent` says where, when something is missing. */
+type Reader<T> = (found: readonly Node[], parent: Node | undefined) => T;
+// Taken from a method, whose parameters are bivariant: `Xml<Tagging>` stays assignable to `Xml<unknown>`.
+type Writer<T> = { bivariant(value: T): string }['bivariant'];
+
+export interface Xml<T> {
+  reader(name: string): Reader<T>;
+  /** @param attributes goes behind the name in the opening tag, with its leading space */
+  writer(name: string, attributes?: string): Writer<T>;
+  /** The property may be absent: see `optional`. */
+  readonly isOptional?: boolean;
+  /** Element names that the field reads, when it is not its own; '*' is what no other field reads. */
+  readonly claims?: readonly string[] | '*';
+  /** Local name of the attribute that the field reads and writes instead of an element. */
+  readonly attribute?: string;
+}
+export type Infer<S> = S extends Xml<infer T> ? T : never;
+type Optional<T> = Xml<T | undefined> & { readonly isOptional: true };
+type Fields = Readonly<Record<string, Xml<unknown>>>;
+type Flat<T> = { readonly [K in keyof T]: T[K] };
+type OptionalNames<F extends Fields> = {
+  [K in keyof F]: F[K] extends { readonly isOptional: true } ? K : never;
+}[keyof F];
+type ElementOf<F extends Fields> = Flat<
+  { [K in Exclude<keyof F, OptionalNames<F>>]: Infer<F[K]> } & {
+    [K in OptionalNames<F>]?: Exclude<Infer<F[K]>, undefined>;
+  }
+>;
+
+const placeOf = (parent: Node | undefined, name: string): string =>
+  parent === undefined ? name : `${pathOf(parent)}/${name}`;
+const blank = /^[ \t\r\n]*$/;
+const trim = (text: string): string => trimSet(text, ' \t\r\n');
+const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+
+function only(found: readonly Node[], parent: Node | undefined, name: string): Node {
+  const [node] = found;
+  if (node === undefined) throw malformed(`${placeOf(parent, name)} is required`);
+  if (found.length > 1) throw malformed(`${placeOf(parent, name)} appears more than once`);
+  return node;
+}
+
+/** A leaf: what the text means, and how the value is written. */
+const leaf = <T>(
+  read: (text: string, refuse: (problem: string) => Error) => T,
+  write: (value: T) => string,
+): Xml<T> => ({
+  reader: (name) => (found, parent) => {
+    const node = only(found, parent, name);
+    if (node.children.length > 0) throw malformed(`${pathOf(node)} must hold text, not elements`);
+    return read(node.text, (problem) => malformed(`${pathOf(node)} ${problem}`));
+  },
+  writer: (name, attributes = '') => {
+    const open = `<${name}${attributes}>`;
+    const close = `</${name}>`;
+    return (value) => open + write(value) + close;
+  },
+});
+
+/** Any text; whitespace means itself, as in a key. */
+export const text: Xml<string> = leaf((found) => found, escapeText);
+/** Text without its surrounding whitespace: identifiers, ETags, regions. */
+export const token: Xml<string> = leaf(trim, escapeText);
+/** An entity tag, which the value has without its quotes. */
+export const entityTag: Xml<string> = leaf(
+  (found) => trim(found).replace(/^"(.*)"$/, '$1'),
+  (tag) => `&quot;${escapeText(tag)}&quot;`,
+);
+
+export const int = ({
+  min = Number.MIN_SAFE_INTEGER,
+  max = Number.MAX_SAFE_INTEGER,
+}: {
+  readonly min?: number;
+  readonly max?: number;
+} = {}): Xml<number> =>
+  leaf((found, refuse) => {
+    const digits = trim(found);
+    const value = /^[+-]?[0-9]{1,20}$/.test(digits) ? Number(digits) : Number.NaN;
+    if (!Number.isSafeInteger(value)) throw refuse(`must be a whole number, not ${shown(digits)}`);
+    if (value < min || value > max) throw refuse(`must be from ${min} to ${max}, not ${digits}`);
+    return value === 0 ? 0 : value;
+  }, String);
+
+/** In any case: the public reference itself writes `TRUE`. */
+export const bool: Xml<boolean> = leaf((found, refuse) => {
+  const word = trim(found).toLowerCase();
+  if (word === 'true' || word === '1') return true;
+  if (word === 'false' || word === '0') return false;
+  throw refuse(`must be true or false, not ${shown(trim(found))}`);
+}, String);
+
+const isoDate =
+  /^(\d{4}-(?:0[1-9]|1[0-2])-(\d{2}))(?:T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-][01]\d:[0-5]\d))?$/;
+const httpDate =
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d{2}) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d GMT$/;
+
+/**
+ * A moment as `2026-11-05T10:00:00.000Z`, preformatted: it is written as it stands. SDKs send ISO 8601, and the HTTP
+ * form in DeleteObjects.
+ */
+export const date: Xml<string> = leaf((found, refuse) => {
+  const written = trim(found);
+  const iso = isoDate.exec(written);
+  const day = iso === null ? httpDate.exec(written)?.[1] : iso[2];
+  // `Date` moves 31 February into March; its day then differs from the one written.
+  const calendar = iso === null ? written : `${iso[1]}T00:00:00Z`;
+  if (day === undefined || new Date(calendar).getUTCDate() !== Number(day)) {
+    throw refuse(`must be a date such as 2026-11-05T10:00:00.000Z, not ${shown(written)}`);
+  }
+  return new Date(written).toISOString();
+}, String);
+
+export const oneOf = <const T extends readonly string[]>(...choices: T): Xml<T[number]> =>
+  leaf((found, refuse) => {
+    const word = trim(found);
+    const choice = choices.find((each) => each === word);
+    if (choice === undefined) throw refuse(`must be one of ${choices.join(', ')}, not ${shown(word)}`);
+    return choice;
+  }, String);
+
+/** Absent and undefined are the same; an absent element leaves no property behind. */
+export const optional = <T>(inner: Xml<T>): Optional<T> => ({
+  ...inner,
+  isOptional: true,
+  reader: (name) => {
+    const read = inner.reader(name);
+    return (found, parent) => (found.length === 0 ? undefined : read(found, parent));
+  },
+  writer: (name, attributes) => {
+    const write = inner.writer(name, attributes);
+    return (value) => (value === undefined ? '' : write(value));
+  },
+});
+
+/**
+ * What a value must be beyond its shape.
+ * @param problem what is wrong with it, said behind its place: `must hold one of Days and Date`
+ */
+export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefined): Xml<T> => ({
+  ...inner,
+  reader: (name) => {
+    const read = inner.reader(name);
+    return (found, parent) => {
+      const value = read(found, parent);
+      const wrong = problem(value);
+      if (wrong !== undefined) throw malformed(`${placeOf(parent, name)} ${wrong}`);
+      return value;
+    };
+  },
+});
+
+/** For `checked`: an element that makes a choice between some of its elements. */
+export const atMostOne =
+  <T extends object>(...names: readonly (keyof T & string)[]) =>
+  (value: T): string | undefined =>
+    names.filter((name) => value[name] !== undefined).length > 1
+      ? `may hold only one of ${names.join(', ')}`
+      : undefined;
+
+export interface Bounds {
+  readonly max: number;
+  readonly min?: number;
+}
+
+/** For a list whose limit has an error of its own, which its handler gives; the bound of `XmlLimits` holds. */
+export const limitedByHandler: Bounds = { max: Number.MAX_SAFE_INTEGER };
+
+function checkBounds(count: number, { max, min = 0 }: Bounds, place: () => string): void {
+  if (count > max) throw malformed(`${place()} appears ${count} times; at most ${max} are accepted`);
+  if (count < min) {
+    throw malformed(`${place()} ${min === 1 ? 'is required' : `must appear at least ${min} times`}`);
+  }
+}
+
+/**
+ * Repeated elements as a list; none is the empty list. With `name` the field is a wrapper around them:
+ * `TagSet: many(tag, { name: 'Tag', max: 50 })` is `<TagSet><Tag>…</Tag>…</TagSet>`.
+ */
+export function many<T>(
+  inner: Xml<T>,
+  { name: itemName, ...bounds }: Bounds & { readonly name?: string },
+): Xml<readonly T[]> {
+  if (itemName !== undefined) return wrapped(itemName, many(inner, bounds));
+  return {
+    reader: (name) => {
+      const read = inner.reader(name);
+      return (found, parent) => {
+        checkBounds(found.length, bounds, () => placeOf(parent, name));
+        return found.map((node) => read([node], parent));
+      };
+    },
+    writer: (name) => {
+      const write = inner.writer(name);
+      return (values) => {
+        let out = '';
+        for (const value of values) out += write(value);
+        return out;
+      };
+    },
+  };
+}
+
+function wrapped<T>(itemName: string, list: Xml<readonly T[]>): Xml<readonly T[]> {
+  const outer = element({ [itemName]: list });
+  return {
+    reader: (name) => {
+      const read = outer.reader(name);
+      return (found, parent) => read(found, parent)[itemName] as readonly T[];
+    },
+    writer: (name, attributes) => {
+      const write = outer.writer(name, attributes);
+      return (values) => write({ [itemName]: values });
+    },
+  };
+}
+
+type ChoiceOf<C extends Fields> = {
+  [K in keyof C]: { readonly [P in K]: Infer<C[K]> };
+}[keyof C];
+
+/** Elements of several names in one order: `[{ Version: … }, { DeleteMarker: … }]`. The field's own name is not sent. */
+export function choice<C extends Fields>(choices: C, bounds: Bounds): Xml<readonly ChoiceOf<C>[]> {
+  const names = Object.keys(choices);
+  const readers = new Map(names.map((name) => [name, (choices[name] as Xml<unknown>).reader(name)]));
+  const writers = names.map((name) => [name, (choices[name] as Xml<unknown>).writer(name)] as const);
+  return {
+    claims: names,
+    reader: () => (found, parent) => {
+      checkBounds(found.length, bounds, () => placeOf(parent, names.join(' or ')));
+      // The cast: a reader of each name was made from the choice of that name.
+      return found.map((node) => ({
+        [node.name]: readers.get(node.name)?.([node], parent),
+      })) as ChoiceOf<C>[];
+    },
+    writer: () => (values) => {
+      let out = '';
+      for (const value of values as readonly Readonly<Record<string, unknown>>[]) {
+        for (const [name, write] of writers) if (name in value) out += write(value[name]);
+      }
+      return out;
+    },
+  };
+}
+
+/** An attribute; the writer gives ` name="value"`, and ` xmlns:xsi="…"` before an `xsi:` name. */
+export function attribute<T extends string>(
+  name: string,
+  inner: Xml<T>,
+): Xml<T> & { readonly attribute: string } {
+  const declared = name.startsWith('xsi:') ? ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"' : '';
+  return {
+    attribute: name.slice(name.indexOf(':') + 1),
+    reader: () => inner.reader(`@${name}`),
+    writer: () => (value) => `${declared} ${name}="${escapeAttribute(value)}"`,
+  };
+}
+
+/** Whatever no other field reads, as text by name. The values have null prototypes: any name is harmless. */
+export const rest: Xml<Readonly<Record<string, string | number>>> = {
+  claims: '*',
+  reader: () => (found, parent) => {
+    const values: Record<string, string> = Object.create(null) as Record<string, string>;
+    for (const node of found) {
+      if (node.name in values) throw malformed(`${placeOf(parent, node.name)} appears more than once`);
+      values[node.name] = text.reader(node.name)([node], parent);
+    }
+    return values;
+  },
+  writer: () => (values) =>
+    Object.entries(values)
+      .map(([name, value]) => `<${name}>${escapeText(String(value))}</${name}>`)
+      .join(''),
+};
+
+interface Field {
+  readonly key: string;
+  readonly read: Reader<unknown>;
+  readonly write: Writer<unknown>;
+  readonly attribute: string | undefined;
+}
+
+export interface ElementOptions {
+  /**
+   * What to do with elements that no field names. 'refuse' (the default) where dropping one would change what the
+   * client asked for; 'ignore' where real clients send extras.
+   */
+  readonly unknown?: 'refuse' | 'ignore';
+}
+
+const none: readonly Node[] = [];
+
+/** Named elements: written in the order of the fields, read in any order. */
+export function element<F extends Fields>(
+  fields: F,
+  { unknown = 'refuse' }: ElementOptions = {},
+): Xml<ElementOf<F>> {
+  const list: Field[] = Object.entries(fields).map(([key, field]) => ({
+    key,
+    read: field.reader(key),
+    write: field.writer(key),
+    attribute: field.attribute,
+  }));
+  const slots = slotsOf(fields);
+  const readFields = (node: Node): ElementOf<F> => {
+    if (!blank.test(node.text)) throw malformed(`${pathOf(node)} must hold elements, not text`);
+    const found: (Node[] | undefined)[] = [];
+    for (const child of node.children) {
+      const slot = slots.get(child.name) ?? slots.get('*');
+      if (slot === undefined) {
+        if (unknown === 'ignore') continue;
+        throw malformed(`${pathOf(child)} is not known here`);
+      }
+      const others = found[slot];
+      if (others === undefined) found[slot] = [child];
+      else others.push(child);
+    }
+    const value: Record<string, unknown> = {};
+    list.forEach(({ key, read, attribute: name }, slot) => {
+      const nodes = name === undefined ? found[slot] : attributeNodes(node, name);
+      const part = read(nodes ?? none, node);
+      if (part !== undefined) value[key] = part;
+    });
+    // The cast: each key was read by the field of that name.
+    return value as ElementOf<F>;
+  };
+  return {
+    reader: (name) => (found, parent) => readFields(only(found, parent, name)),
+    writer: (name, attributes = '') => {
+      const open = `<${name}${attributes}`;
+      const close = `</${name}>`;
+      return (value) => {
+        let inside = '';
+        let extra = '';
+        for (const field of list) {
+          const part = field.write((value as Readonly<Record<string, unknown>>)[field.key]);
+          if (field.attribute === undefined) inside += part;
+          else extra += part;
+        }
+        return `${open}${extra}>${inside}${close}`;
+      };
+    },
+  };
+}
+
+/** Element name to the position of the field that reads it. */
+function slotsOf(fields: Fields): ReadonlyMap<string, number> {
+  const slots = new Map<string, number>();
+  Object.entries(fields).forEach(([key, field], slot) => {
+    if (field.attribute !== undefined) return;
+    for (const name of field.claims ?? [key]) slots.set(name, slot);
+  });
+  return slots;
+}
+
+function attributeNodes(node: Node, name: string): readonly Node[] {
+  const value = node.attributes.get(name);
+  if (value === undefined) return none;
+  return [{ name: `@${name}`, text: value, children: none, parent: node, attributes: node.attributes }];
+}
+
+/** Reads a body whose root must be `rootName`, in any namespace; every fault is `MalformedXML`. */
+export function readXml<T>(schema: Xml<T>, rootName: string, bytes: Uint8Array, limits: XmlLimits): T {
+  const root = parseXml(bytes, limits);
+  if (root.name !== rootName) throw malformed(`The root element must be ${rootName}, not ${root.name}`);
+  return schema.reader(rootName)([root], undefined);
+}
+
+/** @param namespace of the root; '' for none, as error bodies have it */
+export function writeXml<T>(
+  schema: Xml<T>,
+  rootName: string,
+  value: T,
+  { namespace = s3Namespace }: { readonly namespace?: string } = {},
+): string {
+  const attributes = namespace === '' ? '' : ` xmlns="${namespace}"`;
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${schema.writer(rootName, attributes)(value)}`;
+}

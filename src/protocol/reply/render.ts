@@ -1,0 +1,78 @@
+/** The last step of every request: bare header names take their prefix, refusals become XML, JSON or HTML. */
+import type { Refusal } from '../../errors/refusal.ts';
+import { amz, type Dialect, store } from '../dialect.ts';
+import { errorCatalogue } from '../errors.ts';
+import { writeXml } from '../formats/codec.ts';
+import { errorBody } from '../schemas/error.ts';
+import { type ActionService, actionError } from './action-errors.ts';
+import { htmlError } from './html-error.ts';
+import type { Reply } from './reply.ts';
+
+type HeaderPair = readonly [string, string];
+
+/** `*-version-id` becomes the dialect's; a request that showed no dialect gets both. */
+export function renderHeaders(headers: readonly HeaderPair[], dialect: Dialect | undefined): HeaderPair[] {
+  const rendered: HeaderPair[] = [];
+  for (const pair of headers) {
+    const [name, value] = pair;
+    if (!name.startsWith('*-')) rendered.push(pair);
+    else if (dialect !== undefined) rendered.push([dialect.headerPrefix + name.slice(2), value]);
+    else
+      rendered.push([amz.headerPrefix + name.slice(2), value], [store.headerPrefix + name.slice(2), value]);
+  }
+  return rendered;
+}
+
+export interface Failed {
+  readonly requestId: string;
+  /** The path that was asked for. */
+  readonly resource: string;
+  readonly isHead: boolean;
+  readonly format: ErrorFormat;
+}
+
+/**
+ * How errors are written: the storage protocol speaks XML, the operator API JSON, IAM and STS an XML of their own, and
+ * websites HTML.
+ */
+export type ErrorFormat = 'xml' | 'json' | 'html' | ActionService;
+
+export function renderRefusal(
+  { code, details }: Refusal,
+  { requestId, resource, isHead, format }: Failed,
+): Reply {
+  const { status, message, retryAfter = undefined } = errorCatalogue[code];
+  const wait = details.retryAfter ?? retryAfter;
+  const headers: HeaderPair[] = Object.entries(details.headers ?? {});
+  if (wait !== undefined) headers.push(['Retry-After', String(wait)]);
+  if (format === 'html') headers.push(['*-error-code', code], ['*-error-message', message]);
+  if (isHead) return { status, headers };
+  if (format === 'iam' || format === 'sts' || format === 's3') {
+    const error = actionError(code, { message: details.message, requestId, service: format });
+    return { ...error, headers: [['Content-Type', 'text/xml'], ...headers] };
+  }
+  const text = details.message ?? message;
+  if (format === 'json') {
+    const body = JSON.stringify({ code, message: text, requestId });
+    return { status, headers: [['Content-Type', 'application/json'], ...headers], body };
+  }
+  const elements = details.elements ?? {};
+  if (format === 'html') {
+    const body = htmlError({ status, code, message: text, elements, requestId });
+    return { status, headers: [['Content-Type', 'text/html; charset=utf-8'], ...headers], body };
+  }
+  const body = writeXml(
+    errorBody,
+    'Error',
+    {
+      Code: code,
+      Message: text,
+      elements,
+      Resource: resource,
+      RequestId: requestId,
+      HostId: requestId,
+    },
+    { namespace: '' },
+  );
+  return { status, headers: [['Content-Type', 'application/xml'], ...headers], body };
+}

@@ -1,0 +1,44 @@
+/** The bodies of the operators' listings at service scope, which are this service's own. */
+import { bool, date, element, int, many, optional, text, token } from '../../formats/codec.ts';
+
+/** Entries of one page. */
+export const recordsMax = 1000;
+const paging = { IsTruncated: bool, NextContinuationToken: optional(text) };
+
+export const auditResult = element({
+  Entries: many(
+    element({
+      Time: date,
+      RequestId: token,
+      Action: token,
+      Resource: text,
+      Key: optional(text),
+      Status: int(),
+      Error: optional(token),
+      Principal: optional(text),
+      AccessKeyId: optional(text),
+      Account: optional(text),
+      SourceIp: text,
+      Count: optional(int()),
+    }),
+    { name: 'Entry', max: recordsMax },
+  ),
+  ...paging,
+});
+
+export const deadLettersResult = element({
+  Entries: many(
+    element({
+      Time: date,
+      Since: date,
+      RequestId: token,
+      Sink: text,
+      Attempts: int(),
+      Error: text,
+      /** JSON, as it was to be delivered. */
+      Message: text,
+    }),
+    { name: 'Entry', max: recordsMax },
+  ),
+  ...paging,
+});

@@ -1,0 +1,94 @@
+/**
+ * The body of the lifecycle operations, both versions of it: a rule has a Filter, or the Prefix of the first version.
+ * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html
+ */
+import {
+  bool,
+  checked,
+  date,
+  element,
+  type Infer,
+  int,
+  limitedByHandler,
+  many,
+  oneOf,
+  optional,
+  text,
+  token,
+} from '../../formats/codec.ts';
+import type { XmlLimits } from '../../formats/xml-parse.ts';
+
+/** Without a value it is the tag with an empty one. */
+const tag = element({ Key: text, Value: optional(text) });
+
+const size = optional(int({ min: 0 }));
+
+const and = element({
+  Prefix: optional(text),
+  Tag: many(tag, { max: 50 }),
+  ObjectSizeGreaterThan: size,
+  ObjectSizeLessThan: size,
+});
+
+const filterFields = {
+  Prefix: optional(text),
+  Tag: optional(tag),
+  ObjectSizeGreaterThan: size,
+  ObjectSizeLessThan: size,
+  And: optional(and),
+};
+/** Clients write several conditions side by side as well as inside And: all of them must hold either way. */
+const filter = checked(element(filterFields), ({ And, ...others }) =>
+  And !== undefined && Object.values(others).some((each) => each !== undefined)
+    ? 'must hold its conditions inside And, or none of them'
+    : undefined,
+);
+export type LifecycleFilter = Infer<typeof filter>;
+
+/** Kept by the public service as the names of its own classes. Those of this service are the handler's to check. */
+const storageClass = token;
+
+const transition = element({ Date: optional(date), Days: optional(int()), StorageClass: storageClass });
+export type LifecycleTransition = Infer<typeof transition>;
+
+const noncurrentTransition = element({
+  NoncurrentDays: optional(int()),
+  NewerNoncurrentVersions: optional(int()),
+  StorageClass: storageClass,
+});
+
+const transitionsMax = 20;
+
+const rule = checked(
+  element({
+    ID: optional(text),
+    Status: oneOf('Enabled', 'Disabled'),
+    Prefix: optional(text),
+    Filter: optional(filter),
+    Expiration: optional(
+      element({
+        Date: optional(date),
+        Days: optional(int()),
+        ExpiredObjectDeleteMarker: optional(bool),
+      }),
+    ),
+    Transition: many(transition, { max: transitionsMax }),
+    NoncurrentVersionExpiration: optional(
+      element({ NoncurrentDays: optional(int()), NewerNoncurrentVersions: optional(int()) }),
+    ),
+    NoncurrentVersionTransition: many(noncurrentTransition, { max: transitionsMax }),
+    AbortIncompleteMultipartUpload: optional(element({ DaysAfterInitiation: int() })),
+  }),
+  (found) =>
+    (found.Filter === undefined) === (found.Prefix === undefined)
+      ? 'must hold a Filter, or the Prefix of the first version instead'
+      : undefined,
+);
+export type LifecycleRule = Infer<typeof rule>;
+
+/** A thousand rules with everything in them, but for filters of many tags each. */
+export const lifecycleLimits: XmlLimits = { maxBytes: 1024 * 1024, elementsMax: 50_000 };
+
+/** Root `LifecycleConfiguration`. */
+export const lifecycleConfiguration = element({ Rule: many(rule, { ...limitedByHandler, min: 1 }) });
+export type LifecycleConfiguration = Infer<typeof lifecycleConfiguration>;
