@@ -4,12 +4,11 @@
  * arrives, before its chunk's signature is known: it counts only once the generator has ended.
  */
 
-import { toHex } from '../../base/text/hex.ts';
+import { equalsHex, toHex } from '../../base/text/hex.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Dialect } from '../../protocol/dialect.ts';
 import { mismatch } from '../signature/mismatch.ts';
-import { equalsHex } from '../signature/signing-key.ts';
 import { BodyCursor, malformedChunk } from './body-cursor.ts';
 import { readTrailers, type TrailerRules, type TrailerVerifier } from './trailers.ts';
 

@@ -1,14 +1,13 @@
 /** The body as its sender declared it: hashed, unsigned, or in chunks. */
 
 import { tap } from '../../base/tap.ts';
-import { toHex } from '../../base/text/hex.ts';
+import { equalsHex, toHex } from '../../base/text/hex.ts';
 import type { SignedHash } from '../../domain/content/delegate-checksum.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Hash, Hasher } from '../../ports/crypto/hasher.ts';
 import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } from '../../protocol/dialect.ts';
 import type { Incoming, Wire } from '../../protocol/request/wire.ts';
 import type { Payload } from '../identity.ts';
-import { equalsHex } from '../signature/signing-key.ts';
 import { type ChunkChain, decodeChunks } from './chunk-chain.ts';
 
 interface Declaration {

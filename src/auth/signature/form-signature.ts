@@ -1,4 +1,5 @@
 /** Who signed a form (public API "Browser-based uploads using POST"): the signature covers its policy, as it was sent. */
+import { areEqual, equalsHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
 import { deriveSigningKey } from '../../signing/signing-key.ts';
@@ -9,7 +10,6 @@ import type { Identity, Renew, Signed } from '../identity.ts';
 import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './claim.ts';
 import { findKnownKey, identityOf, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
-import { areEqual, equalsHex } from './signing-key.ts';
 import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
 
 type Fields = ReadonlyMap<string, string>;

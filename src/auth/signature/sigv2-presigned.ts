@@ -2,6 +2,7 @@
  * Version-2 presigned queries, still what boto3 and s3cmd make by default. What they cover is read by
  * `sigv2-reading.ts`.
  */
+import { areEqual } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
 import { amz, type Dialect } from '../../protocol/dialect.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
@@ -10,7 +11,6 @@ import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from 
 import { encodePath } from './canonical-request.ts';
 import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
-import { areEqual } from './signing-key.ts';
 import { readSigV2, type SigV2Reading } from './sigv2-reading.ts';
 
 export const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');

@@ -1,5 +1,7 @@
 /** Recomputes a version-4 signature and compares. */
 
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { equalsHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
@@ -9,7 +11,6 @@ import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
 import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
-import { equalsHex, SigningKeys, signingKeyName } from './signing-key.ts';
 
 /** Whose signature a claim says it is; refuses what no secret is needed for. */
 export async function findSigner(
@@ -79,3 +80,25 @@ function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim
   if (all.length > 1 || !isPlaced) throw fail('InvalidToken');
   return all[0];
 }
+
+const keysMax = 4096;
+
+/**
+ * Derived keys by secret and scope. The secret itself is part of the name, so a rotated or per-bucket secret
+ * can never meet the key of another. A key is remembered only once a signature verified under it: strangers
+ * cannot push out the keys of real clients by naming regions.
+ */
+export class SigningKeys {
+  readonly #keys = new BoundedCache<Uint8Array>({ name: 'signing-keys', entriesMax: keysMax });
+
+  get(name: string): Uint8Array | undefined {
+    return this.#keys.get(name);
+  }
+
+  remember(name: string, key: Uint8Array): void {
+    this.#keys.set(name, key);
+  }
+}
+
+/** The scope ends with the dialect's terminator, so the name tells dialects apart. */
+export const signingKeyName = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;

@@ -1,4 +1,4 @@
-/** Bytes as hexadecimal digits. */
+/** Bytes as hexadecimal digits, and comparisons in constant time. */
 const codesOf = (digits: string): readonly number[] => Array.from(digits, (digit) => digit.charCodeAt(0));
 const lower = codesOf('0123456789abcdef');
 const upper = codesOf('0123456789ABCDEF');
@@ -18,3 +18,30 @@ function written(bytes: Uint8Array, digits: readonly number[]): string {
 
 export const fromHex = (hex: string): Uint8Array =>
   Uint8Array.from({ length: hex.length / 2 }, (_, i) => Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16));
+
+/** Compares bytes with lower-case digits, in a time that does not depend on where the first difference is. */
+export function equalsHex(bytes: Uint8Array, hex: string): boolean {
+  if (hex.length !== bytes.length * 2) return false;
+  let difference = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const high = nibble(hex.charCodeAt(2 * i));
+    const low = nibble(hex.charCodeAt(2 * i + 1));
+    difference |= ((high << 4) | low) ^ (bytes[i] as number);
+  }
+  return difference === 0;
+}
+
+/** The value of a lower-case hexadecimal digit; anything else gives a value that no byte equals. */
+function nibble(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  if (code >= 97 && code <= 102) return code - 87;
+  return 0x1000;
+}
+
+/** In a time that depends on the lengths alone. */
+export function areEqual(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  let difference = 0;
+  for (let i = 0; i < a.length; i++) difference |= (a[i] as number) ^ (b[i] as number);
+  return difference === 0;
+}

@@ -1,9 +1,9 @@
 /** Signing keys and the comparison of signatures. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { areEqual, equalsHex, SigningKeys } from '../../../src/auth/signature/signing-key.ts';
+import { SigningKeys } from '../../../src/auth/signature/verify-signature.ts';
 import { nodeHasher } from '../../../src/backends/hashing/node.ts';
-import { toHex } from '../../../src/base/text/hex.ts';
+import { areEqual, equalsHex, toHex } from '../../../src/base/text/hex.ts';
 import { parseTimestamp, timestampOf } from '../../../src/signing/timestamp.ts';
 
 const bytes = Uint8Array.from({ length: 32 }, (_, i) => i * 8);
