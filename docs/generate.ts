@@ -1,4 +1,4 @@
-/** Writes `docs/reference/*.md` from the tables (design §3); with `--check` it only says which pages are stale. */
+/** Writes `docs/reference/*.md` from the tables; with `--check` it only says which pages are stale. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { flagOf } from '../src/config/read/flags.ts';
 import type { Setting } from '../src/config/read/setting.ts';

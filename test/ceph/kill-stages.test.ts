@@ -1,4 +1,4 @@
-/** kill -9 of gateways over two real clusters at chosen moments: within an evacuation, completions, gc (issue 6, "Faults"). */
+/** kill -9 of gateways over two real clusters at chosen moments: within an evacuation, completions, gc. */
 import { describe, expect, test, vi } from 'vitest';
 import { noCeph } from '../support/engines/ceph.ts';
 import { cephPair } from '../support/engines/ceph-pair.ts';

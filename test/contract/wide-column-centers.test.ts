@@ -1,4 +1,4 @@
-/** A ring of two data centers: gateways in both exclude each other, or refuse to start (issue 13, 2.2). */
+/** A ring of two data centers: gateways in both exclude each other, or refuse to start. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SerialSetting } from '../../src/backends/metadata/wide-column/schema/serial-scope.ts';

@@ -1,4 +1,4 @@
-/** A node that lets in only those whom it knows, over TLS: who is let in, and whom a gateway takes for a node (issue 5). */
+/** A node that lets in only those whom it knows, over TLS: who is let in, and whom a gateway takes for a node. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** The operator's "why": which statement decided (issue 4, "Authorization"). */
+/** The operator's "why": which statement decided. */
 import { expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';

@@ -1,4 +1,4 @@
-/** The flush comes before the answer: kill -9 cannot tell, so the system calls of the real server are watched (issue 3). */
+/** The flush comes before the answer: kill -9 cannot tell, so the system calls of the real server are watched. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** kill -9 in the middle of every kind of write: whatever was acknowledged stays, and nothing else (issue 3). */
+/** kill -9 in the middle of every kind of write: whatever was acknowledged stays, and nothing else. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

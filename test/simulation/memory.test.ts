@@ -1,4 +1,4 @@
-/** Slow clients and large uploads cost a bounded amount of memory, whatever stores the bytes (issue 3). */
+/** Slow clients and large uploads cost a bounded amount of memory, whatever stores the bytes. */
 import { expect, test } from 'vitest';
 import { heavyPolicies } from '../support/heavy-policies.ts';
 import { type MemoryLoad, memoryUnderLoad, peakOf } from '../support/load.ts';

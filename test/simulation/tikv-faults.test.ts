@@ -1,4 +1,4 @@
-/** TiKV is hurt under a load at the front door: what was acknowledged stays, and the gateway goes on by itself (issue 5). */
+/** TiKV is hurt under a load at the front door: what was acknowledged stays, and the gateway goes on by itself. */
 import { describe, expect, it, test } from 'vitest';
 import { noOwnTikv, startOwnTikv } from '../support/engines/tikv.ts';
 import { noDouble, startDouble } from '../support/engines/tikv-double.ts';

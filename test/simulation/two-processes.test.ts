@@ -1,4 +1,4 @@
-/** Two processes over one data directory act as one: one winner, no stale read, one completion (issue 3). */
+/** Two processes over one data directory act as one: one winner, no stale read, one completion. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   completeSpec,

@@ -1,4 +1,4 @@
-/** Many clients at once, most of them slow, and how much memory a server takes for them (issue 3, "Memory"). */
+/** Many clients at once, most of them slow, and how much memory a server takes for them. */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { type Keys, loadClient, pathOf } from './load-client.ts';

@@ -3,7 +3,7 @@
  * server. Reads are synchronous look-ups in a memory map; writes go through the journal.
  *
  * Every read starts from the latest commit of any process: lmdb keeps a read transaction for the rest
- * of an event-loop turn and would show what was there when it began (facts.md). A process that is
+ * of an event-loop turn and would show what was there when it began. A process that is
  * stopped inside a transaction holds the writers of all others up; one that dies there does not.
  */
 import type { Clock } from '../../../ports/clock.ts';

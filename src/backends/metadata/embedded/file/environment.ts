@@ -1,6 +1,6 @@
 /**
  * Opens the lmdb environment of the embedded backend, with the choices that make it durable, shared by
- * processes and unlimited in size (facts.md, "lmdb").
+ * processes and unlimited in size.
  *
  * One unnamed database holds everything: a second one would add its own root path to every commit, and
  * a commit writes 4 KiB pages. The first byte of a key tells what it is (`space.ts`).

@@ -1,5 +1,5 @@
 /**
- * The schema at a start (issue 5): made where it is missing and brought up to date where it is older, by one process at a
+ * The schema at a start: made where it is missing and brought up to date where it is older, by one process at a
  * time, under a lease. Nothing is dropped, and each step is idempotent: after a crash the next process goes on.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
