@@ -35,7 +35,7 @@ export interface Context {
   readonly sealer: Sealer;
   /** Absent where none is configured. */
   readonly keys?: KeyProvider;
-  /** Absent where no disk is looked at. */
+  /** Absent where no disk space is measured. */
   readonly room?: StorageRoom;
   readonly telemetry: Telemetry;
 }

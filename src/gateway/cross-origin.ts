@@ -23,7 +23,7 @@ export function crossOriginHeaders(
   return concerns ? headersFor(ctx, request) : undefined;
 }
 
-/** A reply is not lost over headers that could not be told. */
+/** A reply is sent without these headers where they cannot be determined. */
 async function headersFor(ctx: Context, request: RequestContext): Promise<readonly HeaderPair[]> {
   try {
     const located = whereLocated(request);

@@ -31,7 +31,7 @@ interface Visit {
 
 const noQuery = new Query('');
 
-/** The index of the bucket, or of a directory in it, where this is what the storage address is asked for like a site. */
+/** The index of the bucket, or of a directory in it, for requests to the storage address that a browser makes as to a website. */
 export const asksForIndex = (
   { wire, identity, query, key }: Identified,
   { documents }: Pick<BucketRow, 'documents'>,

@@ -48,7 +48,7 @@ export interface AuditPage {
   readonly next?: AuditPlace;
 }
 
-/** What one page looks at, at most. */
+/** The rows that one page reads, at most. */
 const looks = { hours: 240, rows: 10_000 } as const;
 
 /** A page of the log, the newest first. */

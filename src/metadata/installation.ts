@@ -72,7 +72,7 @@ export interface FoundWorld {
 
 /**
  * `start` refuses what does not fit. `init` begins a new installation where metadata has none. `adopt` takes the id that stands
- * beside the chunks, for a rebuild of the index. `inspect` lets fsck look at chunks whose metadata is lost.
+ * beside the chunks, for a rebuild of the index. `inspect` lets fsck read chunks whose metadata is lost.
  */
 export type InstallationMode = 'start' | 'init' | 'adopt' | 'inspect';
 

@@ -271,7 +271,7 @@ export interface MetadataStore {
   /**
    * Whether a commit that has applied may still have to add to a partition of a counter table, because its process died, or
    * has not finished, between the commit and its side changes. `false`: every addition of a commit that had applied when
-   * this was asked is seen by every read from now on. It may say `true` for a while where none is missing.
+   * the call began is seen by every read from now on. It may say `true` for a while where none is missing.
    */
   hasPendingAdditions<T extends AnyTable>(at: At<T>): Promise<boolean>;
 

@@ -40,13 +40,13 @@ export interface Telemetry {
   backend(call: string, durationMs: number): void;
   /** A refusal of an unknown caller that was counted in the audit log instead of having a row of its own. */
   refusalCounted(error: string): void;
-  /** A key provider was asked to unwrap the key of an object. */
+  /** A key provider received a request to unwrap the key of an object. */
   keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered'): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
-  /** How many extents wait to be deleted, by cluster, in place of what was told before. */
+  /** How many extents wait to be deleted, by cluster, in place of the former values. */
   gcBacklog(extents: ReadonlyMap<string, number>): void;
-  /** What waits in the queues, in place of what was told before. */
+  /** What waits in the queues, in place of the former values. */
   queueBacklogs(backlogs: readonly QueueBacklog[]): void;
   /** Rows of a queue that were deleted unread: too old (`age`), or too many (`rows`). */
   queueDropped(queue: string, why: 'age' | 'rows', rows: number): void;
@@ -54,7 +54,7 @@ export interface Telemetry {
   scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
   /** Where the scrub stands; undefined where this process does not lead it. */
   scrubState(state: ScrubTelemetry | undefined): void;
-  /** What the largest buckets hold by class, in place of what was told before. */
+  /** What the largest buckets hold by class, in place of the former values. */
   bucketClasses(classes: readonly BucketClass[]): void;
   /** How much room the disk of a component has. */
   diskRoom(state: RoomState): void;

@@ -31,7 +31,7 @@ export interface ServeOptions {
     | 'SVC_SHUTDOWN_TIMEOUT'
   >;
   readonly telemetry?: Telemetry;
-  /** How often the TLS files are looked at. */
+  /** How often the TLS files are checked for changes. */
   readonly tlsIntervalMs?: number;
 }
 

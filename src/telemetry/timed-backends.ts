@@ -39,7 +39,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     },
     begin: (intent) => timed('metadata.begin', () => store.begin(intent)),
     commit: (at, changes, options) => timed('metadata.commit', () => store.commit(at, changes, options)),
-    // No store is asked.
+    // No store is called.
     end: (op) => store.end(op),
     abort: (opId) => timed('metadata.abort', () => store.abort(opId)),
     isOpen: (opId) => timed('metadata.isOpen', () => store.isOpen(opId)),

@@ -16,7 +16,7 @@ export const sampleBuckets = (context: BucketStatsContext, generation = 0): Unit
   let isWatched = false;
   let term: Term | undefined;
   return async (signal) => {
-    // Who leads no longer shows nothing: another process's gauges tell of the same buckets.
+    // A process that no longer leads shows no gauges: the new leader's process shows the same buckets.
     if (!isWatched) signal.addEventListener('abort', () => telemetry.bucketClasses([]), { once: true });
     isWatched = true;
     term ??= await beginSampling(context, generation);

@@ -29,7 +29,7 @@ const reshardMs = 2_000;
 
 const queueRetentionMs = 60_000;
 
-/** After each page of a pass: no more than so many rows a second are looked at beside what clients ask. */
+/** After each page of a pass: at most so many rows a second are read, beside the requests of clients. */
 const fsckRestMs = 1_000;
 
 /** How often the scrub reads what its rate has earned meanwhile. */

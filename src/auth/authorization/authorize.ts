@@ -46,7 +46,7 @@ export interface Question extends About {
   readonly isWritersAcl?: boolean;
   /** What would be decided if this were the bucket's policy. */
   readonly policy?: Policy | undefined;
-  /** That it is asked through. */
+  /** The access point that the request came through. */
   readonly accessPoint?: AccessPointRow | undefined;
   /** The ARN, where it is neither a bucket's nor an object's. */
   readonly resource?: string;

@@ -1,6 +1,6 @@
 /**
  * Access keys and names of users that a policy gives as a Principal. They look like ids of accounts, so such a statement
- * would let in no one, or an account that comes later; the public service refuses them too.
+ * would allow no caller, or an account that is created later; the public service refuses them too.
  */
 import { findNamed } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';

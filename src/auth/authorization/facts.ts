@@ -32,7 +32,7 @@ export interface About {
   readonly named?: ReadonlyMap<string, string | readonly string[]> | undefined;
 }
 
-/** What is so whatever is asked. */
+/** Facts that do not depend on the operation. */
 interface Circumstances {
   readonly now: number;
   /** Of the gateway: where something is that is in no bucket. */

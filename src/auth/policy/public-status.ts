@@ -1,6 +1,6 @@
 /**
- * Whether a bucket policy is public, as the public API defines it: whether one of its Allows lets in an arbitrary
- * stranger. The engine is asked about strangers; a condition keeps them out only where it asks for a fixed value of a
+ * Whether a bucket policy is public, as the public API defines it: whether one of its Allow statements allows an arbitrary
+ * stranger. The engine evaluates strangers; a condition excludes them only where it requires a fixed value of a
  * key that no stranger can choose.
  */
 import { type Address, parseRange, type Range, rangeContains } from './conditions/addresses.ts';

@@ -1,4 +1,4 @@
-/** What is asked of the policy engine: who does what to which resource, and the facts that conditions look at. */
+/** The question to the policy engine: who does what to which resource, and the facts that conditions read. */
 
 /** Who calls. Established by authentication, so that no header can pretend to it. */
 export interface Principal {

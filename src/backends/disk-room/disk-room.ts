@@ -14,7 +14,7 @@ export interface DiskRoomOptions {
   readonly onLook?: (state: RoomState) => void;
 }
 
-/** A look at the file system is believed for so long; what is admitted meanwhile is subtracted. */
+/** A measurement of the file system is used for so long; bytes that are admitted meanwhile are subtracted. */
 const lookMs = 50;
 const timerMs = 2_000;
 const ballastBytesMax = 16 * 1024 * 1024;
@@ -107,7 +107,7 @@ export class DiskRoom {
   }
 
   #complaintOf(look: Look | undefined, bytes: number): string | undefined {
-    // A directory that cannot be asked fails the write itself, with its own reason.
+    // A directory whose space cannot be measured fails the write itself, with its own reason.
     if (look === undefined) return undefined;
     const { component, directory, reserveBytes } = this.#options;
     const free = look.freeBytes - this.#admittedBytes;

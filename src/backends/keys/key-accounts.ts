@@ -11,8 +11,8 @@ export interface KeyAccountsOptions {
 }
 
 /**
- * A key that names no accounts is one from before keys could. It decrypts what was encrypted then, for whom the object's
- * own rights let in. It encrypts for the only account that there is; where there are several, for none of them, except
+ * A key that names no accounts is one from before keys could. It decrypts what was encrypted then, for callers whom the object's
+ * own permissions allow. It encrypts for the only account that there is; where there are several, for none of them, except
  * that the operator made it the default key of all.
  */
 export function describeKey(

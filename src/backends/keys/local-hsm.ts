@@ -1,6 +1,6 @@
 /**
  * The key provider for one machine: named keys from a file, wrapping in this process. It keeps the rules of a hardware
- * module: a key is named by id or alias, nothing but wrapped keys leaves, and what was changed is told from what was
+ * module: a key is named by id or alias, nothing but wrapped keys leaves, and changed ciphertext is distinguished from what was
  * wrapped under another key.
  */
 import { cipherKeyBytes } from '../../ports/crypto/cipher.ts';

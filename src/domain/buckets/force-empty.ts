@@ -26,7 +26,7 @@ const phases = ['uploads', 'history', 'live', 'done'] as const;
 export interface Emptying {
   readonly bucket: string;
   readonly phase: (typeof phases)[number];
-  /** The last row of the phase that was looked at. */
+  /** The last row of the phase that was processed. */
   readonly after?: object;
   readonly requestId: string;
   /** Store times (ms). */
@@ -40,7 +40,7 @@ export interface Emptying {
 }
 const emptyings: TaskKind<Emptying> = { kind: 'force-empty' };
 
-/** How long the result of one can be asked for. */
+/** How long the result of one is kept. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
 const pageRows = 256;
 const atOnce = 8;
@@ -149,7 +149,7 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
   };
 }
 
-/** The next phase; after the last one a look at what is left. */
+/** The next phase; the last one counts what is left. */
 async function atEnd(ctx: Ctx, bucket: BucketRow, { after: _, ...state }: Emptying): Promise<Emptying> {
   const phase = phases[phases.indexOf(state.phase) + 1] ?? 'done';
   if (phase !== 'done') return { ...state, phase };

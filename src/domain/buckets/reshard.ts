@@ -33,7 +33,7 @@ const reshardings: TaskKind<Resharding> = { kind: 'reshard' };
 
 /** As many as a bucket can be made with. */
 export const shardsMax = 65_536;
-/** How long the result of one can be asked for. */
+/** How long the result of one is kept. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
 /** Shards that split at a time: each is a queue of its own to the store. */
 const atOnce = 4;

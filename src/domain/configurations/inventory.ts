@@ -1,7 +1,7 @@
 /** The inventory configurations of a bucket: several, each under an id, together one document. */
 import { family } from './documents.ts';
 
-/** What an inventory tells of each version beside bucket and key. */
+/** The fields of each version in an inventory, beside bucket and key. */
 export type InventoryField =
   | 'Size'
   | 'LastModifiedDate'

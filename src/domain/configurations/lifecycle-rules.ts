@@ -6,7 +6,7 @@ import { conditionsOf, type Lifecycle, type LifecycleRule, waterfall } from './l
 
 type Tags = readonly (readonly [key: string, value: string])[];
 
-/** A version, as far as rules look at it; times in ms since the epoch. */
+/** A version, as far as rules read it; times in ms since the epoch. */
 export interface Version {
   readonly key: string;
   readonly size: number;

@@ -4,7 +4,7 @@
  */
 import type { RoutingRule, Website } from './families.ts';
 
-/** Another address; what is absent stays as it was asked for. */
+/** Another address; what is absent stays as in the request. */
 export interface Elsewhere {
   readonly protocol?: string | undefined;
   readonly host?: string | undefined;

@@ -37,7 +37,7 @@ export async function entrusted(
   return { sha256: sha256.hex, md5: claims.md5 };
 }
 
-/** What a client is told whose content the store found to be another. */
+/** The refusal for a client whose content has another checksum than it declared. */
 export function mismatchOf(cause: unknown, claimed: ClaimedDigests | undefined): unknown {
   if (!(cause instanceof ContentMismatch) || claimed === undefined) return cause;
   if (cause.digest === 'md5') return wrongMd5({ ExpectedDigest: claimed.md5 ?? '' });

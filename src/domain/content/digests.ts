@@ -40,7 +40,7 @@ export const digestBytes: Readonly<Record<ChecksumAlgorithm, number>> = {
 export interface Claims {
   /** Base64 of `Content-MD5`. */
   readonly md5?: string;
-  /** The checksum to compute. `value` is asked at the end of the content, because it may be a trailer. */
+  /** The checksum to compute. `value` is called at the end of the content, because it may be a trailer. */
   readonly checksum?: { readonly algorithm: ChecksumAlgorithm; value(): string | undefined };
 }
 

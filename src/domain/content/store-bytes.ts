@@ -49,7 +49,7 @@ export const contentMax = 5 * 1024 ** 3;
 /**
  * Stores a content and gives it to `own`, which commits a row that owns it, or reports that no row will own it.
  * Whatever goes wrong, before or in that commit, the bytes end up owned or queued for deletion; where
- * even that cannot be told, the op stays open and the sweep decides when this process is gone.
+ * even that is unknown, the op stays open and the sweep decides when this process is gone.
  */
 export async function storeBytes<T>(
   ctx: Ctx,

@@ -1,5 +1,5 @@
 /**
- * What a bucket tells of itself: a row of the `notify` queue for every event and sink that its
+ * The events of a bucket: a row of the `notify` queue for every event and sink that its
  * notification configuration names, in the commit of the change. Names and messages are the public API's:
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
  */
@@ -24,13 +24,13 @@ import type { KeyMove } from './recorder.ts';
 
 export interface EventCause {
   /**
-   * Events that the change is, such as `ObjectCreated:Put`. What `ObjectRemoved` and `LifecycleExpiration` did is told by
+   * Events that the change is, such as `ObjectCreated:Put`. What `ObjectRemoved` and `LifecycleExpiration` did is known from
    * what became of the key.
    */
   readonly events: readonly string[];
   /** Who did it: the unique id of a caller, or the name of a service. */
   readonly principalId: string;
-  /** The address that it was asked from. */
+  /** The client's address. */
   readonly source: string;
   readonly requestId: string;
 }
@@ -147,7 +147,7 @@ const encodedKey = (key: string): string =>
     .replaceAll('%20', '+')
     .replaceAll('%2F', '/');
 
-/** What every sink of a new configuration is told, with the commit that puts it. */
+/** The test event to every sink of a new configuration, in the commit that puts it. */
 export async function testEvents(
   ctx: Ctx,
   bucket: Pick<BucketRow, 'name'>,

@@ -44,7 +44,7 @@ export interface Looks {
 }
 export const firstLook = (): Looks => ({ closed: new Map(), counts: new Map() });
 
-/** One look at every queue. */
+/** One measurement of every queue. */
 export async function boundQueues(
   ctx: Ctx,
   looks: Looks,

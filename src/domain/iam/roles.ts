@@ -1,4 +1,4 @@
-/** The roles of an account, and whom each trusts. */
+/** The roles of an account, and the principals that each trusts. */
 import { findIam, type IamTag, type RoleRecord, recordOf } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
 import { addEntity, assertFree, conflict, namedIn, putEntity, removeEntity } from './entities.ts';

@@ -15,7 +15,7 @@ import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
-/** What a decision rests on; each attempt sees it afresh, but for a head that was asked for beforehand. */
+/** What a decision rests on; each attempt sees it afresh, but for a head that was requested beforehand. */
 export interface KeyState {
   readonly bucket: BucketRow;
   readonly head: Stored<ObjectRow> | undefined;
@@ -90,7 +90,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
 
 /**
  * No caller can remove what Object Lock holds. A plan states the revision of each row that goes, so a
- * retention or hold that is placed meanwhile refuses its commit, and it is asked again.
+ * retention or hold that is placed meanwhile refuses its commit, and it is checked again.
  */
 async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyChange): Promise<void> {
   const now = await lockTime(ctx);

@@ -47,7 +47,7 @@ export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent
   const { extent, owner } = found;
   if (ownership.seen.delete(extent.id)) return true;
   if (owner.uploadId !== undefined && owner.part === undefined) return isOwnedUpload(ctx, ownership, found);
-  // Completing an upload moves its parts from the session to the object: look at the session first.
+  // Completing an upload moves its parts from the session to the object: read the session first.
   return (await isPartOf(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
 }
 
@@ -116,7 +116,7 @@ async function isInSegments(
     else if (holds(parts)) return true;
     else break;
   }
-  // The number was a hint. Before the answer is "no", every part is looked at.
+  // The number was a hint. Before the answer is "no", every part is read.
   for await (const parts of manifestParts(metadata, manifest.manifestId)) if (holds(parts)) return true;
   return false;
 }

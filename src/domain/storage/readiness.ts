@@ -1,6 +1,6 @@
 /**
  * Whether this process can serve: a recent durable write and read of each backend, by component. A probe is believed for
- * `freshMs`, so that readiness costs nothing however often it is asked for; after a failure the next question probes again.
+ * `freshMs`, so that frequent readiness requests cost nothing; after a failure the next request probes again.
  */
 import type { Context } from '../../context.ts';
 import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';

@@ -25,7 +25,7 @@ export interface StorageHealth {
   readonly source: string;
 }
 
-/** An engine that cannot be asked is a warning of the report, not a failure of it. */
+/** An engine that cannot be reached is a warning of the report, not a failure of it. */
 export async function probeMetadata({
   metadata,
   config,
@@ -48,7 +48,7 @@ export async function probeData({
   return { ...report, warnings: [...report.warnings, ...damaged] };
 }
 
-/** Metadata that cannot be asked is a warning of its own report. */
+/** Metadata that cannot be reached is a warning of its own report. */
 async function damageWarnings(ctx: Pick<Context, 'metadata'>): Promise<readonly string[]> {
   const run = await savedScrub(ctx).catch(() => undefined);
   const damaged = run === undefined ? 0 : knownDamaged(run.state);
@@ -89,7 +89,7 @@ function poolWarnings({ status, pools }: ClusterHealth): readonly string[] {
   const warnings = pools.flatMap(({ pool, state, error = 'unknown' }) =>
     state === 'error' ? [`pool stats failed for ${pool}: ${error}`] : [],
   );
-  // A pool is told of once, in however many of its namespaces there are chunks.
+  // A pool is reported once, in however many of its namespaces there are chunks.
   return [...new Set(warnings)];
 }
 

@@ -43,7 +43,7 @@ interface Run {
   /** Known of `ownership`: every bucket that could have been written to under the intents is in it. */
   areBucketsListed: boolean;
   readonly signal: AbortSignal;
-  /** Clusters that cannot be asked, and why: what may lie there waits, the rest does not. */
+  /** Clusters that cannot be reached, and why: ops that may have stored bytes there wait, the others do not. */
   readonly away: Map<string, unknown>;
 }
 
@@ -98,7 +98,7 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
   for await (const found of context.bytes.find(cluster, ...prefixes)) {
     if (run.signal.aborted) return false;
     if (!(await knowsBucket(context, run, found.owner))) return false;
-    // fsck tells of what cannot say whose it is.
+    // fsck reports bytes without a readable owner.
     if (found.owner.unreadable || (await isOwned(context, run.ownership, found))) continue;
     orphans.push(found.extent);
     if (orphans.length < extentsPerTask) continue;

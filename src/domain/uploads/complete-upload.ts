@@ -64,7 +64,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       await ctx.metadata.end(op);
       return await resultOfOther(ctx, name, digest);
     }
-    // Again, now that no part can change: one that was replaced since it was looked at is garbage by now.
+    // Again, now that no part can change: one that was replaced since it was read is garbage by now.
     const checked = await checkParts(ctx, found, completion);
     const whole = await completeHeld(ctx, found.row, checked.held);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });

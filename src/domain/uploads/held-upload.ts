@@ -1,7 +1,7 @@
 /**
  * Uploads whose parts the byte store itself holds and puts together into one extent (an S3 upstream does). The extent
  * belongs to the session from the first moment on: its id ends with the session's, so that what was begun and never
- * made it into a row is told from what is under way.
+ * made it into a row is distinguished from what is under way.
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -83,7 +83,7 @@ export async function completeHeld(
   return { cluster: upload.cluster, id: session.extentId, size };
 }
 
-/** What a client is told when the store has other parts, or none: whatever it was answered, it begins there anew. */
+/** The refusal when the store has other parts, or none: whatever answer the client got before, it has to begin again. */
 export function refusalOf(cause: unknown, uploadId: string): unknown {
   if (cause instanceof UploadGone) return fail('NoSuchUpload', { cause, elements: { UploadId: uploadId } });
   if (cause instanceof PartsChanged) return fail('InvalidPart', { cause });

@@ -27,7 +27,7 @@ export async function ownedParts(
   const { bucket, key, uploadId } = place;
   // Parts become one version, which says whose they were: mostly it is there.
   await findAmongVersions(ctx, bucket, key, async (row) => row.uploadId === uploadId && note(row));
-  // Before the answer is "none", every version is looked at.
+  // Before the answer is "none", every version is read.
   if (owned.size === 0) await findAmongVersions(ctx, bucket, key, note);
   return owned;
 }

@@ -1,6 +1,6 @@
 /**
  * What is recorded of a request that changes something: its audit row and its events. They
- * ride in the commit that does what was asked. The row says there that it went well; the pipeline writes it where
+ * ride in the commit of the change itself. The row says there that it went well; the pipeline writes it where
  * nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../../auth/identity.ts';
@@ -26,7 +26,7 @@ export interface RecordedRequest {
   /** '' where it is about none. */
   readonly bucketName: string;
   readonly key: string;
-  /** What buckets tell of it. */
+  /** The events that buckets record about it. */
   readonly events?: readonly string[] | undefined;
 }
 

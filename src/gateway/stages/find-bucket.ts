@@ -1,5 +1,5 @@
 /**
- * Which bucket a request is about. Where a read of metadata is a round trip, the head of the key is asked for together with
+ * Which bucket a request is about. Where a read of metadata is a round trip, the head of the key is requested together with
  * the row of the bucket: a name mostly leads to the bucket that it led to a moment ago. What was read counts only if it did
  * so again; a wrong guess costs a read and changes nothing.
  *

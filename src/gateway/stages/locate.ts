@@ -63,7 +63,7 @@ export interface Asked {
   readonly key: string;
 }
 
-/** What was asked for, of a request that was refused before that mattered; undefined where it names no operation. */
+/** The operation of a request that was refused before it was selected; undefined where the request names none. */
 export function askedAt({
   wire,
   query,

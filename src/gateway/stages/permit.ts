@@ -106,7 +106,7 @@ function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {
 
 /**
  * Before a body is read that the decision needs.
- * @throws AccessDenied to a caller whom no body could let in: an anonymous one, where no policy and no ACL is set
+ * @throws AccessDenied to a caller whom no body could make allowed: an anonymous one, where no policy and no ACL is set
  */
 export function assertMayAsk({ identity, bucket }: Pick<Asking, 'identity' | 'bucket'>): void {
   if (identity === undefined && (bucket === undefined || !letsAnybodyIn(bucket))) throw fail('AccessDenied');

@@ -31,7 +31,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   if (!needsBody && row.adds) assertRoom(ctx);
   const hasBody = incoming.body !== undefined;
   if (row.streams && incoming.body instanceof PacedBody) incoming.body.stream();
-  // The body of an action has been read: it is a part of what is asked.
+  // The body of an action has been read, because its parameters are in it.
   const reading = isAction ? noBody : readBody(ctx, request, { hasBody, row, held: request });
   const body = reading instanceof Promise ? await reading : reading;
   const complete = establish(request, { body });

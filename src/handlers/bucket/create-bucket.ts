@@ -1,4 +1,4 @@
-/** CreateBucket: a bucket with the region, tags, ownership and ACL that it is asked for. */
+/** CreateBucket: a bucket with the region, tags, ownership and ACL of the request. */
 import { callerOf } from '../../auth/session/principal.ts';
 import { assertNoAccessPoint } from '../../domain/access/access-points.ts';
 import { type GivenAcl, grantsOf, isPlainAcl } from '../../domain/access/acl.ts';

@@ -25,7 +25,7 @@ export const tagFacts = (given: GivenTags) =>
     ...given.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
   ]);
 
-/** What the tags of the thing that is asked about are to conditions. */
+/** The condition keys for the tags of the resource. */
 export const resourceTagFacts = (tags: readonly IamTag[]): readonly (readonly [string, string])[] =>
   tags.map(([key, value]) => [`aws:ResourceTag/${key}`, value]);
 

@@ -24,7 +24,7 @@ import { parseRange } from './headers/range.ts';
 import { tagCountHeaders } from './headers/tagging-header.ts';
 import { restoreHeaders } from './properties/restore-object.ts';
 
-/** Contents up to this size are read before the reply begins: one write, and an error can still be told. */
+/** Contents up to this size are read before the reply begins: one write, and an error can still be answered. */
 const eagerMax = 64 * 1024;
 
 export const GetObject: HandlerOf<'GetObject'> = (ctx, request) => answer(ctx, request, true);

@@ -13,7 +13,7 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
   const now = ctx.clock.now();
   const kept = now - ctx.config.SVC_AUDIT_RETENTION;
   const { rows, next } = await readAudit(ctx.metadata, {
-    // Nothing older is kept, and nothing was asked tomorrow: a wide range costs no looks.
+    // No record is older than the retention or newer than now, so a wide range costs no further reads.
     start: Math.max(momentOf(request, 'start') ?? kept, kept),
     end: Math.min(momentOf(request, 'end') ?? now, now),
     before: before && { time: before.at, id: before.id },

@@ -6,7 +6,7 @@ import { LeaseLost } from './leases.ts';
 
 const rebalanceAt: At<typeof rebalance> = { table: rebalance, in: { group: 0 } };
 
-/** What is known of a slot; one that was never looked at has no pass. */
+/** The state of a slot; one that was never processed has no pass. */
 export type SlotRow = Omit<RebalanceRow, 'group' | 'generation'>;
 
 export async function rebalanceRows(metadata: Pick<MetadataStore, 'scan'>): Promise<readonly SlotRow[]> {

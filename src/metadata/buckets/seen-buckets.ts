@@ -12,7 +12,7 @@ import type { BucketRow } from '../tables.ts';
 
 const seenMax = 1000;
 
-/** When a look at a bucket began. */
+/** When the read of a bucket's row began. */
 export interface Look {
   /** By the clock that never jumps (ms). */
   readonly at: number;

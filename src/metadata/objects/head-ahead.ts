@@ -7,7 +7,7 @@ import type { AnyTable, At, MetadataStore, SortOf, Stored } from '../../ports/me
 import { type BucketRow, headSlot, liveSpace, type ObjectRow, objects } from '../tables.ts';
 import { findLiveHead } from './objects.ts';
 
-/** A head that was asked for longer ago is read again: another client may have replaced it during a slow upload. */
+/** A head that was requested longer ago is read again: another client may have replaced it during a slow upload. */
 const freshMs = 1_000;
 
 export interface HeadAhead {

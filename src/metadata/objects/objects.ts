@@ -71,7 +71,7 @@ export const findLiveHead = (
   key: string,
 ): Promise<Stored<ObjectRow> | undefined> => metadata.get(objectsOf(bucket), liveHeadOf(key));
 
-/** How often a key that moves under our eyes is looked at again. */
+/** How often a key that changes during the read is read again. */
 const looksMax = 16;
 
 /**

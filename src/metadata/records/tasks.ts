@@ -1,4 +1,4 @@
-/** What the background keeps of its long work, so that it goes on after a kill and can be asked how far it is. */
+/** What the background keeps of its long work, so that it goes on after a kill and reports its progress. */
 import { table } from '../../ports/metadata-store.ts';
 
 export interface TaskRow {

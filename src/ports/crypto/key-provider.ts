@@ -4,7 +4,7 @@
 export type KeyContext = Readonly<Record<string, string>>;
 
 export interface WrappedKey {
-  /** The provider's own name of the key that wrapped it, whatever alias it was asked by. */
+  /** The provider's own name of the key that wrapped it, whatever alias the caller used. */
   readonly keyId: string;
   readonly wrapped: Uint8Array;
 }
@@ -14,7 +14,7 @@ export type KeyAccounts = 'every' | ReadonlySet<string>;
 
 /** A key and its policy. */
 export interface KeyDescription {
-  /** The provider's own name of the key, whatever alias it was asked by. */
+  /** The provider's own name of the key, whatever alias the caller used. */
   readonly keyId: string;
   readonly encryptsFor: KeyAccounts;
   /** `reader`: every caller that may read the object, also an anonymous one. */

@@ -27,7 +27,7 @@ export interface ChunkPiece {
 
 /**
  * The buffers of one stream of reads: `next` hands out three in turn, so that an array is overwritten
- * only when the next but one is asked for, also across the chunks that the stream goes through.
+ * only when the array after the next is requested, also across the chunks that the stream goes through.
  */
 export interface BufferRing {
   next(length: number): Uint8Array<ArrayBuffer>;
@@ -35,7 +35,7 @@ export interface BufferRing {
 
 export interface SmallWrite {
   readonly bytesMax: number;
-  /** @param bytes not empty; looked at only before anything is awaited */
+  /** @param bytes not empty; read only before the store awaits anything */
   write(id: string, bytes: Uint8Array, owner: Owner): Promise<ChunkRef>;
 }
 
@@ -70,8 +70,8 @@ export interface ChunkStore {
    */
   readonly heldBytesMax?: number;
   /**
-   * A source's array need be valid only until the next but one is asked for; once the source is done,
-   * the store may look at the last one only before it awaits anything.
+   * A source's array need be valid only until the array after the next is requested; once the source is done,
+   * the store may read the last one only before it awaits anything.
    * @param options.size known length of the source; a source of another length is refused
    */
   write(
@@ -88,7 +88,7 @@ export interface ChunkStore {
   /** The shorter way of a chunk that is one small array, with the promises of `write`; absent where there is none. */
   readonly small?: SmallWrite;
   /**
-   * A yielded array is valid until the next but one is asked for.
+   * A yielded array is valid until the array after the next is requested.
    * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when it is gone.
    */
   read(
@@ -108,7 +108,7 @@ export interface ChunkStore {
   named?(ids: readonly string[]): Promise<readonly StoredChunk[]>;
   /** Gives space back: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
-  /** Throws when the cluster cannot be asked; a pool that cannot be is an `error` beside its siblings. */
+  /** Throws when the cluster cannot be reached; a pool that cannot be is an `error` beside its siblings. */
   health(): Promise<ClusterStatus>;
   close(): Promise<void>;
 }

@@ -114,7 +114,7 @@ export interface ClusterHealth extends ClusterStatus {
   readonly cluster: string;
 }
 
-/** The status of a cluster that could not be asked; its one complaint says why. */
+/** The status of a cluster that could not be reached; its one complaint says why. */
 export const unreachable = 'unreachable';
 
 /** An upload by the names of the store that holds its parts. */
@@ -287,7 +287,7 @@ export class ContentMismatch extends Error {
 }
 /** The chunk is not in the store. */
 export class ChunkMissing extends Error {}
-/** The cluster cannot be reached or does not answer in time: whether it did what was asked is not known. */
+/** The cluster cannot be reached or does not answer in time: the outcome of the operation is not known. */
 export class DataUnavailable extends Error {}
 /** The store does not have the parts that a completion names, or not so. */
 export class PartsChanged extends Error {}

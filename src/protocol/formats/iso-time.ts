@@ -3,7 +3,7 @@
 const dayMs = 86_400_000;
 const pairs = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
 
-/** The day that was asked for last, and how its moments begin. */
+/** The day of the last call, and the text that its moments begin with. */
 let lastDay = Number.NaN;
 let lastDate = '';
 

@@ -1,5 +1,5 @@
 /**
- * Operations of the public API that are not served: each has its row, so that it is told apart from what it is not,
+ * Operations of the public API that are not served: each has its row, so that it is distinguished from other operations,
  * answered 501 `NotImplemented` with the reason, counted and documented by its own name.
  */
 import type { RequestLine } from './request-line.ts';
@@ -8,7 +8,7 @@ interface LeftOutRow {
   readonly on: RequestLine;
   readonly judges: 'none';
   readonly audited: false;
-  /** Its body is not looked at. */
+  /** Its body is not read. */
   readonly streams: true;
   readonly with: 'anything';
   /** Why it is not served. */

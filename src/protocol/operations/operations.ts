@@ -24,7 +24,7 @@ export interface Operation {
   readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
   /**
    * About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. About
-   * the head of a key, whatever it is: from afar it is asked for beforehand (`gateway/stages/find-bucket.ts`). Or
+   * the head of a key, whatever it is: on distant metadata it is requested beforehand (`gateway/stages/find-bucket.ts`). Or
    * about an upload, which its initiator may list and abort; or about its parts, which policies judge by the headers that began it.
    */
   readonly about?: 'version' | 'head' | 'upload' | 'parts';

@@ -11,7 +11,7 @@ interface Node {
   readonly children: Map<string, Node>;
 }
 
-/** Reads what was given under a name, which is told by its whole path. */
+/** Reads the value of a parameter; messages name it by its whole path. */
 export type Parameter<T> = (node: Node | undefined, path: string) => T;
 type Fields = Readonly<Record<string, Parameter<unknown>>>;
 export type Given<F> = {

@@ -25,7 +25,7 @@ export function renderHeaders(headers: readonly HeaderPair[], dialect: Dialect |
 
 export interface Failed {
   readonly requestId: string;
-  /** The path that was asked for. */
+  /** The path of the request. */
   readonly resource: string;
   readonly isHead: boolean;
   readonly format: ErrorFormat;

@@ -10,6 +10,6 @@ export interface Reply {
    * (both prefixes when the request showed none); see `render.ts`.
    */
   readonly headers: readonly HeaderPair[];
-  /** A stream's arrays are valid until the next but one is asked for. Absent: no body. */
+  /** A stream's array is valid until the array after the next is requested. Absent: no body. */
   readonly body?: ReplyBody;
 }

@@ -29,7 +29,7 @@ const isSigning = (name: string): boolean =>
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * What an action is asked with: URL and form together, each name once, or two readers could disagree on which counts.
+ * The parameters of an action: URL and form together, each name once, or two readers could disagree on which counts.
  * @throws InvalidParameterCombination, MalformedQueryString
  */
 export function readParameters(query: Query, body: Uint8Array): Parameters {

@@ -1,6 +1,6 @@
 /**
  * The shape in which the public S3 Control API asks for operations on access points: a path with a version, the account
- * in a header, and in front of the host where SDKs can put it. It is told by path and header together, because the
+ * in a header, and in front of the host where SDKs can put it. It is recognised by path and header together, because the
  * first part of the path could be a bucket's name.
  */
 import { fail } from '../../errors/refusal.ts';

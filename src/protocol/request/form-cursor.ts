@@ -6,7 +6,7 @@ const carriageReturn = 13;
 
 /**
  * Delimiters begin with a carriage return and hold no other, so a match that fails can only begin anew at the byte
- * that broke it: no byte is looked at twice.
+ * that broke it: no byte is examined twice.
  */
 export class FormCursor {
   readonly #source: AsyncIterator<Uint8Array>;

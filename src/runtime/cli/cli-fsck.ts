@@ -52,7 +52,7 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
   process.once('SIGINT', () => stopping.abort(new Error('interrupted: --resume goes on from here')));
   const { context, close } = await compose(config, {
     credentials: [],
-    // Without metadata there is something to look at, and to make the index of.
+    // Without metadata there are still bytes to inspect, and an index to make of them.
     installation: own.includes('--rebuild') ? 'adopt' : 'inspect',
   });
   try {

@@ -99,7 +99,7 @@ interface HereOptions {
   readonly onReady: (url: string, installation: string | undefined) => void;
 }
 
-/** Serves in this process until it is told to stop. */
+/** Serves in this process until a signal stops it. */
 async function serveHere(
   { config, credentials }: Configuration,
   { warnings, isInit, onReady }: HereOptions,
@@ -129,7 +129,7 @@ async function serveHere(
     throw asRefusal(error, config);
   });
   assertExpected(installation);
-  // The boot step of the clusters; a store that does not answer yet is asked again by the first write.
+  // The boot step of the clusters; a store that does not answer yet gets it with the first write.
   await Promise.resolve(context.clusterStates.view()).catch((cause: unknown) =>
     telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
   );

@@ -1,4 +1,4 @@
-/** From settings to the store of object bytes. Backends are loaded when they are asked for. */
+/** From settings to the store of object bytes. Backends are loaded when the settings name them. */
 import { bodyBudget } from '../../backends/data/chunked/body-budget.ts';
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { WriteBudget } from '../../backends/data/chunked/write-budget.ts';

@@ -1,6 +1,6 @@
 /**
  * From settings to ports: the one place that knows which backend a setting's value names. Backends are loaded
- * when they are asked for, so that a runtime without a disk never sees lmdb.
+ * when the settings name them, so that a runtime without a disk never loads lmdb.
  */
 
 import { openCredentials } from '../../auth/session/credentials.ts';

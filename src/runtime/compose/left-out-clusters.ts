@@ -26,7 +26,7 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
   return warnings;
 }
 
-/** What cannot be looked at is no reason not to start: this only warns. */
+/** A cluster that cannot be inspected does not prevent the start: this only warns. */
 const entriesOf = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
 
 /** Chunks lie in directories; beside those a store keeps its identity and its reserve. */

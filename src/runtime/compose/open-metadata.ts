@@ -7,7 +7,7 @@ import type { MetadataStore } from '../../ports/metadata-store.ts';
 import { endForReplacement } from '../processes/end-for-replacement.ts';
 import { inDataDir, type Parts } from './compose-bytes.ts';
 
-/** Backends are loaded when they are asked for, so that a runtime without a disk never sees lmdb. */
+/** Backends are loaded when the settings name them, so that a runtime without a disk never sees lmdb. */
 const openers: Readonly<Record<MetadataBackendName, (parts: Parts) => Promise<MetadataStore>>> = {
   memory: async ({ clock, random }) => {
     const { memoryStore } = await import('../../backends/metadata/memory/store.ts');

@@ -23,7 +23,7 @@ interface Waiter {
 /** Single use. An array is valid until three large ones after it have been given out. */
 export class NodeBody implements AsyncIterableIterator<Uint8Array> {
   readonly #request: IncomingMessage;
-  /** Set while the client still waits to be told `100 Continue`. */
+  /** Set while the client still waits for `100 Continue`. */
   #continue: ServerResponse | undefined;
   readonly #queue: Uint8Array[] = [];
   readonly #lent = new LentArrays(lentArraysMax);

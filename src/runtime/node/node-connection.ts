@@ -52,7 +52,7 @@ export class Connection implements Peer {
   readonly #options: ConnectionOptions;
   #current: { readonly exchange: Exchange; readonly incoming: NodeIncoming } | undefined;
   readonly #waiting: Exchange[] = [];
-  /** Where a client that does not keep up was when it was looked at, and how often it was seen there. */
+  /** The progress of a slow client at the last check, and how many checks have found the same progress. */
   #progress = { position: '', looks: 0 };
   /** Set when what comes after the current request cannot be trusted or will not be read. */
   #isLast = false;
@@ -200,7 +200,7 @@ export class Connection implements Peer {
     this.#socket.setTimeout(this.#options.idleTimeoutMs);
   }
 
-  /** Cuts a client that has taken nothing since it was looked at last, an idle time ago. */
+  /** Disconnects a client that has taken no byte since the last check, one idle time ago. */
   async #cutUnlessRead(): Promise<void> {
     const socket = this.#socket;
     const unacknowledged = await unacknowledgedBytes(socket);
@@ -216,7 +216,7 @@ export class Connection implements Peer {
       refuseSocket(this.#socket, error);
       return;
     }
-    // The request in hand is answered; if its own body is what broke, its reader is told.
+    // The current request is answered; if its own body broke, the body's reader gets the error.
     this.#isLast = true;
     const isTorn = error.code === 'HPE_INVALID_EOF_STATE';
     this.#current.incoming.body?.fail(fail(isTorn ? 'IncompleteBody' : 'BadRequest'));

@@ -34,7 +34,7 @@ export function refuseSocket(socket: Duplex, error: Error & { readonly code?: st
   setTimeout(() => socket.destroy(), lingerMs);
 }
 
-/** node's `code` of a clientError → what the client is told. */
+/** node's `code` of a clientError → the refusal that the client gets. */
 function refusalOf(error: { readonly code?: string }): Reply {
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':

@@ -66,8 +66,8 @@ export async function leave(iterator: AsyncIterator<Uint8Array>): Promise<void> 
 }
 
 /**
- * An array is valid until the next but one is asked for, so one may be on its way to the kernel when the
- * next is asked for, and none when that may be the end: a stream that ends may give its buffers away.
+ * An array is valid until the array after the next is requested, so one may be on its way to the kernel when the
+ * next is requested, and none when that may be the end: a stream that ends may give its buffers away.
  */
 async function writeStream(
   iterator: AsyncIterator<Uint8Array>,

@@ -1,6 +1,6 @@
 /**
  * Ends this process as a kill does. `process.exit` waits for the threads of the pool, and in the middle of a transaction
- * lmdb's waits for this thread in turn: such a process would stay for ever, and with it the lock that all writers need.
+ * lmdb's waits for this thread in turn: such a process would never end, and would keep the lock that all writers need.
  */
 export function endAtOnce(): never {
   process.kill(process.pid, 'SIGKILL');

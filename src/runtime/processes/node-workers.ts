@@ -48,7 +48,7 @@ interface Place {
   quickDeaths: number;
 }
 
-/** For one of several: without a primary nothing would stop it, so it ends before Node has it exit, which may take for ever. */
+/** For one of several: without a primary nothing would stop it, so it ends before Node has it exit, which may never finish. */
 export function endWithPrimary(): void {
   cluster.worker?.once('disconnect', () => {
     if (cluster.worker?.exitedAfterDisconnect !== true) endAtOnce();

@@ -37,7 +37,7 @@ async function keepLease(
 ): Promise<Lease | undefined> {
   const { clock, telemetry } = context;
   let held = lease;
-  // By a clock that never jumps, and counted from before the renewal was asked for: never too late.
+  // By a clock that never jumps, and counted from before the renewal was sent: never too late.
   let heldSince = clock.elapsed();
   await clock.sleep(leaseRenewalMs, ends.done);
   while (!ends.done.aborted) {

@@ -39,7 +39,7 @@ export async function supervise(
   }
 }
 
-/** One attempt to lead and run. A store that cannot be asked for the lease is a failure, but no panic. */
+/** One attempt to lead and run. A store that cannot be reached for the lease is a failure, but no panic. */
 async function attempt(context: SupervisorContext, worker: Worker, signal: AbortSignal): Promise<Ended> {
   if (!worker.leased) return run(context, worker, { signal, generation: 0 });
   try {
@@ -72,7 +72,7 @@ async function run(
     }
     return 'stopped';
   } catch (cause) {
-    // A unit that was told to stop may well throw on its way out.
+    // A unit that was aborted may throw before it ends.
     if (signal.aborted) {
       telemetry.log('DEBUG', 'a worker was interrupted', { worker: worker.name, cause });
       return 'stopped';

@@ -3,7 +3,7 @@
  * negation. All operators and keys of a block must hold; the values of one key are alternatives (for a negated
  * operator: none of them may match).
  *
- * What cannot be told decides against the caller: a value of the request that is not of the operator's kind (an
+ * What cannot be determined decides against the caller: a value of the request that is not of the operator's kind (an
  * address that is none) or too long to be searched makes an Allow not hold and a Deny hold. A variable without value matches nothing; it does
  * not make a negated Allow hold either.
  */
@@ -62,7 +62,7 @@ function nullTest(key: ConditionKey, values: readonly string[], at: string): Con
   return (request) => wanted.has(String(valuesOf(key, request).length === 0));
 }
 
-/** Whether one value of the request passes the test, where `whenUnknown` answers what cannot be told. */
+/** Whether one value of the request passes the test, where `whenUnknown` is the answer for what cannot be determined. */
 function passes(
   matchers: readonly Matcher[],
   { negated, whenUnknown }: { readonly negated: boolean; readonly whenUnknown: boolean },

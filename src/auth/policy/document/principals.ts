@@ -1,4 +1,4 @@
-/** The Principal element: whom a statement of a resource policy is about. */
+/** The Principal element: the callers that a statement of a resource policy applies to. */
 
 import type { Principal } from '../request.ts';
 import type { Json } from './json.ts';

@@ -23,7 +23,7 @@ export interface ResourceRules {
 const resourceMax = 2048;
 const everything = '*';
 
-/** Whether the pattern can name the bucket or something in it. What cannot is refused: it would never be asked. */
+/** Whether the pattern can name the bucket or something in it. One that cannot is refused: no request would ever match it. */
 function canName(given: string, bucket: string): boolean {
   if (given === everything) return true;
   const [, , service = '', , , rest = ''] = splitArn(given) ?? [];

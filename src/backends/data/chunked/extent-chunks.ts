@@ -2,7 +2,7 @@
 import type { ChunkStore, StoredChunk } from '../../../ports/storage/chunk-store.ts';
 import { chunkBytes } from '../../../ports/storage/object-bytes.ts';
 
-/** Names that are asked for together. A torn write leaves no gap wider than what is written at once, which is less. */
+/** Names that are read together. A torn write leaves no gap wider than what is written at once, which is less. */
 const namesAtOnce = 16;
 
 /** How many chunks hold so many bytes. */

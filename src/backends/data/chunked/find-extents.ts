@@ -23,7 +23,7 @@ interface Pieces {
 
 /** Extents of several chunks that are put together at once, of which not all has come yet: a KiB or two each. */
 const gatheredMax = 10_000;
-/** Of these that many are looked at together, when there were too many. */
+/** Where there are too many, so many are processed together. */
 const looksAtOnce = 16;
 
 interface Wanted {

@@ -8,7 +8,7 @@ export class LentArrays {
   readonly #max: number;
   readonly #lent: ArrayBuffer[] = [];
 
-  /** @param max how many of them readers may look at */
+  /** @param max how many of them readers may use */
   constructor(max: number) {
     this.#max = max;
   }

@@ -103,7 +103,7 @@ export class WriteBudget implements ShareBudget {
     return false;
   }
 
-  /** In line, so that a large share is not passed by small ones for ever. */
+  /** In line, so that small shares do not starve a large one. */
   #admit(): void {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       if (!this.#makeRoom(next.bytes)) return;

@@ -11,7 +11,7 @@ import {
 } from '../chunked/record.ts';
 import type { Crc32c } from './librados/driver.ts';
 
-/** Refuses names and owners that no record can hold, before a byte is asked for. */
+/** Refuses names and owners that no record can hold, before a byte is read. */
 export function checkOwner(id: string, owner: Owner): void {
   describe(id, { owner, size: 0 });
 }

@@ -6,7 +6,7 @@ import { isMissing } from './librados/driver.ts';
 import { isMark } from './marks.ts';
 import type { OpenPool } from './pools.ts';
 
-/** Records that are asked for at once. */
+/** Records that are read at once. */
 const atOnce = 16;
 
 export interface Listing {

@@ -10,7 +10,7 @@ import type { Current } from './segments/segment-writer.ts';
 import { readSummary } from './segments/summary.ts';
 
 const freshMs = 60_000;
-/** Large files whose size is looked at; the others are taken to be like them. */
+/** Large files whose size is read; the others are assumed to be like them. */
 const samplesMax = 1000;
 const fullAt = 0.95;
 

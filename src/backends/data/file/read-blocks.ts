@@ -63,7 +63,7 @@ function verify({ id, crcs }: Blocks, first: number, bytes: Uint8Array): void {
   }
 }
 
-/** Two in turn: a yielded array is overwritten when the next but one is asked for. */
+/** Two in turn: a yielded array is overwritten when the array after the next is requested. */
 export function twoBuffers(): BufferRing {
   const buffers: (Uint8Array<ArrayBuffer> | undefined)[] = [undefined, undefined];
   let turn = 0;

@@ -49,7 +49,7 @@ export const foreignObjects = (connectionTo: (cluster: string) => Connection): F
     const decode = page.EncodingType === 'url' ? decodeKey : (key: string) => key;
     const keys = page.Contents.map(({ Key }) => decode(Key));
     const last = keys.at(-1);
-    // A service that ignores `start-after` would be listed from its beginning for ever.
+    // A service that ignores `start-after` would be listed from its beginning without end.
     if (page.IsTruncated && (last === undefined || last === after || keys[0] === after))
       throw new UpstreamError(`upstream ${cluster} does not list the keys behind ${JSON.stringify(after)}`);
     return pageOf(connection, page.Contents, { keys, last: page.IsTruncated ? last : undefined });

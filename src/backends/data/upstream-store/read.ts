@@ -14,7 +14,7 @@ import { keyOf } from './names.ts';
 
 /** Ranges up to this come as one array. */
 const wholeMax = 64 * 1024;
-/** A reader may look at the last array while it asks for the next (`ObjectBytes.read`). */
+/** A reader may use the last array while it requests the next (`ObjectBytes.read`). */
 const lentMax = 2;
 
 export async function* readRange(

@@ -1,6 +1,6 @@
 /**
  * Whether an upstream vouches for what it stores: refuses a content that is not what its request was signed for, and has
- * ETags that are MD5s. That is the public API, and not what every service does, so it is asked to show both once.
+ * ETags that are MD5s. That is the public API, and not what every service does, so it has to show both once.
  */
 
 import { toHex } from '../../../base/text/hex.ts';
@@ -21,7 +21,7 @@ export interface VouchingOptions {
 const name = 'sluice-probe';
 /** A short time-out: the answer only saves work. */
 const timeoutMs = 5_000;
-/** An upstream that did not answer is asked again. */
+/** An upstream that did not answer is tested again. */
 const againMs = 60_000;
 
 export const wrongSha256 = 'XAmzContentSHA256Mismatch';
@@ -40,7 +40,7 @@ export class Vouching {
     return (await this.#ask()) !== undefined;
   }
 
-  /** Whether an answer is of the kind that was shown; where it is not, the upstream is asked anew from now on. */
+  /** Whether an answer is of the kind that was shown; where it is not, the upstream is tested again from now on. */
   async holdsFor(headers: Readonly<Record<string, string>>): Promise<boolean> {
     const isSame = isMd5(etagIn(headers), headers) && (await this.#ask()) === encryptionIn(headers);
     if (!isSame) this.#shown = undefined;

@@ -63,7 +63,7 @@ async function writeInParts(
   }
 }
 
-/** All in one buffer: each is valid until the next is asked for. */
+/** All in one buffer: each is valid until the next is requested. */
 async function* partsOf(
   source: AsyncIterable<Uint8Array>,
   signal: AbortSignal | undefined,

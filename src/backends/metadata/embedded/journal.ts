@@ -106,7 +106,7 @@ export class Journal {
     const complaint = this.#guard.complaint();
     if (complaint !== undefined) {
       for (const entry of this.#waiting.splice(0, batchLimit)) entry.reject(complaint);
-      // What arrives next is asked for anew, a turn of the event loop later.
+      // Commits that arrive next start another transaction, a turn of the event loop later.
       await new Promise((resolve) => setImmediate(resolve));
       return;
     }

@@ -39,7 +39,7 @@ const goneAlready = 0;
 /** Of a log; rows of what clients have named as long as they may can be large. */
 const logBytesMax = 64 * 1024 * 1024;
 
-/** A row of a log; what stays for ever is `null`, as JSON has it. */
+/** A row of a log; a row without expiry has `null`, as JSON has it. */
 const lineOf = ({ row, revision }: Stored<Columns>, expiresAt: number): string =>
   JSON.stringify([row, revision, expiresAt]);
 

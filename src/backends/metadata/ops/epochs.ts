@@ -181,7 +181,7 @@ export class Epochs {
     }
   }
 
-  /** At an orderly end: what has no unended op needs no sweep. Where that cannot be told, a sweep finds nothing to do. */
+  /** At an orderly end: what has no unended op needs no sweep. Where that cannot be determined, a sweep finds nothing to do. */
   async close(): Promise<void> {
     this.#current = undefined;
     const done = [...this.#epochs.values()].filter(

@@ -1,5 +1,5 @@
 /**
- * Epochs in TiKV. A commit must not apply under an epoch that a sweep has marked, so it locks what it looks at. Were that
+ * Epochs in TiKV. A commit must not apply under an epoch that a sweep has marked, so it locks what it reads. Were that
  * one row, all commits of a process would take turns at it: an epoch has a lease row, which the process renews, and
  * `lanes.epoch` rows beside it, of which a commit locks the one of its op. Marking an epoch locks and writes all of them.
  */
@@ -13,7 +13,7 @@ import { type Keys, lanes } from './keys.ts';
 import type { Transaction } from './tikv/transactions/transaction.ts';
 import { pack, unpack } from './values.ts';
 
-/** Leases that a sweep looks at, page by page. */
+/** Leases that a sweep reads, page by page. */
 const pageRows = 1024;
 const pagesMax = 10_000;
 

@@ -34,7 +34,7 @@ export class Keys {
 
   /** The lease of an epoch. */
   epoch = (id: string): Buffer => this.#in('epoch', encoder.encode(`${id}!`));
-  /** What commits under an epoch's ops look at. */
+  /** The keys that commits under an epoch's ops read. */
   epochLane = (id: string, lane: number): Buffer =>
     this.#in('epoch', encoder.encode(`${id}.${digits(lane, 2)}`));
   epochs(): { readonly low: Buffer; readonly high: Buffer } {

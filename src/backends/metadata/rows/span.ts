@@ -1,5 +1,5 @@
 /**
- * The stretch of keys that a scan has still to look at: ranges, seeks and paging of the metadata port
+ * The range of keys that a scan has still to read: ranges, seeks and paging of the metadata port
  * as arithmetic on encoded keys, the same for every backend that sorts bytes.
  */
 import type { AnyTable, Range } from '../../../ports/metadata-store.ts';
@@ -25,7 +25,7 @@ export function beyond(prefix: Uint8Array): Uint8Array {
   return next;
 }
 
-/** The keys that a scan has still to look at: from `low` (inclusive) up to `high` (exclusive). */
+/** The keys that a scan has still to read: from `low` (inclusive) up to `high` (exclusive). */
 export interface Span {
   readonly low: Uint8Array;
   readonly high: Uint8Array;

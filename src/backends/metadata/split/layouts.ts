@@ -8,7 +8,7 @@ import { orderOf } from '../rows/order.ts';
 import type { Note } from './shards.ts';
 import { type Layout, placesOf } from './state.ts';
 
-/** Longer than most requests live, so that one that is served often is looked at rarely. */
+/** Longer than most requests live, so that the layout of a busy bucket is rarely read. */
 export const defaultLeaseMs = 5_000;
 const rememberedMax = 10_000;
 const triesMax = 3;

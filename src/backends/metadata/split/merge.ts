@@ -12,7 +12,7 @@ export interface Bounds {
 
 export interface Slice<Row> {
   readonly rows: readonly Row[];
-  /** Whether there is more of what was asked for. */
+  /** Whether the scan has more rows. */
   readonly hasMore: boolean;
 }
 

@@ -12,7 +12,7 @@ import { partitionText } from './layouts.ts';
 import type { MovingRow, Note, Place, Shards } from './shards.ts';
 import { isUpTo, leaves, type Progress } from './state.ts';
 
-/** Of the rows of a shard, so many are looked at for one batch: about half of them leave. */
+/** Of the rows of a shard, so many are read for one batch: about half of them leave. */
 const defaultBatchRows = 128;
 /** A commit of a store is larger than the rows that it puts. */
 const commitRows = commitLimits.changes - 8;

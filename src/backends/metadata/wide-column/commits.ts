@@ -184,7 +184,7 @@ export class Commits {
     throw new UnknownOutcome('too many others change the same partition');
   }
 
-  /** A condition on a revision holds for a row that has expired since, too: then the rows are looked at first. */
+  /** A condition on a revision holds for a row that has expired since, too: then the rows are read first. */
   async #mayExpectExpired({ changes }: Target): Promise<boolean> {
     const expiries = changes.map(({ expect }) => expiryIn(expect)).filter((expiry) => expiry !== undefined);
     return expiries.length > 0 && Math.min(...expiries) <= (await this.#ports.now());

@@ -13,8 +13,8 @@ import type { Session } from './session/session.ts';
 import { throughDeserts } from './tombstone-scan.ts';
 
 /**
- * What a shard is asked for at first: its share of the page, and as much more as chance may give it (three deviations of
- * a share that is drawn by a hash), so that few shards are asked twice and little is read for nothing.
+ * How many rows the first read of a shard requests: its share of the page, and as much more as chance may give it (three deviations of
+ * a share that is drawn by a hash), so that few shards are read twice and few rows are read in vain.
  */
 const sliceOf = (share: number): number => Math.ceil(share + 3 * Math.sqrt(share)) + 1;
 

@@ -169,7 +169,7 @@ export class Intents {
         return await this.#ports.session.decide(statements);
       } catch (cause) {
         if (!(cause instanceof UnknownOutcome)) throw cause;
-        // Once this was read, what is not there does not come any more: it may be asked for again.
+        // Once this has been read, an absent row stays absent, so it may be read again.
         if ((await this.#attempts(lane, attempt)).length > 0) return true;
       }
     }

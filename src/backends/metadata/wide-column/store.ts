@@ -48,7 +48,7 @@ export interface WideColumnOptions extends SessionOptions {
   readonly replication: string;
   /** Among which replicas commits are decided. Default `auto`. */
   readonly serial?: SerialSetting;
-  /** Every table that will be asked for. */
+  /** Every table that callers will use. */
   readonly tables: readonly AnyTable[];
   readonly clock: Clock;
   readonly random: Random;

@@ -18,7 +18,7 @@ type Provided = Extract<Encryption, { by: 'provider' }>;
 
 export type KeyAction = 'kms:GenerateDataKey' | 'kms:Decrypt';
 
-/** On whose behalf a key is used: each use is asked for before the provider is. */
+/** On whose behalf a key is used: each use is authorized before the provider is called. */
 export interface KeyUser {
   /** @throws AccessDenied where the key's policy or the caller's own policies do not allow the action */
   assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
@@ -74,7 +74,7 @@ async function usableKeyId(
   return key.keyId;
 }
 
-/** Undefined where the provider knows no such key, and where there is no provider: neither may be so for ever. */
+/** Undefined where the provider knows no such key, and where there is no provider: both may change. */
 export async function findKey(
   { keys }: Pick<Ctx, 'keys'>,
   name: string,

@@ -46,7 +46,7 @@ function nonceOf(index: number, isLast: boolean): Uint8Array {
 }
 
 /**
- * Encrypts a content, segment by segment. An array is valid until the next but one is asked for.
+ * Encrypts a content, segment by segment. An array is valid until the array after the next is requested.
  * @param key has never encrypted anything else
  */
 export async function* encryptSegments(
@@ -123,7 +123,7 @@ export interface Encrypted {
 }
 
 /**
- * Decrypts a range of a content. An array is valid until the next but one is asked for; one that holds the whole range
+ * Decrypts a range of a content. An array is valid until the array after the next is requested; one that holds the whole range
  * is the consumer's to keep.
  * @throws ChunkDamaged before a byte is yielded of a segment that is not what was stored there
  */

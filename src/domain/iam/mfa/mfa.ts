@@ -13,7 +13,7 @@ const devicesOfUserMax = 8;
 /** Steps that a device may be ahead or behind when it is enabled, and when a code of it is shown. */
 const enableDrift = 2;
 const codeDrift = 1;
-/** After so many wrong codes none is looked at for a while: six digits are few. */
+/** After so many wrong codes all are refused for a while, because six digits can be guessed. */
 const failuresMax = 5;
 const pauseMs = 5 * 60 * 1000;
 const attemptsMax = 8;

@@ -11,7 +11,7 @@ import { chooseCluster } from '../placement/policy.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'config' | 'clusterStates'>;
 
-/** Versions that are looked at before a reply is given; the next one goes on behind the bucket. */
+/** Versions that are read before a reply is given; the next request goes on behind the bucket. */
 const versionsMax = 50_000;
 const bucketsMax = 1_000;
 const pageRows = 200;

@@ -46,7 +46,7 @@ async function missing(
   return puts;
 }
 
-/** One that cannot be asked waits for an operator. */
+/** A cluster that cannot be reached waits for an operator. */
 const mayHoldChunks = ({ bytes, telemetry }: Ctx, id: string): Promise<boolean> =>
   bytes.holdsAnything(id).catch((cause: unknown) => {
     telemetry.log('WARN', 'a new cluster cannot be asked what is on it; it is pending', {

@@ -4,7 +4,7 @@ import { chunkBytes, type ObjectBytes } from '../../../ports/storage/object-byte
 /** More are not counted one by one. */
 const countMax = 10_000;
 
-/** Exact where there are few: a cluster counts as empty only when it was looked at. */
+/** Exact where there are few: a cluster counts as empty only when its chunks were listed. */
 export async function storedChunks(
   bytes: Pick<ObjectBytes, 'find' | 'health'>,
   cluster: string,

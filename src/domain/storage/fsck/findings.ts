@@ -109,7 +109,7 @@ export interface FsckRun extends FsckContext {
   readonly mode: FsckMode;
   readonly signal: AbortSignal;
   count(what: Counter, by?: number): void;
-  /** Reports; `mend` is asked what could be done about it, where the mode says so. */
+  /** Reports; calls `mend` for the remedy where the mode says so. */
   find(finding: FsckFinding, mend?: () => Promise<Mended>): Promise<void>;
 }
 export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
@@ -159,5 +159,5 @@ export function openRun(
 
 const damagedMetadata = 'nothing is mended while metadata is damaged: see docs/recovery.md';
 
-/** Rows that are looked at in one step. */
+/** Rows that are read in one step. */
 export const pageRows = 200;

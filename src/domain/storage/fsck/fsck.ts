@@ -63,7 +63,7 @@ const verifiedMs = 5_000;
 const verifiedTimes = 4;
 
 /**
- * May run beside working gateways: what changes while it is looked at is looked at again, and what an open op has stored
+ * May run beside working gateways: what changes during its comparison is compared again, and what an open op has stored
  * is left to it. The walk over owners and that over the bytes of a cluster begin anew after a kill; what they mended stays mended.
  */
 export class Fsck {

@@ -1,4 +1,4 @@
-/** Where a run of fsck stands, kept so that it goes on after a kill and can be asked about. */
+/** Where a run of fsck stands, kept so that it goes on after a kill and can be reported. */
 import type { Context } from '../../../context.ts';
 import {
   assertLeads,

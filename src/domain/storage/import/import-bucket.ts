@@ -35,7 +35,7 @@ export interface ImportRun extends ImportOptions {
 
 /** Keys of one page of the listing, which bounds what a run holds in memory. */
 const listedMax = 1_000;
-/** Objects between two positions; so many are asked for and committed once more after a kill. */
+/** Objects between two positions; so many are read and committed once more after a kill. */
 const batchMax = 100;
 const parallelMax = 8;
 

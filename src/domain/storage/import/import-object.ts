@@ -50,7 +50,7 @@ export async function importObject(
   const { key } = listed;
   if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
     return 'skipped';
-  // Before the upstream is asked: most keys of a second run have a version.
+  // Before the upstream is called: most keys of a second run have a version.
   const seen = await findHead(ctx.metadata, bucket, key);
   const standing = standingFor(seen?.row, listed, { cluster, again });
   if (standing !== undefined) return standing;

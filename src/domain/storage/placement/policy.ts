@@ -21,7 +21,7 @@ const takesWrites: Readonly<Record<ClusterState, boolean>> = {
   evacuating: false,
   removed: false,
 };
-/** Clusters that are asked for by name may be pending or have no weight of their own; a draining one is never given. */
+/** Clusters that a request names may be pending or have no weight of their own; a draining one is never given. */
 export const isOpen = (state: ClusterState): boolean => takesWrites[state];
 
 /** The default policy: what is live and has a weight. */

@@ -40,7 +40,7 @@ export interface Move {
 /** What it does is recorded under this name in the place of a request's. */
 const requestId = 'rebalance';
 
-/** @returns false where the version changed meanwhile: then it is looked at again another time */
+/** @returns false where the version changed meanwhile: then a later pass processes it again */
 export async function moveVersion(ctx: Ctx, move: Move): Promise<boolean> {
   for await (const stretch of stretchesOf(ctx, move.row.manifest)) {
     const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));

@@ -6,7 +6,7 @@ import type { ScrubBudget } from './budget.ts';
 
 /** A multiple of the blocks of every store, so that no block is read twice. */
 const stepBytes = 1024 * 1024;
-/** Of a store that is asked by requests that cost money each. */
+/** For a store whose every request costs money. */
 const requestBytes = 16 * 1024 * 1024;
 
 /** `read`: how far it came; `next`: where the chunk behind a fault begins. */

@@ -1,4 +1,4 @@
-/** Where the scrub stands and what it found damaged, kept so that it goes on after a kill and can be asked about. */
+/** Where the scrub stands and what it found damaged, kept so that it goes on after a kill and can be reported. */
 import type { Context } from '../../../context.ts';
 import {
   assertLeads,

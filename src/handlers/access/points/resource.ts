@@ -12,7 +12,7 @@ interface Named {
   readonly Name: string;
 }
 
-/** Of one that is about to be created it is known by what it is asked with. */
+/** For an access point that is about to be created, the parameters name it. */
 async function named({ metadata, config }: Context, request: ActionRequest, given: Named) {
   const account = accountOf(request, given);
   const found = await findAccessPoint(metadata, account, given.Name);

@@ -28,7 +28,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
   const start = await startOf(ctx, request, { grouping, KeyMarker, VersionIdMarker });
   const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
-  // The null version's own id: where it has gone by the next page, its place can still be told.
+  // The null version's own id: where it has gone by the next page, its place can still be found.
   const next =
     last === undefined
       ? {}

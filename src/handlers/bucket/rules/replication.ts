@@ -9,7 +9,7 @@ import { bucketOfArn, checkFilterTags, checkPrefix, withIds } from './rule-check
 
 const rulesMax = 1;
 const roleArn = /^arn:[a-z0-9-]+:iam::[^:\s]*:role\/\S+$/;
-/** What the public API promises of replication in time, and nothing else may be asked for. */
+/** The values of Replication Time Control in the public API; others are refused. */
 const minutes = 15;
 
 const invalid = (name: string, given: string, message: string) =>

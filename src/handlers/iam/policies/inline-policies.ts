@@ -13,7 +13,7 @@ import { type HolderWord, holderIn, holders, resourceOf } from '../entities/hold
 import { page, pageEnd, pageFrom, policyDocument, policyName } from '../fields.ts';
 import { encodeDocument } from '../shown.ts';
 
-/** The largest policy of a kind is looked at by what keeps it. */
+/** The function that stores a policy checks the largest size of its kind. */
 const anySize = 131_072;
 
 function inlineActions<W extends HolderWord>(word: W) {

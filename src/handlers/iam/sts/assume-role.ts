@@ -50,7 +50,7 @@ const parameters = {
   ...codeParameters,
 };
 
-/** What trust policies are told of a code that came along. */
+/** The facts that trust policies get about an MFA code in the request. */
 const codeFacts = [
   ['aws:MultiFactorAuthPresent', 'true'],
   ['aws:MultiFactorAuthAge', '0'],

@@ -26,14 +26,14 @@ export interface CopySource {
   readonly row: ObjectRow;
   /** That it is read through; that of the request itself leads to where it writes. */
   readonly accessPoint?: AccessPointRow | undefined;
-  /** Where one version was asked for. */
+  /** Present where the header names a version. */
   readonly versionId?: string | undefined;
 }
 
 interface NamedSource {
   /** Or the alias of an access point. */
   readonly bucket: string;
-  /** Where the source is told by the ARN of an access point. */
+  /** Present where the source is the ARN of an access point. */
   readonly through?: { readonly account: string; readonly name: string };
   readonly key: string;
   readonly versionId?: string;

@@ -174,7 +174,7 @@ export function versionHeader(
 export const writtenVersionHeader = (row: Pick<ObjectRow, 'isNull' | 'version'>): HeaderPair[] =>
   row.isNull ? [] : [['*-version-id', row.version]];
 
-/** The checksum of the whole content, where it was asked for. */
+/** The checksum of the whole content, where the request wants it. */
 export function checksumHeaders(checksum: ObjectRow['checksum']): HeaderPair[] {
   if (checksum === undefined) return [];
   return [

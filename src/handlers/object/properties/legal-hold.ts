@@ -16,7 +16,7 @@ export const legalHoldFacts: ReadFacts = (body) => ({
   headers: { 'object-lock-legal-hold': legalHoldIn(body).Status },
 });
 
-/** A version that never had a hold is told from one whose hold was taken off. */
+/** A version that never had a hold differs from one whose hold was removed. */
 export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, request) => {
   assertLockable(request.bucket);
   const held = targetOf(request).lock?.legalHold;

@@ -1,4 +1,4 @@
-/** RestoreObject, and what reads and listings tell of a restored copy. */
+/** RestoreObject, and how reads and listings show a restored copy. */
 import type { Context } from '../../../context.ts';
 import { restoredUntil, restoreVersion } from '../../../domain/objects/restore.ts';
 import { fail } from '../../../errors/refusal.ts';

@@ -69,7 +69,7 @@ export interface RadosPool {
   write(name: string, options: RadosWriteOptions): RadosWrite;
   /**
    * Reads as many bytes as there are, up to the end of `into`, which must stay as it is until `done` is settled;
-   * with the attribute as it was at the same moment when it is asked for.
+   * with the attribute of the same moment where the caller wants it.
    */
   read(
     name: string,

@@ -74,7 +74,7 @@ class KoffiCluster implements RadosCluster {
     const { native, blocking } = this.#parts;
     const { lib } = native;
     const slot = new BigUint64Array(new ArrayBuffer(8));
-    // Where the pool is not known the cluster is asked.
+    // A pool that is not cached is looked up in the cluster.
     check(`opening pool ${id}`, await blocking.run(() => later(lib.openPool, this.#cluster, id, slot)));
     const io = slot[0] ?? null;
     if (namespace !== '') lib.setNamespace(io, namespace);

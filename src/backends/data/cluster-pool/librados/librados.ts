@@ -1,5 +1,5 @@
 /**
- * librados' functions through koffi, which is loaded when a cluster is asked for: a gateway with other backends
+ * librados' functions through koffi, which is loaded when a cluster is opened: a gateway with other backends
  * starts where neither is installed.
  */
 import type { KoffiFunc, LibraryHandle } from 'koffi';

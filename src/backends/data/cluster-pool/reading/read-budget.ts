@@ -1,11 +1,11 @@
 /**
  * What readers have in memory together: many slow ones get less each. Every array counts from before it is read until
- * no reader looks at it any more, so that streams which came early and are slow do not hold more than there is.
+ * no reader uses it any more, so that early slow streams do not hold more than the budget.
  */
 import { blockBytes } from '../../chunked/record.ts';
 
 const pieceBytesMax = 16 * blockBytes;
-/** A stream has the array that its reader looks at, the one before it, and what is read ahead. */
+/** A stream has the array that its reader uses, the one before it, and what is read ahead. */
 const arraysPerStream = 4;
 
 export class ReadBudget {
@@ -14,7 +14,7 @@ export class ReadBudget {
   #streams = 0;
   #taken = 0;
 
-  /** @param options.aheadBytes the most that one stream reads before it is asked for */
+  /** @param options.aheadBytes the most that one stream reads before its reader requests it */
   constructor(options: { readonly bytesMax: number; readonly aheadBytes: number }) {
     this.#bytesMax = options.bytesMax;
     this.#aheadBytes = options.aheadBytes;

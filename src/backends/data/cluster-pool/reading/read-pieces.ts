@@ -46,7 +46,7 @@ interface Reading {
   readonly start: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly read: RadosRead;
-  /** Returns its memory, which no reader looks at any more. */
+  /** Returns its memory, which no reader uses any more. */
   readonly giveBack: () => void;
 }
 
@@ -77,7 +77,7 @@ export async function* readPieces(
       const bytes = await arrived(parts, reading, signal);
       ahead.shift();
       yield bytes;
-      // The next array is asked for, so the reader is done with the one before this one.
+      // The reader requests the next array, so it is done with the one before this one.
       given.push(reading);
       if (given.length > 1) given.shift()?.giveBack();
     }
@@ -112,7 +112,7 @@ async function* plannedReads(
     let start = piece.range.start - (piece.range.start % blockBytes);
     while (start < end) {
       const length = Math.min(Math.max(blockBytes, memory.nextBytes(aheadBytes())), alignedEnd - start);
-      // The reader may keep one that holds all that is asked for.
+      // The reader may keep an array that holds the whole range.
       const isOnly = pieces.length === 1 && start + length >= end && !chunk.isAsked;
       const { bytes, giveBack } = isOnly ? kept(length, memory) : borrowed(length, memory);
       const read = chunk.pool.read(piece.chunk.id, bytes, { offset: start, wantsAttribute: !chunk.isAsked });

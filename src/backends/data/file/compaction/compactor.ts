@@ -19,9 +19,9 @@ import { packSegment } from './pack-segment.ts';
 /** The age that decides where the maker's death cannot be seen: a maker seals its own segment after ten idle minutes. */
 const abandonedMs = 60 * 60_000;
 const lockMs = 10 * 60_000;
-/** Tidying looks at every directory, so it is not for every call. */
+/** Tidying reads every directory, so not every call does it. */
 const tidyMs = 10 * 60_000;
-/** Files looked at before the event loop gets its turn. */
+/** Files that are checked before the event loop gets its turn. */
 const looksAtOnce = 64;
 
 export interface CompactorParts {

@@ -171,7 +171,7 @@ export class SegmentReader {
     if (handle.users === 0) fs.closeSync(handle.fd);
   }
 
-  /** Lets go of segments that other processes have replaced, whether they are asked for or not. */
+  /** Closes segments that other processes have replaced, whether they are read or not. */
   dropReplaced(): void {
     for (const handle of this.#handles.values()) {
       if (!this.#isCurrent(handle)) this.drop(handle.segment);

@@ -84,7 +84,7 @@ export function readSegment(layout: Layout, segment: string, from = 0): SegmentS
 const originalOffset = (table: PackedTable | undefined, position: number): number | undefined =>
   table ? unlocate(table, position) : position;
 
-/** A view of the part of the file that is being looked at. */
+/** A view of the part of the file that is being scanned. */
 class Window {
   readonly #fd: number;
   readonly #fileEnd: number;

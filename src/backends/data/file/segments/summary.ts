@@ -42,7 +42,7 @@ function isSummary(parsed: unknown): parsed is Summary {
   );
 }
 
-/** From the segment itself. Only for a sealed one: to one that still grows it would be wrong for ever. */
+/** From the segment itself. Only for a sealed one: for one that still grows it would stay wrong. */
 export async function summarize(layout: Layout, segment: string): Promise<Summary> {
   let first = '';
   let last = '';

@@ -47,7 +47,7 @@ export class Attempts {
     this.#signal?.throwIfAborted();
   }
 
-  /** Doubling, spread over its second half, and never before the upstream wants to be asked. */
+  /** Doubling, spread over its second half, and never before the upstream's `Retry-After`. */
   #pauseMs({ retryAfterMs = 0 }: UpstreamError): number {
     const longest = Math.min(pauseFirstMs * 2 ** (this.#failed - 1), pauseMaxMs);
     const share = (this.#ctx.random.bytes(1)[0] ?? 0) / 255;

@@ -1,4 +1,4 @@
-/** What an upstream answered instead of what was asked, or that it did not answer. */
+/** An upstream's error answer, or the lack of any answer. */
 export class UpstreamError extends Error {
   /** 0 where no answer came. */
   readonly status: number;

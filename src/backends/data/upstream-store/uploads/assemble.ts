@@ -1,4 +1,4 @@
-/** Completing an upload so that it may be asked for again, whatever became of the first request. */
+/** Completes an upload so that the request may be repeated, whatever its first outcome was. */
 
 import { toHex } from '../../../../base/text/hex.ts';
 import type { Hasher } from '../../../../ports/crypto/hasher.ts';

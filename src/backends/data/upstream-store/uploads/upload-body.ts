@@ -42,12 +42,12 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
     return this;
   }
 
-  /** Whether the source was asked for anything: it cannot be asked again. */
+  /** Whether the source was read: it cannot be read again. */
   get isBegun(): boolean {
     return this.#isBegun;
   }
 
-  /** What the source threw, or how it was not what was told. */
+  /** What the source threw, or how it differed from its declared size. */
   get failure(): { readonly cause: unknown } | undefined {
     return this.#failure;
   }

@@ -15,7 +15,7 @@ export interface UpstreamUpload {
 /** Putting an object together may take an upstream minutes. */
 const completeTimeoutMs = 10 * 60_000;
 
-/** Not repeated: each time it may open an upload, and two of one name could not be told apart. */
+/** Not repeated: each time it may open an upload, and two of one name could not be distinguished. */
 export const beginUpload = (
   connection: Connection,
   { key, headers }: { readonly key: string; readonly headers: Readonly<Record<string, string>> },

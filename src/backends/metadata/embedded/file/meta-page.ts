@@ -76,7 +76,7 @@ const inBothMetas = new DataView(bothMetas.buffer);
 
 /**
  * The number of the latest commit, by one short read for each transaction. The meta page of an even number is the first.
- * @returns undefined where the meta pages cannot be told: other pages than of 4 KiB, or a damaged or truncated file
+ * @returns undefined where the meta pages cannot be read: other pages than of 4 KiB, or a damaged or truncated file
  */
 export function latestTransaction(descriptor: number): number | undefined {
   const wanted = guessedPageBytes + pageHeaderBytes + metaBytes;

@@ -20,7 +20,7 @@ export class Backoff {
     return Math.max(1, this.#until - performance.now());
   }
 
-  /** What was in the way is known to have gone: the next wait is a short one again, but not for ever. */
+  /** What was in the way is known to have gone: the next wait is a short one again, a bounded number of times. */
   restart(): void {
     if (this.#restartsLeft === 0) return;
     this.#restartsLeft -= 1;

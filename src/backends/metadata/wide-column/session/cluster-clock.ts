@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const freshMs = 2_000;
 /** By how much two clocks may drift apart, and the estimate with them. */
 const driftPerMs = 1e-4;
-/** A question whose answer took long says little: so many are asked, until one is good enough. */
+/** An answer that took long says little: up to so many queries are sent, until one is good enough. */
 const samplesMax = 5;
 const goodErrorMs = 0.8;
 /** The cluster tells whole milliseconds. */

@@ -1,4 +1,4 @@
-/** How the driver deals with a node that is slow or gone: what is asked once more, and of whom. */
+/** How the driver deals with a node that is slow or gone: which statements are sent again, and to which node. */
 import cassandra from 'cassandra-driver';
 
 const { retry } = cassandra.policies;

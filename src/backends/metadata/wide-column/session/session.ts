@@ -57,7 +57,7 @@ const probeMs = 5_000;
 const defunctAfter = 2;
 /** Interval of heartbeats on an idle connection. */
 const heartBeatMs = 5000;
-/** A read that takes so long is asked of another node as well. */
+/** A read that takes so long is also sent to another node. */
 const speculateMs = 500;
 /** How often a serial read is tried among others who decide, and how much longer it waits each time. */
 const crowdedMax = 6;
@@ -158,7 +158,7 @@ export class Session {
       throw new Disagreement('the nodes do not agree on the schema');
   }
 
-  /** Whether every node that is up knows the same schema: what one was told of, others may not have heard of yet. */
+  /** Whether every node that is up knows the same schema: a change that one node has applied may not have reached the others. */
   async isAgreed(): Promise<boolean> {
     // The driver's types do not know of it.
     const metadata = this.#client.metadata as unknown as { checkSchemaAgreement(): Promise<boolean> };
@@ -260,7 +260,7 @@ export class Session {
   }
 
   /**
-   * Both questions are asked of the same host: two would each leave itself out of its peers.
+   * Both queries go to the same host: two would each leave itself out of its peers.
    * @returns the rows, and the addresses of the nodes that this process cannot reach
    */
   async probe(

@@ -20,7 +20,7 @@ export class StoredWalk {
   readonly cluster: string;
   readonly #extents: AsyncIterator<FoundExtent>;
   readonly #suspects = new Map<string, FoundExtent>();
-  /** Read once: what it does not know yet is a suspect, and looked at again. */
+  /** Read once: what it does not know yet is a suspect, and checked again. */
   #ownership: Ownership | undefined;
 
   constructor({ bytes }: Ctx, cluster: string) {
@@ -91,7 +91,7 @@ export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>)
     if (isOpen) underway += 1;
     else leaving += 1;
   }
-  // Rows are queued in the commit that takes the owner away, so the queue is looked at after the owner.
+  // Rows are queued in the commit that takes the owner away, so the queue is read after the owner.
   for await (const id of queuedExtents(ctx)) if (left.delete(id)) leaving += 1;
   // Buckets may have come since the first look.
   const ownership = await openOwnership(ctx);

@@ -49,7 +49,7 @@ async function faultIn(
   return undefined;
 }
 
-/** Bytes that a store still has, and was told to remove: metadata that is older than the removal names them again. */
+/** Bytes that a store still has and that are marked as removed: metadata that is older than the removal names them again. */
 async function markOf({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
   if (extent.foreign !== undefined || (await bytes.removals?.isMarked(extent)) !== true) return undefined;
   const detail = 'its bytes are marked as removed, and go when their space is given back';

@@ -44,7 +44,7 @@ export async function checkVersions(
   return last && { space: last.space, key: last.key, slot: last.slot };
 }
 
-/** How often a version that changes while its bytes are looked at is looked at again. */
+/** How often a version that changes while its bytes are compared is compared again. */
 const looksMax = 8;
 
 async function checkVersion(run: FsckRun, bucket: BucketRow, met: Stored<ObjectRow>): Promise<void> {

@@ -24,7 +24,7 @@ import { correctUsage, lastCorrection } from '../mend.ts';
 
 type Usage = ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>;
 
-/** How often a bucket that is written to is looked at before it is left unjudged. */
+/** How often a bucket that is written to is counted before the comparison is given up. */
 const looksMax = 4;
 const none = { bytes: 0, objects: 0 };
 

@@ -59,7 +59,7 @@ export interface DriverOptions {
 }
 
 export class PlacementDriver {
-  /** Those that were given, then those that they told of. */
+  /** The configured endpoints, then those that they named. */
   readonly #endpoints: Set<string>;
   readonly #tls: Tls | undefined;
   readonly #timestamps: Timestamps;

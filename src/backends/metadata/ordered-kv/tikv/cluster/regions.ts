@@ -1,4 +1,4 @@
-/** Which store serves a key: a cache of regions, as PD and the stores tell of them. */
+/** Which store serves a key: a cache of regions, as PD and the stores report them. */
 import type { Backoff } from '../backoff.ts';
 import { encodeKey } from './encoded-key.ts';
 import { fromWide, type RegionContext, type WirePeer, type WireRegion } from './messages.ts';

@@ -1,6 +1,6 @@
 /**
  * Transactions of other clients that commit asynchronously: they are committed as soon as all their locks are, and a client that finds
- * them left behind has to look at each of those. (This client does not commit that way itself.)
+ * them left behind has to check each of those. (This client does not commit that way itself.)
  */
 import type { Backoff } from '../backoff.ts';
 import { fromWide, type LockInfo } from '../cluster/messages.ts';

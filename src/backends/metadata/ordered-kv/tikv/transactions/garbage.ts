@@ -1,7 +1,7 @@
 /**
  * Old versions: TiKV drops those behind the safe point that PD keeps, which a client must advance. In a cluster with
  * TiDB that is TiDB; in one without, a client, in its place and under its name. Locks from before the safe point go
- * first, or what became of their transactions could not be told any more.
+ * first, or the outcome of their transactions could not be determined any more.
  */
 import { Backoff } from '../backoff.ts';
 import { decodeKey } from '../cluster/encoded-key.ts';
@@ -9,7 +9,7 @@ import { fromWide, type LockInfo, toWide } from '../cluster/messages.ts';
 import { timestampOf } from './timestamps.ts';
 import type { Parts } from './transaction.ts';
 
-/** Locks that are looked at in one go. */
+/** Locks that are resolved in one request. */
 const page = 256;
 const noKey = new Uint8Array(0);
 

@@ -52,7 +52,7 @@ export class Locks {
   /** Clears those locks whose transactions are over. */
   async resolve(locks: readonly LockInfo[], meeting: Meeting): Promise<Met> {
     const now = await this.#pd.timestamp();
-    // A transaction leaves many: it is asked for once.
+    // A transaction leaves many locks: its status is requested once.
     const groups = [...Map.groupBy(locks, groupOf).values()];
     const fates = await Promise.all(groups.map((some) => this.#resolveGroup(some, { ...meeting, now })));
     return {

@@ -116,7 +116,7 @@ export class Transaction {
     }
   }
 
-  /** Lets go of all locks. What cannot be told now runs out by itself. */
+  /** Releases all locks. A lock that cannot be released now expires by itself. */
   async rollback(): Promise<void> {
     this.#heartbeat?.stop();
     const keys = [...this.#asked.values()];
