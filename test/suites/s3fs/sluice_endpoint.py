@@ -1,16 +1,27 @@
 """A pytest plugin: the suite of s3fs runs against the S3 server at SLUICE_ENDPOINT instead of a moto server of its own."""
 
+import functools
 import os
 
+import botocore.loaders
 import botocore.session
 import requests
 
 endpoint = os.environ["SLUICE_ENDPOINT"]
 
+# Each test makes sessions of its own, and each session parses the megabytes of JSON that describe the services.
+load_file = functools.cache(botocore.loaders.JSONFileLoader().load_file)
+botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: load_file(path)
+
+
+@functools.cache
+def root_client():
+    return botocore.session.get_session().create_client("s3", endpoint_url=endpoint)
+
 
 def empty_service():
-    """Removes every bucket: what a reset of moto does before each test."""
-    client = botocore.session.get_session().create_client("s3", endpoint_url=endpoint)
+    """Removes every bucket, as a reset of moto does before each test."""
+    client = root_client()
     for bucket in client.list_buckets()["Buckets"]:
         name = bucket["Name"]
         while True:
