@@ -1,6 +1,6 @@
 /**
- * Conditional writes that many requests want at once: the requests of a process take turns, so that they do not refuse
- * each other, and a loser against another process tries again after a random pause. The last writer wins.
+ * Conditional writes of one row by many requests: the requests of a process take turns, so that they do not refuse each other, and
+ * a request that loses to another process retries after a random pause. The last writer wins.
  */
 
 import { KeyedMutex } from '../base/keyed-mutex.ts';
@@ -9,11 +9,11 @@ import { fail } from '../errors/refusal.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'random'>;
 
-/** Of one request, when it has its turn: at most about 6 s. */
+/** Attempts of one request once it has its turn: about 6 s at most. */
 const attemptsMax = 32;
 const pauseMsMax = 250;
 
-/** One for all conditional writes of the gateway. */
+/** One mutex for all conditional writes of the gateway. */
 class WritesInTurn extends KeyedMutex {}
 
 /** Between two tries, in whole milliseconds: random, up to twice as long each time. */
@@ -24,9 +24,9 @@ export function pauseMs({ random }: Pick<Ctx, 'random'>, attempt: number): numbe
 }
 
 /**
- * @param key of what is written: `bucket name`, `account id`
- * @param attempt reads, decides and commits; undefined when another writer came first
- * @throws OperationAborted where others came first each time
+ * @param key names the row: `bucket name`, `account id`
+ * @param attempt reads, decides and commits; undefined when another writer committed first
+ * @throws OperationAborted where other writers committed first each time
  */
 export const retryInTurn = <T>(
   ctx: Ctx,

@@ -1,6 +1,6 @@
 /**
- * Access points: names of an account's own for a bucket, each with a policy and a public access block
- * that a request through it must pass beside the bucket's.
+ * Access points: named entrances to a bucket, each with a policy and a public access block of its own. A request through
+ * one must be allowed by the bucket's policy and block as well.
  */
 
 import { trimEnd } from '../../base/text/trim.ts';
@@ -63,7 +63,7 @@ export interface NewAccessPoint {
   readonly account: string;
   readonly name: string;
   readonly bucket: string;
-  /** Whose the bucket is, which must be said where it is another account's. */
+  /** The account that owns the bucket; required where it is another account's. */
   readonly bucketOwner: string;
   readonly block: AccessPointBlock;
   readonly record?: Recorder | undefined;
@@ -108,7 +108,7 @@ async function claimHost(ctx: Ctx, row: AccessPointRow): Promise<void> {
     throw fail('InvalidRequest', `${label} is the name of a bucket or the host of another access point.`);
 }
 
-/** @throws InvalidBucketName for a bucket that would stand before an access point of that host */
+/** @throws InvalidBucketName for a bucket whose host name would hide an access point */
 export async function assertNoAccessPoint({ metadata }: Pick<Ctx, 'metadata'>, name: string): Promise<void> {
   if ((await findAlias(metadata, name)) !== undefined)
     throw fail('InvalidBucketName', 'The name is that of the host of an access point.');
@@ -123,8 +123,8 @@ interface Named {
 const turnOf = ({ account, name }: Named): string => `access point ${account} ${name}`;
 
 /**
- * Puts or removes the policy. From its return on every request obeys it.
- * @param assertAllowed asked with the access point as the commit replaces it. Refusals are thrown.
+ * Puts or removes the policy. Every request that begins after it returns is judged by the new policy.
+ * @param assertAllowed called with the access point that the commit replaces; its refusals are thrown
  */
 export const setAccessPointPolicy = (
   ctx: Ctx,
@@ -151,13 +151,13 @@ export const deleteAccessPoint = (ctx: Ctx, named: Named): Promise<void> =>
   retryInTurn(ctx, turnOf(named), async () => {
     const { account, name, record } = named;
     const found = await openAccessPoint(ctx, account, name);
-    // As they are now: one that is claimed again meanwhile, by an access point of the same name, stays.
+    // The rows as they are now: an alias that a new access point of the same name has claimed meanwhile stays.
     const names = [found.row.alias, hostLabelOf(found.row)];
     const aliases = await Promise.all(names.map((alias) => findAlias(ctx.metadata, alias)));
     const outcome = await removeAccessPoint(ctx.metadata, found, await recorded(record));
     if (!outcome.applied) return undefined;
     record?.applied();
-    // In this order: what an alias that was left behind leads to is not there.
+    // Aliases go last, because an alias without an access point leads nowhere.
     for (const alias of aliases) if (alias !== undefined) await dropAlias(ctx.metadata, alias);
     return { value: undefined };
   });
@@ -198,7 +198,7 @@ export async function assertUnattached(ctx: Pick<Ctx, 'metadata'>, bucket: Bucke
   if (items.some(({ bucketId }) => bucketId === bucket.id)) throw fail('BucketHasAccessPointsAttached');
 }
 
-/** Where a request ended up: at a bucket, and through which access point where it came by one. */
+/** The bucket that a request reached, and the access point that it came through, if any. */
 export interface Reached {
   readonly bucket: BucketRow;
   readonly accessPoint?: AccessPointRow;
@@ -210,7 +210,7 @@ async function followAlias(ctx: Pick<Ctx, 'metadata'>, alias: string): Promise<R
   return reachThrough(ctx, named);
 }
 
-/** @throws NoSuchAccessPoint, and NoSuchBucket for one whose bucket is gone */
+/** @throws NoSuchAccessPoint; NoSuchBucket where the bucket was deleted */
 export async function reachThrough(
   ctx: Pick<Ctx, 'metadata'>,
   { account, name }: Pick<AccessPointRow, 'account' | 'name'>,

@@ -1,7 +1,7 @@
 /** Access control lists as the public API defines them: canned ones as grants, and what makes a list public or plain. */
 import type { Grant } from '../../metadata/tables.ts';
 
-/** Of a bucket's ACL or an object's. */
+/** Whether an ACL belongs to a bucket or to an object. */
 export type AclOf = 'bucket' | 'object';
 
 /** The public API takes no more. */
@@ -23,11 +23,11 @@ export type CannedAcl = (typeof cannedNames)['bucket'][number];
 export const cannedAcl = (of: AclOf, name: string): CannedAcl | undefined =>
   cannedNames[of].find((each) => each === name);
 
-/** What a request says about access: a canned ACL, or grants. */
+/** An ACL as a request gives it: a canned ACL, or grants. */
 export type GivenAcl = { readonly canned: CannedAcl } | { readonly grants: readonly Grant[] };
 
 export interface AclOwners {
-  /** Of the bucket or the object that the ACL is of. */
+  /** The account that owns the bucket or object with this ACL. */
   readonly owner: string;
   readonly bucketOwner: string;
 }
@@ -43,20 +43,20 @@ export const toGroup = (group: Group, permission: Permission): Grant => ({
   permission,
 });
 
-/** What a canned ACL grants beside the owner's full control. */
+/** The grants of a canned ACL, without the owner's full control. */
 const beside: Readonly<Record<CannedAcl, (owners: AclOwners) => readonly Grant[]>> = {
   private: () => [],
   'public-read': () => [toGroup('AllUsers', 'READ')],
   'public-read-write': () => [toGroup('AllUsers', 'READ'), toGroup('AllUsers', 'WRITE')],
   'authenticated-read': () => [toGroup('AuthenticatedUsers', 'READ')],
-  // There is no machine image service here that could read.
+  // The service has no machine images, so there is no image service to grant anything to.
   'aws-exec-read': () => [],
   'bucket-owner-read': ({ bucketOwner }) => [toUser(bucketOwner, 'READ')],
   'bucket-owner-full-control': ({ bucketOwner }) => [toUser(bucketOwner, 'FULL_CONTROL')],
   'log-delivery-write': () => [toGroup('LogDelivery', 'WRITE'), toGroup('LogDelivery', 'READ_ACP')],
 };
 
-/** The grants of a given ACL. The bucket's owner already has what a canned ACL would give it beside the owner. */
+/** The grants of an ACL. A grant to the bucket's owner is left out where the owner has the right already. */
 export function grantsOf(given: GivenAcl, owners: AclOwners): readonly Grant[] {
   if ('grants' in given) return given.grants;
   const { owner, bucketOwner } = owners;

@@ -1,6 +1,6 @@
 /**
- * Who owns what is written into a bucket, and which ACLs it takes (public API "Controlling ownership of objects",
- * "Blocking public access").
+ * Who owns an object that is written into a bucket, and which ACLs the bucket accepts (public API "Controlling ownership of
+ * objects", "Blocking public access").
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -20,8 +20,8 @@ export async function ownershipOf(ctx: Ctx, bucket: BucketRow): Promise<Ownershi
 }
 
 /**
- * Under BucketOwnerEnforced an ACL may be named where it changes nothing: the bucket's owner has full control anyway.
- * `private` says the same where the owner of the bucket is also the owner of what it is said of.
+ * Under BucketOwnerEnforced an ACL is accepted if it changes nothing: the bucket's owner has full control anyway. `private`
+ * changes nothing where the bucket's owner also owns the object.
  */
 function changesNothing(given: GivenAcl, { owner, bucketOwner }: AclOwners): boolean {
   if (!('canned' in given)) return isPlainAcl(given.grants, bucketOwner);
@@ -29,7 +29,7 @@ function changesNothing(given: GivenAcl, { owner, bucketOwner }: AclOwners): boo
   return canned === 'bucket-owner-full-control' || (canned === 'private' && owner === bucketOwner);
 }
 
-/** An object's ACL lies in its row, beside headers of at most 8 KiB and the manifest. */
+/** An object's ACL is stored in its row, beside headers of at most 8 KiB and the manifest. */
 const objectAclMax = 7168;
 
 const publicAclBlocked = () => fail('AccessDenied', { blockedBy: 'BlockPublicAcls' });
@@ -44,11 +44,11 @@ export async function assertUnblocked(ctx: Ctx, bucket: BucketRow, grants: reado
 }
 
 interface Taking {
-  /** The access point that the ACL comes through. */
+  /** The access point that the request came through. */
   readonly accessPoint?: AccessPointRow | undefined;
   readonly of: AclOf;
   readonly bucket: BucketRow;
-  /** Of what the ACL is for. */
+  /** The owner of the bucket or object. */
   readonly owner: string;
   readonly ownership: Ownership;
 }

@@ -1,4 +1,4 @@
-/** The versioning state of a bucket, and whether it takes MFA to change it and to delete versions for good. */
+/** The versioning state of a bucket, and whether MFA is required to change it and to delete versions permanently. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { objectsOf } from '../../metadata/objects/objects.ts';
@@ -9,7 +9,7 @@ import { changeBucket, type JudgedBucket } from './change-bucket.ts';
 
 export interface VersioningChange {
   readonly versioning: 'Enabled' | 'Suspended';
-  /** Undefined leaves it as it is. */
+  /** Undefined does not change it. */
   readonly mfaDelete?: boolean | undefined;
   /** The caller is the bucket's owner and has shown the code of a device. */
   readonly mfa?: boolean;

@@ -13,11 +13,11 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
 /** A deleter that has not finished within this time has died: the bucket opens again. */
 const closedMaxMs = 30_000;
-/** How long a writer waits for a deleter, which mostly finds an object and lets go, and how often it looks. */
+/** How long a writer waits for DeleteBucket, which mostly finds an object and reopens the bucket, and how often it checks. */
 const deleterMsMax = 1_000;
 const deleterLookMs = 25;
 
-/** No bucket has a longer name, so none is looked for: a store need not be able to hold such a text. */
+/** No bucket has a longer name. Longer names are not looked up, because a store may not be able to hold them. */
 const nameMax = 63;
 
 export async function lookUpBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Promise<BucketRow | undefined> {
@@ -32,8 +32,8 @@ export async function openBucket(ctx: Pick<Ctx, 'metadata'>, name: string): Prom
 }
 
 /**
- * The bucket as a writer may believe in it after its commit was fenced: the row as it is now, with every
- * shard raised to its generation, so that the next request finishes a change that was cut short.
+ * Reads the bucket again for a writer whose commit was fenced, and raises every shard to the generation of the row, so that
+ * the next request completes a change that was interrupted.
  */
 export async function refreshBucket(
   ctx: Pick<Ctx, 'metadata' | 'clock'>,
@@ -44,7 +44,7 @@ export async function refreshBucket(
   return open;
 }
 
-/** The row once no deleter holds it, or as it is after the longest wait: a body that was stored is worth it. */
+/** The row once no DeleteBucket holds it, or its state after the longest wait: the bytes of the write are stored already. */
 async function whenLetGo(ctx: Pick<Ctx, 'metadata' | 'clock'>, stale: BucketRow): Promise<Stored<BucketRow>> {
   for (let waitedMs = 0; ; waitedMs += deleterLookMs) {
     const found = await findBucket(ctx.metadata, stale.name);
@@ -71,25 +71,25 @@ export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<Bucke
 }
 
 /**
- * Deletes an empty bucket: closes it to writers, looks, then removes it or opens it again. Open uploads
- * do not keep a bucket: they are aborted.
+ * Deletes an empty bucket: closes it to writers, checks that it is empty, then removes it or opens it again. Open uploads
+ * are aborted; they do not keep a bucket.
  */
 export async function deleteBucket(
   ctx: Ctx,
   bucket: BucketRow,
   { record, requestId }: { readonly record?: Recorder | undefined; readonly requestId: string },
 ): Promise<void> {
-  // A look before closing: trying to delete a bucket in use does not disturb its writers.
+  // Check before closing, so that an attempt to delete a bucket in use does not disturb its writers.
   await assertEmpty(ctx, bucket);
   const closed = await closeBucket(ctx, bucket);
   const at = objectsOf(closed.row);
-  // One further than the row says: a writer who read the closed row is fenced as well.
+  // One generation above the row's, to fence writers that read the closed row too.
   await ctx.metadata.raiseFence(at, closed.row.generation + 1);
   try {
     await assertEmpty(ctx, closed.row);
     await abortUploadsOf(ctx, closed.row, requestId);
   } catch (cause) {
-    // Whatever keeps it, its writers need not wait until a dead deleter would be noticed.
+    // Open it at once, so that writers need not wait for the timeout that ends a dead deleter's claim.
     const reopened = { ...closed.row, closedAt: 0, generation: closed.row.generation + 1 };
     await replaceBucket(ctx.metadata, closed, reopened);
     throw cause;

@@ -1,6 +1,6 @@
 /**
- * Changes of a bucket's row. A change concerns the bucket that the caller was judged by, which its id says: a bucket that
- * was deleted and made again under the same name meanwhile is another one.
+ * Changes of a bucket's row. A change applies to the bucket that the caller was authorized for, identified by its id: if the
+ * bucket was deleted and another one has its name now, the change is refused.
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -18,20 +18,20 @@ export type JudgedBucket = Pick<BucketRow, 'id' | 'name'>;
 
 export interface Planned {
   readonly row: BucketRow;
-  /** What else happens if and only if the row changes. */
+  /** Side changes that are committed together with the row. */
   readonly then?: readonly SideChange[];
 }
 
 export interface RowChange {
   readonly record?: Recorder | undefined;
-  /** Asked again, with the row as it is then, when another writer came first. Undefined changes nothing. Refusals are thrown. */
+  /** Called again with the new row when another writer committed first. Undefined changes nothing. Refusals are thrown. */
   plan(row: BucketRow): Planned | undefined | Promise<Planned | undefined>;
 }
 
 /**
- * From its return on every request obeys it; nothing of others' changes is lost.
- * @returns the row as it was written, undefined where nothing was to change
- * @throws NoSuchBucket also where the name leads to another bucket by now
+ * Every request that begins after it returns obeys the change; changes by other writers are not lost.
+ * @returns the row that was written, undefined where there was nothing to change
+ * @throws NoSuchBucket also where another bucket has the name now
  */
 export const changeRow = (
   ctx: Ctx,
@@ -42,7 +42,7 @@ export const changeRow = (
     const found = await findBucket(ctx.metadata, bucket.name);
     if (found === undefined || found.row.id !== bucket.id)
       throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
-    // What a dead deleter left closed has been opened by a commit of its own.
+    // A bucket that a dead deleter left closed was reopened by a separate commit: read it again.
     if ((await assertOpen(ctx, found)) !== found.row) return undefined;
     const planned = await plan(found.row);
     if (planned === undefined) return { value: undefined };
@@ -53,7 +53,7 @@ export const changeRow = (
     return { value: { row, revision: outcome.revision } };
   });
 
-/** @param change the row as it is to be */
+/** @param change returns the new row */
 export async function changeBucket(
   ctx: Ctx,
   bucket: JudgedBucket,

@@ -1,6 +1,6 @@
 /**
- * What all buckets hold by storage class: summed by the `bucket-stats` worker from
- * the counters of the buckets, kept where every gateway finds it.
+ * What all buckets hold by storage class: the `bucket-stats` worker sums the counters of the buckets and stores the totals
+ * where every gateway reads them.
  */
 import type { Context } from '../../context.ts';
 import {
@@ -34,7 +34,7 @@ const snapshots: TaskKind<ClassSnapshot> = { kind: 'bucket-stats' };
 export const classSnapshot = async ({ metadata }: Ctx): Promise<ClassSnapshot | undefined> =>
   (await findTask(metadata, snapshots, ''))?.state;
 
-/** From then on no earlier leader replaces the snapshot. @throws LeaseLost */
+/** After it returns, an earlier leader cannot replace the snapshot. @throws LeaseLost */
 export const beginSampling = ({ metadata }: Ctx, generation: number): Promise<Term> =>
   beginTerm(metadata, snapshots, generation);
 

@@ -10,7 +10,7 @@ import { assertOpen } from './buckets.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
-/** How often a bucket is put in the lists against concurrent changes of its row. */
+/** Attempts to enter the bucket in the lists against concurrent changes of its row. */
 const attemptsMax = 8;
 
 export interface NewBucket {
@@ -48,13 +48,13 @@ export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): 
   if (current === undefined) throw fail('OperationAborted');
   if (current.row.owner !== wanted.owner)
     throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
-  // A bucket that is going away is not one to promise.
+  // A bucket that is being deleted is no success.
   return assertListed(ctx, await assertOpen(ctx, current));
 }
 
 /**
- * Whoever made it may have stalled or died before it came into the lists. A sweep brings it there, but whoever is told of it
- * now finds it there now.
+ * The request that created it may have stalled or died before it entered the bucket in the lists. The sweeper would do so later,
+ * but a client that gets 200 now must find the bucket in a list now.
  */
 async function assertListed({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<BucketRow> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {

@@ -1,7 +1,7 @@
 /**
- * Emptying a bucket by an operator's word: uploads, versions and delete markers, a
- * page at a time, going on after a kill. One way through the bucket: what stands where it passes goes, what writers put
- * behind it stays, and the end says whether the bucket was empty. What Object Lock holds is kept.
+ * Empties a bucket for an operator: aborts uploads and deletes versions and delete markers, a page at a time, and resumes after a
+ * kill. It passes through the bucket once: what writers add behind its position stays, and the result says whether the bucket was
+ * empty at the end. Versions under Object Lock are kept.
  */
 
 import { inParallel } from '../../base/in-parallel.ts';
@@ -20,7 +20,7 @@ import { abortSession } from '../uploads/upload-session.ts';
 import { mfaRequired } from './bucket-versioning.ts';
 import { openBucket } from './buckets.ts';
 
-/** The history goes first: a head that goes would bring a version back to where the way has led already. */
+/** The history comes first: deleting a head would move a version back to a place that the pass has left behind. */
 const phases = ['uploads', 'history', 'live', 'done'] as const;
 
 export interface Emptying {
@@ -35,7 +35,7 @@ export interface Emptying {
   readonly deleted: { readonly versions: number; readonly markers: number; readonly uploads: number };
   /** Versions that Object Lock or MFA delete holds. */
   readonly kept: number;
-  /** At the end: nothing was left, or come meanwhile. */
+  /** Set at the end: no rows were left, and none were added meanwhile. */
   readonly empty?: boolean;
 }
 const emptyings: TaskKind<Emptying> = { kind: 'force-empty' };
@@ -45,7 +45,7 @@ const keptMs = 7 * 24 * 60 * 60 * 1000;
 const pageRows = 256;
 const atOnce = 8;
 
-/** Begins to empty a bucket; where that is going on already, it goes on. */
+/** Begins to empty a bucket; does nothing where that is running already. */
 export async function beginEmptying(
   ctx: Pick<Context, 'metadata'>,
   name: string,
@@ -69,13 +69,13 @@ export async function beginEmptying(
     expect: found?.revision ?? 'absent',
     then: await recorded(record),
   });
-  // Refused: another operator asked in the same moment.
+  // Refused: another operator's request was committed first.
   if (!outcome.applied) return (await emptyingOf(ctx, name)) ?? state;
   record?.applied();
   return state;
 }
 
-/** How far it is, or how it ended; undefined where there was no recent request. */
+/** The progress or result; undefined where there was no recent request. */
 export async function emptyingOf(
   ctx: Pick<Context, 'metadata'>,
   name: string,
@@ -89,7 +89,7 @@ export async function* everyEmptying(ctx: Pick<Context, 'metadata'>): AsyncGener
   for await (const task of everyTask(ctx.metadata, emptyings)) if (task.state.phase !== 'done') yield task;
 }
 
-/** A page of one bucket. What is cut short is done again by the next one, which finds it gone. */
+/** One page of one bucket. After an interruption the next call repeats the page and finds its rows gone. */
 export async function emptyPage(
   ctx: Ctx,
   { name: bucketId, state, revision }: Task<Emptying>,
@@ -168,7 +168,7 @@ async function abortPage(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<
   let aborted = 0;
   await inParallel(atOnce, page, async ({ row }) => {
     const found = await findSession(ctx.metadata, row.uploadId);
-    // One that is being completed becomes an object, or is settled.
+    // An upload that is being completed becomes an object, or the sweeper settles it.
     if (found?.row.session.state !== 'uploading') return;
     try {
       await abortSession(ctx, found, { requestId: state.requestId });

@@ -1,6 +1,6 @@
 /**
- * More shards for a bucket, while it is in use: its shards split in two, all of them, as
- * often as it takes. The bucket's row says between which two counts it is; the store moves the rows.
+ * Gives a bucket more shards while it is in use: all of its shards split in two, as often as needed. The bucket's row says
+ * between which two counts it is; the metadata store moves the rows.
  */
 
 import { inParallel } from '../../base/in-parallel.ts';
@@ -21,9 +21,9 @@ export interface Resharding {
   readonly to: number;
   /** Shards that have split. */
   readonly shardsDone: number;
-  /** At least: what a worker moved just before it died is not counted. */
+  /** A lower bound: rows that a worker moved just before it died are not counted. */
   readonly rowsMoved: number;
-  /** Why it was over at once. */
+  /** Why there was nothing to move. */
   readonly why?: string;
   /** Store times (ms). */
   readonly startedAt: number;
@@ -31,13 +31,13 @@ export interface Resharding {
 }
 const reshardings: TaskKind<Resharding> = { kind: 'reshard' };
 
-/** As many as a bucket can be made with. */
+/** The largest count; CreateBucket has the same limit. */
 export const shardsMax = 65_536;
-/** How long the result of one is kept. */
+/** How long a result is kept. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
-/** Shards that split at a time: each is a queue of its own to the store. */
+/** How many shards split concurrently: each is a queue of its own in the store. */
 const atOnce = 4;
-/** How long a round may take before it says how far it is. */
+/** How long a round may take before it saves its progress. */
 const roundMs = 2_000;
 const attemptsMax = 4;
 
@@ -49,7 +49,7 @@ interface Asked {
   readonly record?: Recorder | undefined;
 }
 
-/** Begins to reshard a bucket; where that is going on already to the same count, it goes on. */
+/** Begins to reshard a bucket; does nothing where that is running already with the same count. */
 export async function beginResharding(ctx: Changing, name: string, asked: Asked): Promise<Resharding> {
   const { to } = asked;
   if (!Number.isInteger(Math.log2(to)) || to > shardsMax)
@@ -68,7 +68,7 @@ export async function beginResharding(ctx: Changing, name: string, asked: Asked)
     if (ctx.metadata.split === undefined) return reshardAtOnce(ctx, { ...asked, bucket, fresh, expect });
     const then = await recorded(asked.record);
     const outcome = await putTask(ctx.metadata, reshardings, { name: bucket.id, state: fresh, expect, then });
-    // Refused: another operator asked in the same moment.
+    // Refused: another operator's request was committed first.
     if (!outcome.applied) continue;
     asked.record?.applied();
     return fresh;
@@ -81,7 +81,7 @@ function assertMore({ shards }: BucketRow, to: number): void {
     throw fail('InvalidArgument', `The bucket has ${shards} shards, which can only become more, not ${to}.`);
 }
 
-/** Where no row depends on the count there is nothing to move. */
+/** Where no row depends on the count there are no rows to move. */
 async function reshardAtOnce(
   ctx: Changing,
   {
@@ -112,7 +112,7 @@ async function reshardAtOnce(
   return state;
 }
 
-/** How many shards the bucket has, and how far it is with more or how that ended, if it was requested recently. */
+/** The number of shards, and the progress or result of a recent reshard. */
 export async function reshardingOf(
   ctx: Metadata,
   name: string,
@@ -127,17 +127,17 @@ export async function* everyResharding(ctx: Metadata): AsyncGenerator<Task<Resha
     if (task.state.finishedAt === undefined) yield task;
 }
 
-/** What one worker knows of the doublings that it works on; another finds out anew. */
+/** What one worker remembers about the doublings that it works on; another worker reads it anew. */
 export interface Doubling {
   readonly ways: number;
-  /** Every writer knows of it. */
+  /** Every writer knows the new count. */
   isFenced: boolean;
   readonly done: Set<number>;
 }
 
 type Ctx = Pick<Context, 'metadata' | 'clock'>;
 
-/** Goes on with one bucket for a while. @returns how long it makes no sense to go on, in ms; 0: at once */
+/** Continues with one bucket for a while. @returns ms until it is worth calling again; 0: immediately */
 export async function reshardRound(
   ctx: Ctx,
   task: Task<Resharding>,
@@ -174,12 +174,12 @@ export async function reshardRound(
   return isOver ? 0 : waitMs;
 }
 
-/** From its return on no writer commits who does not know; readers who do not are followed by the store. */
+/** After it returns, no writer commits with the old count; the store redirects readers that have the old count. */
 async function begin({ metadata }: Ctx, found: Stored<BucketRow>): Promise<number> {
   try {
     await assertOpen({ metadata }, found);
   } catch (cause) {
-    // A DeleteBucket runs: the bucket is gone soon, or open again.
+    // A DeleteBucket is running: the bucket will be gone soon, or open again.
     if (cause instanceof Refusal) return roundMs;
     throw cause;
   }

@@ -1,10 +1,10 @@
 /**
- * Which CORS rule speaks for a cross-origin request. Patterns hold at most one `*`, so a comparison of
- * both ends decides: there is nothing to backtrack.
+ * Which CORS rule applies to a cross-origin request. A pattern has at most one `*`, so comparing both ends is enough and nothing
+ * backtracks.
  */
 import type { Cors, CorsRule } from './families.ts';
 
-/** A request that a page of another origin makes, or asks whether it may make. */
+/** A cross-origin request, or the preflight request before one. */
 export interface CrossOrigin {
   readonly origin: string;
   readonly method: string;
@@ -24,7 +24,7 @@ const allows = (
   AllowedOrigin.some((pattern) => fits(pattern, origin)) &&
   headers.every((name) => AllowedHeader.some((pattern) => fits(pattern.toLowerCase(), name)));
 
-/** `*` stands for any text, also for none. */
+/** `*` matches any text, the empty one too. */
 function fits(pattern: string, text: string): boolean {
   const star = pattern.indexOf('*');
   if (star < 0) return pattern === text;

@@ -1,7 +1,7 @@
 /**
- * The configurations of a bucket: immutable documents that its row names. A change is a new document and
- * one conditional write of the row, so every request that read the row sees it, in every process. What was parsed is
- * kept by document id, which never means another text.
+ * The configurations of a bucket: immutable documents that its row refers to. A change is a new document and one conditional write
+ * of the row, so every request that reads the row sees it, in every process. Parsed documents are cached by document id, which never
+ * refers to another text.
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
@@ -22,7 +22,7 @@ import { retryInTurn } from '../retry-in-turn.ts';
 export interface Family<T> {
   readonly name: string;
   readonly parse: (text: string) => T;
-  /** How many bytes a parsed document holds in memory, where that does not follow from the length of its text. */
+  /** How many bytes a parsed document holds in memory, where the length of its text does not tell. */
   heldBytes?(value: T): number;
   /** A change fences the commits of object writers that read an older bucket row: they retry with the new row. */
   readonly fencesWriters?: boolean;
@@ -52,7 +52,7 @@ class Documents extends BoundedCache<Kept> {
   }
 }
 
-/** How often a document that is replaced under our eyes is looked for again. */
+/** Attempts to read a document that is being replaced. */
 const looksMax = 8;
 
 /** The configuration of a family, or undefined when it is not set. Costs no read once it was parsed. */
@@ -101,7 +101,7 @@ export async function writeDocuments(
   return ids;
 }
 
-/** Removes documents that no bucket came to name. */
+/** Removes documents that no bucket row refers to. */
 export async function dropDocuments(ctx: Ctx, ids: Readonly<Record<string, string>>): Promise<void> {
   for (const id of Object.values(ids)) await ctx.metadata.apply(documentRemovals(id));
 }
@@ -110,18 +110,18 @@ export interface DocumentChange {
   readonly family: Pick<Family<unknown>, 'name' | 'fencesWriters'>;
   /** The new text; undefined removes the document. */
   readonly text: string | undefined;
-  /** What else changes in the row, or why the change is refused: asked with the row that the commit replaces. */
+  /** Further changes of the row, or the refusal; called with the row that the commit replaces. */
   readonly amend?: (row: BucketRow) => BucketRow | Promise<BucketRow>;
-  /** The document that this one was made from: where another one stands by now, nothing changes. */
+  /** The document that this one was derived from: if another one is current, nothing changes. */
   readonly made?: { readonly from: string | undefined };
-  /** What else happens if and only if the change does. */
+  /** Side changes that are committed together with the change. */
   readonly then?: readonly SideChange[];
   readonly record?: Recorder | undefined;
 }
 
 /**
- * Sets or removes a configuration. From its return on every request obeys it.
- * @returns false where it was made from a document that stands no more
+ * Sets or removes a configuration. Every request that begins after it returns obeys it.
+ * @returns false where the document that it was derived from is no longer current
  */
 export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<boolean> {
   const { bucket, family: kind, text, made, amend = (row) => row, then: more = [], record } = change;
@@ -153,18 +153,18 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
 
 export interface Revision<T> {
   readonly family: Family<T>;
-  /** The new value, undefined to remove it; asked again when another writer came first. Refusals are thrown. */
+  /** The new value, undefined to remove it; called again when another writer committed first. Refusals are thrown. */
   revise(value: T | undefined): T | undefined;
   readonly record?: Recorder | undefined;
 }
 
-/** Changes a configuration by what it says now, so that no writer's change is lost. */
+/** Changes a configuration based on its current value, so that no writer's change is lost. */
 export const reviseDocument = <T>(
   ctx: Ctx,
   bucket: JudgedBucket,
   { family: kind, revise, record }: Revision<T>,
 ): Promise<void> =>
-  // By a key of its own: each change inside takes the turn of the bucket.
+  // A separate mutex key: each change inside acquires the mutex of the bucket.
   retryInTurn(ctx, `revision ${kind.name} ${bucket.name}`, async () => {
     const row = await openBucket(ctx, bucket.name);
     if (row.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
@@ -176,7 +176,7 @@ export const reviseDocument = <T>(
       : undefined;
   });
 
-/** A document that no row came to name is removed, unless the outcome of the commit is not known. */
+/** Removes a document that no row refers to, unless the outcome of the commit is unknown. */
 async function dropUnnamed(ctx: Ctx, name: string, id: string | undefined): Promise<void> {
   if (id === undefined) return;
   const found = await findBucket(ctx.metadata, name);

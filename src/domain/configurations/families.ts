@@ -51,7 +51,7 @@ type Switch = 'Enabled' | 'Disabled';
 export interface ReplicationRule {
   readonly ID?: string;
   readonly Priority?: number;
-  /** Of the first version of the API, in place of the filter. */
+  /** From the first version of the API, in place of the filter. */
   readonly Prefix?: string;
   readonly Filter?: {
     readonly Prefix?: string;
@@ -79,7 +79,7 @@ export interface ReplicationRule {
 
 export interface Replication {
   readonly Role: string;
-  /** One. */
+  /** Exactly one. */
   readonly Rule: readonly ReplicationRule[];
 }
 export const bucketReplication = family<Replication>('replication');
@@ -94,7 +94,7 @@ export interface BucketEncryption {
     readonly BlockedEncryptionTypes?: { readonly EncryptionType: readonly ('NONE' | 'SSE-C')[] };
   }[];
 }
-/** Unset means that objects are stored as they come. */
+/** Unset: objects are stored unencrypted. */
 export const bucketEncryption = family<BucketEncryption>('encryption');
 
 /** A grantee as XML names it. */
@@ -148,7 +148,7 @@ export const bucketNotification = family<Notification>('notification');
 
 export interface ObjectLockConfiguration {
   readonly ObjectLockEnabled: 'Enabled';
-  /** What versions are held with whose writers say nothing. */
+  /** The retention of versions whose writers name none. */
   readonly Rule?: {
     readonly DefaultRetention: {
       readonly Mode: 'GOVERNANCE' | 'COMPLIANCE';

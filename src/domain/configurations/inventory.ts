@@ -39,7 +39,7 @@ export interface Inventory {
   readonly OptionalFields?: readonly InventoryField[];
 }
 
-/** In the order of their ids; never an empty list. */
+/** Ordered by id; never an empty list. */
 export const bucketInventories = family<readonly Inventory[]>('inventory');
 
 export const findInventory = (

@@ -1,6 +1,6 @@
 /**
- * What a lifecycle configuration means for a version, an upload or a delete marker: which rules apply
- * to it, what they ask for and when. Pure functions: the caller passes the facts and the time.
+ * What a lifecycle configuration means for a version, an upload or a delete marker: which rules apply, what they do and when.
+ * Pure functions: the caller passes the facts and the time.
  */
 import { conditionsOf, type Lifecycle, type LifecycleRule, waterfall } from './lifecycle.ts';
 
@@ -27,7 +27,7 @@ function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'm
   );
 }
 
-/** Whether a rule applies to what has neither tags nor a size: uploads, delete markers. */
+/** Whether a rule applies to an upload or a delete marker, which have neither tags nor a size. */
 function appliesToKey(rule: LifecycleRule, key: string): boolean {
   const { prefix, tags, sizeAbove, sizeBelow } = conditionsOf(rule);
   const isBare = tags.length === 0 && sizeAbove === undefined && sizeBelow === undefined;
@@ -78,7 +78,7 @@ export const abortOf = (
     }),
   );
 
-/** When a delete marker with no version behind it goes: at once by its own rule, or as a version would expire. */
+/** When a delete marker without older versions is removed: at once by its own rule, or as a version would expire. */
 export const markerRemovalOf = (
   { Rule }: Lifecycle,
   { key, modified }: { readonly key: string; readonly modified: number },
@@ -127,7 +127,7 @@ export interface StoredVersion extends Version {
   readonly storageClass: string;
 }
 
-/** What is to be done now with the latest version of a key. Expiration comes before any move. */
+/** The action that is due now for the latest version of a key. Expiration comes before any transition. */
 export function actionOnCurrent(
   lifecycle: Lifecycle,
   version: StoredVersion,
@@ -149,7 +149,7 @@ export function actionOnCurrent(
 
 /** A version that another one has followed. */
 export interface NoncurrentVersion extends StoredVersion {
-  /** When the version after it came, which made it noncurrent. */
+  /** When the next version was written, which made this one noncurrent. */
   readonly since: number;
   /** How many noncurrent versions of the key are newer. */
   readonly newer: number;
@@ -160,7 +160,7 @@ interface NoncurrentRule {
   readonly NewerNoncurrentVersions?: number;
 }
 
-/** When a rule's action is due, if the versions that it keeps are other ones. */
+/** When a rule's action is due, if this version is not among those that the rule keeps. */
 const noncurrentMoment = (
   { NoncurrentDays, NewerNoncurrentVersions = 0 }: NoncurrentRule,
   { since, newer }: NoncurrentVersion,
@@ -169,7 +169,7 @@ const noncurrentMoment = (
     ? undefined
     : daysAfter(since, NoncurrentDays);
 
-/** What is to be done now with a noncurrent version. */
+/** The action that is due now for a noncurrent version. */
 export function actionOnNoncurrent(
   lifecycle: Lifecycle,
   version: NoncurrentVersion,

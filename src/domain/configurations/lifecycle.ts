@@ -26,7 +26,7 @@ export interface LifecycleFilter {
 export interface LifecycleRule {
   readonly ID?: string;
   readonly Status: 'Enabled' | 'Disabled';
-  /** Of the first version of the API, in place of the filter. */
+  /** From the first version of the API, in place of the filter. */
   readonly Prefix?: string;
   readonly Filter?: LifecycleFilter;
   readonly Expiration?: {
@@ -53,7 +53,7 @@ export interface LifecycleRule {
 
 export interface Lifecycle {
   readonly Rule: readonly LifecycleRule[];
-  /** Which small objects change their class: a header of the Put beside its document. Absent means the first. */
+  /** Which small objects change their class: a header of the Put request. Absent means the first. */
   readonly minimumSize?: 'all_storage_classes_128K' | 'varies_by_storage_class';
 }
 /** A rule's conditions, wherever its document has them; absent ones hold for everything. */

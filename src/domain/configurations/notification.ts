@@ -16,7 +16,7 @@ export interface Notification {
     readonly CloudFunction: string;
     readonly InvocationRole?: string;
   })[];
-  /** Asks for an event bus, which there is none of: never kept. */
+  /** Would need an event bus, which this service does not have: never stored. */
   readonly EventBridgeConfiguration?: object;
 }
 
@@ -44,7 +44,7 @@ export const rulesOf = (notification: Notification): readonly TargetedRule[] => 
   })),
 ];
 
-/** The events of the public API, with or without a kind behind them. */
+/** The events of the public API; an event may have kinds after a colon. */
 const kinds: Readonly<Record<string, readonly string[]>> = {
   ObjectCreated: ['Put', 'Post', 'Copy', 'CompleteMultipartUpload'],
   ObjectRemoved: ['Delete', 'DeleteMarkerCreated'],
@@ -88,7 +88,7 @@ export function keyFilterOf({ Filter }: NotificationRule): KeyFilter {
   return { prefix: decoded(named('prefix')), suffix: decoded(named('suffix')) };
 }
 
-/** The public API wants special characters of a filter percent-encoded; what does not decode is meant as it stands. */
+/** The public API requires special characters of a filter to be percent-encoded; a value that does not decode is taken literally. */
 function decoded(value: string): string {
   if (!value.includes('%')) return value;
   try {

@@ -1,6 +1,6 @@
 /**
- * What is to be replicated: a version that its bucket's rule is about says PENDING, and the commit
- * that makes it so queues it for the replicator.
+ * What is to be replicated: a version that a replication rule covers gets the status PENDING, and the commit that creates it
+ * also queues it for the replicator.
  */
 import type { Context } from '../../context.ts';
 import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
@@ -50,7 +50,7 @@ function concerns(rule: ReplicationRule, { fresh, amended, former }: Plan): bool
     if (fresh.replication === 'REPLICA') return false;
     return fresh.marker ? concernsMarker(rule, fresh) : applies(rule, fresh);
   }
-  // What was not replicated is not either once it has changed; nor is what the target does not read.
+  // A version that was not replicated stays so when it changes; the same holds for changes that the target does not read.
   if (amended === undefined || former === undefined || !wasReplicated(former)) return false;
   const isSeen =
     amended.headers.tags !== former.headers.tags ||
@@ -70,7 +70,7 @@ const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>
 
 const applies = (rule: ReplicationRule, { key, headers: { tags = [] }, encryption }: ObjectRow): boolean =>
   key.startsWith(prefixOf(rule)) &&
-  // What a key provider encrypted goes along only where the rule says under which key.
+  // An object that a key provider encrypted is replicated only where the rule names the key to use there.
   (encryption?.by !== 'provider' ||
     rule.SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled') &&
   tagsOf(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));

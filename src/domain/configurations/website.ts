@@ -1,6 +1,6 @@
 /**
- * What a visitor of a website is shown for a key: a page, another address, or the page for errors. The
- * order is the public service's: redirects of everything, rules without an error, the page, rules with its error.
+ * What a website answers for a key: a page, a redirect, or the error document. The order is that of the public service: redirects of
+ * all requests, routing rules without an error, the page, routing rules with its error.
  */
 import type { RoutingRule, Website } from './families.ts';
 
@@ -8,14 +8,14 @@ import type { RoutingRule, Website } from './families.ts';
 export interface Elsewhere {
   readonly protocol?: string | undefined;
   readonly host?: string | undefined;
-  /** The beginning of the path as the site's owner wrote it, and what is left of the key behind it. */
+  /** The beginning of the path as the site's owner wrote it, and the rest of the key. */
   readonly path: { readonly written: string; readonly key: string };
   readonly code: number;
 }
 
 const moved = 301;
 
-/** Where the visitor is sent before any page is looked for. */
+/** The redirect before any page is read. */
 export function redirectOf(site: Website, key: string): Elsewhere | undefined {
   const all = site.RedirectAllRequestsTo;
   if (all !== undefined)
@@ -23,7 +23,7 @@ export function redirectOf(site: Website, key: string): Elsewhere | undefined {
   return ruleFor(site, key, undefined);
 }
 
-/** Where the visitor is sent because the page could not be shown. @param error the HTTP status */
+/** The redirect because the page could not be read. @param error the HTTP status */
 export const redirectOfError = (site: Website, key: string, error: number): Elsewhere | undefined =>
   ruleFor(site, key, String(error));
 

@@ -81,7 +81,7 @@ export function compositeDigest(hasher: Hasher, name: HashName, digests: readonl
   return hash.digest();
 }
 
-/** As the protocol writes it: base64 of the digest of digests, a hyphen, the number of parts. */
+/** In the form of the protocol: base64 of the digest of digests, a hyphen, the number of parts. */
 export function compositeChecksum(hasher: Hasher, name: HashName, digests: readonly Uint8Array[]): string {
   const digest = compositeDigest(hasher, name, digests);
   return `${btoa(String.fromCharCode(...digest))}-${digests.length}`;

@@ -1,6 +1,6 @@
 /**
- * Leaving it to the store to compare a content with what its sender said of it, where the store does that anyway: a
- * content that flows through is then hashed once, and not in both places.
+ * Lets the store compare a content with the checksum that the client sent, where the store verifies it anyway. The content is then
+ * hashed once instead of twice.
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -9,28 +9,28 @@ import { type Claims, wrongMd5 } from './digests.ts';
 
 /** A hash that the content must match: verified as it flows by, unless another component verifies it. */
 export interface SignedHash {
-  /** Of SHA-256, in lower case. */
+  /** SHA-256 in lower-case hexadecimal. */
   readonly hex: string;
   /** The caller takes over the comparison; call it before the source is read. */
   entrust(): void;
 }
 
-/** What the sender of a content said of it. */
+/** What the client sent about a content. */
 export interface Claimed {
   /** In bytes; undefined where the client did not say it. */
   readonly length: number | undefined;
   readonly claims: Claims;
-  /** Absent: the content is not signed by its hash, or its source compares it whatever happens. */
+  /** Absent where the content is not signed by its hash, or where its source compares the hash itself. */
   readonly sha256?: SignedHash | undefined;
 }
 
-/** What the store is to compare; undefined where the content is compared here, as it flows by. */
+/** The hash that the store is to verify; undefined where the gateway verifies the content as it streams. */
 export async function entrusted(
   { bytes }: Pick<Context, 'bytes'>,
   { sha256, length, claims }: Claimed,
   { cluster, isEncrypted }: { readonly cluster: string; readonly isEncrypted: boolean },
 ): Promise<ClaimedDigests | undefined> {
-  // What is encrypted is another content for the store.
+  // The store gets other bytes than the client sent if the content is encrypted.
   if (sha256 === undefined || length === undefined || isEncrypted) return undefined;
   if (!(await bytes.verifies?.(cluster, length))) return undefined;
   sha256.entrust();

@@ -36,7 +36,7 @@ export const digestBytes: Readonly<Record<ChecksumAlgorithm, number>> = {
   XXHASH128: 16,
 };
 
-/** What the client said about its content, beside its length. */
+/** What the client declared about its content, beside the length. */
 export interface Claims {
   /** Base64 of `Content-MD5`. */
   readonly md5?: string;
@@ -108,7 +108,7 @@ export function digesting(
   };
 }
 
-/** The MD5 is undefined where the store tells it. */
+/** The MD5 is undefined where the store reports it. */
 interface Settled extends Pick<Digested, 'checksum'> {
   readonly md5: string | undefined;
 }

@@ -26,7 +26,7 @@ export interface Content extends Claimed {
 
 export interface StoredBytes extends Omit<Digested, 'md5'> {
   readonly extent: Extent;
-  /** The MD5 of the content, or what stands in for it. */
+  /** The MD5 of the content, or the value that replaces it. */
   readonly etag: string;
 }
 
@@ -35,7 +35,7 @@ export interface ByteWrite {
   readonly bucket: Pick<BucketRow, 'id' | 'shards'>;
   readonly owner: Owner;
   readonly storageClass: string;
-  /** Absent: the content is stored as it comes. */
+  /** Absent: the content is stored unencrypted. */
   readonly objectKey?: ObjectKey | undefined;
   /** Stores into something that has an owner already: then there is nothing to be found by the op. */
   readonly into?: ((source: AsyncIterable<Uint8Array>, options: WriteOptions) => Promise<Extent>) | undefined;
@@ -47,9 +47,9 @@ export interface ByteWrite {
 export const contentMax = 5 * 1024 ** 3;
 
 /**
- * Stores a content and gives it to `own`, which commits a row that owns it, or reports that no row will own it.
- * Whatever goes wrong, before or in that commit, the bytes end up owned or queued for deletion; where
- * even that is unknown, the op stays open and the sweep decides when this process is gone.
+ * Stores a content and passes it to `own`, which commits a row that owns it, or reports that no row will own it.
+ * After a failure, before or in that commit, the bytes end up owned or queued for deletion. Where even that is unknown,
+ * the op stays open, and the sweeper decides after this process has ended.
  */
 export async function storeBytes<T>(
   ctx: Ctx,
@@ -105,7 +105,7 @@ export async function storeBytes<T>(
   }
 }
 
-/** All that is known of the bytes beforehand; what cannot be without a row says so. */
+/** All that is known about the bytes before they are stored; the fields that only a row can tell are marked. */
 const ownerOf = ({ owner, storageClass, objectKey }: ByteWrite, size: number | undefined): Owner => ({
   ...owner,
   ...(size === undefined ? {} : { size }),
@@ -115,11 +115,11 @@ const ownerOf = ({ owner, storageClass, objectKey }: ByteWrite, size: number | u
 
 export interface FailedWrite extends Pick<ByteWrite, 'bucket' | 'requestId'> {
   readonly op: Op;
-  /** What may be stored under it. */
+  /** Extents that may be stored under the op. */
   readonly stored: readonly FoundExtent[];
 }
 
-/** Bars the op, looks whether its bytes found an owner all the same, and queues them if they did not. */
+/** Bars the op, checks whether its bytes have an owner all the same, and queues them for deletion if not. */
 export async function giveUp(
   ctx: Pick<Ctx, 'metadata' | 'telemetry'>,
   { op, stored, bucket, requestId }: FailedWrite,

@@ -24,11 +24,11 @@ import type { KeyMove } from './recorder.ts';
 
 export interface EventCause {
   /**
-   * Events that the change is, such as `ObjectCreated:Put`. What `ObjectRemoved` and `LifecycleExpiration` did is known from
-   * what became of the key.
+   * Events of the change, such as `ObjectCreated:Put`. The suffix of `ObjectRemoved` and `LifecycleExpiration` follows from what
+   * happened to the key.
    */
   readonly events: readonly string[];
-  /** Who did it: the unique id of a caller, or the name of a service. */
+  /** The unique id of the caller, or the name of a service. */
   readonly principalId: string;
   /** The client's address. */
   readonly source: string;
@@ -79,7 +79,7 @@ const rulesFor = (
     return key.startsWith(prefix) && key.endsWith(suffix);
   });
 
-/** Grows with every event of a key; of a change that made no version it lies behind that of the version. */
+/** Grows with every event of a key. An event without a new version sorts after the event that created the version. */
 const sequencerOf = (ctx: Ctx, { version }: ObjectRow, isFresh: boolean): string =>
   orderOf(isFresh ? version : drawVersion(ctx, version)).toUpperCase();
 
@@ -94,7 +94,7 @@ interface Happened {
   readonly at: number;
 }
 
-/** Kinds that came to the public API later tell so. */
+/** Event kinds that were added to the public API later have another version number. */
 const laterKinds = /^(Lifecycle|ObjectAcl|ObjectTagging|ObjectRestore:Delete)/;
 
 function recordOf({ name, bucket, subject, cause, sequencer, rule, at }: Happened) {
@@ -140,7 +140,7 @@ function glacierData(name: string, { restore, storageClass }: ObjectRow): object
   };
 }
 
-/** As forms are encoded, but for the slashes. */
+/** Form encoding, except that slashes stay. */
 const encodedKey = (key: string): string =>
   encodeURIComponent(key)
     .replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -1,9 +1,9 @@
 /**
- * Keeps the hourly queues within their bounds (`SVC_QUEUE_RETENTION`, `SVC_QUEUE_ROWS_MAX`), whether or not a consumer works
- * them off, and measures them. The oldest hours go first, each as one deletion; what goes is counted and logged before.
+ * Keeps the hourly queues within their bounds (`SVC_QUEUE_RETENTION`, `SVC_QUEUE_ROWS_MAX`), with or without a consumer, and
+ * measures them. The oldest hours are deleted first, each with one deletion; the rows are counted and logged before.
  *
- * An hour goes in two looks: the first one closes it, so that processes whose clocks lag place no more rows in it, and a
- * look at least `placementsEndMs` later deletes it. A row that such a process places meanwhile lies in an hour that is kept.
+ * Deleting an hour takes two passes: the first one closes it, so that processes with slow clocks add no more rows, and a
+ * pass at least `placementsEndMs` later deletes it. Such a process adds its rows to an hour that is kept.
  */
 import type { Context } from '../../context.ts';
 import {
@@ -24,7 +24,7 @@ import type { QueueBacklog } from '../../ports/telemetry.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;
 
-/** Rows may still come to this hour and the one before: they are counted anew each time, and never dropped. */
+/** This hour and the one before may still get rows: they are counted anew in each pass, and never deleted. */
 const openHours = 2;
 /** So far an open hour of one slot is counted; a larger one is shown as this number. */
 const openRowsMax = 10_000;
@@ -35,7 +35,7 @@ interface Counted extends QueueHour {
   readonly rows: number;
 }
 
-/** What a leader remembers from look to look, by its monotonic clock. */
+/** What a leader remembers between passes, by its monotonic clock. */
 export interface Looks {
   /** By queue: which hours are closed, and since when at the latest. */
   readonly closed: Map<HourlyQueue, ClosedHours & { readonly since: number }>;
@@ -44,7 +44,7 @@ export interface Looks {
 }
 export const firstLook = (): Looks => ({ closed: new Map(), counts: new Map() });
 
-/** One measurement of every queue. */
+/** One pass over every queue. */
 export async function boundQueues(
   ctx: Ctx,
   looks: Looks,
@@ -131,15 +131,15 @@ async function count(
   const found = await countHour(metadata, hour, { max: isOpen ? openRowsMax : closedRowsMax, signal });
   if (isOpen) return { ...hour, ...found };
   await rememberCount(metadata, hour, found.rows);
-  // A count that an announcement took away is as new as the first one.
+  // A count that an announcement removed is treated like a missing first count.
   if (hour.rows === undefined)
     looks.counts.set(nameOf(hour), { since: ctx.clock.elapsed(), isChecked: false });
   return { ...hour, ...found };
 }
 
 /**
- * A process that announced an hour shortly before it was counted may place rows in it afterwards, so the kept count is checked
- * once more when that has ended. A process that places rows later announces the hour anew, which takes the count away.
+ * A process that announced an hour shortly before it was counted may add rows afterwards, so the stored count is verified
+ * once after that time. A process that adds rows later announces the hour again, which removes the count.
  */
 function mustCheck({ clock }: Ctx, hour: QueueHour, { counts }: Looks): boolean {
   const name = nameOf(hour);
@@ -153,7 +153,7 @@ function mustCheck({ clock }: Ctx, hour: QueueHour, { counts }: Looks): boolean 
 
 const nameOf = ({ queue, hour, slot }: QueueHour): string => `${queue} ${hour} ${slot}`;
 
-/** Forgets the counts of hours that are gone. */
+/** Forgets the counts of deleted hours. */
 function forgetCounts({ counts }: Looks, queue: HourlyQueue, hours: readonly QueueHour[]): void {
   const counted = new Set(hours.map(nameOf));
   for (const name of counts.keys())
@@ -192,7 +192,7 @@ async function drop(
   let dropped = 0;
   try {
     for (const hour of hours) {
-      // Counted once more: a slow writer may have come after the first count.
+      // Count again: a slow writer may have added rows after the first count.
       const { rows } = await countHour(metadata, hour, { max: closedRowsMax, signal });
       await clearHour(metadata, hour);
       dropped += rows;

@@ -1,4 +1,4 @@
-/** What is recorded of a change in its own commit: the audit row, events. The caller of a change passes it. */
+/** What is recorded of a change in its own commit: the audit row and the events. The caller of a change passes a recorder. */
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 
@@ -7,14 +7,14 @@ export interface KeyMove {
   readonly bucket: BucketRow;
   /** The version that it puts at the head, if it is a new one. */
   readonly fresh?: ObjectRow;
-  /** The version as it is once the commit changed what is kept about it. */
+  /** The version after the commit changed its tags, ACL or lock. */
   readonly amended?: ObjectRow;
-  /** Versions that are gone once it applied. */
+  /** Versions that the commit removes. */
   readonly gone: readonly ObjectRow[];
 }
 
 export interface Recorder {
-  /** What goes into the commit; asked at each attempt. Without a move: of a commit that changes no object. */
+  /** Side changes for the commit; called at each attempt. Without a move: for a commit that changes no object. */
   changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]>;
   /** The ARN of what the request is about, where that is no bucket and no object. */
   about(arn: string): void;

@@ -1,6 +1,6 @@
 /**
- * The access keys of users. A key has a row of its own with its sealed secret, which says of which account it is; whose
- * it is and whether it may be used stands in the account's records, so one change of them holds for every process.
+ * The access keys of users. A key has a row with its sealed secret and its account. Its user and its status are in the account's
+ * records, so one change of them takes effect in every process.
  */
 import type { Context } from '../../context.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
@@ -38,7 +38,7 @@ export const createAccessKey = (
 ): Promise<AccessKey & KeyPair> => addAccessKey(ctx, account, { user, pair: drawKeyPair(ctx.random) });
 
 /**
- * Gives a user a key pair that exists already, for clients that move here.
+ * Adds an existing key pair to a user, for clients that move to this service.
  * @throws EntityAlreadyExists when the access key exists in any account
  */
 export async function importAccessKey(
@@ -47,7 +47,7 @@ export async function importAccessKey(
   { user, pair }: { readonly user: string; readonly pair: KeyPair },
 ): Promise<AccessKey> {
   const { accessKey } = pair;
-  // A configured key has no row, and a look-up does not find an inactive one.
+  // Two look-ups: a configured key has no row, and `find` does not return an inactive key.
   const known = (await ctx.credentials.find(accessKey)) ?? (await findAccessKey(ctx.metadata, accessKey));
   if (known !== undefined) throw fail('EntityAlreadyExists', `The access key ${accessKey} is in use.`);
   const { secretKey: _, ...key } = await addAccessKey(ctx, account, { user, pair });

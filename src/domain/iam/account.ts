@@ -1,6 +1,6 @@
 /**
- * Changes of an account's IAM records. Every change also writes the account's own record, which counts what is limited:
- * of two changes at the same time the later one is decided again, so whatever a change saw still holds when it applies.
+ * Changes of an account's IAM records. Every change also writes the account's own record, which counts what is limited. Of two
+ * concurrent changes the later one is decided again, so what a change has read still holds when it commits.
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -23,7 +23,7 @@ import { type Recorder, recorded } from '../events/recorder.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & {
-  /** Goes into the commits that change an account. */
+  /** Adds its rows to the commits that change an account. */
   readonly record?: Recorder | undefined;
 };
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
@@ -51,7 +51,7 @@ export class AccountDraft {
     this.account = account;
   }
 
-  /** As it is with what was written so far. */
+  /** The record, with this draft's own writes applied. */
   async find<K extends IamKind>(kind: K, name: string): Promise<IamRecord<K> | undefined> {
     const change = this.#changes.get(`${kind} ${name}`);
     if (change !== undefined) return 'put' in change ? recordOf({ row: change.put }) : undefined;
@@ -112,7 +112,7 @@ export class AccountDraft {
   }
 }
 
-/** @param decide says what changes by writing the draft; asked again when another change came first */
+/** @param decide changes the draft; called again when another change committed first */
 export function changeAccount<T>(
   ctx: Ctx,
   account: string,
@@ -126,10 +126,10 @@ export function changeAccount<T>(
   });
 }
 
-/** How often records that change under our eyes are read again. */
+/** Attempts to read records that are being changed. */
 const looksMax = 8;
 
-/** What `read` makes of an account's records, all of them in one state, and the revision of that state. */
+/** Reads an account's records in one state: runs `read` again if they changed meanwhile. @returns its result and the revision */
 export async function ofOneState<T>(
   { metadata }: Pick<Ctx, 'metadata'>,
   account: string,

@@ -23,7 +23,7 @@ export interface Named<K extends EntityKind = EntityKind> {
   readonly name: string;
 }
 
-/** By the exact name: an ARN says the name as it was given. */
+/** Finds by the exact name, because an ARN contains the name as it was given. */
 export async function findNamed<K extends EntityKind>(
   ctx: Reading,
   account: string,
@@ -43,7 +43,7 @@ export async function findAnyCase<K extends EntityKind>(
   return stored === undefined ? undefined : recordOf<K>(stored).value;
 }
 
-/** Only ARNs name policies. */
+/** Policies are named by ARN only. */
 const isCalled = (entity: { readonly name: string } | undefined, { kind, name }: Named): boolean =>
   entity !== undefined && (kind !== 'policy' || entity.name === name);
 

@@ -1,4 +1,4 @@
-/** The groups of an account, and who is in them. */
+/** The groups of an account, and their members. */
 import { fail } from '../../errors/refusal.ts';
 import type { GroupRecord, UserRecord } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
@@ -73,7 +73,7 @@ export interface Membership {
   readonly user: string;
 }
 
-/** Adding who is in it changes nothing. @throws LimitExceeded */
+/** Adding a member twice changes nothing. @throws LimitExceeded */
 export const addUserToGroup = (ctx: Ctx, account: string, member: Membership): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const group = await namedIn(draft, { kind, name: member.group });
@@ -96,7 +96,7 @@ export const removeUserFromGroup = (ctx: Ctx, account: string, member: Membershi
     await draft.remove('member', memberName(group.id, user.id));
   });
 
-/** The users of a group, in an order of its own. */
+/** The users of a group; the order is stable and has no meaning. */
 export async function membersOf(
   ctx: Pick<Ctx, 'metadata'>,
   account: string,

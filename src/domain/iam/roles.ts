@@ -11,7 +11,7 @@ import { mergeTags } from './tags.ts';
 const kind = 'role';
 const trustMax = 2_048;
 
-/** The document that says who may assume the role lies under the role's id. */
+/** The trust policy is stored under the role's id. */
 const trustName = (id: string): string => id;
 
 export interface NewRole extends Pick<RoleRecord, 'name' | 'path' | 'description' | 'sessionSecondsMax'> {

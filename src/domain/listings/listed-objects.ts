@@ -1,4 +1,4 @@
-/** What the listings of objects walk over: live heads alone. `listed-versions.ts` has those of versions. */
+/** The rows that listings of objects read: live heads only. `listed-versions.ts` reads versions. */
 import type { Context } from '../../context.ts';
 import { type ListedRow, listedColumns, objectsOf } from '../../metadata/objects/objects.ts';
 import { prefixRange } from '../../metadata/objects/prefix.ts';
@@ -16,7 +16,7 @@ interface Space<C> {
   readonly columns: readonly C[];
 }
 
-/** One space of a bucket's rows under a prefix, or as far as a key under it. */
+/** The rows of a bucket in one space under a prefix, or up to the end of a key under it. */
 export function openSpace<C extends keyof ObjectRow>(
   { metadata }: Ctx,
   bucket: BucketRow,

@@ -1,7 +1,7 @@
 /**
- * What ListObjectVersions walks over. A version moves between the space of live heads and the history while it is listed,
- * and no store reads both at one moment. So heads are read before the history and once more behind it: a version that
- * stood all the while and moved meanwhile is met at least once, and shown once (but see docs/gaps M2).
+ * The rows that ListObjectVersions reads. A version may move between the space of live heads and the history during the
+ * listing, and no store reads both in one snapshot. So heads are read before the history and once more after it: a version
+ * that existed all the time and moved meanwhile is read at least once, and is listed once (but see docs/gaps M2).
  */
 import type { Context } from '../../context.ts';
 import {
@@ -18,7 +18,7 @@ import type { Listed } from './listing.ts';
 type Ctx = Pick<Context, 'metadata'>;
 type Version = Pick<ListedVersionRow, 'key' | 'version'>;
 
-/** Where a listing of versions resumes: behind a key, or behind one version of it. */
+/** Where a listing of versions resumes: after a key, or after one version of it. */
 export type VersionStart = Start | Version;
 
 interface Stretch {
@@ -28,7 +28,7 @@ interface Stretch {
 }
 interface Read {
   readonly rows: readonly ListedVersionRow[];
-  /** The last row that it stands for; undefined: there are no more. */
+  /** The last row that was read; undefined: there are no more. */
   readonly last?: Version | undefined;
 }
 
@@ -56,7 +56,7 @@ export function everyVersion(
 }
 
 async function readStretch(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promise<Read> {
-  // Without versioning there is no history, and nothing moves.
+  // Without versioning there is no history, so no version moves.
   if (bucket.versioning === '') return readHeads(ctx, bucket, stretch);
   const heads = await readHeads(ctx, bucket, stretch, await historyEnd(ctx, bucket, stretch));
   const history = await readHistory(ctx, bucket, stretch);
@@ -65,8 +65,8 @@ async function readStretch(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promi
 }
 
 /**
- * Where the history fills a page: no head behind it can be on that page. Distant stores keep a tombstone for each live
- * head that was deleted, and a read that looks for heads behind that place reads the tombstones of all later pages.
+ * Where the history fills a page, no later head can be on that page. Distant stores keep a tombstone for each live head that was
+ * deleted, and a read for heads after that position reads the tombstones of all later pages.
  */
 async function historyEnd(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promise<Version | undefined> {
   return ctx.metadata.isDistant ? (await readHistory(ctx, bucket, stretch)).last : undefined;
@@ -95,7 +95,7 @@ async function readHeads(
     start.key.startsWith(prefix) ? findHead(ctx.metadata, bucket, start.key) : undefined,
   ]);
   const { rows, last } = readOf(found, count);
-  // Where the newer versions have gone meanwhile, one behind the marker leads.
+  // Newer versions may have been removed meanwhile, so the head can be older than the marker.
   const isBehind = head !== undefined && head.row.version < start.version;
   return { rows: isBehind ? [head.row, ...rows] : rows, last };
 }
@@ -116,7 +116,7 @@ function readOf(found: readonly { readonly row: ListedVersionRow }[], count: num
 const byPlace = (a: Version, b: Version): number =>
   compareUtf8(a.key, b.key) || (a.version === b.version ? 0 : a.version > b.version ? -1 : 1);
 
-/** What several reads met, as far as all of them went: each version once, and each key with one latest. */
+/** Merges several reads up to where all of them ended: each version once, and each key with one latest version. */
 function merged(reads: readonly Read[], { start, count }: Stretch): Read {
   let end = reads.map(({ last }) => last).reduce(earlier);
   const rows: ListedVersionRow[] = [];
@@ -142,13 +142,13 @@ function merged(reads: readonly Read[], { start, count }: Stretch): Read {
 const earlier = (a: Version | undefined, b: Version | undefined): Version | undefined =>
   a === undefined || (b !== undefined && byPlace(b, a) < 0) ? b : a;
 
-/** As it was before it moved, or is since. */
+/** The row with the `isLatest` that it has in this place. */
 const inPlace = (row: ListedVersionRow, isLatest: boolean): ListedVersionRow => ({
   ...row,
   slot: isLatest ? headSlot : row.version,
 });
 
-/** Compares texts by their UTF-8 bytes, as the stores order them: surrogates sort behind U+E000…U+FFFF. */
+/** Compares texts by their UTF-8 bytes, as the stores order them: surrogates sort after U+E000…U+FFFF. */
 function compareUtf8(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i += 1) {

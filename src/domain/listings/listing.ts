@@ -1,10 +1,10 @@
 /** Pages of a listing: prefix, delimiter and markers over any ordered cursor. */
 import { prefixEnd } from '../../metadata/objects/prefix.ts';
 
-/** What a listing walks over: rows in key order, with a way to leap. */
+/** The rows of a listing in key order, with a way to skip ahead. */
 export interface Listed<Row> {
   next(count: number): Promise<readonly Row[]>;
-  /** Continues at the first row whose key is at or behind `key`. What `next` gave already does not come again. */
+  /** Continues at the first row whose key is `key` or greater. Rows that `next` returned already are not repeated. */
   leap(key: string): void;
   keyOf(row: Row): string;
 }
@@ -24,17 +24,17 @@ export interface Page<Row> {
 }
 
 /**
- * Rows asked for at once after a leap: grows while rows are used up one by one, so that a page of common
- * prefixes costs a seek each and not a page each.
+ * Rows of the first read after a skip. The size grows while rows are used up one by one, so that a page of common prefixes costs
+ * a seek for each and not a page for each.
  */
 const firstRead = 16;
-/** A full page, and one row that tells whether it is the last. */
+/** A full page, and one row that shows whether there is another page. */
 const readMax = 1001;
 
 /**
- * One page. A common prefix counts as one entry. The rows under it that were read along with it are passed
- * over, the others are leapt over and never read: the leap stands at the end of a batch, because what the
- * batch holds behind the prefix is still to be shown.
+ * One page. A common prefix counts as one entry. Rows under it that were read in the same batch are skipped in memory;
+ * the others are never read, because the scan seeks past the prefix. It seeks at the end of a batch, since rows after the prefix in
+ * the batch are still to be listed.
  */
 export async function readPage<Row>(
   listed: Listed<Row>,
@@ -64,14 +64,14 @@ export async function readPage<Row>(
   return { entries, isTruncated: false };
 }
 
-/** The key up to and including the first delimiter behind the prefix. */
+/** The key up to the first delimiter after the prefix, with the delimiter. */
 export function commonPrefixOf(key: string, prefix: string, delimiter: string): string | undefined {
   if (delimiter === '') return undefined;
   const at = key.indexOf(delimiter, prefix.length);
   return at < 0 ? undefined : key.slice(0, at + delimiter.length);
 }
 
-/** Where a page begins behind a marker: a marker that is a common prefix stands for all under it. */
+/** Where a page begins after a marker: a marker that is a common prefix stands for all keys under it. */
 export function startBehind(
   marker: string,
   { prefix, delimiter }: Grouping,

@@ -8,7 +8,7 @@ import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { assertObject } from './read-object.ts';
 import { drawVersion } from './version-ids.ts';
 
-/** A row of this length fits whatever its store counts. */
+/** A row of this length fits, however its store counts the overhead. */
 const rowMax = commitLimits.rowBytes - 1024;
 
 export interface Amendment {
@@ -19,8 +19,8 @@ export interface Amendment {
   readonly requestId: string;
   readonly record?: Recorder | undefined;
   /**
-   * The row as it is to be; its place, bytes and size stay. The same row means that nothing needs doing. Refusals are thrown.
-   * @param bucket the bucket row that the commit rests on
+   * The new row; its place, bytes and size must stay. Returning the same row changes nothing. Refusals are thrown.
+   * @param bucket the bucket row that the commit checks
    */
   amend(row: ObjectRow, bucket: BucketRow): ObjectRow | Promise<ObjectRow>;
 }
@@ -58,6 +58,6 @@ async function targetOf(
 ): Promise<Stored<ObjectRow>> {
   const found = versionId === undefined ? head : await findVersion(ctx.metadata, bucket, key, versionId);
   assertObject(found?.row, { key, versionId });
-  // The cast: what is not there was refused.
+  // The cast is safe: a missing version was refused above.
   return found as Stored<ObjectRow>;
 }

@@ -3,14 +3,14 @@ import type { Context } from '../../context.ts';
 import { liveHeadOf, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 
-/** How often the versions of a key are read again because they moved meanwhile. */
+/** Attempts to read the versions of a key while they move. */
 const attemptsMax = 16;
 const pageRows = 200;
 
 /**
- * The first version that matches, wherever it stands. Versions move between head and history, both ways,
- * while we look. Every such move changes the head, so an answer of "none" counts only if the head stood
- * still from before the first read to after the last.
+ * The first version that matches, in the live space or the history. Versions may move between the two during the search, in both
+ * directions. Every such move changes the head, so "none" is an answer only if the head did not change between the first read
+ * and the last.
  */
 export async function findAmongVersions(
   { metadata }: Pick<Context, 'metadata'>,

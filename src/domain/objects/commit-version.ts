@@ -15,11 +15,11 @@ import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
-/** What a decision rests on; each attempt sees it afresh, but for a head that was requested beforehand. */
+/** The rows that a decision is based on; each attempt reads them anew, except for a head that was requested beforehand. */
 export interface KeyState {
   readonly bucket: BucketRow;
   readonly head: Stored<ObjectRow> | undefined;
-  /** The null version that lies behind the head. */
+  /** The null version in the history, behind the head. */
   readonly oldNull: Stored<ObjectRow> | undefined;
 }
 
@@ -30,14 +30,14 @@ export interface KeyChange {
   readonly op?: Op;
   /** Names the side changes where there is no op. */
   readonly id: string;
-  /** Side changes beside those that the plan asks for. */
+  /** Side changes in addition to the plan's own. */
   readonly then?: readonly SideChange[];
   readonly record?: Recorder | undefined;
-  /** What Object Lock holds in GOVERNANCE mode may go: the caller asked for it, and may. */
+  /** Removes versions under GOVERNANCE retention: the caller asked for the bypass and has the permission. */
   readonly bypass?: boolean;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
-  /** Asked about the row that stands where a commit was refused: `true` ends the change there. */
+  /** Called with the row that was found where a commit was refused: `true` ends the change there. */
   lost?(winner: ObjectRow, state: KeyState): boolean;
 }
 
@@ -48,7 +48,7 @@ export type KeyOutcome =
 
 /** After so many attempts, most of them with pauses, the client gets `SlowDown`. */
 const attemptsMax = 64;
-/** From then on an attempt waits its turn: writers that meet again and again step out of each other's way. */
+/** Later attempts wait for a mutex, so that writers of one key do not keep refusing each other. */
 const eagerAttempts = 4;
 const pauseStepMs = 4;
 const pauseMaxMs = 100;
@@ -89,8 +89,8 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
 }
 
 /**
- * No caller can remove what Object Lock holds. A plan states the revision of each row that goes, so a
- * retention or hold that is placed meanwhile refuses its commit, and it is checked again.
+ * Refuses to remove versions under Object Lock. A plan names the revision of each row that it removes, so a retention or hold that
+ * is set meanwhile refuses the commit, and this check runs again.
  */
 async function assertUnlocked(ctx: Ctx, { gone }: Plan, { bypass = false }: KeyChange): Promise<void> {
   const now = await lockTime(ctx);
@@ -110,8 +110,8 @@ async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyS
 const hasBytes = ({ marker }: ObjectRow): boolean => !marker;
 
 /**
- * What must happen if and only if the plan applies: usage moves, it is recorded, and the bytes of what is gone are queued.
- * @param due when these may be deleted
+ * The side changes of a plan: usage, the recorder's rows, and the deletion queue for the bytes of removed versions.
+ * @param due when these bytes may be deleted
  */
 function sideChanges(
   bucket: BucketRow,

@@ -15,7 +15,7 @@ export interface Conditions {
 
 const isUnconditional = (conditions: Conditions): boolean => Object.keys(conditions).length === 0;
 
-/** Whether an ETag list names this one; quotes do not matter. If-Match compares strongly: nothing weak matches. */
+/** Whether an ETag list contains this one, with or without quotes. If-Match compares strongly: weak ETags never match. */
 function names(list: string, etag: string, comparison: 'strong' | 'weak'): boolean {
   return list.split(',').some((each) => {
     const tag = comparison === 'weak' ? each.trim().replace(/^W\//, '') : each.trim();
@@ -40,7 +40,7 @@ export function checkRead(
   return 'ok';
 }
 
-/** The half that every method shares: the client acts on the version that it knows. */
+/** The conditions that every method has: the client acts on the version that it knows. */
 function checkUnchanged(
   { ifMatch, ifUnmodifiedSince }: Conditions,
   row: Pick<ObjectRow, 'etag' | 'modified'>,
@@ -75,7 +75,7 @@ export function checkWrite(
     throw preconditionFailed('If-None-Match');
 }
 
-/** For deletes: what is not there cannot match; `If-Match: *` asks just for that, and is answered 404 (public API). */
+/** Conditions of a delete: a missing object cannot match; `If-Match: *` requires it to exist and is answered 404 (public API). */
 export function checkDelete(
   conditions: Conditions,
   current: Pick<ObjectRow, 'etag' | 'modified' | 'size'> | undefined,
@@ -97,6 +97,6 @@ export function checkDelete(
 const preconditionFailed = (condition: string) =>
   fail('PreconditionFailed', { elements: { Condition: condition } });
 
-/** Whether a write is conditional: then the client learns of a lost race. */
+/** Whether a write is conditional, so that its client must be told of a lost race. */
 export const isConditional = ({ ifMatch, ifNoneMatch, ifUnmodifiedSince }: Conditions): boolean =>
   ifMatch !== undefined || ifNoneMatch !== undefined || ifUnmodifiedSince !== undefined;

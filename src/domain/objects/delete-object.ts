@@ -12,12 +12,12 @@ import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVe
 export interface Deletion {
   readonly bucket: BucketRow;
   readonly key: string;
-  /** One version for good; absent: the object, or a delete marker on top of it. */
+  /** Removes this version permanently. Absent: removes the object, or adds a delete marker. */
   readonly versionId?: string;
   readonly conditions: Conditions;
-  /** Governance retention is bypassed: the caller asked for it, and may. */
+  /** Removes a version under GOVERNANCE retention: the caller asked for the bypass and has the permission. */
   readonly bypass?: boolean;
-  /** The caller has shown the MFA that a bucket with MFA delete wants. */
+  /** The caller has proved the MFA that a bucket with MFA delete requires. */
   readonly mfa?: boolean;
   readonly owner: string;
   readonly record?: Recorder | undefined;

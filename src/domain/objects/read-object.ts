@@ -11,7 +11,7 @@ import { isVersionId } from './version-ids.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
 
-/** What the client sees as the id of a version. */
+/** The version id that clients see. */
 export const shownVersion = (row: Pick<ObjectRow, 'isNull' | 'version'>): string =>
   row.isNull ? 'null' : row.version;
 
@@ -39,7 +39,7 @@ export async function lookUpVersion(
   return found?.row;
 }
 
-/** What a read asks for must be there, and no delete marker: 404 at the head, 405 when asked for by version. */
+/** Refuses a read of a missing object or a delete marker: 404 for the latest version, 405 for a version id. */
 export function assertObject(row: ObjectRow | undefined, { key, versionId }: Wanted): ObjectRow {
   if (row === undefined) {
     throw versionId === undefined
@@ -64,7 +64,7 @@ export interface Slice {
 }
 
 export interface ReadOptions {
-  /** Of an object that is encrypted: see `openObjectKey`. */
+  /** For an encrypted object: see `openObjectKey`. */
   readonly objectKey?: ObjectKey | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -103,19 +103,19 @@ async function* decrypted(
   yield* decryptSegments({ size: sealed.size, read }, extentsOwn, range);
 }
 
-/** A piece of a content that lies in one extent. */
+/** A range of a content within one extent. */
 interface Span {
-  /** Where its stored bytes are, */
+  /** The extent that holds the stored bytes. */
   readonly extent: Extent;
-  /** from there on. */
+  /** The offset in it. */
   readonly base: number;
-  /** What it was written and encrypted as. */
+  /** The extent that the content was written and encrypted as. */
   readonly sealed: Extent;
   /** 0 outside of multipart uploads. */
   readonly part: number;
-  /** Where its content begins in the object's. */
+  /** The offset of this piece in the object's content. */
   readonly start: number;
-  /** Of its content. */
+  /** Bytes of content. */
   readonly size: number;
 }
 
@@ -162,7 +162,7 @@ export interface PartSlice extends Slice {
   readonly partCount: number;
 }
 
-/** Where part N of a multipart object lies; undefined for an object that was not uploaded in parts. */
+/** The range of part N of a multipart object; undefined for an object that was not uploaded in parts. */
 export async function findPart(
   ctx: Pick<Ctx, 'metadata'>,
   row: ObjectRow,

@@ -8,7 +8,7 @@ import { type Ctx, changeKey } from './commit-version.ts';
 import { drawVersion } from './version-ids.ts';
 import { planRemoveVersion } from './versions.ts';
 
-/** `kept`: Object Lock or MFA delete holds it. `nothing`: it was gone already. */
+/** `kept`: protected by Object Lock or MFA delete. `nothing`: it did not exist. */
 export type Removal = 'gone' | 'kept' | 'nothing';
 
 export async function removeSeenVersion(
@@ -20,7 +20,7 @@ export async function removeSeenVersion(
     requestId,
   }: {
     readonly row: ObjectRow;
-    /** Where it matters that nothing about the version has changed, not even where its bytes are. */
+    /** Removes the version only at this revision, so that not even its bytes have moved. */
     readonly revision?: Revision;
     readonly requestId: string;
   },

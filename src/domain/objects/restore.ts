@@ -9,7 +9,7 @@ import type { Ctx } from './commit-version.ts';
 const archives = new Set(['GLACIER', 'DEEP_ARCHIVE']);
 const dayMs = 24 * 60 * 60 * 1000;
 
-/** When the restored copy ends; undefined where there is none, or none any more. */
+/** When the restored copy expires; undefined where there is none, or it has expired. */
 export function restoredUntil(
   { clock }: Pick<Context, 'clock'>,
   { restore }: Pick<ObjectRow, 'restore'>,
@@ -27,13 +27,13 @@ export function assertReadable(
     throw fail('InvalidObjectState', { message, elements: { StorageClass: row.storageClass } });
 }
 
-/** As the public API counts: whole days from now, to the midnight behind them. */
+/** As the public API counts: whole days from now, rounded up to midnight. */
 const endOf = (now: number, days: number): number => Math.ceil((now + days * dayMs) / dayMs) * dayMs;
 
 /**
- * Makes the content of an archived version readable for some days from now, whatever was left of an earlier restore.
- * @returns whether a restored copy was there already
- * @throws InvalidObjectState for a class that needs no restore
+ * Makes the content of an archived version readable for some days from now, and replaces the end of an earlier restore.
+ * @returns whether a restored copy existed already
+ * @throws InvalidObjectState for a storage class that needs no restore
  */
 export async function restoreVersion(
   ctx: Ctx,

@@ -1,4 +1,4 @@
-/** Version ids: time-ordered text, unique, never behind the version that they succeed. */
+/** Version ids: unique text in the order of time; an id never sorts before the version that it succeeds. */
 
 import { memoizeLast } from '../../base/memoize.ts';
 import { toHex, toUpperHex } from '../../base/text/hex.ts';
@@ -11,8 +11,8 @@ const orderedDigits = 16;
 const timeText = memoizeLast((ms: number) => `${ms.toString(16).padStart(12, '0')}0000`);
 
 /**
- * @param previous the version at the head of the key: the new one sorts behind it even when this clock
- *   runs behind the one that drew it
+ * @param previous the latest version of the key: the new one sorts after it even if this process's clock runs behind the one that
+ *   drew it
  */
 export function drawVersion(
   ctx: { readonly clock: Clock; readonly random: Random },
@@ -24,10 +24,10 @@ export function drawVersion(
   return ordered + toHex(ctx.random.bytes(8));
 }
 
-/** What orders a version id among those of its key, without what makes it unique. */
+/** The part of a version id that orders it among those of its key, without the part that makes it unique. */
 export const orderOf = (version: string): string => version.slice(0, orderedDigits);
 
-/** The version id that a write drew before its bytes were stored, unless the head of its key is not behind it. */
+/** The version id that a write drew before its bytes were stored, unless the latest version of the key has a later one. */
 export const versionFor = (
   ctx: { readonly clock: Clock; readonly random: Random },
   wanted: string | undefined,
@@ -47,7 +47,7 @@ export const versionBefore = (ctx: { readonly random: Random }, next: string): s
 /** When a version or upload id was drawn, in ms since the epoch. */
 export const timeOf = (version: string): number => Number.parseInt(version.slice(0, 12), 16);
 
-/** Whether a text could be a version id of ours; `null` names the null version. */
+/** Whether a text has the form of a version id; `null` names the null version. */
 export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a-f]{32}$/.test(text);
 
 /** Upload ids are drawn like version ids. */
@@ -56,5 +56,5 @@ export const isUploadId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text)
 /** A fresh identifier of 128 random bits, for buckets and requests. */
 export const drawId = (random: Random): string => toHex(random.bytes(16));
 
-/** As the public service writes them: 16 upper-case hex digits. */
+/** In the form of the public service: 16 upper-case hex digits. */
 export const drawRequestId = (random: Random): string => toUpperHex(random.bytes(8));

@@ -1,9 +1,9 @@
 /**
- * What a write or delete does to the rows of a key, as pure plans.
+ * What a write or delete changes in the rows of a key, as pure plans.
  *
- * A key has exactly one head: its newest version, either live (in the live space) or a delete marker
- * (in the history space). Every plan touches the head with its revision, or checks that there is none, so
- * two writers of a key never both apply.
+ * A key has exactly one head: its newest version, either live (in the live space) or a delete marker (in the history space).
+ * Every plan writes the head at its revision, or checks that there is none, so of two concurrent writers of a key only one
+ * commits.
  */
 import { historyOf, liveHeadOf, markerHeadOf } from '../../metadata/objects/objects.ts';
 import {
@@ -16,20 +16,20 @@ import {
 } from '../../metadata/tables.ts';
 import type { Change, SideChange, SortOf, Stored } from '../../ports/metadata-store.ts';
 
-/** A version before it has a place: what the writer knows. */
+/** A version as the writer knows it, before its place is decided. */
 export type FreshVersion = Omit<ObjectRow, 'space' | 'slot' | 'version' | 'isNull' | 'nullVersion'>;
 
 export interface Plan {
   readonly changes: readonly Change<typeof objects>[];
-  /** Versions that are gone once the plan applied: their bytes go to the deletion queue. */
+  /** Versions that the plan removes: their bytes go to the deletion queue. */
   readonly gone: readonly ObjectRow[];
   /** The version that the plan puts at the head, if it is a new one. */
   readonly fresh?: ObjectRow;
-  /** The version as it is once the plan changed what is kept about it. */
+  /** The version after the plan changed its tags, ACL or lock. */
   readonly amended?: ObjectRow;
-  /** … and as it was. */
+  /** The same version before. */
   readonly former?: ObjectRow;
-  /** What else happens if and only if the plan applies. */
+  /** Side changes that are committed together with the plan. */
   readonly then?: readonly SideChange[];
 }
 
@@ -41,7 +41,7 @@ const positionOf = (row: ObjectRow): SortOf<typeof objects> => ({
 const headPosition = (key: string, marker: boolean): SortOf<typeof objects> =>
   marker ? markerHeadOf(key) : liveHeadOf(key);
 
-/** The row as it stands in the history, where heads keep no note of the null version. */
+/** The row as the history stores it: without the note about the null version, which only heads have. */
 function asHistory({ nullVersion: _, ...row }: ObjectRow): ObjectRow {
   return { ...row, space: historySpace, slot: row.version };
 }
@@ -55,7 +55,7 @@ function withNullVersion({ nullVersion: _, ...head }: ObjectRow, nullVersion: st
   return nullVersion === undefined ? head : { ...head, nullVersion };
 }
 
-/** Where the null version lies, seen from a head that is about to become history. */
+/** The place of the null version, seen from a head that becomes history. */
 const nullBehind = (head: ObjectRow | undefined): string | undefined =>
   head?.isNull ? head.version : head?.nullVersion;
 
@@ -78,7 +78,7 @@ export function planNewVersion(
   else {
     changes.push({ put: next, expect: 'absent' });
     if (head !== undefined) changes.push({ remove: positionOf(head.row), expect: head.revision });
-    // Without a head, a concurrent writer could create one in the other space unseen.
+    // Without a check a concurrent writer could create a head in the other space.
     else if (bucket.versioning !== '')
       changes.push({ check: headPosition(next.key, !next.marker), expect: 'absent' });
   }
@@ -100,7 +100,7 @@ export const planRemoval = (head: Stored<ObjectRow>): Plan => ({
 });
 
 /**
- * One version is removed for good; if it was the head, the next one takes its place.
+ * Removes one version permanently; if it was the head, the next one takes its place.
  * @param next the newest version in the history, needed when `target` is the head
  */
 export function planRemoveVersion(

@@ -38,7 +38,7 @@ export type Ctx = Pick<
   | 'random'
 >;
 
-/** What a new version is, whatever way its bytes come. */
+/** A new version, however its bytes arrive. */
 export interface NewObject {
   readonly bucket: BucketRow;
   readonly key: string;
@@ -51,14 +51,14 @@ export interface NewObject {
   readonly conditions: Conditions;
   /** The content was read from the key itself, so what stood there decides what is written. */
   readonly copiesItself?: boolean;
-  /** Absent: the content is stored as it comes. */
+  /** Absent: the content is stored unencrypted. */
   readonly objectKey?: ObjectKey | undefined;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
 
-/** The version that stands for the write: the written one, or the one that replaced it at once. */
+/** The version that the client is told: its own, or the one that replaced it at once. */
 export interface WrittenObject {
   readonly row: ObjectRow;
   readonly won: boolean;
@@ -73,7 +73,7 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
   }
   const placed = placeWrite(ctx, object, requestId);
   const cluster = typeof placed === 'string' ? placed : await placed;
-  // Named beside the bytes too, so that an index that is made again from them names the version as clients know it.
+  // The id is stored beside the bytes too, so that an index rebuilt from them has the version ids that clients know.
   const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
   const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
@@ -106,9 +106,9 @@ interface OwnedContent {
 export interface ObjectCommit {
   readonly op: Op;
   readonly content: OwnedContent;
-  /** The version id that is stored beside the bytes: taken where no other version came first. */
+  /** The version id that is stored beside the bytes: used unless another version was committed first. */
   readonly wanted?: string | undefined;
-  /** What else happens if and only if the version is committed. */
+  /** Side changes that are committed together with the version. */
   readonly then?: readonly SideChange[];
 }
 
@@ -143,7 +143,7 @@ export async function commitObject(
   const outcome = await changeKey(ctx, {
     bucket,
     key,
-    // A condition was judged by it already, before the body came: the commit reads the head again.
+    // A condition was checked before the body arrived. The commit reads the head again.
     requestId,
     op,
     id: op.id,

@@ -7,7 +7,7 @@ import type { Manifest } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import type { Extent, Owner } from '../../ports/storage/object-bytes.ts';
 
-/** What one queue row may name, so that it stays well below the row limit. More takes several rows. */
+/** The largest number of extents in one queue row, well below the row limit. More extents take several rows. */
 export const extentsPerTask = 64;
 
 export interface GarbageOptions {
@@ -16,13 +16,13 @@ export interface GarbageOptions {
   readonly requestId: string;
   /** Store time from which the bytes may go: now + `SVC_GC_GRACE`, so that readers in flight finish. */
   readonly due: number;
-  /** `manifests` rows that go too; with them the extents that they name, unless others are named beside them. */
+  /** Also deletes the `manifests` rows of this id, and the extents that they name unless `extents` is given. */
   readonly manifestId?: string;
 }
 
 /**
- * Queues up to `extentsPerTask` extents for deletion, in the commit that takes their owner away. Ids of
- * extents are never reused, so a task that is queued or worked on twice does no harm.
+ * Queues up to `extentsPerTask` extents for deletion, in the commit that removes their owner. Extent ids are never reused, so a
+ * task that is queued or executed twice does no harm.
  */
 export function queueGarbage(extents: readonly Extent[], options: GarbageOptions): SideChange {
   if (extents.length > extentsPerTask) throw new Error(`${extents.length} extents in one garbage task`);
@@ -32,7 +32,7 @@ export function queueGarbage(extents: readonly Extent[], options: GarbageOptions
   return queued('gc', first, task, { id: `${options.id}/${first}`, requestId, due });
 }
 
-/** Queues an extent that seems to have no owner: `gc` looks for one again before it deletes it. */
+/** Queues an extent that seems to have no owner: `gc` looks for an owner again before it deletes the extent. */
 export function queueOrphan(
   extent: Extent,
   { owner, id, requestId, due }: Omit<GarbageOptions, 'manifestId'> & { readonly owner: Owner },
@@ -41,10 +41,10 @@ export function queueOrphan(
   return queued('gc', extent.id, task, { id: `${id}/${extent.id}`, requestId, due });
 }
 
-/** Queues any number of extents, in as many rows as they need. */
+/** Queues any number of extents, in as many rows as needed. */
 export function queueGarbageAll(all: readonly Extent[], options: GarbageOptions): readonly SideChange[] {
   const { manifestId, ...rest } = options;
-  // What clients put into the store themselves is not the gateway's to delete (ADR 15).
+  // Objects that clients put into the upstream bucket themselves must not be deleted (ADR 15).
   const extents = all.filter(({ foreign }) => foreign === undefined);
   const changes: SideChange[] = [];
   for (let start = 0; start < extents.length; start += extentsPerTask) {
@@ -55,11 +55,11 @@ export function queueGarbageAll(all: readonly Extent[], options: GarbageOptions)
 }
 
 /**
- * Queues a multipart session, to be settled: a completion that was cut short is finished or undone, what is
- * over is cleared. Queueing it again is harmless, as settling is.
+ * Queues a multipart session to be settled: an interrupted completion is finished or undone, an ended session is cleared. Queueing it
+ * again is harmless, because settling is idempotent.
  *
- * The row says what for: settling may queue the clearing in the millisecond in which it was due itself, and
- * under one name the new row would go with the one that is being finished.
+ * The name of the row includes the purpose: settling may queue the clearing in the same millisecond in which it was due itself, and
+ * under one name the new row would be removed together with the one that is being finished.
  */
 export function queueUpload(
   uploadId: string,
@@ -87,8 +87,8 @@ export function inlineExtents(manifest: Manifest): readonly Extent[] {
 }
 
 /**
- * Deletes the bytes and the manifest that a task names. Repeatable from any point: bytes go before the rows that name them, and
- * what is gone already is no fault. Throws when bytes could not be removed or the signal aborts.
+ * Deletes the bytes and the manifest that a task names. It can be repeated from any point: bytes are deleted before the rows that name
+ * them, and missing bytes are not an error. Throws when bytes could not be removed or the signal aborts.
  */
 export async function deleteGarbage(
   { metadata, bytes }: Pick<Context, 'metadata' | 'bytes'>,

@@ -1,4 +1,4 @@
-/** Who owns stored bytes: the question that the sweep and fsck ask before they call anything garbage. */
+/** Who owns stored bytes. The sweeper and fsck ask this before they treat anything as garbage. */
 import type { Context } from '../../context.ts';
 import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { manifestParts } from '../../metadata/objects/objects.ts';
@@ -16,19 +16,19 @@ import { inlineExtents } from './garbage.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
-/** Extents that were seen to be owned while another was looked for. */
+/** Extents that were found to be owned while the owner of another one was looked up. */
 const seenMax = 20_000;
 
 /** Answers for one run over many extents; `shards` is what `bucketShards` found. */
 export interface Ownership {
   readonly shards: ReadonlyMap<string, number>;
-  /** Owned when seen. Who takes an owner away queues the bytes itself, so this never grows stale. */
+  /** Extents that were owned when they were found. A change that removes an owner queues the bytes itself, so this never gets stale. */
   readonly seen: Set<string>;
 }
 
 /**
- * The shard counts of all buckets by their ids. A bucket that is missing is deleted, which it only can be
- * without objects, or not in the lists yet (`hasUnlistedBuckets`); one that was created later owns nothing that was stored before.
+ * The shard counts of all buckets by id. A bucket that is missing was deleted, which requires that it had no objects, or is not in the
+ * lists yet (`hasUnlistedBuckets`). A bucket that is created later owns nothing that was stored before.
  */
 export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
   const shards = new Map<string, number>();
@@ -40,8 +40,8 @@ export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
 }
 
 /**
- * Whether a row owns these bytes. Only for bytes that no commit can name any more: those of an open write
- * have no owner yet. A failing read throws: without an answer nothing may be deleted.
+ * Whether a row owns these bytes. Only for bytes that no commit can name any more: those of an open write have no owner yet. A read
+ * that fails throws, because nothing may be deleted without an answer.
  */
 export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
   const { extent, owner } = found;
@@ -51,7 +51,7 @@ export async function isOwned(ctx: Ctx, ownership: Ownership, found: FoundExtent
   return (await isPartOf(ctx, owner, extent)) || (await isInVersions(ctx, ownership, found));
 }
 
-/** What a store makes of the parts of an upload is its session's until that is over, and then its version's. */
+/** An extent that a store assembled belongs to its session until the session ends, and then to the version. */
 async function isOwnedUpload(
   ctx: Ctx,
   ownership: Ownership,

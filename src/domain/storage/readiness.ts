@@ -1,6 +1,6 @@
 /**
- * Whether this process can serve: a recent durable write and read of each backend, by component. A probe is believed for
- * `freshMs`, so that frequent readiness requests cost nothing; after a failure the next request probes again.
+ * Whether this process can serve: a recent durable write and read of each backend, by component. A probe is valid for `freshMs`, so
+ * that frequent readiness requests cost nothing; after a failure the next request probes again.
  */
 import type { Context } from '../../context.ts';
 import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';
@@ -19,7 +19,7 @@ export interface ComponentState {
   readonly component: string;
   readonly status: ComponentStatus;
   readonly reason?: string;
-  /** When its last write and read began, in ms since the epoch. */
+  /** When the last write and read began, in ms since the epoch. */
   readonly checkedAt: number;
 }
 
@@ -31,14 +31,14 @@ export interface ReadinessReport {
 
 export type Readiness = () => Promise<ReadinessReport>;
 
-/** How long a probe that found all well is believed. One of an upstream is a request that costs money. */
+/** How long a successful probe is valid. A probe of an upstream is a request that costs money. */
 const freshMs = 5_000;
 const freshUpstreamMs = 60_000;
-/** And one that did not, so that many questions at once make one probe. */
+/** How long a failed probe is valid, so that many concurrent requests cause one probe. */
 const freshFailureMs = 250;
 /** A backend that takes longer is no use to a request either. */
 const probeTimeoutMs = 5_000;
-/** A row that its process no longer renews is gone after this. */
+/** A probe row expires after this time if its process no longer renews it. */
 const rowLifeMs = 60 * 60_000;
 
 const kind = 'readiness';
@@ -75,7 +75,7 @@ export function openReadiness(ctx: Ctx): Readiness {
   };
 }
 
-/** Never rejects: what went wrong is the state. */
+/** Never rejects: an error becomes the state. */
 async function check(ctx: Ctx, component: string, run: () => Promise<void>): Promise<ComponentState> {
   const checkedAt = ctx.clock.now();
   const answered = new AbortController();
@@ -98,7 +98,7 @@ async function check(ctx: Ctx, component: string, run: () => Promise<void>): Pro
   }
 }
 
-/** The last cause says what the system said. */
+/** The last cause has the operating system's text. */
 function reasonOf(error: unknown): string {
   const said: string[] = [];
   for (let cause = error; cause instanceof Error && said.length < 4; cause = cause.cause)
@@ -133,7 +133,7 @@ async function probeData({ metadata, bytes, random }: Ctx, cluster: string): Pro
   } finally {
     await bytes.remove([extent]).then(
       () => metadata.end(op),
-      // The op stays open: the sweep removes the extent when this process is gone.
+      // The op stays open: the sweeper removes the extent after this process has ended.
       () => metadata.abort(op.id).catch(() => undefined),
     );
   }
@@ -149,14 +149,14 @@ async function gather(bytes: Pick<ObjectBytes, 'read'>, extent: Extent): Promise
   return read;
 }
 
-/** A cluster that the settings leave out while chunks may be on it: an operator must hear of it at once. */
+/** Reports a cluster that the settings leave out while it may hold chunks: the operator must learn that immediately. */
 async function checkListed({ clusterStates, config }: Ctx): Promise<void> {
   const { leftOut } = await clusterStates.view();
   const list = config.SVC_DATA_BACKEND === 'upstream-store' ? 'SVC_UPSTREAMS' : 'SVC_POOL_CLUSTERS';
   if (leftOut.length > 0) throw new Error(`${list} leaves out ${leftOut.join(', ')}, where chunks may be`);
 }
 
-/** A disk below its reserve is seen at once, not with the next probe. */
+/** Reports a disk below its reserve immediately, without waiting for the next probe. */
 function withRoom({ room }: Ctx, state: ComponentState): ComponentState {
   const complaint = room?.states().find(({ component }) => component === state.component)?.complaint;
   return complaint === undefined || state.status === 'failed'
@@ -164,7 +164,7 @@ function withRoom({ room }: Ctx, state: ComponentState): ComponentState {
     : { ...state, status: 'full', reason: complaint };
 }
 
-/** One of several data clusters that does not work is no reason to serve no request: writes go to another one. */
+/** One failed data cluster of several does not make the gateway unready: writes go to another cluster. */
 function reportOf(components: readonly ComponentState[]): ReadinessReport {
   const data = components.filter(({ component }) => component.startsWith('data:'));
   const others = components.filter(({ component }) => !component.startsWith('data:'));

@@ -1,4 +1,4 @@
-/** How storage is: what both probes say, and the texts of warnings. Pure, but for `probe`. */
+/** The health of storage: what both probes report, and the texts of warnings. Pure, except `probe`. */
 import type { Context } from '../../context.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
 import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/storage/object-bytes.ts';
@@ -48,7 +48,7 @@ export async function probeData({
   return { ...report, warnings: [...report.warnings, ...damaged] };
 }
 
-/** Metadata that cannot be reached is a warning of its own report. */
+/** Metadata that cannot be reached is reported elsewhere. */
 async function damageWarnings(ctx: Pick<Context, 'metadata'>): Promise<readonly string[]> {
   const run = await savedScrub(ctx).catch(() => undefined);
   const damaged = run === undefined ? 0 : knownDamaged(run.state);
@@ -83,7 +83,7 @@ export function statusText({ status, complaints }: Pick<ClusterHealth, 'status' 
   return `${status}: ${complaints.toSorted().slice(0, complaintsMax).join('; ')}`;
 }
 
-/** Of a cluster that is away its status says enough. */
+/** For a cluster that cannot be reached the status says enough. */
 function poolWarnings({ status, pools }: ClusterHealth): readonly string[] {
   if (status === unreachable) return [];
   const warnings = pools.flatMap(({ pool, state, error = 'unknown' }) =>
@@ -93,7 +93,7 @@ function poolWarnings({ status, pools }: ClusterHealth): readonly string[] {
   return [...new Set(warnings)];
 }
 
-/** Whether all is well: no warning, and no node or pool that is not. */
+/** Whether storage is healthy: no warnings, and every node and pool is up. */
 export function storageHealth(metadata: MetadataReport, data: DataReport): StorageHealth {
   const nodes = metadata.nodes.filter(({ state }) => state !== 'UP');
   const ofMetadata = [...metadata.warnings, ...nodes.map(({ name, state }) => `node ${name} is ${state}`)];

@@ -1,4 +1,4 @@
-/** Finishes or undoes what dead processes left behind: runs in every gateway, and as often as it likes. */
+/** Finishes or undoes what dead processes left behind. Every gateway runs it; it is idempotent. */
 import type { Context } from '../../context.ts';
 import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
 import type { Abandoned } from '../../ports/metadata-store.ts';
@@ -13,10 +13,10 @@ const sweepId = 'sweep';
 const intentsPerWalk = 64;
 
 /**
- * Examines every abandoned intent once. Nothing can be committed under one any more, so the rows tell
- * which of its bytes are owned; the others are queued for deletion, and only then the intents are settled.
- * A sweep that dies before that is repeated, by any process: what it queues twice is deleted once.
- * When a read fails it throws, having deleted nothing that it did not know; when a cluster is away, at the end.
+ * Examines every abandoned intent once. No commit can apply under such an intent any more, so the rows show which of its bytes are
+ * owned; the others are queued for deletion, and only then the intents are settled. If a sweep dies before that, any process
+ * repeats it; bytes that are queued twice are deleted once. When a read fails it throws, and has deleted nothing whose owner is
+ * unknown; when a cluster cannot be reached, it throws at the end.
  */
 export async function sweep(context: SweepContext, signal: AbortSignal): Promise<'busy' | 'idle'> {
   const abandoned = await context.metadata.abandoned();
@@ -40,7 +40,7 @@ export async function sweep(context: SweepContext, signal: AbortSignal): Promise
 
 interface Run {
   ownership: Ownership;
-  /** Known of `ownership`: every bucket that could have been written to under the intents is in it. */
+  /** `ownership` includes every bucket that could have been written to under the intents. */
   areBucketsListed: boolean;
   readonly signal: AbortSignal;
   /** Clusters that cannot be reached, and why: ops that may have stored bytes there wait, the others do not. */
@@ -68,8 +68,8 @@ interface Place {
 }
 
 /**
- * Whether the list of buckets can say whose the bytes are: it has their bucket, or no bucket is missing in it. One that was
- * created is missing while its creator, that died or has not finished, still has to put it there; writers do not wait for that.
+ * Whether the list of buckets can tell whose the bytes are: it has their bucket, or is complete. A new bucket is missing while its
+ * creator, which died or has not finished, has yet to enter it; writers do not wait for that.
  */
 async function knowsBucket(context: SweepContext, run: Run, { bucketId }: Owner): Promise<boolean> {
   if (run.areBucketsListed || run.ownership.shards.has(bucketId)) return true;

@@ -1,7 +1,7 @@
-/** Long work on the event loop's thread that lets others have their turn. */
+/** Splits long work on the event loop into turns, so that other work runs in between. */
 import type { Clock } from '../../ports/clock.ts';
 
-/** How long work may go on before others come first. */
+/** The longest turn. */
 const turnMs = 10;
 
 /** @returns what the work awaits between its pieces: nothing, until its time is up */

@@ -1,4 +1,4 @@
-/** Completing a multipart upload: `uploading → completing → completed`, once, whatever is retried or killed. */
+/** CompleteMultipartUpload: `uploading → completing → completed`, exactly once under retries and kills. */
 
 import { fail } from '../../errors/refusal.ts';
 import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects/objects.ts';
@@ -40,7 +40,7 @@ export interface Completion {
   readonly signal: AbortSignal;
 }
 
-/** More parts than this and the manifest gets rows of its own; sooner where other things take up the object's row. */
+/** With more parts than this the manifest gets rows of its own; fewer where other fields fill the object's row. */
 function inlinePartsMax({ acl, encryption }: UploadSession): number {
   if (encryption?.by === 'provider') return 4;
   return acl === undefined ? 32 : 16;
@@ -77,7 +77,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
       ...(encryption === undefined ? {} : { encryption }),
     };
-    // What tells for good that the object was committed.
+    // The proof that the object was committed.
     const then = [unindexed(name.uploadId, session)];
     const { row, won } = await commitObject(ctx, objectOf(completion, session), { op, content, then });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
@@ -87,7 +87,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {
-    // The object may or may not be committed: the rows tell, and the sweep asks again if we cannot.
+    // The outcome is unknown: the rows show it, and the sweeper asks again if this process cannot.
     await resolveCompleting(ctx, name.uploadId, op.id)
       .then(() => dropUncommitted(ctx, op, completion.name))
       .then(() => ctx.metadata.end(op))
@@ -132,7 +132,7 @@ function storedResult(
   throw noSuchUpload(uploadId);
 }
 
-/** The code is the specification's. A client that gives up on it would lose nothing but the answer. */
+/** The code is the specification's. A client that gives up because of it loses nothing but the answer. */
 const underWay = (uploadId: string) =>
   fail('NoSuchUpload', {
     message:
@@ -140,15 +140,15 @@ const underWay = (uploadId: string) =>
     elements: { UploadId: uploadId },
   });
 
-/** Of the completion that was faster: it may be over by now. */
+/** The result of the completion that was faster, if it has ended. */
 async function resultOfOther(ctx: Ctx, name: UploadName, digest: string): Promise<UploadResult> {
   const stored = storedResult(await openUpload(ctx, name), digest);
-  // It takes parts again: a part came between, or the other completion was undone.
+  // The session takes parts again: a part was uploaded in between, or the other completion was undone.
   if (stored === undefined) throw underWay(name.uploadId);
   return stored;
 }
 
-/** From here on no part is taken; only one of several completions gets through. Undefined where another one did. */
+/** Stops the session from taking parts; of concurrent completions one succeeds. Undefined where another one did. */
 async function moveToCompleting(
   ctx: Ctx,
   found: StoredSession,
@@ -204,8 +204,8 @@ function withOffsets(parts: readonly ManifestPart[]): readonly ManifestPart[] {
 }
 
 /**
- * The rows of a manifest that no object took. Another process may have settled the session while they were written;
- * only a completed one has a use for them.
+ * Removes the rows of a manifest that no object refers to. Another process may have settled the session while they were written;
+ * only a completed session needs them.
  */
 async function dropUncommitted(ctx: Ctx, op: Op, { uploadId }: UploadName): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);

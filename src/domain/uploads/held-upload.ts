@@ -1,7 +1,6 @@
 /**
- * Uploads whose parts the byte store itself holds and puts together into one extent (an S3 upstream does). The extent
- * belongs to the session from the first moment on: its id ends with the session's, so that what was begun and never
- * made it into a row is distinguished from what is under way.
+ * Uploads whose parts the byte store itself holds and assembles into one extent (an S3 upstream does). The extent belongs to the session
+ * from the beginning: its id ends with the session's id, which distinguishes an abandoned upload from one in progress.
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -27,7 +26,7 @@ type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 export const handleOf = ({ cluster, bucket, key, uploadId }: HeldUpload): string =>
   [cluster, bucket, key, uploadId].join('\0');
 
-/** Of a session whose parts the store holds. */
+/** The upload in the store, for a session whose parts the store holds. */
 export function heldUploadOf({ extentId, backendUploadId }: UploadSession): HeldUpload | undefined {
   if (extentId === undefined) return undefined;
   const [cluster = '', bucket = '', key = '', uploadId = ''] = backendUploadId.split('\0');
@@ -66,7 +65,7 @@ export async function beginHeld<T>(
   }
 }
 
-/** Has the store make one extent of the parts of a session; undefined where each is an extent of its own. */
+/** Lets the store assemble the parts of a session into one extent; undefined where each part is an extent. */
 export async function completeHeld(
   ctx: Ctx,
   { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,
@@ -83,14 +82,14 @@ export async function completeHeld(
   return { cluster: upload.cluster, id: session.extentId, size };
 }
 
-/** The refusal when the store has other parts, or none: whatever answer the client got before, it has to begin again. */
+/** The refusal when the store has other parts, or none: the client has to begin again, whatever it was answered before. */
 export function refusalOf(cause: unknown, uploadId: string): unknown {
   if (cause instanceof UploadGone) return fail('NoSuchUpload', { cause, elements: { UploadId: uploadId } });
   if (cause instanceof PartsChanged) return fail('InvalidPart', { cause });
   return cause;
 }
 
-/** Takes away what the store holds for a session that is over, unless a version owns it. */
+/** Removes what the store holds for an ended session, unless a version owns it. */
 export async function clearHeld(
   ctx: Ctx,
   { uploadId, session, requestId }: StoredSession['row'],
@@ -99,7 +98,7 @@ export async function clearHeld(
   const upload = heldUploadOf(session);
   const { extentId, key } = session;
   if (upload === undefined || extentId === undefined) return;
-  // Only what was never committed, or what went with its bucket, is aborted.
+  // Only an upload that was never committed, or whose bucket was deleted, is discarded.
   if (session.state === 'aborted') return uploadsOf(ctx).discard(upload);
   if (bucket !== undefined) {
     const owned = await ownedParts(ctx, { bucket, key, uploadId }, new Set([extentId]));

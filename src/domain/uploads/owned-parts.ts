@@ -1,4 +1,4 @@
-/** Which parts of an upload that is over the versions of its key own: one walk answers for all of them. */
+/** Which parts of an ended upload are owned by versions of its key: one walk answers for all parts. */
 import type { Context } from '../../context.ts';
 import { extentsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
@@ -8,7 +8,7 @@ type Ctx = Pick<Context, 'metadata'>;
 
 /**
  * @param extentIds of the parts; no commit of them may be possible any more
- * @returns those that a version names. Who takes a version away queues its bytes itself.
+ * @returns those that a version names. A change that removes a version queues its bytes itself.
  */
 export async function ownedParts(
   ctx: Ctx,
@@ -25,7 +25,7 @@ export async function ownedParts(
     return owned.size > 0;
   };
   const { bucket, key, uploadId } = place;
-  // Parts become one version, which says whose they were: mostly it is there.
+  // Parts become one version, which names its upload; in most cases it still exists.
   await findAmongVersions(ctx, bucket, key, async (row) => row.uploadId === uploadId && note(row));
   // Before the answer is "none", every version is read.
   if (owned.size === 0) await findAmongVersions(ctx, bucket, key, note);

@@ -21,7 +21,7 @@ export interface ListedPart {
   readonly checksums: Readonly<Partial<Record<ChecksumAlgorithm, string>>>;
 }
 
-/** What the client says about the object as a whole. */
+/** What the client declares about the object as a whole. */
 export interface ObjectClaims {
   readonly size?: number;
   readonly checksum?: { readonly algorithm: ChecksumAlgorithm; readonly value: string };
@@ -30,7 +30,7 @@ export interface ObjectClaims {
 
 export interface CheckedParts {
   readonly parts: readonly ManifestPart[];
-  /** As the store knows them, where it holds the parts itself. */
+  /** The parts as the store knows them, where it holds them itself. */
   readonly held: readonly HeldPart[];
   readonly size: number;
   readonly etag: string;
@@ -123,7 +123,7 @@ function compositeEtag({ hasher }: Pick<Ctx, 'hasher'>, chosen: readonly Chosen[
 
 const isCrc = (algorithm: ChecksumAlgorithm): boolean => algorithm.startsWith('CRC');
 
-/** What a session's algorithm means for the object when the client named no type (public API). */
+/** The checksum type of the object where the client named none (public API). */
 export const defaultChecksumType = (algorithm: ChecksumAlgorithm): Checksum['type'] =>
   algorithm === 'CRC64NVME' ? 'FULL_OBJECT' : 'COMPOSITE';
 

@@ -20,7 +20,7 @@ import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';
 
 type Ctx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock'>;
 
-/** Brings a session to rest, whatever state it was left in. Safe to repeat, and in several processes. */
+/** Completes, reopens or clears a session, depending on its state. Idempotent, also across processes. */
 export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
   if (found === undefined || found.row.session.state === 'uploading') return;
@@ -30,11 +30,11 @@ export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
 }
 
 /**
- * Ends a completion under `op` whose outcome is unknown: closes the op, then looks whether the object was
- * committed. If it was, the session is completed; if not, it takes parts again; without its bucket it is aborted.
+ * Ends a completion under `op` whose outcome is unknown: closes the op, then checks whether the object was committed. If it was, the
+ * session is completed; if not, it takes parts again; if its bucket is gone, it is aborted.
  *
- * The object itself is no proof: it may have been overwritten since, and its bytes, which the parts name too,
- * are on their way out. Its commit takes the session out of the index, and that stays.
+ * The object itself is no proof: it may have been overwritten since, and its bytes, which the parts name too, may be queued for
+ * deletion. The commit of the object removes the session from the index, and that lasts.
  */
 export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
@@ -64,7 +64,7 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
   }
 }
 
-/** What a retry of a completion is answered. */
+/** The answer to a retry of a completion. */
 export const resultOf = ({ row: { session } }: StoredSession, row: ObjectRow): UploadResult => ({
   digest: session.completing?.digest ?? '',
   version: row.version,
@@ -75,8 +75,8 @@ export const resultOf = ({ row: { session } }: StoredSession, row: ObjectRow): U
 });
 
 /**
- * The session is over: remembered for a while, its part rows are cleared in the background.
- * @param result undefined where the object is gone already: then a retry has nothing to be answered
+ * Ends the session: it is remembered for a while, and its part rows are cleared in the background.
+ * @param result undefined where the object is gone already: then there is no answer to repeat
  */
 export async function finishCompleting(
   ctx: Ctx,
@@ -95,8 +95,8 @@ export async function finishCompleting(
 }
 
 /**
- * The gc worker that settled the session may have found the object overwritten already, and so knew no result. The request that
- * committed it knows one and is about to answer with it: a retry has to be answered the same.
+ * The gc worker that settled the session may have found the object overwritten, and so stored no result. The request that committed
+ * the object is about to answer with the result: store it, so that a retry gets the same answer.
  */
 async function addResult(ctx: Ctx, uploadId: string, result: UploadResult): Promise<void> {
   const found = await findSession(ctx.metadata, uploadId);
@@ -104,7 +104,7 @@ async function addResult(ctx: Ctx, uploadId: string, result: UploadResult): Prom
   const now = await ctx.metadata.now();
   await replaceSession(ctx.metadata, found, {
     session: { ...found.row.session, result },
-    // Its end lets the session expire, which this write has put off.
+    // The clearing makes the session expire; this write has postponed that.
     then: [queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due: now })],
   });
 }
@@ -153,14 +153,14 @@ async function ownedOf(
   bucket: BucketRow | undefined,
 ): Promise<ReadonlySet<string>> {
   const extentIds = new Set<string>();
-  // Only what was never committed, or what went with its bucket, is aborted.
+  // Only an upload that was never committed, or whose bucket was deleted, is discarded.
   if (session.state !== 'completed' || session.extentId !== undefined || bucket === undefined)
     return extentIds;
   for await (const { stored } of everyPart(ctx.metadata, uploadId)) extentIds.add(stored.extent.id);
   return ownedParts(ctx, { bucket, key: session.key, uploadId }, extentIds);
 }
 
-/** Undefined where it is gone; one that was made again under the same name is another. */
+/** Undefined where the bucket was deleted; a new bucket of the same name is another one. */
 async function bucketOf({ metadata }: Ctx, session: UploadSession): Promise<BucketRow | undefined> {
   const found = await findBucket(metadata, session.bucket);
   return found?.row.id === session.bucketId ? found.row : undefined;

@@ -33,7 +33,7 @@ export type Ctx = Pick<
   | 'random'
 >;
 
-/** How long a session is remembered once it is over and cleared, so that a retry gets the same answer. */
+/** How long a session is remembered after it ended and was cleared, so that a retry gets the same answer. */
 export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
 
 export interface NewUpload
@@ -121,7 +121,7 @@ async function insertSession(
   throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
 }
 
-/** Parts go where the session began, whatever the picker would say now. */
+/** Parts go to the cluster where the session began, whatever the placement is now. */
 export const clusterOf = (session: UploadSession): string => session.backendUploadId.split('\0', 1)[0] ?? '';
 
 export interface UploadName {
@@ -130,7 +130,7 @@ export interface UploadName {
   readonly uploadId: string;
 }
 
-/** The session under this id, whatever its state. @throws NoSuchUpload for another key's or an unknown id */
+/** The session with this id, in any state. @throws NoSuchUpload for an unknown id, or one of another key */
 export async function openUpload(
   ctx: Pick<Ctx, 'metadata'>,
   { bucket, key, uploadId }: UploadName,
@@ -179,12 +179,12 @@ export async function abortSession(
     ],
   });
   if (outcome.applied) return record?.applied();
-  // Another request moved the session: an abort is the wanted result, any other comes too late.
+  // Another request changed the session: if it was aborted, the result is the wanted one; anything else comes too late.
   const latest = await findSession(ctx.metadata, uploadId);
   if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
 }
 
-/** Aborts whatever is open in a bucket that is going away. A completion under way is fenced, and settled later. */
+/** Aborts every open upload of a bucket that is being deleted. A running completion is fenced, and settled later. */
 export async function abortUploadsOf(
   ctx: Pick<Ctx, 'metadata'>,
   bucket: BucketRow,

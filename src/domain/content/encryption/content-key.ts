@@ -1,4 +1,4 @@
-/** The keys that come from an object key: one for each extent of the content, and what stands in for the MD5. */
+/** Keys derived from an object key: one for each extent of the content, and one for the ETag that replaces the MD5. */
 
 import { toHex } from '../../../base/text/hex.ts';
 import type { Context } from '../../../context.ts';
@@ -8,11 +8,11 @@ import type { ObjectKey } from './key.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'cipher'>;
 
-/** Where an extent belongs. */
+/** What an extent belongs to; bound into its key. */
 export interface ExtentPlace {
   readonly bucketId: string;
   readonly key: string;
-  /** The op that the extent was written under: never used twice, so it stands for the version too. */
+  /** The op under which the extent was written: used once, so it identifies the version too. */
   readonly id: string;
   /** 0 outside of multipart uploads. */
   readonly part: number;
@@ -34,7 +34,7 @@ export function extentKey(
   objectKey: Pick<ObjectKey, 'bytes'>,
   { bucketId, key, id, part }: ExtentPlace,
 ): CipherKey | Promise<CipherKey> {
-  // None of these holds a NUL; a key is the one that may hold anything else, so it comes last.
+  // No field contains a NUL. The key may contain any other character, so it comes last.
   const place = ['extent', bucketId, id, part, key].join('\0');
   return cipher.ready(hasher.hmacSha256(objectKey.bytes, place));
 }

@@ -15,7 +15,7 @@ export interface ObjectKey {
   readonly encryption: Encryption;
 }
 
-/** What a wrapped object key belongs to: it opens nowhere else. */
+/** What a wrapped object key belongs to: it can be unwrapped for nothing else. */
 export interface KeyPlace {
   readonly bucket: Pick<BucketRow, 'id' | 'name'>;
   readonly key: string;

@@ -16,7 +16,7 @@ export type Ctx = Pick<
 
 const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
 
-/** The key of a new object or upload; undefined where it is to be stored as it comes. */
+/** The key of a new object or upload; undefined where it is stored unencrypted. */
 export function drawObjectKey(
   ctx: Ctx,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
@@ -67,7 +67,7 @@ export async function openObjectKey(
   throw new Error(`the key of ${place.key} in bucket ${place.bucket.id} does not open under the master key`);
 }
 
-/** A customer's key must come for what was encrypted under one, and for nothing else (public API). */
+/** A customer key must be sent for an object that was encrypted with one, and for no other (public API). */
 export function assertCustomerKey(
   encryption: Encryption | undefined,
   customerKey: CustomerKey | undefined,

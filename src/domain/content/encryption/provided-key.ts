@@ -24,7 +24,7 @@ export interface KeyUser {
   assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
 }
 
-/** What the provider binds the key to, and logs; a client cannot give it (public API "Encryption context"). */
+/** The provider binds the key to it and logs it; a client cannot set it (public API "Encryption context"). */
 export const arnName = 'aws:s3:arn';
 
 function contextOf(
@@ -38,7 +38,7 @@ function contextOf(
   return { ...context, [arnName]: arn };
 }
 
-/** Without a name of its own or a configured one, a key is called as its bucket. */
+/** The default key id is the bucket's name, where neither the request nor the settings name one. */
 const keyIdOf = ({ config }: Ctx, { bucket }: KeyPlace, { keyId }: ByProvider): string =>
   keyId ?? config.SVC_KMS_DEFAULT_KEY_ID ?? bucket.name;
 
@@ -74,7 +74,7 @@ async function usableKeyId(
   return key.keyId;
 }
 
-/** Undefined where the provider knows no such key, and where there is no provider: both may change. */
+/** Undefined where the provider has no such key, and where there is no provider: both may change. */
 export async function findKey(
   { keys }: Pick<Ctx, 'keys'>,
   name: string,
@@ -128,7 +128,7 @@ export async function unwrapKey(
   });
 }
 
-/** As the specification labels `svc_kms_decrypt_total`; with a key that is not there no caller can decrypt. */
+/** The label values of `svc_kms_decrypt_total`; a missing key counts as a refusal, because no caller can decrypt with it. */
 const outcomes = {
   'unknown-key': 'denied',
   denied: 'denied',

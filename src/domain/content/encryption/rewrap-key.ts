@@ -1,4 +1,4 @@
-/** Wrapping an object's key anew: who may unwrap it changes, and not a byte of the content (public API "UpdateObjectEncryption"). */
+/** Wraps an object's key again under another key, without touching the content (public API "UpdateObjectEncryption"). */
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { Recorder } from '../../events/recorder.ts';
@@ -11,7 +11,7 @@ import type { ByProvider } from './wanted.ts';
 
 export interface Rewrap {
   readonly bucket: BucketRow;
-  /** The version as it was found. */
+  /** The version that was read. */
   readonly row: ObjectRow;
   /** Absent: the latest version. */
   readonly versionId?: string | undefined;

@@ -1,15 +1,15 @@
 /**
- * Contents as they are encrypted (docs/adr/0006-encryption.md): segments of 64 KiB as stored, the last one shorter, each
- * authenticated by itself. So a range needs the segments that it touches and no more, and these lie just as the blocks
- * and chunks of a store do. The number of a segment, and whether it is the last, are its nonce: what is swapped, left
- * out, repeated or cut off does not decrypt.
+ * The format of encrypted contents (docs/adr/0006-encryption.md): segments of 64 KiB as stored, the last one shorter, each with its
+ * own authentication tag. A range read needs only the segments that it overlaps, and segments align with the blocks and chunks of
+ * stores. The nonce of a segment is its number and whether it is the last one: a segment that was swapped, removed, repeated or cut
+ * off does not decrypt.
  */
 
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import { type CipherKey, nonceBytes, tagBytes } from '../../../ports/crypto/cipher.ts';
 import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/storage/object-bytes.ts';
 
-/** As stored, with the tag. */
+/** As stored, tag included. */
 export const segmentBytes = 64 * 1024;
 /** Content in a whole segment. */
 export const contentBytes = segmentBytes - tagBytes;
@@ -19,11 +19,11 @@ const groupMax = 4;
 export const encryptedSize = (size: number): number => size + Math.ceil(size / contentBytes) * tagBytes;
 export const decryptedSize = (size: number): number => size - Math.ceil(size / segmentBytes) * tagBytes;
 
-/** What an extent holds for its object. */
+/** The size of an extent's plaintext. */
 export const contentSize = ({ size }: Extent, encryption: Encryption | undefined): number =>
   encryption === undefined ? size : decryptedSize(size);
 
-/** Two arrays in turn: the one that the consumer has stays as it is while the next one is made. */
+/** Two alternating buffers: the consumer reads one while the next segment is written into the other. */
 function twoBuffers(): (length: number) => Uint8Array {
   const buffers: Uint8Array[] = [new Uint8Array(0), new Uint8Array(0)];
   let turn = 0;
@@ -116,7 +116,7 @@ class Segment {
 const nothing = new Uint8Array(0);
 
 export interface Encrypted {
-  /** The stored size of the whole, from which is known which segment is the last one. */
+  /** The stored size of the whole extent, which determines the last segment. */
   readonly size: number;
   /** Reads stored bytes. */
   read(range: ByteRange): AsyncIterable<Uint8Array>;
@@ -159,7 +159,7 @@ export async function* decryptSegments(
   }
 }
 
-/** Cuts stored bytes into arrays of whole segments, without a copy where they come that way. */
+/** Cuts stored bytes into arrays of whole segments, without a copy where they arrive that way. */
 async function* wholeSegments(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Uint8Array> {
   const begun = new Segment(segmentBytes);
   let left = size;

@@ -1,4 +1,4 @@
-/** What a write wants of encryption, and what it gets: its own word counts, then the bucket's default. */
+/** The encryption of a write: as the request asks, else the bucket's default. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
@@ -23,7 +23,7 @@ export type WantedEncryption =
   | ChosenEncryption
   | { readonly by: 'default'; readonly bucketKey?: boolean | undefined };
 
-/** Undefined at once where nothing is to be encrypted, which costs nothing. */
+/** Undefined without a promise where nothing is to be encrypted, which costs nothing. */
 export function chooseEncryption(
   ctx: Pick<Context, 'caches' | 'metadata'>,
   bucket: BucketRow,

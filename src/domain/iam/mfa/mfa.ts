@@ -10,7 +10,7 @@ import { matchCodes, seedBytes } from './totp.ts';
 type CodeCtx = Ctx & Pick<Context, 'sealer' | 'hasher'>;
 
 const devicesOfUserMax = 8;
-/** Steps that a device may be ahead or behind when it is enabled, and when a code of it is shown. */
+/** How many steps the clock of a device may be off, when it is enabled and when a code of it is verified. */
 const enableDrift = 2;
 const codeDrift = 1;
 /** After so many wrong codes all are refused for a while, because six digits can be guessed. */
@@ -18,7 +18,7 @@ const failuresMax = 5;
 const pauseMs = 5 * 60 * 1000;
 const attemptsMax = 8;
 
-/** As its serial number says. */
+/** The parts of its serial number. */
 export interface DeviceName {
   readonly name: string;
   readonly path: string;
@@ -119,7 +119,7 @@ export const deleteDevice = (ctx: Ctx, account: string, named: DeviceName): Prom
     await draft.remove('device', keyOf(named.name));
   });
 
-/** Devices by name, those that `keep` wants. */
+/** Devices ordered by name, filtered by `keep`. */
 export const listDevices = async (
   ctx: Pick<Ctx, 'metadata'>,
   account: string,
@@ -152,7 +152,7 @@ export interface ShownCode {
   readonly code: string;
 }
 
-/** Whether a code is one that the device shows now, and for the first time. */
+/** Whether the code is valid now and was not used before. */
 export async function isCode(ctx: CodeCtx, account: string, shown: ShownCode): Promise<boolean> {
   const { holder, device: named, code } = shown;
   const stored = await findIam(ctx.metadata, account, { kind: 'device', name: keyOf(named.name) });
@@ -170,7 +170,7 @@ export async function isCode(ctx: CodeCtx, account: string, shown: ShownCode): P
     const failures = use.failures >= failuresMax ? 1 : use.failures + 1;
     const next =
       step === undefined ? { step: use.step, failures, since: now } : { step, failures: 0, since: 0 };
-    // Without the account's own record: a used code changes nothing that is cached.
+    // The account's own record is not written, because a used code changes nothing that is cached.
     const outcome = await commitIam(ctx.metadata, account, {
       changes: [{ put: { ...found.row, value: next }, expect: found.revision }],
       then: [],

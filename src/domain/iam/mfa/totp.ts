@@ -1,4 +1,4 @@
-/** One-time codes of virtual MFA devices (RFC 6238 with SHA-1, 30 seconds and six digits, as authenticator apps have them). */
+/** One-time codes of virtual MFA devices (RFC 6238: SHA-1, 30 seconds and six digits, as authenticator apps use). */
 import type { Hasher } from '../../../ports/crypto/hasher.ts';
 
 const stepMs = 30_000;
@@ -17,9 +17,9 @@ export function codeAt(hasher: Pick<Hasher, 'hmacSha1'>, seed: Uint8Array, step:
 }
 
 export interface Shown {
-  /** One code, or codes of steps that follow one another. */
+  /** One code, or codes of consecutive steps. */
   readonly codes: readonly string[];
-  /** How many steps a device may be ahead or behind. */
+  /** How many steps the device's clock may be off in each direction. */
   readonly drift: number;
   readonly now: number;
   /** The last step whose code was taken: no code is good twice, and none before it. */
@@ -34,7 +34,7 @@ export function matchCodes(
 ): number | undefined {
   const current = stepAt(now);
   let found: number | undefined;
-  // All are computed, whichever fits: the time taken tells nothing.
+  // Compute all of them, even after a match, so that the time taken reveals nothing.
   for (let last = current - drift; last <= current + drift; last += 1) {
     const first = last - codes.length + 1;
     const isGood = codes

@@ -115,7 +115,7 @@ export async function releaseBoundary(
   if (policy !== undefined) await countUse(draft, policy, { as: 'boundary', by: -1 });
 }
 
-/** The policies on a holder, in the order they came. */
+/** The policies attached to a holder, in the order of attachment. */
 export async function attachedTo(
   ctx: Pick<Ctx, 'metadata'>,
   account: string,
@@ -133,7 +133,7 @@ export interface PolicyEntity {
   readonly path: string;
 }
 
-/** What an id is of. */
+/** The kind of holder that an id belongs to. */
 export const kindOf = (id: string): HolderKind =>
   id.startsWith('AIDA') ? 'user' : id.startsWith('AGPA') ? 'group' : 'role';
 

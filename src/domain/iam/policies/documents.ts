@@ -1,10 +1,10 @@
-/** Policy documents as they were sent: inline policies, versions of managed ones, trust. */
+/** Policy documents as they were sent: inline policies, versions of managed policies, trust policies. */
 import { fail } from '../../../errors/refusal.ts';
 
-/** As the public API counts a policy: characters that are not blank. */
+/** The size of a policy as the public API counts it: characters without white space. */
 export const sizeOf = (text: string): number => text.replace(/\s+/g, '').length;
 
-/** A document lies in one row, however blank it is. */
+/** The limit with white space: a document is stored in one row. */
 const documentBytesMax = 20_000;
 const encoder = new TextEncoder();
 

@@ -8,7 +8,7 @@ import { assertSize, sizeOf } from './documents.ts';
 
 export type HolderKind = 'user' | 'group' | 'role';
 
-/** Of all inline policies of one holder together. */
+/** The largest size of all inline policies of one holder together. */
 const sizesMax = { user: 2_048, group: 5_120, role: 10_240 } as const;
 
 export interface InlinePolicy<K extends HolderKind = HolderKind> {

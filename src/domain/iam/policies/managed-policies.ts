@@ -13,7 +13,7 @@ const kind = 'policy';
 const sizeMax = 6_144;
 const versionsMax = 5;
 
-/** Which policy is meant, as its ARN says. */
+/** The parts of a policy's ARN. */
 export interface PolicyName {
   /** The owner's, or that of built-in policies. */
   readonly account: string;
@@ -60,7 +60,7 @@ export const accountOfPolicy = (account: string, { id }: Pick<PolicyRecord, 'id'
 
 const documentName = (id: string, version: number): string => `${id}/${String(version).padStart(6, '0')}`;
 
-/** A version's document, with what tells it from every other. */
+/** A version's document, with a key for caches that no other document has. */
 export async function findVersion(
   { metadata }: Reading,
   account: string,

@@ -1,4 +1,4 @@
-/** What a user or role may do: the documents of its inline and managed policies, those of its groups, its boundary. */
+/** The policies of a user or role: its inline and managed policies, those of its groups, and its permissions boundary. */
 import { type Holder, recordOf, scanIam } from '../../../metadata/iam.ts';
 import type { Ctx } from '../account.ts';
 import { findById } from '../entities.ts';
@@ -9,7 +9,7 @@ import { findPolicyById, findVersion } from './managed-policies.ts';
 type Reading = Pick<Ctx, 'metadata'>;
 
 export interface PolicyText {
-  /** As a trace calls it: `user/alice/readers` is inline, `policy/readers` managed. */
+  /** The name in a trace: `user/alice/readers` is an inline policy, `policy/readers` a managed one. */
   readonly name: string;
   readonly text: string;
   /** Another one for every other text. */
@@ -22,7 +22,7 @@ export interface PolicyTexts {
   readonly boundary: readonly PolicyText[] | undefined;
 }
 
-/** More than the sizes of inline policies let there be. */
+/** More than the size limit of inline policies allows. */
 const inlineMax = 256;
 
 /** @returns undefined when there is no such user, group or role any more */
@@ -45,7 +45,7 @@ export async function policyTextsOf(
   const identity = [...own, ...ofGroups.flat()];
   if (!('boundary' in holder) || holder.boundary === undefined) return { identity, boundary: undefined };
   const boundary = await managed(ctx, account, holder.boundary);
-  // A boundary that cannot be read lets nothing through.
+  // Deny everything where the boundary cannot be read.
   return { identity, boundary: boundary === undefined ? [] : [boundary] };
 }
 

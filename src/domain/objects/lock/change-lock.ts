@@ -11,7 +11,7 @@ import { assertLockable, lockTime, type Retention, withRetention } from './objec
 
 type About = Omit<Amendment, 'amend'>;
 
-/** @param wanted undefined takes the retention away @throws AccessDenied as `withRetention` does */
+/** @param wanted undefined removes the retention @throws AccessDenied as `withRetention` does */
 export async function putRetention(
   ctx: Ctx,
   about: About,
@@ -34,8 +34,8 @@ export async function putLegalHold(ctx: Ctx, about: About, legalHold: boolean): 
 }
 
 /**
- * Enables Object Lock for good and sets the default retention. From its return on every version that is committed
- * is held by it, also those whose writing began before.
+ * Enables Object Lock permanently and sets the default retention. Every version that is committed after it returns gets the
+ * default, also where the write began before.
  * @throws InvalidBucketState unless versioning is enabled
  */
 export async function configureObjectLock(

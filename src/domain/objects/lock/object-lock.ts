@@ -1,4 +1,4 @@
-/** Object Lock: what holds a version, what lets it go, and what a new version is held with. */
+/** Object Lock: what protects a version, what releases it, and the lock of a new version. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow, Lock, ObjectRow } from '../../../metadata/tables.ts';
@@ -12,14 +12,14 @@ export interface Retention {
 }
 
 const dayMs = 24 * 60 * 60 * 1000;
-/** As the public API counts. */
+/** The length of a year in the public API. */
 const yearDays = 365;
 
-/** By the slower of two clocks: one that runs ahead lets nothing go. */
+/** The slower of two clocks, so that a clock that runs ahead releases nothing. */
 export const lockTime = async (ctx: Pick<Context, 'clock' | 'metadata'>): Promise<number> =>
   Math.min(ctx.clock.now(), await ctx.metadata.now());
 
-/** The retention that holds at a moment. One that cannot be read holds for good. */
+/** The retention that holds at a moment. A retention that cannot be read never ends. */
 function heldBy({ mode, retainUntil }: Lock, now: number): RetentionMode | undefined {
   if (mode === undefined && retainUntil === undefined) return undefined;
   const isReadable =
@@ -30,7 +30,7 @@ function heldBy({ mode, retainUntil }: Lock, now: number): RetentionMode | undef
   return retainUntil > now ? mode : undefined;
 }
 
-/** What is not plainly off holds. */
+/** Every value but a plain OFF counts as a legal hold. */
 const isHeldLegally = ({ legalHold }: Lock): boolean => legalHold !== undefined && legalHold !== false;
 
 export const hasLock = ({ lock }: Pick<ObjectRow, 'lock'>): boolean => lock !== undefined;
@@ -38,13 +38,13 @@ export const hasLock = ({ lock }: Pick<ObjectRow, 'lock'>): boolean => lock !== 
 export interface Release {
   /** From `lockTime`. */
   readonly now: number;
-  /** The caller asked to bypass governance, and may. */
+  /** The caller asked to bypass GOVERNANCE and has the permission. */
   readonly bypass: boolean;
 }
 
 const protectedByLock = () => fail('AccessDenied', 'Access Denied because object protected by object lock.');
 
-/** Whatever removes a version asks this inside the decision that its commit rests on. @throws AccessDenied */
+/** Everything that removes a version calls this within the decision that its commit checks. @throws AccessDenied */
 export function assertRemovable({ lock }: Pick<ObjectRow, 'lock'>, { now, bypass }: Release): void {
   if (lock === undefined) return;
   const mode = heldBy(lock, now);
@@ -71,7 +71,7 @@ export function withRetention(
   return wanted === undefined && rest.legalHold === undefined ? undefined : { ...rest, ...wanted };
 }
 
-/** What a version that is written now is held with: what its writer says, else the default of its bucket. */
+/** The lock of a version that is written now: as its request asks, else the default of its bucket. */
 export async function lockAtWrite(
   ctx: Pick<Context, 'caches' | 'clock' | 'metadata'>,
   bucket: BucketRow,

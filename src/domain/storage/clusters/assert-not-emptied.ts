@@ -1,4 +1,4 @@
-/** What keeps a slow write from committing to a cluster that an operator may take away. */
+/** Keeps a slow write from committing to a cluster that an operator may remove. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findCluster } from '../../../metadata/background/clusters.ts';

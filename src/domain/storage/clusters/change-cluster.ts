@@ -1,4 +1,4 @@
-/** What an operator does to a cluster. */
+/** An operator's change of a cluster. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type ClusterPut, findCluster, putClusters } from '../../../metadata/background/clusters.ts';
@@ -27,8 +27,8 @@ const noSuchCluster = (id: string) =>
   fail('NoSuchCluster', { message: `There is no cluster ${id}.`, elements: { Cluster: id } });
 
 /**
- * From its return on every process of this node places by it; those of other gateways do within the 30 s that they believe
- * what they read. Also where the outcome is unknown: then it may have changed.
+ * After it returns, every process of this node places writes by the new state; other gateways follow within 30 s, the lifetime of
+ * their cached view. This also holds where the outcome of the commit is unknown, because the change may have applied.
  */
 export async function changeCluster(ctx: Ctx, id: string, change: ClusterChange): Promise<ClusterRow> {
   const { trigger, weight, record } = change;

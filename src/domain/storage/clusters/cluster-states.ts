@@ -9,7 +9,7 @@ import { defaultWeight } from './transitions.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'telemetry' | 'siblings'>;
 
-/** How long a process places writes by one view. */
+/** How long a process places writes by a cached view. */
 const ttlMs = 30_000;
 const topic = 'clusters';
 
@@ -67,7 +67,7 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   };
 }
 
-/** What there is no row for counts as live. */
+/** A cluster without a row counts as live. */
 export function viewOf(
   listed: readonly string[],
   rows: readonly Pick<ClusterRow, 'id' | 'state' | 'weight'>[],

@@ -1,4 +1,4 @@
-/** What a drain of a cluster would mean, bucket by bucket, before it is begun. */
+/** The effect of a drain, bucket by bucket, before it begins. */
 import type { Context } from '../../../context.ts';
 import { bucketSlotOf, bucketSlots, bucketsInSlot, findBucket } from '../../../metadata/buckets/buckets.ts';
 import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
@@ -11,7 +11,7 @@ import { chooseCluster } from '../placement/policy.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'config' | 'clusterStates'>;
 
-/** Versions that are read before a reply is given; the next request goes on behind the bucket. */
+/** Versions that are read for one reply; the next request continues after the bucket. */
 const versionsMax = 50_000;
 const bucketsMax = 1_000;
 const pageRows = 200;
@@ -21,12 +21,12 @@ export interface BucketImpact {
   /** Versions that have bytes on it, and how many. */
   readonly manifests: number;
   readonly bytes: number;
-  /** Of these versions: nothing else may take them, so that an evacuation would never end. */
+  /** Of these, the versions that no other cluster may hold: an evacuation would never end. */
   readonly stuck: number;
   readonly openUploads: number;
-  /** Fresh writes without a class of their own would be refused. */
+  /** New objects without a storage class would be refused. */
   readonly refusesWrites: boolean;
-  /** There are more than were counted. */
+  /** The counts are lower bounds. */
   readonly atLeast: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface DrainImpact {
   readonly next?: string;
 }
 
-/** Only the buckets that it concerns. */
+/** Only the buckets that would be affected. */
 export async function drainImpact(ctx: Ctx, cluster: string, after?: string): Promise<DrainImpact> {
   const drained = withoutCluster(await ctx.clusterStates.view(), cluster);
   const buckets: BucketImpact[] = [];
@@ -56,7 +56,7 @@ export async function drainImpact(ctx: Ctx, cluster: string, after?: string): Pr
   return { buckets };
 }
 
-/** As things would be if it were drained. */
+/** The view with the cluster drained. */
 function withoutCluster(view: ClusterView, cluster: string): ClusterView {
   const weights = new Map([...view.weights].filter(([id]) => id !== cluster));
   return { ...view, weights, closed: new Set([...view.closed, cluster]), only: undefined };
@@ -95,7 +95,7 @@ async function impactOn(ctx: Ctx, drained: ClusterView, asked: Asked): Promise<B
 const hasElsewhere = (ctx: Ctx, drained: ClusterView, placing: Parameters<typeof wishOf>[1]): boolean =>
   chooseCluster(drained, wishOf(ctx, placing), '') !== undefined;
 
-/** Undefined where none of it is there. */
+/** Undefined where none of its bytes are on the cluster. */
 async function bytesOn(ctx: Ctx, { manifest }: ObjectRow, cluster: string): Promise<number | undefined> {
   let bytes: number | undefined;
   for await (const extent of extentsOf(ctx.metadata, manifest))

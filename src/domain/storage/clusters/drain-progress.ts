@@ -1,4 +1,4 @@
-/** How far a drain has come, and whether the cluster can be left out of the settings. */
+/** How far a drain has come, and whether the cluster can be removed from the settings. */
 import type { Context } from '../../../context.ts';
 import { rebalanceRows } from '../../../metadata/background/rebalance.ts';
 import type { ClusterRow } from '../../../metadata/records/clusters.ts';
@@ -8,7 +8,7 @@ import { storedChunks } from './stored-chunks.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 
-/** What the rebalance worker saw on a cluster since its drain began. */
+/** What the rebalance worker counted on a cluster since its drain began. */
 export interface Seen extends Remaining {
   readonly slots: number;
   readonly slotsSeen: number;
@@ -26,7 +26,7 @@ export interface DrainProgress {
   readonly reasons: readonly string[];
 }
 
-/** How long other processes may place by what they read before, and a little. */
+/** How long other processes may place writes by a cached view, with a margin. */
 const settledMs = 60_000;
 /**
  * The same for a pass. It is shorter than `settledMs`, so that the pass does not delay the end of the drain. An open upload
@@ -34,7 +34,7 @@ const settledMs = 60_000;
  */
 const passSettledMs = 45_000;
 
-/** When a pass can begin that misses no upload of another gateway. */
+/** From when a pass can begin that misses no upload of another gateway. */
 export const settledPassFrom = ({ since }: Pick<ClusterRow, 'since'>): number => since + passSettledMs;
 
 export async function seenOn({ metadata }: Pick<Ctx, 'metadata'>, { id, since }: ClusterRow): Promise<Seen> {
@@ -70,10 +70,10 @@ interface Facts {
   readonly ageMs: number;
 }
 
-/** Why it cannot be left out yet, each as a sentence; none says that it can. */
+/** Why the cluster cannot be removed yet, one sentence for each reason; an empty list means that it can. */
 function reasonsAgainst({ state }: ClusterRow, facts: Facts): readonly string[] {
   const { seen, chunks = 0, isListed, gcQueue, elsewhere, ageMs } = facts;
-  // One that was listed by mistake and never activated may go as it came.
+  // A cluster that was listed by mistake and never activated may be removed again.
   if (state !== 'evacuating' && (isListed || state !== 'pending'))
     return [`The cluster is ${state}: only one that is evacuating can be left out.`];
   const waits: readonly (readonly [boolean, string])[] = [

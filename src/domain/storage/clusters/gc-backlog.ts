@@ -1,4 +1,4 @@
-/** What waits to be deleted, by the cluster that it is on. */
+/** The deletion backlog of each cluster. */
 import type { Context } from '../../../context.ts';
 import { allRows, backlogMax, queueSlots } from '../../../metadata/background/queues.ts';
 import type { GarbageTask } from '../../../metadata/records/queues.ts';

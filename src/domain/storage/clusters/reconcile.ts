@@ -10,7 +10,7 @@ type Ctx = Pick<Context, 'metadata' | 'bytes' | 'telemetry'>;
 /** Other processes that boot reconcile too. */
 const attemptsMax = 32;
 
-/** @returns every row, listed or not, as it is now */
+/** @returns every row in its new state, listed or not */
 export async function reconcileClusters(ctx: Ctx): Promise<readonly ClusterRow[]> {
   let isFirstBoot: boolean | undefined;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
@@ -19,7 +19,7 @@ export async function reconcileClusters(ctx: Ctx): Promise<readonly ClusterRow[]
     const puts = [...(await missing(ctx, found, isFirstBoot)), ...(await leaving(ctx, found))];
     if (puts.length === 0) return found.map(({ row }) => row);
     const outcome = await putClusters(ctx.metadata, puts.slice(0, commitLimits.changes));
-    // That the first boot of all finds them live is no news.
+    // At the very first boot all clusters start live, which is not worth an event.
     if (!outcome.applied || isFirstBoot) continue;
     for (const { row } of puts.slice(0, commitLimits.changes))
       ctx.telemetry.log('INFO', 'the settings moved a cluster', { cluster: row.id, state: row.state });
@@ -56,7 +56,7 @@ const mayHoldChunks = ({ bytes, telemetry }: Ctx, id: string): Promise<boolean> 
     return false;
   });
 
-/** What was evacuated and is listed no more leaves a tombstone. */
+/** A cluster that was evacuated and is no longer listed leaves a tombstone. */
 async function leaving(ctx: Ctx, found: readonly Stored<ClusterRow>[]): Promise<readonly ClusterPut[]> {
   const puts: ClusterPut[] = [];
   for (const stored of found) {

@@ -1,4 +1,4 @@
-/** How many chunks are stored on a cluster, as far as one wants to know. */
+/** Counts the chunks that are stored on a cluster, up to a limit. */
 import { chunkBytes, type ObjectBytes } from '../../../ports/storage/object-bytes.ts';
 
 /** More are not counted one by one. */

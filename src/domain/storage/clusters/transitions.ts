@@ -3,7 +3,7 @@ import type { ClusterState } from '../../../ports/storage/cluster-states.ts';
 
 type Moves = { readonly [From in ClusterState]?: ClusterState };
 
-/** A trigger takes a cluster only from the states that it lists. Being told twice to drain is no fault. */
+/** A trigger applies only in the states that it lists. Draining a cluster that drains already is not an error. */
 export const transitions = {
   activate: { pending: 'live' },
   weight: { live: 'live' },
@@ -24,7 +24,7 @@ export function moved(from: ClusterState, trigger: Trigger): ClusterState | unde
   return moves[from];
 }
 
-/** Where a trigger applies. */
+/** The states in which a trigger applies. */
 export const statesFor = (trigger: Trigger): readonly string[] => Object.keys(transitions[trigger]);
 
 /** The default weight of a cluster. */

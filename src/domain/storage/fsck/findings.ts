@@ -1,7 +1,7 @@
 /** What fsck can find, and what a run keeps of what it has seen. */
 import type { Context } from '../../../context.ts';
 
-/** What a run that may change something is given: only one of them works at a time (`workers/supervision/mending.ts`). */
+/** The guard of a run that may change something: only one such run works at a time (`workers/supervision/mending.ts`). */
 export interface MendingGuard {
   /** Called before each change. @throws where another run may have taken over */
   readonly assertMayMend?: (() => Promise<void>) | undefined;
@@ -41,13 +41,13 @@ export type FindingKind = (typeof findingKinds)[number];
 
 export interface FsckFinding {
   readonly kind: FindingKind;
-  /** One sentence for a person. */
+  /** One sentence for the operator. */
   readonly detail: string;
-  /** Of damaged metadata: the table, and the key columns of the row as text. */
+  /** For damaged metadata: the table, and the key columns of the row as text. */
   readonly table?: string;
   readonly row?: string;
   readonly bucket?: string;
-  /** Where no bucket of that id is known. */
+  /** Set where no bucket with this id is known. */
   readonly bucketId?: string;
   readonly key?: string;
   readonly version?: string;
@@ -55,7 +55,7 @@ export interface FsckFinding {
   readonly part?: number;
   readonly cluster?: string;
   readonly extent?: string;
-  /** What was done about it, by a run that fixes. */
+  /** What a run with `fix` did about it. */
   readonly fixed?: string;
   /** Why nothing was, by a run that fixes. */
   readonly left?: string;
@@ -89,8 +89,8 @@ export interface FsckMode {
   /** Mends what can be mended without losing anything. */
   readonly fix: boolean;
   /**
-   * Takes away versions whose bytes are gone for good, and removal marks from bytes that are still there; without `fix` it
-   * mends nothing else, and unowned bytes stay for a rebuild.
+   * Removes versions whose bytes are lost, and the removal marks of bytes that still exist. Without `fix` it mends nothing else,
+   * and unowned bytes stay for a rebuild.
    */
   readonly drop: boolean;
   /** Reads every byte of every object, and compares contents that are not encrypted with their ETags and checksums. */
@@ -104,12 +104,12 @@ const zeros = <Name extends string>(names: readonly Name[]): Record<Name, number
 
 export const nothingSeen: FsckSummary = { ...zeros(counters), findings: zeros(findingKinds), found: 0 };
 
-/** A run, or a stretch of one: what it works on, and what it has seen so far. */
+/** A run of fsck: what it works on, and what it has counted so far. */
 export interface FsckRun extends FsckContext {
   readonly mode: FsckMode;
   readonly signal: AbortSignal;
   count(what: Counter, by?: number): void;
-  /** Reports; calls `mend` for the remedy where the mode says so. */
+  /** Reports a finding; calls `mend` where the mode allows it. */
   find(finding: FsckFinding, mend?: () => Promise<Mended>): Promise<void>;
 }
 export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
@@ -142,7 +142,7 @@ export function openRun(
     },
     async find(finding, mend) {
       seen.findings[finding.kind] += 1;
-      // What looks unowned or missing may be so only because its row cannot be read.
+      // Bytes may look unowned or missing only because a row cannot be read.
       const mayMend =
         run.mode.fix || (run.mode.drop && (finding.kind === 'missing' || finding.kind === 'removed'));
       const canMend = mayMend && finding.kind !== 'metadata' && mend !== undefined && (await isSound());

@@ -19,7 +19,7 @@ import {
 
 export type { FsckContext, FsckFinding, FsckMode, FsckReport, FsckSummary } from './findings.ts';
 
-/** Where a run stands: bucket after bucket, then the owners of all extents, then cluster after cluster. */
+/** The position of a run: bucket after bucket, then the owners of all extents, then cluster after cluster. */
 type Position =
   | { readonly at: 'metadata' }
   | { readonly at: 'buckets'; readonly slot: number; readonly after?: string }
@@ -37,7 +37,7 @@ interface InBucket {
 interface InCluster {
   readonly at: 'stored';
   readonly cluster: string;
-  /** What had been seen when the walk over it began: after a kill it begins anew, and counts nothing twice. */
+  /** The counts when this walk began: after a kill it begins anew, and must not count twice. */
   readonly before: FsckSummary;
 }
 
@@ -63,8 +63,8 @@ const verifiedMs = 5_000;
 const verifiedTimes = 4;
 
 /**
- * May run beside working gateways: what changes during its comparison is compared again, and what an open op has stored
- * is left to it. The walk over owners and that over the bytes of a cluster begin anew after a kill; what they mended stays mended.
+ * May run beside working gateways: rows that change during their comparison are compared again, and bytes of an open op are left
+ * alone. The walk over owners and the walk over the bytes of a cluster begin anew after a kill; what they mended stays mended.
  */
 export class Fsck {
   readonly #context: FsckContext;
@@ -74,7 +74,7 @@ export class Fsck {
   #owners: OwnersWalk | undefined;
   #verified: { readonly at: number; readonly tookMs: number } | undefined;
 
-  /** @param report called for each finding as it is found */
+  /** @param report called for each finding when it is found */
   constructor(
     context: FsckContext,
     { report, state }: { readonly report: FsckReport; readonly state: FsckState },
@@ -92,7 +92,7 @@ export class Fsck {
     return this.#state.position.at === 'done';
   }
 
-  /** One page. */
+  /** Processes one page. */
   async step(signal: AbortSignal): Promise<void> {
     const { mode, position } = this.#state;
     const seen = this.#isAnew(position) ? position.before : this.#state.seen;
@@ -109,7 +109,7 @@ export class Fsck {
     );
   }
 
-  /** Again where the last time is too long ago: a run takes days, or goes on after the crash that did the damage. */
+  /** Repeats the verification where the last one is too old: a run takes days, or resumes after a crash that damaged something. */
   async #verify(run: FsckRun): Promise<void> {
     const { clock } = this.#context;
     const began = clock.elapsed();
@@ -119,7 +119,7 @@ export class Fsck {
     this.#verified = { at: clock.elapsed(), tookMs: clock.elapsed() - began };
   }
 
-  /** Goes on behind damaged metadata, which was reported already where the store verifies itself. */
+  /** Continues after damaged metadata, which was reported already where the store verifies its own rows. */
   async #passOver(run: Run, position: Position): Promise<Position> {
     try {
       return await this.#pass(run, position);
@@ -186,7 +186,7 @@ export class Fsck {
 
   async #checkOwners(run: Run, position: Extract<Position, { at: 'owners' }>): Promise<Position> {
     const walk = this.#owners ?? new OwnersWalk(run, run.summary().named);
-    // One that failed half-way has passed rows that were not judged: the next step begins anew.
+    // A walk that failed midway has passed rows without judging them: the next step begins anew.
     this.#owners = undefined;
     if (!(await walk.check(run, unitExtents))) return this.#cluster(run, 0);
     this.#owners = walk;
@@ -234,7 +234,7 @@ export interface FsckOptions {
   readonly signal?: AbortSignal;
 }
 
-/** From the start to the end. */
+/** Runs fsck from start to end. */
 export async function runFsck(
   context: FsckContext,
   report: FsckReport,

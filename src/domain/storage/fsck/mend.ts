@@ -76,7 +76,7 @@ export async function unlistUpload(
   return { fixed: 'taken from the list' };
 }
 
-/** Takes the removal marks of bytes that a row names back, and reads them once more: a packing may have come before. */
+/** Removes the removal marks of bytes that a row names, and reads the bytes again: a compaction may have removed them already. */
 export async function keepRemoved(
   { bytes, signal }: FsckRun,
   extents: AsyncIterable<Extent> | Iterable<Extent>,
@@ -95,7 +95,7 @@ export async function keepRemoved(
   return { fixed: 'its bytes are kept' };
 }
 
-/** A version whose bytes are gone for good answers nothing but errors; still, only who says so has it taken away. */
+/** Removes a version whose bytes are lost; reads of it fail anyway. Only an operator's flag asks for it. */
 export async function dropVersion(
   run: FsckRun,
   bucket: BucketRow,

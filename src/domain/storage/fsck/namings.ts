@@ -51,7 +51,7 @@ async function* inQueue({ metadata }: Ctx): AsyncGenerator<Named> {
     for (let page = await nextSound(cursor, 100); page.length > 0; page = await nextSound(cursor, 100)) {
       for (const { row } of page) {
         const { extents, manifestId, owner } = row.task as GarbageTask;
-        // `gc` itself looks for an owner of these.
+        // `gc` looks for an owner of these itself.
         if (owner !== undefined) continue;
         const at = queueAt(row.queue, row.slot);
         const naming: Naming = {
@@ -94,7 +94,7 @@ function versionNaming({ metadata }: Ctx, bucket: BucketRow, { row, revision }: 
     place: { bucket: bucket.name, key, version },
     look: async () => {
       const found = await metadata.get(objectsOf(bucket), { space, key, slot });
-      // One that was changed or moved is met by the next run.
+      // A row that was changed or moved is found by the next run.
       return found?.revision === revision ? revision : undefined;
     },
   };
@@ -121,12 +121,12 @@ async function* inUploads({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<
             return isTheSame ? part.revision : undefined;
           },
         };
-        // What the store holds itself is an extent only once it is put together.
+        // Parts that the store holds become an extent only at completion.
         if (part.stored.receipt === undefined) yield { extent: part.stored.extent, naming };
       }
     }
 }
 
-/** Only then are its parts its own: a completion hands them over. */
+/** Only an upload in this state owns its parts: a completion hands them to the version. */
 const isUploading = async ({ metadata }: Ctx, { uploadId }: Pick<UploadIndexRow, 'uploadId'>) =>
   (await findSession(metadata, uploadId))?.row.session.state === 'uploading';

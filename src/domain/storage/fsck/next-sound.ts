@@ -13,7 +13,7 @@ export async function nextSound<T, Row>(
     try {
       return await cursor.next(count);
     } catch (cause) {
-      // The cursor stands behind the damaged row.
+      // The cursor is after the damaged row.
       if (!(cause instanceof MetadataDamaged) || damaged === damagedMax) throw cause;
       onDamaged?.(cause);
     }

@@ -1,12 +1,12 @@
-/** Which ids come more than once in a long stream: a Bloom filter finds candidates, so that memory is bounded. */
+/** Finds ids that occur more than once in a long stream. A Bloom filter finds candidates, so that memory is bounded. */
 import { fnv32a } from '../../../base/shard.ts';
 
 const hashes = 4;
 const bitsPerId = 16;
 const bitsMin = 1 << 16;
-/** 32 MiB; with 16 bits for each id, one of 400 that come once is a candidate. */
+/** 32 MiB; with 16 bits for each id, one of 400 unique ids becomes a candidate. */
 const bitsMax = 1 << 28;
-/** Candidates that are held at once; with more, a pass takes fewer ids. */
+/** Candidates that are kept in memory together; with more, a pass handles fewer ids. */
 const candidatesMax = 100_000;
 
 export interface Slice {

@@ -1,4 +1,4 @@
-/** Where a run of fsck stands, kept so that it goes on after a kill and can be reported. */
+/** The saved position of an fsck run, from which it resumes after a kill and which the operator API reports. */
 import type { Context } from '../../../context.ts';
 import {
   assertLeads,
@@ -26,13 +26,13 @@ export const savedRun = async (
   name: RunName,
 ): Promise<SavedRun | undefined> => (await findTask(metadata, runs, name))?.state;
 
-/** From then on no earlier leader of the worker saves its run. @throws LeaseLost */
+/** After it returns, no earlier leader of the worker can save its run. @throws LeaseLost */
 export const beginComparing = ({ metadata }: Pick<Context, 'metadata'>, generation: number): Promise<Term> =>
   beginTerm(metadata, runs, generation);
 
 /**
- * Of two that save at once one is not kept: it would only say where to begin again.
- * @throws LeaseLost where a later leader of the worker has begun: this one's run is behind its successor's
+ * Of two concurrent saves one is lost, which costs repeated work only.
+ * @throws LeaseLost where a later leader of the worker has begun: its run is further than this one's
  */
 export async function saveRun(
   { metadata }: Pick<Context, 'metadata'>,

@@ -1,6 +1,6 @@
 /**
- * Makes an index of the objects that lie in an upstream bucket already, without copying a byte (`sluice import`,
- * docs/adr/0015-import-of-upstream-objects.md). The position is kept, so that a run that was killed goes on from there.
+ * Makes an index of the objects in an existing upstream bucket, without copying a byte (`sluice import`,
+ * docs/adr/0015-import-of-upstream-objects.md). The position is saved, so that a run resumes after a kill.
  */
 
 import { inParallel } from '../../../base/in-parallel.ts';
@@ -92,8 +92,8 @@ async function importBatch(
 }
 
 /**
- * Of two runs at once one position is not kept. Each position is true all the same: every key before it was dealt with, so
- * the run that starts there has nothing to make up for.
+ * Of two concurrent runs one position is lost. Either position is correct: every key before it was handled, so a run that
+ * starts there misses nothing.
  */
 async function savePosition(ctx: Ctx, name: string, state: ImportState): Promise<void> {
   const found: Task<ImportState> | undefined = await findTask(ctx.metadata, runs, name);

@@ -1,4 +1,4 @@
-/** Makes a row of one upstream object that lies there already. Safe to repeat: a key that has a head is left alone. */
+/** Makes a row for one existing upstream object. Safe to repeat: it does not change a key that has a head. */
 import type { Context } from '../../../context.ts';
 import { findReleased } from '../../../metadata/background/imports.ts';
 import { findHead } from '../../../metadata/objects/objects.ts';
@@ -25,7 +25,7 @@ export type ImportResult = 'imported' | 'replaced' | 'changed' | 'present' | 're
 export interface ImportOptions {
   readonly bucket: BucketRow;
   readonly cluster: string;
-  /** Asks for the headers of each object. */
+  /** Reads the headers of each object. */
   readonly headers: boolean;
   /** Replaces the version of an earlier import whose upstream object changed since. */
   readonly again: boolean;
@@ -34,7 +34,7 @@ export interface ImportOptions {
 
 /** Named in the place of a request. */
 const requestId = 'import';
-/** As for what clients write (public API). */
+/** The same limit as for keys that clients write (public API). */
 const keyBytesMax = 1024;
 /** Keeps the row of an object small. */
 const headerBytesMax = 8192;
@@ -58,14 +58,14 @@ export async function importObject(
     ? await ctx.bytes.foreign?.describe(cluster, key, signal)
     : { ...listed, system: {}, user: {} };
   if (described === undefined) return 'skipped';
-  // A listing says when in milliseconds, a header in seconds.
+  // A listing has the time in milliseconds, a header in seconds.
   const details = described.etag === listed.etag ? { ...described, modified: listed.modified } : described;
   const headers = headersOf(details);
   if (byteLength(JSON.stringify(headers)) > headerBytesMax) return 'skipped';
   return commitImport(ctx, { details, headers }, options);
 }
 
-/** What becomes of a key that has a head; undefined where a row is to be made. */
+/** The result for a key that has a head; undefined where a row is to be made. */
 function standingFor(
   head: ObjectRow | undefined,
   { key, etag }: ForeignObject,
@@ -112,7 +112,7 @@ async function commitImport(
         size,
         etag,
         storageClass: now.defaultClass ?? 'STANDARD',
-        // Even without bytes: the extent says which upstream object the row stands for.
+        // The extent names the upstream object, even where that has no bytes.
         manifest: { extents: [extent] },
         headers,
         owner: now.owner,

@@ -2,8 +2,8 @@
 import { fnv32a } from '../../../base/shard.ts';
 
 /**
- * Weighted rendezvous: every cluster draws a number from the seed, its weight makes it likelier to be the highest. So
- * the order of the policy does not matter, and where a cluster goes or its weight changes only its own share moves.
+ * Weighted rendezvous hashing: every cluster draws a number from the seed, and its weight makes it likelier to be the highest. So the
+ * order of the policy does not matter, and when a cluster is removed or its weight changes, only its own share moves.
  * @param policy cluster id to weight @param exclude clusters that take no writes @param seed the write's id
  */
 export function pick(

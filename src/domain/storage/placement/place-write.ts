@@ -1,4 +1,4 @@
-/** Which cluster takes a fresh write. */
+/** Chooses the cluster of a new write. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
@@ -34,7 +34,7 @@ function placeIn(
 
 const noWish: Wish = {};
 
-/** What the settings say of a class and the bucket of itself. */
+/** The wish of the settings for a class, and of the bucket. */
 export function wishOf({ config }: Pick<Ctx, 'config'>, { bucket, storageClass }: Placing): Wish {
   const { SVC_STORAGE_CLASSES: classes } = config;
   const pin = classes.length === 0 ? undefined : pinOf(classes, storageClass);

@@ -1,8 +1,8 @@
-/** Which clusters may take a write, as pure functions over what is believed of them. */
+/** Which clusters may take a write, as pure functions over the cached view of clusters. */
 import type { ClusterState, ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { pick } from './pick.ts';
 
-/** What a bucket and the class of a write say about its cluster. */
+/** What a bucket and a storage class require of the cluster of a write. */
 export interface Wish {
   /** The cluster that the class is pinned to; or several, of which one takes the write. */
   readonly pin?: string | readonly string[] | undefined;
@@ -21,7 +21,7 @@ const takesWrites: Readonly<Record<ClusterState, boolean>> = {
   evacuating: false,
   removed: false,
 };
-/** Clusters that a request names may be pending or have no weight of their own; a draining one is never given. */
+/** Whether a request may name the cluster: it may be pending or have no weight, but not be draining. */
 export const isOpen = (state: ClusterState): boolean => takesWrites[state];
 
 /** The default policy: what is live and has a weight. */
@@ -36,7 +36,7 @@ export const defaultPolicy = (
       .map(([id, { weight }]) => [id, weight]),
   );
 
-/** A bucket's own policy without what takes no writes now, or is not there. Weights of clusters do not count here. */
+/** A bucket's own policy without clusters that take no writes or do not exist. Weights of clusters do not count here. */
 export const effectivePolicy = (
   placement: Readonly<Record<string, number>>,
   { states, closed }: Pick<Seen, 'states' | 'closed'>,
@@ -57,7 +57,7 @@ export function chooseCluster(seen: Seen, wish: Wish, seed: string): string | un
   return pick(seen.weights, seen.closed, seed);
 }
 
-/** By the weights of those that have one; where none has, each of them is as good as the others. */
+/** Chooses by weight among the pins that have one; where none has, all pins have the same chance. */
 function choosePinned(seen: Seen, pins: readonly string[], seed: string): string | undefined {
   const open = pins.filter((pin) => seen.states.has(pin) && !seen.closed.has(pin));
   if (open.length <= 1) return open[0];

@@ -1,4 +1,4 @@
-/** Where the bytes of a version belong, and which of them are to go there. */
+/** Where the bytes of a version belong, and which of them must move there. */
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
 import type { Extent } from '../../../ports/storage/object-bytes.ts';
@@ -7,13 +7,13 @@ import { chooseCluster, type Wish } from '../placement/policy.ts';
 export interface Aim {
   /** Undefined where there is no cluster that it may go to. */
   readonly to: string | undefined;
-  /** Whether these bytes have to leave where they are, or should. */
+  /** Whether these bytes must, or should, leave their cluster. */
   leaves(extent: Extent): boolean;
 }
 
 /**
- * The cluster is the one that the write would pick today, so what lies where its weight put it stays there.
- * @param byWeight moves off clusters that are live, too
+ * The target is the cluster that a write would pick today, so bytes that are where their weight put them stay.
+ * @param byWeight also moves bytes away from live clusters
  */
 export function aimOf(
   view: ClusterView,

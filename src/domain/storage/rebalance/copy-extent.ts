@@ -1,4 +1,4 @@
-/** Copying an extent to another cluster, byte by byte as it is stored, and making sure that it arrived. */
+/** Copies an extent to another cluster, byte for byte as it is stored, and verifies the copy. */
 import type { Context } from '../../../context.ts';
 import { ChunkDamaged, type Extent, type WriteOptions } from '../../../ports/storage/object-bytes.ts';
 import type { Pace } from './pace.ts';

@@ -1,8 +1,7 @@
 /**
- * Moving the bytes of a version to another cluster: copied as they are stored,
- * read back, then taken over by the version in one commit, which queues what they stand for. A client that changes the
- * version meanwhile wins: the copies are thrown away. Nothing else about the version changes, so whatever Object Lock
- * holds is held as before.
+ * Moves the bytes of a version to another cluster: copies them as they are stored, reads the copies back, then replaces the extents
+ * in the version's row by one commit, which also queues the old extents for deletion. If a client changes the version meanwhile,
+ * the client's change stays and the copies are discarded. Nothing else about the version changes, so Object Lock stays as it was.
  */
 import type { Context } from '../../../context.ts';
 import { releaseForeign } from '../../../metadata/background/imports.ts';
@@ -29,7 +28,7 @@ export type Ctx = Pick<
 
 export interface Move {
   readonly bucket: BucketRow;
-  /** As it was read; it may have changed since. */
+  /** The version as it was read; it may have changed since. */
   readonly row: ObjectRow;
   readonly to: string;
   leaves(extent: Extent): boolean;
@@ -37,7 +36,7 @@ export interface Move {
   readonly signal: AbortSignal;
 }
 
-/** What it does is recorded under this name in the place of a request's. */
+/** Recorded in place of a request id. */
 const requestId = 'rebalance';
 
 /** @returns false where the version changed meanwhile: then a later pass processes it again */
@@ -83,7 +82,7 @@ async function moveStretch(ctx: Ctx, move: Move, { stretch, leaving }: Leaving):
   }
 }
 
-/** As the write would have named it, had it gone there. */
+/** The owner record that the write would have made on that cluster. */
 const ownerOf = (
   { bucketId, key, version, isNull, uploadId, storageClass, encryption }: ObjectRow,
   piece: Piece,
@@ -102,7 +101,7 @@ interface TakeOver extends Leaving {
   readonly copies: ReadonlyMap<string, Extent>;
 }
 
-/** The version names the copies from now on, if it still names what they stand for. */
+/** Replaces the extents in the version's row by the copies, if the row still names the originals. */
 async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promise<boolean> {
   const { stretch, leaving, op, copies } = given;
   const outcome = await changeKey(ctx, {

@@ -1,4 +1,4 @@
-/** How fast bytes may move: an average that is kept by waiting. */
+/** Limits how fast bytes move: an average rate, kept by waiting. */
 import type { Clock } from '../../../ports/clock.ts';
 
 /** Waits until so many bytes more are within the rate. */
@@ -8,7 +8,7 @@ export type Pace = (bytes: number, signal: AbortSignal) => Promise<void>;
 const waitMsMin = 10;
 
 export function openPace(clock: Pick<Clock, 'elapsed' | 'sleep'>, bytesPerSecond: number): Pace {
-  /** When all that was let through so far will have been paid for. */
+  /** When the bytes admitted so far are within the average rate. */
   let paidAt = 0;
   return async (bytes, signal) => {
     const now = clock.elapsed();

@@ -1,4 +1,4 @@
-/** The end of a drain: a cluster that nothing is left on says so, and one that the settings left out gets its tombstone. */
+/** The end of a drain: marks a cluster that is empty, and writes the tombstone of one that the settings no longer list. */
 import type { Context } from '../../../context.ts';
 import { findCluster, putClusters } from '../../../metadata/background/clusters.ts';
 import type { ClusterRow } from '../../../metadata/records/clusters.ts';
@@ -8,16 +8,16 @@ import { moved } from '../clusters/transitions.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clusterStates' | 'telemetry'>;
 
-/** Whether its state says that chunks are to leave it, or that none should ever have come. */
+/** Whether the state of the cluster says that its chunks are moving away, or that it never should have had any. */
 export const isLeaving = ({ bytes }: Pick<Ctx, 'bytes'>, { id, state }: ClusterRow): boolean =>
   state === 'evacuating' || (state === 'pending' && !bytes.clusters.includes(id));
 
 const changedMeanwhile = 'The row of the cluster changed meanwhile: ask again.';
 
 /**
- * Marks a cluster as empty, or takes the mark away, or writes the tombstone. A cluster counts as empty only if a second
- * look, after its mark, finds it empty too: a write whose bytes that look misses reads the mark before it commits
- * (`assertNotEmptied`). Chunks alone do not take the mark away: they may be those of such a write, which is refused.
+ * Marks a cluster as empty, or removes the mark, or writes the tombstone. A cluster counts as empty only if a second count, after the
+ * mark, finds it empty too: a write whose bytes that count misses reads the mark before it commits (`assertNotEmptied`). Chunks
+ * alone do not remove the mark: they may belong to such a write, which is refused.
  */
 export async function settleDrained(ctx: Ctx, found: Stored<ClusterRow>): Promise<DrainProgress> {
   const { slot, emptiedAt, ...row } = found.row;
@@ -40,7 +40,7 @@ export async function settleDrained(ctx: Ctx, found: Stored<ClusterRow>): Promis
   return isEmpty && state === row.state ? drainProgress(ctx, { ...next, slot }) : progress;
 }
 
-/** For an operator, who may take away what is said to be empty: a cluster without its mark gets it first. */
+/** The progress for an operator, who may remove a cluster that is reported empty: marks the cluster first. */
 export async function confirmedProgress(ctx: Ctx, row: ClusterRow): Promise<DrainProgress> {
   const progress = await drainProgress(ctx, row);
   const isListed = ctx.bytes.clusters.includes(row.id);

@@ -9,7 +9,7 @@ type Ctx = Pick<Context, 'metadata'>;
 
 export interface Stretch {
   readonly pieces: readonly Piece[];
-  /** Of a manifest that has rows of its own. */
+  /** Set for a manifest that has rows of its own. */
   readonly segment?: number;
 }
 
@@ -28,7 +28,7 @@ export async function* stretchesOf(ctx: Ctx, manifest: Manifest): AsyncGenerator
   }
 }
 
-/** Whether a stretch is still what a version holds there. */
+/** Whether a version still has these extents in this place. */
 export async function stillHolds(
   ctx: Ctx,
   { manifest }: ObjectRow,
@@ -62,7 +62,7 @@ export interface Replaced {
   readonly then: readonly SideChange[];
 }
 
-/** @param copies by the ids of the extents that they stand for @param id names rows, should the manifest come to need some */
+/** @param copies by the ids of the extents that they replace @param id names the manifest's rows, where it needs some */
 export function withCopies(
   row: ObjectRow,
   { pieces, segment }: Stretch,
@@ -80,10 +80,10 @@ export function withCopies(
   if ('manifestId' in manifest) return { row, then: [manifestRow(manifest.manifestId, segment ?? 0, parts)] };
   const inline = { ...row, manifest: { parts } };
   if (JSON.stringify(inline).length <= rowMax) return { row: inline, then: [] };
-  // Copies may have longer notes than what they stand for.
+  // The notes of copies may be longer than those of the originals.
   const segmented = { manifestId: id, partCount: parts.length, offsets: [0] };
   return { row: { ...row, manifest: segmented }, then: [manifestRow(id, 0, parts)] };
 }
 
-/** A row of this length fits whatever its store counts. */
+/** A row of this length fits, however its store counts the overhead. */
 const rowMax = commitLimits.rowBytes - 1024;

@@ -1,4 +1,4 @@
-/** One version under the eyes of the worker `rebalance`: moved where it has to be, and counted where it stays. */
+/** What the `rebalance` worker does with one version: moves it where it must be, and counts it where it stays. */
 import type { Context } from '../../../context.ts';
 import { extentsOf } from '../../../metadata/objects/objects.ts';
 import type { Remaining } from '../../../metadata/records/rebalance.ts';
@@ -12,7 +12,7 @@ import type { Pace } from './pace.ts';
 
 export type Ctx = MoveCtx & Pick<Context, 'clusterStates'>;
 
-/** What a worker goes by for a while. */
+/** The view and settings that a worker uses for a while. */
 export interface Tending {
   readonly view: ClusterView;
   /** The clusters whose remains are counted. */

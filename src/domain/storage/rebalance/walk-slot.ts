@@ -1,4 +1,4 @@
-/** A pass over the buckets of a slot, which goes on where it was left, by whatever process. */
+/** A pass over the buckets of a slot, which any process can resume. */
 
 import { inParallel } from '../../../base/in-parallel.ts';
 import type { ClaimedSlot, SlotRow } from '../../../metadata/background/rebalance.ts';
@@ -10,16 +10,16 @@ import type { BucketRow } from '../../../metadata/tables.ts';
 import { clusterOf } from '../../uploads/upload-session.ts';
 import { addTo, type Ctx, type Found, type Tending, tendVersion } from './tend-version.ts';
 
-/** Versions between two notes of how far it came. */
+/** Versions between two saved positions. */
 const pageRows = 100;
-/** Versions that are moved at once; the pace is theirs together. */
+/** Versions that move concurrently; they share one rate limit. */
 const movesMax = 4;
-/** Then the slot is given back, so that a successor or another process gets its turn. */
+/** After this time the slot is released, so that a successor or another process gets its turn. */
 const turnMs = 5_000;
 
 /**
- * @param from where the pass goes on
- * @returns whether the pass came to its end
+ * @param from the position where the pass resumes
+ * @returns whether the pass reached its end
  * @throws LeaseLost once a later holder of the slot's lease has claimed the slot
  */
 export async function walkSlot(
@@ -74,7 +74,7 @@ const withoutPlace = ({ startedAt, endedAt, clusters, found }: EndedPass): Ended
   found,
 });
 
-/** The pass after each page of versions, and after the open uploads, which come last. */
+/** Yields the position after each page of versions, and after the open uploads, which come last. */
 async function* pages(
   ctx: Ctx,
   tending: Tending,

@@ -1,4 +1,4 @@
-/** What one unit of the scrub may do, so that it ends soon and reads no faster than it should. */
+/** The budget of one step of the scrub, which limits its duration and its read rate. */
 
 export class ScrubBudget {
   #bytes: number;
@@ -7,7 +7,7 @@ export class ScrubBudget {
   #listings = 4;
   #isOver = false;
 
-  /** @param bytes that may be begun; the last read may go beyond by less than its own length */
+  /** @param bytes that may be started; the last read may exceed it by less than its own length */
   constructor(bytes: number) {
     this.#bytes = bytes;
   }
@@ -42,7 +42,7 @@ export class ScrubPace {
   #left: number;
   #at: number;
 
-  /** @param elapsed ms of a clock that only goes forward */
+  /** @param elapsed ms of a monotonic clock */
   constructor(perSecond: number, elapsed: number) {
     this.#perSecond = perSecond;
     this.#left = perSecond;

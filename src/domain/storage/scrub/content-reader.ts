@@ -1,4 +1,4 @@
-/** Reads one content after another for a step of the scrub, and judges what could not be read as it was stored. */
+/** Reads one content after another for a step of the scrub, and classifies read failures. */
 
 import { toHex } from '../../../base/text/hex.ts';
 import type { Context } from '../../../context.ts';
@@ -11,7 +11,7 @@ import type { Content } from './content.ts';
 import { readOn } from './read-content.ts';
 import type { DamagedContent, ScrubCounts, ScrubRun, Within } from './state.ts';
 
-/** How often a row that changes while its bytes are read is read again. */
+/** Attempts to read a row that changes while its bytes are read. */
 const looksMax = 8;
 
 /** The MD5 of all that this process has read of a content, from its beginning without a gap. */
@@ -33,7 +33,7 @@ export interface ReaderOptions {
 export class ContentReader {
   readonly #context: Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
   readonly #options: ReaderOptions;
-  /** Of the content in which the budget ended. */
+  /** The digest of the content in which the budget ended. */
   digest: Digest | undefined;
   readonly seen: { -readonly [Name in keyof ScrubCounts]: number };
   readonly damaged = new Map<string, DamagedContent>();
@@ -90,7 +90,7 @@ export class ContentReader {
         if (digest !== undefined) await this.#compare(looked, digest);
         return undefined;
       }
-      // It has taken a piece of what failed.
+      // The digest includes a part of the content that failed.
       digest = undefined;
       read = got.read;
       // Bytes go once no row names them any more: those that a former state of the row named may rightly be missing.

@@ -1,4 +1,4 @@
-/** What the scrub reads as one: a version, or a part of an open upload. */
+/** The unit that the scrub reads: a version, or a part of an open upload. */
 import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
 import { findSession, findSessionPart } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadPart, UploadRow } from '../../../metadata/tables.ts';
@@ -15,17 +15,17 @@ export interface Content {
   readonly name: string;
   readonly labels: Pick<DamagedContent, 'bucket' | 'bucketId' | 'key' | 'version' | 'uploadId' | 'part'>;
   readonly revision: Revision;
-  /** The MD5 of its bytes, where its row says it. */
+  /** The MD5 of its bytes, where its row has it. */
   readonly md5?: string | undefined;
   extents(): AsyncIterable<Extent>;
-  /** As its row stands now; undefined where the row is gone or names other content. */
+  /** Reads its row again; undefined where the row is gone or names other content. */
   again(): Promise<Content | undefined>;
 }
 
 /** The clock of a gateway may be this much ahead; times beyond are wrong, and say nothing of when a row was written. */
 const clockSkewMax = 15 * 60_000;
 
-/** Whether bytes were stored while a pass was under way: then they are the next one's, and no writer can keep it from ending. */
+/** Whether bytes were stored during the pass: then the next pass reads them, so that writers cannot prolong a pass forever. */
 export const isNewer = (
   writtenAt: number,
   { startedAt, now }: { readonly startedAt: number; readonly now: number },

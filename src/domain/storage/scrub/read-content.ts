@@ -9,7 +9,7 @@ const stepBytes = 1024 * 1024;
 /** For a store whose every request costs money. */
 const requestBytes = 16 * 1024 * 1024;
 
-/** `read`: how far it came; `next`: where the chunk behind a fault begins. */
+/** `read`: how far it came; `next`: where the chunk after a fault begins. */
 export type ReadOn =
   | { readonly ended: 'whole'; readonly read: number }
   | { readonly ended: 'budget'; readonly read: number }
@@ -25,9 +25,9 @@ export interface ReadOnOptions {
   readonly from: number;
   readonly budget: ScrubBudget;
   readonly signal: AbortSignal;
-  /** Given the bytes in order; an array is valid during the call. */
+  /** Gets the bytes in order; an array is valid during the call only. */
   readonly take?: (bytes: Uint8Array) => void;
-  /** Told of each chunk that was read to its end. */
+  /** Called for each chunk that was read to its end. */
   readonly onChunk: () => void;
   readonly onBytes: (count: number) => void;
 }

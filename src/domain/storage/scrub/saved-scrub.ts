@@ -1,4 +1,4 @@
-/** Where the scrub stands and what it found damaged, kept so that it goes on after a kill and can be reported. */
+/** The saved position and findings of the scrub, from which it resumes after a kill and which the operator API reports. */
 import type { Context } from '../../../context.ts';
 import {
   assertLeads,
@@ -15,7 +15,7 @@ import { type DamagedContent, nothingRead, type ScrubRun } from './state.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
-/** One partition: a pass and what it found are saved in one commit. */
+/** One partition, so that a pass and its findings are saved in one commit. */
 const kind = 'scrub';
 const runs: TaskKind<ScrubRun> = { kind };
 const contents: TaskKind<ScrubRun | DamagedContent> = { kind };
@@ -28,7 +28,7 @@ export const listedMax = 1_000;
 /** Rows that leave the list in one commit. */
 const removedAtOnce = 32;
 
-/** From then on no earlier leader saves anything. @throws LeaseLost */
+/** After it returns, no earlier leader can save anything. @throws LeaseLost */
 export const beginScrubbing = ({ metadata }: Ctx, generation: number): Promise<Term> =>
   beginTerm(metadata, runs, generation);
 
@@ -48,13 +48,13 @@ export const nextRun = (former: ScrubRun | undefined, now: number): ScrubRun => 
 export interface SavedStep {
   readonly run: ScrubRun;
   readonly damaged?: ReadonlyMap<string, DamagedContent>;
-  /** What the step began with. */
+  /** The task that the step began with. */
   readonly former: Task<ScrubRun> | undefined;
   readonly term?: Term;
 }
 
 /**
- * @returns the contents that were not listed before; undefined where another pass was begun meanwhile, and nothing is saved
+ * @returns the contents that were not listed before; undefined where another pass began meanwhile, and nothing is saved
  * @throws LeaseLost where a later leader has begun
  */
 export async function saveStep(
@@ -79,7 +79,7 @@ export async function saveStep(
   return undefined;
 }
 
-/** What is known to be damaged. */
+/** The contents that are known to be damaged. */
 export async function* damagedContents({ metadata }: Ctx): AsyncGenerator<Task<DamagedContent>> {
   for await (const { name, state, revision } of everyTask(metadata, contents))
     if (name.startsWith(prefix)) yield { name, state: state as DamagedContent, revision };

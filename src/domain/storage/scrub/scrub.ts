@@ -1,7 +1,7 @@
 /**
- * The scrub: reads every stored byte that a version or a part of an open upload names, so that the store compares each
- * block with its checksum. It changes nothing of what it reads. A step does what its budget allows and returns where it
- * stands: a pass goes on after a kill where the last saved step ended.
+ * The scrub: reads every stored byte that a version or a part of an open upload names, so that the store compares each block with its
+ * checksum. It does not change what it reads. A step does what its budget allows and returns its position: after a kill, a pass
+ * resumes where the last saved step ended.
  */
 import type { Context } from '../../../context.ts';
 import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
@@ -56,7 +56,7 @@ export class Scrub {
   }
 }
 
-/** From bucket to bucket, and in each over its open uploads and its versions. */
+/** Walks from bucket to bucket, and in each over its open uploads and its versions. */
 class Walk {
   readonly #context: ScrubContext;
   readonly #reader: ContentReader;
@@ -139,7 +139,7 @@ class Walk {
     ) {
       for (const found of page) {
         const { stored, part } = found.row;
-        // What the store holds itself it shows only when it is put together.
+        // Parts that the store holds cannot be read before the completion.
         if (stored === undefined || stored.receipt !== undefined || isNewer(stored.modified, this.#times))
           continue;
         const begun = within?.part === part ? within : { place, part, ...fromItsBeginning };
@@ -168,7 +168,7 @@ class Walk {
       const { within, ...behind } = position;
       position = { ...behind, after: place };
       const isBegun = within?.place.key === key && within.place.space === space && within.place.slot === slot;
-      // Another version than the one that was begun was written since.
+      // Another version was written since this one was begun.
       const isAnother = isBegun && within.version !== version;
       if (marker || isAnother || isNewer(bytesSince(found.row), this.#times)) continue;
       const content = versionContent(this.#context, bucket, found);

@@ -1,4 +1,4 @@
-/** What a scrub keeps of its work: where it stands, what it has read, and what it found damaged. */
+/** The state of the scrub: its position, its counts, and the damaged contents. */
 import type { objects, uploadIndex } from '../../../metadata/tables.ts';
 import type { SortOf } from '../../../ports/metadata-store.ts';
 
@@ -10,7 +10,7 @@ interface InBucket {
   readonly bucket: string;
 }
 
-/** How far into the stored bytes of one version or part. */
+/** The position in the stored bytes of one version or part. */
 export interface Within {
   readonly read: number;
   /** Chunks of it that were found damaged in this pass. */
@@ -29,8 +29,8 @@ export interface WithinUpload extends Within {
 }
 
 /**
- * Uploads of a bucket come before its versions: the parts of an upload that is completed meanwhile were read, or are met
- * again in its version. A version that becomes the head again behind the cursor is read by the next pass.
+ * Uploads of a bucket come before its versions: the parts of an upload that is completed meanwhile were read already, or are read
+ * with its version. A version that becomes the head again before the cursor is read by the next pass.
  */
 export type ScrubPosition =
   | { readonly at: 'buckets'; readonly slot: number; readonly after?: string }
@@ -50,9 +50,9 @@ export const nothingRead = Object.fromEntries(counters.map((name) => [name, 0]))
 
 /** Times are the store's, in ms. */
 export interface ScrubRun {
-  /** When a scrub ran here for the first time. */
+  /** When a scrub first ran on this installation. */
   readonly firstAt: number;
-  /** When the last pass began that left nothing unread. */
+  /** When the last pass began that read everything. */
   readonly completeFrom?: number;
   /** Damaged versions and parts of the last pass that ended. */
   readonly lastDamaged: number;
@@ -64,10 +64,10 @@ export interface ScrubRun {
   readonly seen: ScrubCounts;
 }
 
-/** A version, or a part of an open upload, with a chunk that cannot be read as it was stored. */
+/** A version, or a part of an open upload, with a chunk whose read failed or returned other bytes than were stored. */
 export interface DamagedContent {
   readonly kind: 'damaged' | 'missing';
-  /** Of the first such chunk. */
+  /** The error of the first such chunk. */
   readonly detail: string;
   readonly cluster: string;
   readonly extent: string;
@@ -77,20 +77,20 @@ export interface DamagedContent {
   readonly version?: string;
   readonly uploadId?: string;
   readonly part?: number;
-  /** How many such chunks the latest pass has met in it. */
+  /** How many such chunks the latest pass found in it. */
   readonly chunks: number;
   readonly foundAt: number;
-  /** When the pass began that has met it last. */
+  /** When the pass began that found it last. */
   readonly pass: number;
 }
 
-/** Damaged versions and parts known now: the last pass found them, until this one has found more. */
+/** Damaged versions and parts known now: those of the last pass, until this pass has found more. */
 export const knownDamaged = ({ finishedAt, seen, lastDamaged }: ScrubRun): number =>
   finishedAt === undefined ? Math.max(seen.damaged, lastDamaged) : seen.damaged;
 
 /**
- * How long ago the last complete pass began: what was stored since may not have been read, and nothing that was stored
- * before has gone unread for longer. Until a pass is complete, how long ago the first one began.
+ * How long ago the last complete pass began: every byte that was stored before that time has been read since. Before the first complete
+ * pass, how long ago the first pass began.
  */
 export const oldestUncheckedMs = ({ completeFrom, firstAt }: ScrubRun, now: number): number =>
   Math.max(0, now - (completeFrom ?? firstAt));

@@ -12,7 +12,7 @@ import { queueExtent } from '../mend.ts';
 
 type Ctx = { readonly metadata: MetadataStore; readonly bytes: ObjectBytes };
 
-/** Extents without an owner that are looked up in the deletion queue together. */
+/** How many extents without an owner are looked up in the deletion queue together. */
 const suspectsMax = 10_000;
 
 /** The extents of a cluster, so many at a time: a walk that cannot begin in the middle. */
@@ -68,13 +68,13 @@ async function judge(run: FsckRun, suspects: Map<string, FoundExtent>): Promise<
 
 export interface Sifted {
   readonly unowned: readonly FoundExtent[];
-  /** How many gc or the sweep are going to delete or judge. */
+  /** Extents that gc or the sweeper are going to delete or judge. */
   readonly leaving: number;
-  /** How many an open op may yet commit. */
+  /** Extents that an open op may still commit. */
   readonly underway: number;
 }
 
-/** Those that have no owner, can get none, are not queued for deletion, and still exist. */
+/** Extents that have no owner, cannot get one, are not queued for deletion, and still exist. */
 export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>): Promise<Sifted> {
   if (suspects.size === 0) return { unowned: [], leaving: 0, underway: 0 };
   const left = new Map(suspects);
@@ -84,31 +84,31 @@ export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>)
   let underway = 0;
   for (const id of suspects.keys()) {
     const isSwept = abandoned.some(({ prefix }) => `${id}.`.startsWith(prefix));
-    // Asked before the last look for an owner: of an op that is not open now, no commit can come after that.
+    // Ask before the last look-up of an owner: an op that is closed now cannot commit after that.
     const isOpen = !isSwept && (await isUnderway(ctx, id));
     if (!isSwept && !isOpen) continue;
     left.delete(id);
     if (isOpen) underway += 1;
     else leaving += 1;
   }
-  // Rows are queued in the commit that takes the owner away, so the queue is read after the owner.
+  // A row is queued in the commit that removes the owner, so read the queue after the owner.
   for await (const id of queuedExtents(ctx)) if (left.delete(id)) leaving += 1;
-  // Buckets may have come since the first look.
+  // Buckets may have been created since the first look-up.
   const ownership = await openOwnership(ctx);
   const unowned: FoundExtent[] = [];
   for (const found of left.values()) {
-    // It may have found its owner since, or gc may have been here.
+    // It may have found its owner meanwhile, or gc may have deleted it.
     if (!(await isOwned(ctx, ownership, found)) && (await ctx.bytes.isStored(asFarAsMet(found))))
       unowned.push(found);
   }
   return { unowned, leaving, underway };
 }
 
-/** What is left of a torn extent may begin anywhere. */
+/** The rest of a torn extent may begin anywhere. */
 const asFarAsMet = ({ extent, reach }: FoundExtent): Extent =>
   reach === undefined ? extent : { ...extent, size: reach };
 
-/** Extents are called after their op, with or without something behind it. */
+/** An extent's id begins with the id of its op. */
 async function isUnderway({ metadata }: Ctx, extentId: string): Promise<boolean> {
   for (let name = extentId; name !== ''; name = name.slice(0, Math.max(0, name.lastIndexOf('.'))))
     if (await metadata.isOpen(name)) return true;
@@ -144,7 +144,7 @@ function unownedFinding(
 }
 
 async function tell(run: FsckRun, found: FoundExtent, bucket: string | undefined): Promise<void> {
-  // Another gateway's, on a cluster that is shared, or all that is left of a bucket: not ours to delete.
+  // The bytes may belong to another gateway on a shared cluster, or be all that is left of a bucket: do not delete them.
   const leave = async (): Promise<Mended> => ({
     left: 'its bucket may be another gateway’s, or be lost: see --rebuild',
   });
@@ -152,7 +152,7 @@ async function tell(run: FsckRun, found: FoundExtent, bucket: string | undefined
   await run.find(finding, bucket === undefined ? leave : () => mend(run, found, bucket));
 }
 
-/** One look more, by the bucket as it stands at this moment: it may have been split since all of them were read. */
+/** Looks once more with the bucket's current row, because the bucket may have been resharded since all of them were read. */
 async function mend(run: FsckRun, found: FoundExtent, bucket: string): Promise<Mended> {
   const row = (await findBucket(run.metadata, bucket))?.row;
   if (row?.id !== found.owner.bucketId) return { left: 'its bucket went meanwhile' };

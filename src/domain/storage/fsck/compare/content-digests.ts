@@ -1,4 +1,4 @@
-/** Compares the content of a version or part, as it is read, with its ETag and its checksums. */
+/** Reads the content of a version or part, and compares it with its ETag and checksums. */
 
 import { toHex } from '../../../../base/text/hex.ts';
 import type { Checksum, ObjectRow, UploadPart } from '../../../../metadata/tables.ts';
@@ -9,11 +9,11 @@ import { hashNames, toBase64 } from '../../../content/digests.ts';
 const md5Form = /^[0-9a-f]{32}$/;
 const compositeForm = /^[0-9a-f]{32}-\d{1,5}$/;
 
-/** As the protocol writes it: `-<parts>` behind the digest of digests. */
+/** In the form of the protocol: the digest of digests with `-<parts>` appended. */
 const isComposite = (checksum: Expected['checksum']): boolean =>
   checksum?.type === 'COMPOSITE' || /-\d+$/.test(checksum?.value ?? '');
 
-/** What a row says of an unencrypted content that is stored as it came. */
+/** The digests in the row of a content that is stored unencrypted. */
 interface Expected {
   readonly etag: string;
   readonly checksum?: Pick<Checksum, 'algorithm' | 'value'> & Partial<Pick<Checksum, 'type'>>;

@@ -1,4 +1,4 @@
-/** Whether the bytes that a row names are stored, whole, and what was stored. */
+/** Whether the bytes that a row names are stored, complete, and unchanged. */
 import type { ManifestPart } from '../../../../metadata/tables.ts';
 import { ChunkDamaged, ChunkMissing, type Extent } from '../../../../ports/storage/object-bytes.ts';
 import type { FsckFinding, FsckRun } from '../findings.ts';
@@ -6,7 +6,7 @@ import type { ContentDigests } from './content-digests.ts';
 
 export type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
 
-/** An extent of a version: a part, or of what came in one piece. */
+/** An extent of a version: a part, or a piece of a content that was written as one. */
 export type NamedExtent = Pick<ManifestPart, 'extent' | 'checksum'> & Partial<Pick<ManifestPart, 'number'>>;
 
 /** The first thing that is wrong. @param digests of what is read; only where all of it is */
@@ -25,8 +25,9 @@ export async function faultAmong(
 }
 
 /**
- * Reads the last byte of every piece, or all bytes where the run is deep: a store verifies the checksum of a block before it
- * hands out a byte of it. The last byte is cheap, and it fails if the piece is shorter, damaged there, or gone. */
+ * Reads the last byte of every piece, or all bytes in a deep run: a store verifies the checksum of a block before it returns a
+ * byte of it. Reading the last byte is cheap, and fails if the piece is shorter, damaged there, or missing.
+ */
 async function faultIn(
   run: FsckRun,
   extent: Extent,
@@ -81,7 +82,7 @@ export interface ReadFault {
   readonly detail: string;
 }
 
-/** What a failed read says about the bytes. */
+/** What the error of a read says about the bytes. */
 export function readFault(cause: unknown): ReadFault {
   const detail = cause instanceof Error ? cause.message : String(cause);
   if (cause instanceof ChunkMissing) return { kind: 'missing', detail };

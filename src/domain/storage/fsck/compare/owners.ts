@@ -1,7 +1,7 @@
 /**
- * fsck on owners: each extent has one. Of bytes with two owners the deletion of one takes the other's content; bytes that a row
- * of the deletion queue names go though a version owns them. Both are reported where two reads of all rows that name the
- * bytes find the same revisions, so that all of them stood at one moment.
+ * Checks that each extent has one owner. If bytes have two owners, deleting one removes the other's content; if the deletion queue
+ * names bytes that a version owns, gc deletes them. Both are reported only where two reads of all rows that name the bytes return
+ * the same revisions, so that the rows existed at one moment.
  */
 import { queueAt } from '../../../../metadata/background/queues.ts';
 import type { FsckRun, Mended } from '../findings.ts';
@@ -10,7 +10,7 @@ import { passesFor, RepeatedIds } from '../repeated-ids.ts';
 
 const passesMax = 1 << 12;
 
-/** Walks over all rows that name extents: first which ids come more than once, then who names these. */
+/** Walks over all rows that name extents: first finds ids that occur more than once, then the rows that name these. */
 export class OwnersWalk {
   readonly #ids: number;
   #passes: number;
@@ -93,7 +93,7 @@ async function judge(run: FsckRun, id: string, namings: readonly Naming[]): Prom
 
 const unmendable = 'write one of them again from a copy, then delete the other';
 
-/** Those that stand before and after all others were read. */
+/** The rows that were the same before and after all others were read. */
 async function standingAtOnce(namings: readonly Naming[]): Promise<readonly Naming[]> {
   const standing: Naming[] = [];
   for (const naming of namings) if ((await naming.look()) !== undefined) standing.push(naming);
@@ -107,7 +107,7 @@ const textOf = ({ place }: Naming): string =>
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
 
-/** What else the row named is unowned then, and judged as such by the walk over the stored bytes. */
+/** Other bytes that the row named are unowned now; the walk over the stored bytes handles them. */
 async function unqueue({ metadata }: FsckRun, { queued }: Naming): Promise<Mended> {
   if (queued === undefined) return {};
   const { queue, slot, due, id } = queued;

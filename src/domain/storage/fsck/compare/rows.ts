@@ -1,4 +1,4 @@
-/** fsck from the rows to the bytes: whatever a row names is stored, and whole. */
+/** fsck from the rows to the bytes: checks that what a row names is stored completely. */
 import { extentsOf, manifestParts, objectsOf } from '../../../../metadata/objects/objects.ts';
 import { everyPart, findSession, uploadsIn } from '../../../../metadata/objects/uploads.ts';
 import {
@@ -21,7 +21,7 @@ import { type Fault, faultAmong, type NamedExtent } from './extent-faults.ts';
 
 type Place = SortOf<typeof objects>;
 
-/** What a deep run reads before it saves its position, beyond the version that reaches it. */
+/** Bytes that a deep run reads before it saves its position; the version that crosses the limit is finished first. */
 const deepBytesMax = 256 * 1024 * 1024;
 
 /** A page of versions. @returns the last one of it; undefined at the end of the bucket */
@@ -44,7 +44,7 @@ export async function checkVersions(
   return last && { space: last.space, key: last.key, slot: last.slot };
 }
 
-/** How often a version that changes while its bytes are compared is compared again. */
+/** Attempts to compare a version that changes meanwhile. */
 const looksMax = 8;
 
 async function checkVersion(run: FsckRun, bucket: BucketRow, met: Stored<ObjectRow>): Promise<void> {
@@ -128,7 +128,7 @@ function damagedBy(digests: ContentDigests | undefined): Fault | undefined {
 
 const md5Form = /^[0-9a-f]{32}$/;
 
-/** The ETag of an object that came in one piece and is stored as it came is its MD5: bytes of another object show here. */
+/** An object that was written as one piece and unencrypted has its MD5 as ETag, so bytes of another object are detected. */
 export const comparableMd5 = ({ manifest, encryption, etag }: ObjectRow): string | undefined =>
   encryption === undefined && 'extents' in manifest && md5Form.test(etag) ? etag : undefined;
 
@@ -185,7 +185,7 @@ async function digestsOfOpenPart(
   return isPlain ? digestsOfPart(hasher, stored) : undefined;
 }
 
-/** A session leaves the list in the commit that ends it, so its row is there as long as it is listed. */
+/** A session's row exists as long as the session is listed, because the commit that ends it also removes it from the list. */
 async function isListedInVain({ metadata }: FsckRun, bucket: BucketRow, listed: Listed): Promise<boolean> {
   if ((await findSession(metadata, listed.uploadId)) !== undefined) return false;
   return (await metadata.get(uploadsIn(bucket.id), listed)) !== undefined;

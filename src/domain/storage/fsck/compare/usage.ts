@@ -24,7 +24,7 @@ import { correctUsage, lastCorrection } from '../mend.ts';
 
 type Usage = ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>;
 
-/** How often a bucket that is written to is counted before the comparison is given up. */
+/** Attempts to count a bucket that is being written to. */
 const looksMax = 4;
 const none = { bytes: 0, objects: 0 };
 
@@ -37,7 +37,7 @@ export async function checkUsage(run: FsckRun, bucket: BucketRow): Promise<void>
     if (proven === undefined) continue;
     const deltas = proven.map(({ delta }) => delta);
     let mending: Promise<Mended> | undefined;
-    // One commit corrects all classes.
+    // One commit corrects all storage classes.
     const mend = () => {
       mending ??= correctUsage(run, bucket, { deltas, correction });
       return mending;
@@ -69,7 +69,7 @@ async function provenDifferences(
 
 interface Summed {
   readonly sums: Usage;
-  /** Of the places and revisions of all rows. */
+  /** A digest of the places and revisions of all rows. */
   readonly digest: string;
 }
 

@@ -31,7 +31,7 @@ export type RebuildContext = FsckContext;
 
 /** The bytes of what was one version: of one write, or the parts of an upload. */
 export interface Remains {
-  /** What orders it among the others: the op of its last write. */
+  /** The op of its last write, which orders it among the others. */
   readonly opId: string;
   readonly storageClass: string;
   /** The version id that its write was after. */
@@ -73,7 +73,7 @@ const singleOf = ({ extent, owner }: FoundExtent): Remains => ({
   parts: [{ number: 1, extent }],
 });
 
-/** Of a part that came twice the later one counts, as it did then. What a store put together is one part. */
+/** Of a part that was uploaded twice the later one counts. A content that the store assembled is one part. */
 function uploadOf(uploadId: string, found: readonly FoundExtent[]): Remains {
   const sorted = found.toSorted((a, b) => (a.extent.id < b.extent.id ? -1 : 1));
   const parts = new Map(sorted.map(({ extent, owner }) => [owner.part ?? 1, extent]));
@@ -86,7 +86,7 @@ function uploadOf(uploadId: string, found: readonly FoundExtent[]): Remains {
   };
 }
 
-/** Without versioning only the last write counts; with it the last null one, and of a version that moved the last place. */
+/** Without versioning only the last write counts; with it the last null version, and the last place of a version that moved. */
 export function kept(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Remains[]): readonly Remains[] {
   if (bucket.versioning === '') return usable.slice(-1);
   const nameOf = ({ wanted, uploadId }: Remains): string => wanted ?? uploadId ?? 'null';
@@ -95,13 +95,13 @@ export function kept(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Rem
 }
 const isNull = ({ wanted, uploadId }: Remains): boolean => wanted === undefined && uploadId === undefined;
 
-/** What was read back: bytes that are not sound make no version. */
+/** A content that was read back: bytes that are damaged make no version. */
 export interface Read extends Remains {
   readonly etag: string;
   readonly size: number;
 }
 
-/** Rows of versions, the oldest first, under ids that sort as they do, those of their writers where it can be. */
+/** Rows of versions, the oldest first, with their original ids where possible, else with ids that sort the same way. */
 export async function rowsOf(
   ctx: RebuildContext,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
@@ -138,7 +138,7 @@ export async function rowsOf(
   return rows;
 }
 
-/** Read whole: an ETag cannot be known otherwise, nor whether the bytes are sound. @throws ChunkDamaged, ChunkMissing */
+/** Reads the content whole: there is no other way to learn the ETag, and whether the bytes are sound. @throws ChunkDamaged, ChunkMissing */
 export async function readBack({ bytes, hasher }: RebuildContext, remains: Remains): Promise<Read> {
   const digests: string[] = [];
   let size = 0;
@@ -170,8 +170,8 @@ async function manifestOf(ctx: RebuildContext, { parts, uploadId }: Remains): Pr
 }
 
 /**
- * The history first and the head last: until then the key is not there, and a run that was killed begins it anew.
- * @returns whether the key is this one's now: where a client was faster, it is not
+ * Commits the history first and the head last: until then the key does not exist, and after a kill another run begins it anew.
+ * @returns whether this run created the key; false where a client was faster
  */
 export async function commitRows(
   ctx: RebuildContext,
@@ -216,7 +216,7 @@ async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow)
   return false;
 }
 
-/** Whether the key is there: then fsck lets it be, for what is not owned may never have been acknowledged. */
+/** Whether the key exists: then fsck leaves it alone, because unowned bytes may never have been acknowledged. */
 export async function isThere(
   { metadata }: RebuildContext,
   bucket: BucketRow,

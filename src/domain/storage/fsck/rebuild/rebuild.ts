@@ -1,6 +1,6 @@
 /**
- * Makes a lost index again from what was stored beside the bytes. Only keys that are not there at all are made, so nothing
- * that a row still says is ever changed; what is already made is not made twice, so it goes on after a kill.
+ * Rebuilds a lost index from what was stored beside the bytes. It creates only keys that do not exist at all, so it never changes
+ * an existing row, and it can resume after a kill.
  */
 
 import { fnv32a } from '../../../../base/shard.ts';
@@ -22,7 +22,7 @@ import {
   rowsOf,
 } from './rebuild-key.ts';
 
-/** A bucket whose row is gone too: fsck reports its id, its operator knows the rest. */
+/** A bucket whose row is lost too: fsck reports its id, the operator supplies the rest. */
 export interface LostBucket {
   readonly id: string;
   readonly name: string;
@@ -49,7 +49,7 @@ interface Run extends RebuildContext {
   tell(told: Rebuilt): Promise<void>;
 }
 
-/** Extents without an owner that are held at once; more of them take several walks over the bytes. */
+/** Extents without an owner that are kept in memory together; more of them take several walks over the bytes. */
 const suspectsMax = 50_000;
 const passesMax = 1 << 16;
 
@@ -94,7 +94,7 @@ async function assertSound({ metadata, signal }: Run): Promise<void> {
   }
 }
 
-/** Every pass takes the keys of one hash. @returns false when there were too many at once */
+/** Each pass handles the keys of one hash. @returns false when they were too many for one pass */
 async function rebuildIn(
   run: Run,
   { passes, atOnce }: { readonly passes: number; readonly atOnce: number },
