@@ -1,10 +1,10 @@
-/** Operators alone, whatever policies allow. */
+/** Refuses everyone but operators, whatever policies allow. */
 import { fail } from '../errors/refusal.ts';
 import { operatorText } from './authorization/denial.ts';
 import type { Identity } from './identity.ts';
 import { principalOf } from './session/principal.ts';
 
-/** @throws AccessDenied, with a text that only callers who signed get */
+/** @throws AccessDenied; its text is for callers with a valid signature */
 export function assertOperator(
   identity: Identity,
   asked: { readonly action: string; readonly resource: string },

@@ -1,6 +1,6 @@
 /**
- * The first step of every request: decides how it is signed, verifies that, and stamps who calls. Nothing here rewrites anything: signatures cover the host and the path
- * as they were sent.
+ * The first step of every request: finds out how it is signed, verifies the signature, and records the caller. Nothing here rewrites
+ * the host or the path, because signatures cover both as they were sent.
  */
 import { fail } from '../errors/refusal.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';

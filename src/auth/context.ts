@@ -1,4 +1,4 @@
-/** What authentication needs, and what it gets of one request. */
+/** The inputs of authentication: the service's, and those of one request. */
 import type { Caches } from '../base/caches.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/crypto/credentials.ts';
@@ -11,7 +11,7 @@ export interface AuthenticationContext {
   readonly credentials: Credentials;
   readonly clock: Pick<Clock, 'now'>;
   readonly hasher: Hasher;
-  /** For bodies that are read whole before their sender is known. */
+  /** For bodies that are read whole before their sender is authenticated. */
   readonly bodyMemory: BodyMemory;
   readonly settings: {
     readonly region: string;
@@ -30,11 +30,11 @@ export interface ParsedTarget {
 
 export interface AuthenticationOptions {
   /**
-   * The secret that this request must be signed with, where it is not the access key's own: a bucket with a
-   * key of its own. Whatever it throws refuses the request: there is no fall-back.
+   * The secret that this request must be signed with, where it is not the access key's own: a bucket with a signing key of its own.
+   * An error refuses the request: there is no fallback.
    */
   readonly secretFor?: ((credential: Credential) => Promise<string>) | undefined;
-  /** The request asks for an action of IAM or STS, and may be signed for those. */
+  /** The request is an IAM or STS action, and may be signed for those services. */
   readonly isActionQuery?: boolean | undefined;
   /** The bucket that a virtual host names; version-2 signatures cover it in front of the path. */
   readonly virtualBucket?: string | undefined;

@@ -1,4 +1,4 @@
-/** The refusal by a public access block: callers of the account that owns the resource learn which setting it is. */
+/** The refusal by a public access block: it names the setting to callers of the account that owns the resource. */
 import { fail, Refusal } from '../errors/refusal.ts';
 import { blockText } from './authorization/denial.ts';
 import type { Identity } from './identity.ts';

@@ -1,4 +1,4 @@
-/** Who calls. Stamped once by the authentication layer and never derived again. */
+/** The caller. Set once by authentication, and never derived again. */
 import type { SignedHash } from '../domain/content/delegate-checksum.ts';
 import type { Credential } from '../ports/crypto/credentials.ts';
 
@@ -12,7 +12,7 @@ export type Renew = () => Promise<Identity>;
 
 /** The verified body of a request. */
 export interface Payload {
-  /** Length of the content once decoded, when the request tells it. */
+  /** Length of the decoded content, where the request declares it. */
   readonly length: number | undefined;
   /** The content, decoded and verified on the way: throws a refusal before its end if it is not what was signed. */
   readonly content: AsyncIterable<Uint8Array>;
@@ -20,7 +20,7 @@ export interface Payload {
   readonly trailers: ReadonlyMap<string, string>;
   /** Trailing headers that the request announced. */
   readonly announced: readonly string[];
-  /** That the content must have, where the request signed it. */
+  /** The hash that the content must have, where the request signed it. */
   readonly sha256: SignedHash | undefined;
 }
 
@@ -28,11 +28,11 @@ export interface Payload {
 export interface Signed {
   readonly type: 'REST-HEADER' | 'REST-QUERY-STRING' | 'POST';
   readonly version: 'AWS4-HMAC-SHA256' | 'AWS';
-  /** When it was signed (ms since the epoch); version 2 queries do not tell. */
+  /** When it was signed (ms since the epoch); version-2 queries do not say. */
   readonly at?: number | undefined;
 }
 
-/** What authentication establishes about a request. */
+/** The result of authentication. */
 export interface Authenticated {
   readonly identity: Identity;
   /** Absent for anonymous requests. */

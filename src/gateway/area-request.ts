@@ -1,4 +1,4 @@
-/** What the areas beside the storage protocol get of a request. */
+/** What the operator, metrics and health areas get of a request. */
 import type { Context } from '../context.ts';
 import type { AreaRequest } from '../handlers/areas/area-request.ts';
 import { readBody } from '../handlers/common/body.ts';
@@ -19,7 +19,7 @@ export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
         { wire, own: new Map(), payload },
         { hasBody, row: {}, held: request },
       );
-      // Its key may have been made inactive while the body came.
+      // The caller's key may have been made inactive while the body arrived.
       await renew?.();
       return body;
     },

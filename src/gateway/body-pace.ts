@@ -1,6 +1,6 @@
 /**
- * How slowly a body may come. One that is read whole has a deadline; one that is streamed to storage has
- * a minimum rate, of the time that the gateway waits for the client alone.
+ * How slowly a client may send a body. A body that is read whole has a deadline. One that is streamed to storage has a minimum rate,
+ * measured only over the time in which the gateway waits for the client.
  */
 import type { Context } from '../context.ts';
 import { fail } from '../errors/refusal.ts';
@@ -8,7 +8,7 @@ import { fail } from '../errors/refusal.ts';
 type Ctx = Pick<Context, 'clock' | 'config'>;
 type Step = IteratorResult<Uint8Array>;
 
-/** The rate is taken over so much waiting: a pause of a mobile client is no attack. */
+/** The window in which the rate is measured, long enough for a pause of a mobile client. */
 const windowMs = 30_000;
 
 /** Single use, as the body is. It has a deadline until `stream` is called. */
@@ -29,7 +29,7 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
     this.#source = source;
   }
 
-  /** From now on the minimum rate holds in place of the deadline. */
+  /** Replaces the deadline by the minimum rate. */
   stream(): void {
     this.#isStreamed = true;
     this.#deadline?.abort();

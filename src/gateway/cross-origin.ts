@@ -1,4 +1,4 @@
-/** A part of the last step: what lets a page of another origin read the reply, whatever became of its request. */
+/** The CORS headers that let a page of another origin read the reply, also of a refusal. */
 import type { Context } from '../context.ts';
 import { lookUpBucket } from '../domain/buckets/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';

@@ -9,7 +9,7 @@ import type { Received } from './request.ts';
 const readOnlyMessage =
   'The storage of this service is read-only at the moment: objects can be read, and nothing can be written or deleted.';
 
-/** The refusal that the client gets: refusals as they are, everything unknown as an internal error. */
+/** The refusal for the client: a `Refusal` unchanged, any other error as an internal error. */
 export function refusalOf(
   ctx: Pick<Context, 'telemetry'>,
   cause: unknown,

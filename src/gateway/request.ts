@@ -3,9 +3,9 @@
  *
  *     Received → Located → Identified → Selected → Authorized
  *
- * All stages are types of one object. A step names the stage that it needs, so the compiler refuses a step that comes too
- * early. What a request knows when it ends, at whatever stage, is a `RequestContext`: the audit row, the access log and
- * the metrics are written from it.
+ * All stages are types of one object. A step names the stage that it needs, so the compiler refuses a step that comes too early.
+ * `RequestContext` is a request at any stage: the audit row, the access log and the metrics are written from it when the request
+ * ends.
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { Recorder } from '../domain/events/recorder.ts';
@@ -19,7 +19,7 @@ import type { Parameters } from '../protocol/request/action-query.ts';
 import type { ControlAsked } from '../protocol/request/control-path.ts';
 import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
 
-/** How a request ended; `code` is that of its refusal. */
+/** How a request ended; `code` is the error code of a refusal. */
 export interface Ending {
   readonly status: number;
   readonly code: string | undefined;
@@ -30,7 +30,7 @@ export interface AuditRecorder extends Recorder {
   end(ending: Ending): Promise<void> | undefined;
 }
 
-/** What a request holds of `BodyMemory`, from its body's first byte until it is answered. */
+/** The memory that a request reserves in `BodyMemory`, from the first byte of its body until it is answered. */
 export interface Held {
   heldBytes: number;
 }
@@ -41,15 +41,15 @@ export const unknownOperation = 'Unknown';
 export interface Received extends Held {
   readonly requestId: string;
   readonly incoming: Incoming;
-  /** Aborted when the client goes away. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
   /** The path as it was sent. */
   readonly path: string;
   /** The query as it was sent, without the question mark. */
   readonly rawQuery: string;
-  /** By the clock that never jumps (ms). */
+  /** By the monotonic clock (ms). */
   readonly startedAt: number;
-  /** As logs and metrics name it: an operation, `area:<area>`, `admin:<operation>` or `Unknown`. */
+  /** The name in logs and metrics: an operation, `area:<area>`, `admin:<operation>` or `Unknown`. */
   readonly operation: string;
   /** How a refusal is written. */
   readonly format: ErrorFormat;
@@ -59,9 +59,9 @@ export interface Received extends Held {
   readonly record: AuditRecorder | undefined;
 }
 
-/** Where it went, as host and path say. Nothing is verified yet. */
+/** The target, as host and path name it. Nothing is verified yet. */
 export interface Located extends Received {
-  /** As the client's side of trusted proxies shows it. */
+  /** With the client's address and protocol as trusted proxies forwarded them. */
   readonly wire: Wire;
   readonly query: Query;
   /** The raw path without the mount point. */
@@ -70,7 +70,7 @@ export interface Located extends Received {
   readonly virtual: string | undefined;
   /** Undefined for the storage protocol. */
   readonly area: string | undefined;
-  /** Asked by `Action`, as IAM and STS are, or in the shape of S3 Control. */
+  /** The request names its operation by `Action`, as for IAM and STS, or has the form of S3 Control. */
   readonly isAction: boolean;
   readonly control: ControlAsked | undefined;
   /** The host is that of a website. */
@@ -81,7 +81,7 @@ export interface Located extends Received {
 export interface Identified extends Located {
   readonly identity: Identity;
   readonly signed: Signed | undefined;
-  /** Looks the caller up again, after a body that came slowly; absent for anonymous requests. */
+  /** Looks the caller up again after a body that arrived slowly; absent for anonymous requests. */
   readonly renew: Renew | undefined;
   readonly payload: Payload;
   /** The headers of the request's dialect by bare name: see `ownHeaders`. */
@@ -99,7 +99,7 @@ export interface Identified extends Located {
 export interface Selected extends Identified {
   readonly operation: OperationName;
   readonly row: OperationRow;
-  /** Of an action, or the fields of a form; empty for everything else. */
+  /** The parameters of an action, or the fields of a form; empty for everything else. */
   readonly parameters: Parameters;
 }
 
@@ -111,12 +111,12 @@ export interface Authorized extends Selected {
   readonly body: Uint8Array;
 }
 
-/** What a request about a bucket that exists knows beside. */
+/** The additional facts of a request about an existing bucket. */
 export interface InBucket {
   readonly bucket: BucketRow;
-  /** The row came from a cache: a refusal by it is judged again. */
+  /** The row came from a cache: a refusal based on it is judged again with a fresh row. */
   readonly isCached?: boolean | undefined;
-  /** Of an operation about a version: the row, where there is one; see `targetOf`. */
+  /** For an operation on a version: its row, if it exists; see `targetOf`. */
   readonly target?: ObjectRow | undefined;
 }
 
@@ -148,7 +148,7 @@ export function receive(
     dialect: undefined,
     record: undefined,
     heldBytes: 0,
-    // All facts are there from the start, so that the object keeps its shape and stays cheap to read.
+    // All fields are present from the start, so that the object keeps its hidden class and stays fast to read.
     wire: undefined,
     query: undefined,
     local: undefined,

@@ -1,6 +1,6 @@
 /**
- * Websites: at a website's host a visitor asks for pages, and an index stands for a bucket
- * or a directory in it. Pages are read as GetObject reads them, by an anonymous caller: a visitor's signature is ignored.
+ * Websites: at a website's host a request is for a page, and the index document is served for a bucket or a directory in it. Pages are
+ * read as GetObject reads them, by an anonymous caller: a visitor's signature is ignored.
  */
 import { isCharged } from '../auth/authorization/requester-pays.ts';
 import type { Context } from '../context.ts';
@@ -21,7 +21,7 @@ import { Query, type Wire, WireHeaders } from '../protocol/request/wire.ts';
 import { type Authorized, establish, type Identified, type InBucket } from './request.ts';
 import { permit } from './stages/permit.ts';
 
-/** The bucket, and the request whose operation the logs and metrics name; a look of our own has none. */
+/** The bucket, and the request whose operation logs and metrics name; absent for the gateway's own reads. */
 interface Visit {
   readonly bucket: BucketRow;
   readonly visitor: Identified | undefined;
@@ -96,7 +96,7 @@ async function readPage(
     body: noBody,
   });
   const target = await permit(ctx, asked);
-  // Visitors are anonymous, and a requester who pays is not.
+  // Visitors are anonymous, and Requester Pays refuses anonymous callers.
   await isCharged(ctx, asked, bucket);
   const redirect = target?.headers.system?.['website-redirect-location'];
   if (follows && redirect !== undefined) return { status: 301, headers: [['Location', redirect]] };
@@ -109,7 +109,7 @@ interface Refused extends Visit {
   readonly refusal: Refusal;
 }
 
-/** A directory without its slash, a rule for the error, the page for errors, or the error as it is. */
+/** The redirect to a directory, a routing rule for the error, the error document, or the error itself. */
 async function afterRefusal(ctx: Context, request: Identified, refused: Refused): Promise<Reply> {
   const { site, refusal } = refused;
   const { key, wire } = request;
@@ -125,7 +125,7 @@ async function afterRefusal(ctx: Context, request: Identified, refused: Refused)
     return sendTo(wire, { path: { written: '', key: `${key}/` }, code: 302 });
   const elsewhere = redirectOfError(site, key, status);
   if (elsewhere !== undefined) return sendTo(wire, elsewhere);
-  // What the visitor's own conditions and ranges led to is theirs to know.
+  // A result of the visitor's own conditions and ranges is returned as it is.
   if (site.ErrorDocument === undefined || status >= 500 || status === 412 || status === 416) throw refusal;
   try {
     const page = { ...request, key: site.ErrorDocument.Key, wire: unconditional(wire) };
@@ -163,6 +163,6 @@ function sendTo(wire: Wire, { protocol, host, path, code }: Elsewhere): Reply {
   return { status: code, headers: [['Location', location]] };
 }
 
-/** The owner's text may hold a query or a fragment, and escapes of its own; only what no address can hold is escaped. */
+/** The owner's text may contain a query, a fragment and escapes. Only characters that no address may contain are escaped. */
 const asWritten = (text: string): string =>
   text.replace(/[^\x21-\x7e]+/g, (part) => encodeURIComponent(part.toWellFormed()));

@@ -1,4 +1,4 @@
-/** What a request that came through an access point is judged by beside the bucket's own rules. */
+/** The policy and public access block of an access point, by which a request through it is judged in addition to the bucket's. */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Caches } from '../../base/caches.ts';

@@ -1,6 +1,6 @@
 /**
- * Who may do what: gathers what the policy engine decides from: the caller and its policies, the
- * bucket's policy, ACL, ownership and public access block, the object's owner and ACL, and the facts of the request.
+ * Authorization: collects what the policy engine decides from: the caller and its policies, the bucket's policy, ACL, ownership and
+ * public access block, the object's owner and ACL, and the facts of the request.
  */
 
 import type { Caches } from '../../base/caches.ts';
@@ -35,8 +35,8 @@ export interface Question extends About {
   /** The name, also of a bucket that is about to be created; '' at service scope. */
   readonly bucketName: string;
   /**
-   * The account of the writer that an object is about to belong to. It is the one to ask about the ACL that comes along:
-   * a caller that may write may also set the object's ACL (public API).
+   * The account of the writer that will own the object. The ACL of the request is judged as that account's: a caller that may write
+   * may also set the object's ACL (public API).
    */
   readonly writer?: string | undefined;
   /**
@@ -44,7 +44,7 @@ export interface Question extends About {
    * right to that as well (public API).
    */
   readonly isWritersAcl?: boolean;
-  /** What would be decided if this were the bucket's policy. */
+  /** Decides as if this were the bucket's policy. */
   readonly policy?: Policy | undefined;
   /** The access point that the request came through. */
   readonly accessPoint?: AccessPointRow | undefined;
@@ -88,7 +88,7 @@ async function reasonFor(
     return denialText({ principal: principalOf(identity), action: asked.action, resource, verdict: found });
   };
   if (target === undefined) return textOf(question, verdict);
-  // To a caller that may not list, the text is the one that it would get if the object were absent.
+  // A caller that may not list gets the same text as if the object were absent.
   const listing = { ...question, action: 's3:ListBucket', key: '', target: undefined };
   const mayList = await verdictOn(ctx, caller, listing);
   if (mayList.allowed) return textOf(question, verdict);
@@ -105,8 +105,8 @@ export async function isAllowed(
 }
 
 /**
- * Whether the caller may know that what it asks for is absent, though nothing lets it read that. A missing object has no
- * ACL that could let it: the right to list decides (public API). False where reading is allowed or explicitly denied.
+ * Whether the caller may learn that an object is missing, although nothing lets it read the object. A missing object has no ACL, so
+ * the right to list decides (public API). False where reading is allowed or explicitly denied.
  */
 export async function mayKnowAbsence(
   ctx: AuthorizationContext,
@@ -142,7 +142,7 @@ export async function assertMayKnow(
   await authorize(ctx, caller, { ...about, action: 's3:ListBucket', key: '', target: undefined });
 }
 
-/** The verdict with its reason; `trace` is filled with what every statement said, when given. */
+/** The verdict with its reason; fills `trace`, if given, with the result of every statement. */
 export async function judge(
   ctx: AuthorizationContext,
   identity: Identity,
@@ -163,7 +163,7 @@ export async function judge(
   return decide({ request, ...brought, ...both }, trace);
 }
 
-/** What either keeps from the public is kept from it on the way through both (public API). */
+/** A setting of either block applies to a request through the access point (public API). */
 const blockOfBoth = (side: BucketSide, way: AccessPointSide): NonNullable<BucketSide['publicAccess']> => ({
   ignorePublicAcls:
     side.publicAccess?.ignorePublicAcls === true || way.publicAccess?.ignorePublicAcls === true,
@@ -181,17 +181,17 @@ const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, polic
   policy === undefined &&
   (target === undefined || target.owner === identity.owner);
 
-/** As the caller named it: by way of the access point, where the request came through one. */
+/** The resource as the caller named it: through the access point, if the request came through one. */
 export const arnOf = (asked: Parameters<typeof resourceOf>[0] & Pick<Question, 'accessPoint'>): string =>
   asked.accessPoint === undefined ? resourceOf(asked) : accessPointResource(asked.accessPoint, asked.key);
 
 const resourceOf = ({ action, bucketName, key }: Pick<Question, 'action' | 'bucketName' | 'key'>): string => {
-  // Policies that let buckets be listed name all of them, by either text (public API).
+  // Policies that allow ListBuckets use either of these texts for all buckets (public API).
   if (bucketName === '') return action.startsWith('s3:') ? 'arn:aws:s3:::*' : '*';
   return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;
 };
 
-/** The grants that the object would have if each writer of the bucket could say who reads it. */
+/** The widest grants that a writer of the bucket could give to an object. */
 const writersOf = (acl: readonly Grant[]): readonly Grant[] =>
   acl
     .filter(({ permission }) => permission === 'WRITE' || permission === 'FULL_CONTROL')
@@ -207,7 +207,7 @@ async function bucketSide(
     policy: supposed,
   }: Pick<Question, 'target' | 'writer' | 'isWritersAcl' | 'policy'>,
 ): Promise<BucketSide> {
-  // What a bucket has not set is not waited for.
+  // Configurations that the bucket does not have need no read.
   const { documents } = bucket;
   const isSet = ({ name }: { readonly name: string }): boolean => documents[name] !== undefined;
   const policy =

@@ -1,6 +1,6 @@
 /**
- * Access keys and names of users that a policy gives as a Principal. They look like ids of accounts, so such a statement
- * would allow no caller, or an account that is created later; the public service refuses them too.
+ * Access keys and user names that a policy gives as a Principal. They look like account ids, so such a statement would allow no
+ * caller, or an account that is created later. The public service refuses them too.
  */
 import { findNamed } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -26,7 +26,7 @@ const refused = (name: string, is: string, arn: string) =>
     `Invalid principal in policy: "${name}" is ${is}, and not an account. Write the ARN of the user or role, such as {"AWS": "${arn}"}.`,
   );
 
-/** @throws MalformedPolicy for a name that is an access key, or a user of `account`, and no account that is known */
+/** @throws MalformedPolicy for a name that is an access key, or a user of `account`, and not a known account */
 export async function refuseBarePrincipals(
   { metadata, credentials }: Ctx,
   account: string,
@@ -40,7 +40,7 @@ export async function refuseBarePrincipals(
       throw refused(name, 'an access key or a unique id', userArn(account, { name: 'alice' }));
     lookedUp += 1;
     if (lookedUp > lookedUpMax) return;
-    // Keys of other accounts are not told from names of accounts.
+    // Access keys of other accounts are not reported, because that would reveal that they exist.
     const key = await credentials.find(name);
     if (key?.owner === account) throw refused(name, 'an access key', callerOf(key).arn);
     const user = await findNamed({ metadata }, account, { kind: 'user', name });

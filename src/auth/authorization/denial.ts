@@ -14,7 +14,7 @@ const denying: Readonly<Record<DenyingSide, string>> = {
   trust: 'a role trust policy',
 };
 
-/** The kind of policy that an Allow is missing in; identity-based policies where no other reason is given. */
+/** The kind of policy that has no Allow; identity-based policies where no other reason is given. */
 const missing: Partial<Readonly<Record<Denial['verdict']['reason'], string>>> = {
   'session-policy': 'session policy',
   'permissions-boundary': 'permissions boundary',
@@ -23,11 +23,11 @@ const missing: Partial<Readonly<Record<Denial['verdict']['reason'], string>>> = 
   'not-trusted': 'role trust policy',
 };
 
-/** What the caller asked for. */
+/** The action and resource of the request. */
 interface Asked {
   readonly principal: Principal;
   readonly action: string;
-  /** As the text shows it: S3 puts it in quotation marks, IAM and KMS do not. */
+  /** As shown in the text: S3 puts it in quotation marks, IAM and KMS do not. */
   readonly resource: string;
 }
 

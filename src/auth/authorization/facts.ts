@@ -7,7 +7,7 @@ import type { Identity, Signed } from '../identity.ts';
 import type { Facts } from '../policy/request.ts';
 import { networkOrigin } from './access-point.ts';
 
-/** What a request brings to its authorization. */
+/** The parts of a request that its authorization uses. */
 export interface Asking {
   readonly wire: Wire;
   readonly query: Query;
@@ -17,25 +17,25 @@ export interface Asking {
   readonly identity: Identity;
   /** Such as `PutObject`. */
   readonly operation: string;
-  /** That the request came through. */
+  /** The access point that the request came through. */
   readonly accessPoint?: AccessPointRow | undefined;
 }
 
-/** What it is about. */
+/** The bucket, key and version that the request is about. */
 export interface About {
   readonly bucket?: BucketRow | undefined;
   /** The version that exists already. */
   readonly target?: ObjectRow | undefined;
   /** The tags that the request brings. */
   readonly requestTags?: readonly (readonly [string, string])[] | undefined;
-  /** By condition key: what the body says, or the parameters of an action; counts before what the request shows. */
+  /** Values by condition key, from the body or the parameters of an action; they take precedence over the rest of the request. */
   readonly named?: ReadonlyMap<string, string | readonly string[]> | undefined;
 }
 
 /** Facts that do not depend on the operation. */
 interface Circumstances {
   readonly now: number;
-  /** Of the gateway: where something is that is in no bucket. */
+  /** The gateway's region, for resources that are in no bucket. */
   readonly region: string;
   /** The account of a bucket that is about to be created. */
   readonly account: string | undefined;
@@ -62,7 +62,7 @@ function remainingDays({ own: headers, now }: Source): string | undefined {
   return Number.isNaN(until) ? undefined : String(Math.ceil((until - now) / dayMs));
 }
 
-/** Whether a PutObject makes an object, or only a part of one (public API "conditional writes"). */
+/** Whether a write makes an object, or only a part of one (public API "conditional writes"). */
 const makesObject: Readonly<Record<string, string>> = {
   PutObject: 'true',
   CopyObject: 'true',
@@ -84,7 +84,7 @@ const readers: Readonly<Record<string, Read>> = {
   'aws:Referer': header('referer'),
   'aws:CurrentTime': ({ now }) => new Date(now).toISOString(),
   'aws:EpochTime': ({ now }) => String(Math.floor(now / 1000)),
-  // Only temporary credentials tell: a long-term key was never shown a code.
+  // Only temporary credentials have this key, because a long-term key is never issued for a code.
   'aws:MultiFactorAuthPresent': ({ identity }) =>
     identity?.session && String(identity.session.mfaAt !== undefined),
   'aws:MultiFactorAuthAge': ({ identity, now }) => secondsSince(identity?.session?.mfaAt, now),

@@ -43,7 +43,7 @@ const callerBytes = 500;
 const bytesOf = ({ identity, boundary = [], session = [] }: BroughtPolicies): number =>
   [...identity, ...boundary, ...session].reduce((sum, policy) => sum + policyBytes(policy), callerBytes);
 
-/** What a process remembers: of callers by id, and of documents, which survive changes of others. */
+/** The caches of a process: callers by id, and documents, which stay valid when other records change. */
 class Memory {
   readonly callers = new BoundedCache<Kept<BroughtPolicies>>({
     name: 'caller-policies',
@@ -114,7 +114,7 @@ async function readHolder(ctx: Ctx, account: string, id: string): Promise<Kept<B
   return { revision, value };
 }
 
-/** What the session is limited to; a policy that is gone lets nothing through. */
+/** The session policies. A policy that was deleted allows nothing. */
 async function ofSession(
   ctx: Ctx,
   { accessKey, owner }: NonNullable<Identity>,

@@ -1,6 +1,6 @@
 /**
- * Requester Pays buckets (public API "Requester Pays buckets"): other accounts say with each request that they know whom
- * it is charged to. This service sends no bills; billing from its logs can rely on that header.
+ * Requester Pays buckets (public API "Requester Pays buckets"): a request from another account must state that it accepts the charge.
+ * This service sends no bills; billing from its logs can rely on that header.
  */
 import type { Caches } from '../../base/caches.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
@@ -14,8 +14,8 @@ type Ctx = { readonly caches: Caches; readonly metadata: MetadataStore };
 type Payer = Pick<Caller, 'identity' | 'own'>;
 
 /**
- * Whether the request is charged to the account that it comes from. Nearly no bucket asks that, and then nothing is awaited.
- * @throws AccessDenied for one of another account that does not agree to that, or anonymous
+ * Whether the request is charged to its caller's account. Almost no bucket is configured so; then there is no promise.
+ * @throws AccessDenied for a request of another account that does not accept the charge, or is anonymous
  */
 export const isCharged = (ctx: Ctx, payer: Payer, bucket: BucketRow): false | Promise<boolean> =>
   requestPayment.name in bucket.documents && agrees(ctx, payer, bucket);

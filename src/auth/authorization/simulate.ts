@@ -17,9 +17,9 @@ export interface Simulated {
   readonly decision: 'allowed' | 'explicitDeny' | 'implicitDeny';
   /** Names of the policies whose statements apply. */
   readonly matched: readonly string[];
-  /** Condition keys that were asked for and not given. */
+  /** Condition keys that a policy used and the simulation was not given. */
   readonly missing: readonly string[];
-  /** Where there is a boundary. */
+  /** Undefined without a permissions boundary. */
   readonly isWithinBoundary: boolean | undefined;
 }
 

@@ -14,7 +14,7 @@ export class BodyCursor {
     this.#source = body[Symbol.asyncIterator]();
   }
 
-  /** Whether bytes are at hand without waiting. */
+  /** Whether bytes are buffered. */
   get hasBytes(): boolean {
     return this.#at < this.#piece.length;
   }
@@ -65,7 +65,7 @@ export class BodyCursor {
     return all.subarray(0, length);
   }
 
-  /** Lets the source go when the body is given up before its end. */
+  /** Releases the source when the body is abandoned before its end. */
   async close(): Promise<void> {
     await this.#source.return?.();
   }

@@ -1,7 +1,6 @@
 /**
- * Decodes bodies in chunks and verifies each signature on the way, so that a torn or forged body fails
- * before anything is committed. Content is passed on as it
- * arrives, before its chunk's signature is known: it counts only once the generator has ended.
+ * Decodes bodies in chunks and verifies the signature of each, so that a truncated or forged body fails before anything is committed.
+ * Content is passed on as it arrives, before the signature of its chunk is known: it is valid only once the generator has ended.
  */
 
 import { equalsHex, toHex } from '../../base/text/hex.ts';
@@ -12,7 +11,7 @@ import { mismatch } from '../signature/mismatch.ts';
 import { BodyCursor, malformedChunk } from './body-cursor.ts';
 import { readTrailers, type TrailerRules, type TrailerVerifier } from './trailers.ts';
 
-/** What the first chunk is chained to: the request's own signature. */
+/** The request's own signature, which the first chunk's signature includes. */
 export interface ChunkChain {
   readonly key: Uint8Array;
   readonly accessKey: string;
@@ -32,7 +31,7 @@ interface ChunkRules {
   readonly trailers: TrailerRules | undefined;
 }
 
-/** A header is a length, and in signed bodies 81 characters more; the rest is for extensions, which no known client sends. */
+/** A header is a length, in signed bodies followed by 81 characters. The rest is for extensions, which no known client sends. */
 const headerLengthMax = 256;
 const trailerLengthMax = 4096;
 
@@ -47,7 +46,7 @@ export async function* decodeChunks(
     for (;;) {
       const line = await cursor.line(headerLengthMax);
       const size = sizeOf(line, chain !== undefined);
-      // Also how a chunk of 16 EiB is refused: before it is read.
+      // This also refuses a chunk of 16 EiB before it is read.
       if (size > remaining) throw wrongLength();
       remaining -= size;
       const hash = chain === undefined ? undefined : rules.hasher.create('sha256');

@@ -14,14 +14,14 @@ interface Declaration {
   readonly hasher: Hasher;
   readonly incoming: Incoming;
   readonly dialect: Dialect;
-  /** The value of the content-sha256 header as it was signed; undefined reads the header itself. */
+  /** The value of the content-sha256 header as it was signed; undefined uses the header itself. */
   readonly declared: string | undefined;
-  /** What signed chunks are verified with; undefined where nothing can have signed them. */
+  /** Verifies signed chunks; undefined where the request can have no signed chunks. */
   readonly chain?: ChunkChain | undefined;
 }
 
 const emptySha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
-/** Checksum trailers are all that the public API knows; clients send one. */
+/** The public API has checksum trailers only, and clients send one. */
 const trailersMax = 8;
 const noTrailers: ReadonlyMap<string, string> = new Map();
 
@@ -82,7 +82,7 @@ function plain({ hasher, incoming, dialect }: Declaration, sha256: string | unde
 const nothing: AsyncIterable<Uint8Array> = { [Symbol.asyncIterator]: () => nothingLeft };
 const nothingLeft: AsyncIterator<Uint8Array> = { next: async () => ({ done: true, value: undefined }) };
 
-/** Not every runtime holds a body to its Content-Length. */
+/** Compares the body with its Content-Length, because some runtimes do not. */
 function counted(body: AsyncIterable<Uint8Array>, told: number | undefined): AsyncIterable<Uint8Array> {
   if (told === undefined) return body;
   let received = 0;
@@ -162,7 +162,7 @@ function lengthOf(wire: Wire, name: string): number | undefined {
   return length;
 }
 
-/** Only checksums may trail: anything else would reach the handlers without having been weighed before the body. */
+/** Only checksums are accepted: any other trailer would reach the handlers unchecked, because authorization precedes the body. */
 function announcedTrailers(wire: Wire, dialect: Dialect): readonly string[] {
   const header = wire.headers.get(`${dialect.headerPrefix}trailer`);
   if (header === undefined) return [];

@@ -1,10 +1,10 @@
-/** What follows the last chunk of a body: trailing headers, their signature, the end. */
+/** The part after the last chunk of a body: trailing headers, their signature, the end. */
 import { fail } from '../../errors/refusal.ts';
 import type { Dialect } from '../../protocol/dialect.ts';
 import { malformedChunk } from './body-cursor.ts';
 
 export interface TrailerRules {
-  /** Lower-case names that must come, and no others. */
+  /** Lower-case names that must be sent; any other name is refused. */
   readonly announced: readonly string[];
   /** Receives them. */
   readonly received: Map<string, string>;
@@ -42,7 +42,7 @@ export function readTrailers(
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(colon, 0)).toLowerCase();
     const value = line.slice(colon + 1).trim();
-    // The signature covers what stands before it, so nothing may follow.
+    // The signature covers the lines before it, so no line may follow.
     if (name === '' || signature !== undefined || !isText(line)) throw malformedTrailer(line);
     if (chain !== undefined && name === signatureName) {
       signature = value;

@@ -1,13 +1,13 @@
 /**
- * May the caller? Identity policies, session policies, bucket and access point policies, ACLs, public access block
- * and ownership, combined.
+ * Decides whether a request is allowed, from identity policies, session policies, bucket and access point policies, ACLs, public
+ * access blocks and ownership.
  *
- * 1. An explicit Deny of any policy wins, also where it names the bucket and the request comes through an access
- *    point. One exception: the root of the bucket's own account can always read, put and delete the bucket policy, so
- *    that no policy locks its owner out.
- * 2. Inside the account of the resource either side suffices: an identity policy, or a bucket policy or ACL that
- *    names the caller. Naming the account leaves it to the account's identity policies. The root needs neither.
- * 3. From another account both sides are needed: the resource's, and the caller's own (its root has it).
+ * 1. An explicit Deny in any policy wins, also where it names the bucket and the request comes through an access point. One
+ *    exception: the root of the bucket's own account can always read, put and delete the bucket policy, so that no policy locks its
+ *    owner out.
+ * 2. Within the account of the resource one Allow is enough: in an identity policy, or in a bucket policy or ACL that names the
+ *    caller. A policy that names the account delegates to the account's identity policies. The root needs no Allow.
+ * 3. From another account both are required: the resource's policy, and the caller's own (its root needs none).
  * 4. Bucket policy and ACL are a union.
  * 5. Session policies and permissions boundaries intersect with all of that.
  */
@@ -47,11 +47,11 @@ export interface AccessPointSide {
 export interface Access {
   /** `resource` is the bucket's or the object's ARN, also by way of an access point. */
   readonly request: PolicyRequest;
-  /** Those of the user and its groups, or of the role. */
+  /** The identity policies of the user and its groups, or of the role. */
   readonly identity: readonly Policy[];
-  /** What the caller may do at most; undefined where there is no permissions boundary. */
+  /** The permissions boundary; undefined where there is none. */
   readonly boundary?: readonly Policy[] | undefined;
-  /** Those of the session, inline and managed; undefined where there are none to intersect with. */
+  /** The session policies, inline and managed; undefined where there are none. */
   readonly session?: readonly Policy[] | undefined;
   /** Undefined at service scope and for a bucket that is about to be created. */
   readonly bucket?: BucketSide | undefined;
@@ -71,13 +71,13 @@ export type Reason =
   | 'other-account'
   | 'nothing-allows';
 
-/** The kind of policy that an explicit Deny stands in. */
+/** The kind of policy that has the explicit Deny. */
 export type DenyingSide = 'identity' | 'session' | 'boundary' | 'bucket' | 'accessPoint' | 'trust';
 
 export interface Verdict {
   readonly allowed: boolean;
   readonly reason: Reason;
-  /** Of an explicit Deny alone. */
+  /** Set for an explicit Deny only. */
   readonly denied?: DenyingSide;
   /** The statement that decided, where one did. */
   readonly by?: StatementReference | undefined;
@@ -130,7 +130,7 @@ function evaluateSides(
   };
 }
 
-/** How a resource policy reaches the caller: a public one that is restricted reaches no caller outside of the account. */
+/** How a resource policy reaches the caller. A public policy that is restricted reaches callers of the bucket's account only. */
 function policyReach(
   decision: Decision,
   side: Pick<BucketSide, 'owner' | 'policy' | 'publicAccess'>,
@@ -191,7 +191,7 @@ function bucketGate({ request }: Access, bucket: BucketSide, sides: Sides): Verd
   const policy = { reach: policyReach(sides.bucket, bucket, principal), by: byOf(sides.bucket) };
   const { identity } = sides;
   const { owner, objectOwner } = bucket;
-  // The bucket's owner cannot give away what another account owns; it can only deny it.
+  // The bucket's owner cannot allow access to what another account owns; it can only deny it.
   if (!isEnforced && objectOwner !== undefined && objectOwner !== owner && isObjectOwnerAction(action))
     return passGate({
       principal,
@@ -203,7 +203,7 @@ function bucketGate({ request }: Access, bucket: BucketSide, sides: Sides): Verd
   return passGate({ principal, owner, identity, policy, acl });
 }
 
-/** @param trace filled with what every statement said, when given */
+/** @param trace filled with the result of every statement, when given */
 export function decide(access: Access, trace?: Trace): Verdict {
   const { request, bucket, accessPoint } = access;
   const { principal } = request;
@@ -233,7 +233,7 @@ export function decide(access: Access, trace?: Trace): Verdict {
   return refusalOfLimits(sides) ?? gate;
 }
 
-/** Why the caller's own limits do not let through what is allowed, or undefined. */
+/** Why the session policies or the boundary do not allow an action that is allowed otherwise, or undefined. */
 function refusalOfLimits({ session, boundary }: Pick<Sides, 'session' | 'boundary'>): Verdict | undefined {
   if (session !== undefined && session.effect !== 'Allow') return no('session-policy');
   if (boundary !== undefined && boundary.effect !== 'Allow') return no('permissions-boundary');
@@ -241,8 +241,8 @@ function refusalOfLimits({ session, boundary }: Pick<Sides, 'session' | 'boundar
 }
 
 /**
- * May the caller assume a role of `account`? The role's trust policy must name it. A caller that the trust policy
- * knows only by its account, or that is of another one, also needs an identity policy that lets it.
+ * Decides whether the caller may assume a role of `account`. The role's trust policy must name it. A caller that the trust policy
+ * names only by its account, or that belongs to another account, also needs an identity policy that allows it.
  */
 export function decideTrust(
   {

@@ -1,10 +1,10 @@
 /**
- * What policies of one kind say of a request: an explicit Deny first, then an Allow, else nothing. Which kinds
- * together let a request through is in `decision.ts`.
+ * Evaluates the policies of one kind for a request: an explicit Deny first, then an Allow, else nothing. `decision.ts` combines the
+ * kinds.
  *
- * Measured on 2 shared cores under load (node 24, CPU time): deciding one request against 10 statements of a bucket
- * policy and 10 of an identity policy, with conditions, variables and globs in each and nothing deciding early, costs
- * 6.4 to 7.3 µs over three runs; compiling ten such statements 0.4 to 1 ms.
+ * Measured on 2 shared cores under load (node 24, CPU time): deciding one request against 10 statements of a bucket policy and 10 of an
+ * identity policy, with conditions, variables and globs in each and nothing deciding early, costs 6.4 to 7.3 µs over three runs;
+ * compiling ten such statements 0.4 to 1 ms.
  */
 import type { PolicyDocument } from './document/document.ts';
 import type { Reach } from './document/principals.ts';
@@ -17,7 +17,7 @@ export interface Policy {
   readonly document: PolicyDocument;
 }
 
-/** What a compiled policy holds in memory. */
+/** The memory that a compiled policy takes. */
 export const policyBytes = ({ name, document }: Policy): number => document.size.bytes + 2 * name.length;
 
 export interface StatementReference {
@@ -32,14 +32,14 @@ export type Decision =
   | { readonly effect: 'Allow'; readonly by: StatementReference; readonly reach: Reach }
   | { readonly effect: 'None' };
 
-/** Why a statement said nothing, or that it did. */
+/** Whether a statement applied, and if not, why. */
 export interface TraceEntry extends StatementReference {
   readonly effect: 'Allow' | 'Deny';
   readonly outcome: 'applies' | 'other-action' | 'other-resource' | 'other-principal' | 'condition-failed';
   /** The condition that did not hold. */
   readonly condition?: string;
 }
-/** Filled when given; without one nothing is recorded, and evaluation stops at the first Deny. */
+/** Filled when given; without a trace, evaluation stops at the first Deny. */
 export type Trace = TraceEntry[];
 
 const refer = ({ name }: Policy, { index, sid }: Statement): StatementReference => ({
@@ -76,7 +76,7 @@ export function evaluate(request: PolicyRequest, policies: readonly Policy[], tr
   for (const policy of policies) {
     for (const statement of policy.document.statements) {
       const isAllow = statement.effect === 'Allow';
-      // Nothing that this one says can change the answer.
+      // The result of this statement cannot change the answer.
       if (trace === undefined && isAllow && allowed?.reach === 'direct') continue;
       if (trace === undefined) {
         if (!applies(statement, request, action)) continue;

@@ -1,4 +1,4 @@
-/** What the grants of an ACL allow, in the words of policies (the public API's table of permissions and actions). */
+/** The actions that the grants of an ACL allow (the public API's table of permissions and actions). */
 import { isPublicGrant } from '../../domain/access/acl.ts';
 import type { Grant } from '../../metadata/tables.ts';
 import type { Reach } from './document/principals.ts';
@@ -62,7 +62,7 @@ export interface Acls {
   readonly object?: readonly Grant[] | undefined;
 }
 
-/** How far the ACLs let the caller do the action, or undefined. */
+/** How the ACLs reach the caller for an action, or undefined. */
 export function reachOfAcls(
   { action, principal }: { readonly action: string; readonly principal: Principal },
   acls: Acls,

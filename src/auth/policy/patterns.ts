@@ -1,7 +1,7 @@
 /**
- * Globs of `*` and `?` in linear time: no regular expression is built from what a client wrote, and no text is read
- * more than `stepsPerCharacterMax` times per character, whatever the pattern. ARN patterns match segment by segment.
- * A character is a UTF-16 unit, as in the strings that are compared.
+ * Globs of `*` and `?` in linear time: no regular expression is built from a client's text, and a text is read at most
+ * `stepsPerCharacterMax` times per character, whatever the pattern. ARN patterns match segment by segment. A character is a UTF-16
+ * unit, as in the strings that are compared.
  */
 import type { Plain, Token } from './conditions/variables.ts';
 
@@ -17,24 +17,24 @@ export const stepsPerCharacterMax = 2 * wordBits + 2;
 interface Run {
   /** With a NUL at every `?`, see `holes`. */
   readonly text: string;
-  /** True where any character stands; undefined when there is no such place. */
+  /** True at each `?`; undefined when there is none. */
   readonly holes: readonly boolean[] | undefined;
   /** For long runs without `?`: for each prefix, the length of its longest border (Knuth, Morris and Pratt). */
   borders: Uint16Array | undefined;
-  /** For runs that are searched for bit by bit: at which places of the run a character may stand. */
+  /** For runs that are searched bit by bit: the places of the run where a character may be. */
   masks: Masks | undefined;
 }
 
-/** One array for all characters, because a small array of its own for each would cost more than its bits. */
+/** One array for all characters, because a separate small array for each would take more memory than its bits. */
 interface Masks {
   readonly words: number;
-  /** Where the bits of a character begin; of one that the run does not have, those of the holes, at 0. */
+  /** Where the bits of a character begin; a character that the run does not contain uses those of the holes, at 0. */
   readonly at: ReadonlyMap<number, number>;
   readonly bits: Uint32Array;
 }
 
 export interface Glob {
-  /** One run without `*`: the whole text. Else the first opens the text, the last ends it. */
+  /** One run without `*`: the whole text. Else the first run is the beginning of the text, and the last its end. */
   readonly runs: readonly Run[];
 }
 
@@ -67,7 +67,7 @@ function standsAt({ text: run, holes }: Run, text: string, at: number): boolean 
 
 const isHole = (run: Run, index: number): boolean => run.holes?.[index] === true;
 
-/** For each character the places of the run where it may stand, as bits; at 0 the places where any may. */
+/** For each character the places of the run where it may be, as bits; at 0 the places where any character may be. */
 function masksOf(run: Run): Masks {
   const words = Math.ceil(run.text.length / wordBits);
   const at = new Map<number, number>();
@@ -98,7 +98,7 @@ function bordersOf(text: string): Uint16Array {
   return borders;
 }
 
-/** At most two comparisons a character, however the run repeats itself. */
+/** At most two comparisons a character, even for repetitive runs. */
 function searchText(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
   run.borders ??= bordersOf(run.text);
   const { text: wanted, borders } = run;
@@ -111,7 +111,7 @@ function searchText(run: Run, text: string, range: { readonly from: number; read
   return -1;
 }
 
-/** Shift-and: bit `i` of the state says that the run's first `i + 1` characters end here. */
+/** Shift-and algorithm: bit `i` of the state means that the run's first `i + 1` characters end here. */
 function searchBits(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
   run.masks ??= masksOf(run);
   const { words, at, bits } = run.masks;
@@ -130,7 +130,7 @@ function searchBits(run: Run, text: string, range: { readonly from: number; read
   return -1;
 }
 
-/** Where the run first stands in the range, or -1. */
+/** The first position of the run in the range, or -1. */
 function search(
   run: Run,
   text: string,
@@ -149,7 +149,7 @@ function search(
   return at;
 }
 
-/** Whether a text must be read to its end, and not just at both ends. */
+/** Whether a text must be searched, not just compared at both ends. */
 export const isSearching = ({ runs }: Glob): boolean => runs.length > 2;
 
 /** @param start where in the text the part begins that is to match */

@@ -1,7 +1,7 @@
 /**
- * Whether a bucket policy is public, as the public API defines it: whether one of its Allow statements allows an arbitrary
- * stranger. The engine evaluates strangers; a condition excludes them only where it requires a fixed value of a
- * key that no stranger can choose.
+ * Whether a bucket policy is public by the public API's definition: whether one of its Allow statements allows an arbitrary stranger.
+ * The engine evaluates such strangers. A condition excludes them only where it requires a fixed value of a key that a stranger cannot
+ * choose.
  */
 import { type Address, parseRange, type Range, rangeContains } from './conditions/addresses.ts';
 import type { Condition } from './conditions/conditions.ts';
@@ -32,7 +32,7 @@ const strangers: readonly Principal[] = [
 ];
 
 /**
- * Keys whose values no stranger can choose (public API). Left out is the KMS key's id, which the public API lists: here
+ * Keys whose values a stranger cannot choose (public API). The KMS key's id is left out although the public API lists it, because here
  * it is a header that every request may carry.
  */
 const fixing = new Set([
@@ -59,7 +59,7 @@ const fourMax = 2 ** 28;
 const privateRanges = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'].map(
   (text) => parseRange(text) as Range,
 );
-/** Where IPv4 lies. */
+/** The range of IPv4-mapped addresses. */
 const mappedFour: Address = [0, 0, 0xffff, 0];
 
 const isFour = ({ base, bits }: Range): boolean =>
@@ -74,7 +74,7 @@ function isNarrow(range: Range): boolean {
   return range.bits >= widestSix && !rangeContains(range, mappedFour);
 }
 
-/** How many public IPv4 addresses ranges hold together. */
+/** How many public IPv4 addresses the ranges contain together. */
 function fourIn(ranges: readonly Range[]): number {
   const spans = ranges
     .filter((range) => isFour(range) && !isPrivate(range))
@@ -118,14 +118,14 @@ function isFixed({ operator, key }: Condition, value: string): boolean {
   return !isOpen;
 }
 
-/** What a stranger's request may say under a key: nothing, or a value of the stranger's own. */
+/** The values that a stranger's request may have for a key: none, or one of the stranger's choice. */
 const strangerSays: readonly (string | undefined)[] = [undefined, unknown, `arn:aws:s3:::${unknown}`];
 
-/** Whether a stranger can make the condition hold. Whatever is not known to keep strangers out does not. */
+/** Whether a stranger can satisfy the condition: true unless it is known to exclude strangers. */
 function letsIn(condition: Condition, principal: Principal): boolean {
   const { operator, quantifier, ifExists, key, values } = condition;
   if (key.name === 'aws:SourceIp')
-    // Without the key, both of the latter hold.
+    // Without the key, `IfExists` and `ForAllValues` hold.
     return operator !== 'IpAddress' || ifExists || quantifier === 'all' || !areNarrow(values);
   if (!fixing.has(key.name) || !values.every((value) => isFixed(condition, value))) return true;
   return strangerSays.some((value) =>

@@ -1,28 +1,28 @@
-/** The question to the policy engine: who does what to which resource, and the facts that conditions read. */
+/** A question to the policy engine: who does what to which resource, and the facts that conditions read. */
 
-/** Who calls. Established by authentication, so that no header can pretend to it. */
+/** The caller. Set by authentication, so that a header cannot forge it. */
 export interface Principal {
   readonly kind: 'anonymous' | 'root' | 'user' | 'session' | 'service';
   /** The owner id; also the canonical user id of ACLs. '' for anonymous requests and services. */
   readonly account: string;
   /** `arn:aws:iam::<account>:root`, a user's ARN, or the *role's* ARN of a session; '' where there is none. */
   readonly arn: string;
-  /** Of a session: `arn:aws:sts::<account>:assumed-role/<role>/<session>`, which policies may name as well. */
+  /** For a session: `arn:aws:sts::<account>:assumed-role/<role>/<session>`, which policies may name too. */
   readonly sessionArn?: string;
   /** The unique id (`AIDA…`, `AROA…:<session>`), the account for its root, '' for services. */
   readonly userid: string;
-  /** Of IAM users only. */
+  /** For IAM users only. */
   readonly username?: string;
-  /** Of services only, such as `logging.s3.amazonaws.com`. */
+  /** For services only, such as `logging.s3.amazonaws.com`. */
   readonly service?: string;
   /** Tags of the user or role and of the session, by name. Names compare without regard to case. */
   readonly tags?: ReadonlyMap<string, string>;
 }
 
 /**
- * The facts of a request, asked for only when a condition needs them. `key` is a name as `keys.ts` writes it
- * (`aws:SourceIp`), with the tag's name as the policy wrote it where there is one (`s3:ExistingObjectTag/Env`).
- * Undefined and an empty list both mean that the request has no such key.
+ * The facts of a request, read only when a condition needs them. `key` is a name in the spelling of `keys.ts` (`aws:SourceIp`), where
+ * applicable with the tag's name in the spelling of the policy (`s3:ExistingObjectTag/Env`). Undefined and an empty list both mean
+ * that the request has no such key.
  */
 export interface Facts {
   lookup(key: string): string | readonly string[] | undefined;

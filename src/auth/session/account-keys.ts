@@ -1,7 +1,6 @@
 /**
- * The access keys of IAM users. A key costs one read of its account's own record: as long
- * as that is unchanged, so is everything that was found out about the key, and a change (a key made inactive, a user
- * deleted) holds for the next request in every process.
+ * The access keys of IAM users. Finding a key costs one read of its account's own record: while that is unchanged, the cached facts about
+ * the key are valid. A change (a key made inactive, a user deleted) takes effect with the next request in every process.
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
@@ -27,7 +26,7 @@ export interface AccountContext {
 export interface Accounts {
   /** Configured credentials by access key. */
   readonly configured: ReadonlyMap<string, Credential>;
-  /** What an account is called. */
+  /** Looks up the display name of an account. */
   readonly displayName: (owner: string) => Promise<string>;
   readonly revisions: Revisions;
 }
@@ -39,9 +38,9 @@ interface Kept {
 }
 
 const keptMax = 4_096;
-/** No key is called otherwise, so none is looked for: a store need not be able to hold such a text. */
+/** No key has another form. Other texts are not looked up, because a store may not be able to hold them. */
 const isPossible = /^[\w.=+@-]{3,128}$/;
-/** How often the use of one key is written down. */
+/** How often the last use of a key is recorded. */
 const useEveryMs = 5 * 60 * 1000;
 const useBytes = 256;
 

@@ -13,9 +13,9 @@ export interface Assumption {
   /** The role's. */
   readonly account: string;
   readonly arn: string;
-  /** What the parameters say under the names of condition keys. */
+  /** The parameters as condition keys. */
   readonly named: NonNullable<About['named']>;
-  /** Tags change what policies say, so bringing them is a right of its own. */
+  /** Session tags change the result of policies, so sending them requires a permission. */
   readonly hasTags: boolean;
   /** Undefined where there is no such role. */
   readonly role: TrustingRole | undefined;

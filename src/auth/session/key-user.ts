@@ -1,6 +1,6 @@
 /**
- * May the caller use a key of the key provider? The key's policy must let its account in, and for IAM users and roles a
- * policy of their own must allow the action on the key (public API "Protecting data with SSE-KMS").
+ * Whether the caller may use a key of the key provider. The key's policy must allow its account, and IAM users and roles also need an
+ * identity policy that allows the action on the key (public API "Protecting data with SSE-KMS").
  */
 import type { KeyAction, KeyUser } from '../../domain/content/encryption/provided-key.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
@@ -11,14 +11,14 @@ import { denialText } from '../authorization/denial.ts';
 import type { Identity } from '../identity.ts';
 import { principalOf } from './principal.ts';
 
-/** A key as policies name it: under the account that asks, because a key may be several accounts' key. */
+/** The key's ARN in policies: under the account that asks, because several accounts may share a key. */
 const keyArn = (region: string, account: string, keyId: string): string =>
   `arn:aws:kms:${region}:${account}:key/${keyId}`;
 
 const hasAccount = (accounts: KeyAccounts, account: string): boolean =>
   accounts === 'every' || accounts.has(account);
 
-/** What the key's policy answers to an account that it does not name. */
+/** The refusal for an account that the key's policy does not name. */
 function refusalOfKey(
   { config }: Pick<AuthorizationContext, 'config'>,
   identity: NonNullable<Identity>,

@@ -1,4 +1,4 @@
-/** Whether the caller shows a code of an MFA device of its own (public API "MFA delete", STS). A code is good once. */
+/** Verifies that the caller has sent a code of an MFA device of its own (public API "MFA delete", STS). A code is valid once. */
 import { isCode } from '../../domain/iam/mfa/mfa.ts';
 import { parseArn } from '../../protocol/request/arns.ts';
 import type { Identity } from '../identity.ts';

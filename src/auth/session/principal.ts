@@ -8,7 +8,7 @@ import { anonymous, type Principal } from '../policy/request.ts';
 
 const userName = /^[\w+=,.@-]{1,64}$/;
 
-/** A configured key that is not its account's root is a user of it, called as it is displayed where that is a name. */
+/** A configured key that is not its account's root acts as a user of the account, named by its display name where that is a valid name. */
 const configured = memoizeEach(({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller => {
   if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
   const username = userName.test(displayName) ? displayName : accessKey;

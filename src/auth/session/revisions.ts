@@ -1,7 +1,7 @@
 /**
- * The state that an account's records are in, which tells whether what was found out about a caller still holds. Where
- * other machines change them too and a read is a round trip, it is believed for a while (`SVC_CONFIG_CACHE_TTL`); a
- * change by a process of this node ends that before it is answered.
+ * The revision of an account's records, which tells whether cached facts about its callers are valid. Where other machines change the
+ * records too and a read is a round trip, the revision is cached (`SVC_CONFIG_CACHE_TTL`); a change by a process of this node
+ * invalidates it before that change is answered.
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
@@ -18,7 +18,7 @@ interface Seen {
 /** When a read began. */
 export interface Look {
   readonly at: number;
-  /** How many changes this process knew of until then. */
+  /** How many changes this process had seen by then. */
   readonly changes: number;
 }
 
@@ -27,7 +27,7 @@ const accountsMax = 4_096;
 export interface RevisionsContext {
   readonly metadata: MetadataStore;
   readonly clock: Pick<Clock, 'elapsed'>;
-  /** How long what was read is believed; 0 reads each time. */
+  /** The lifetime of a cached revision; 0 reads it each time. */
   readonly believedMs: number;
 }
 

@@ -6,7 +6,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { Session } from '../../ports/crypto/credentials.ts';
 import type { Sealer } from '../../ports/crypto/sealer.ts';
 
-/** Whom a session speaks for: a role by a name of the session's own, a user, or the owner of a configured key. */
+/** Who a session acts for: a role with a session name, a user, or the owner of a configured key. */
 export type SessionHolder =
   | { readonly role: string; readonly name: string }
   | { readonly user: string }
@@ -17,20 +17,20 @@ export interface SessionClaims extends Session {
   readonly secretKey: string;
   readonly account: string;
   readonly of: SessionHolder;
-  /** Of the session alone. */
+  /** The session's own tags. */
   readonly tags?: readonly (readonly [string, string])[];
 }
 
 /** A token travels in a header, with everything that a request else brings. */
 const claimsBytesMax = 4_096;
-/** What sealing and base64 can make of that at most. */
+/** An upper bound for the sealed claims in base64. */
 const tokenLengthMax = 6_144;
 
 const place = 'session token';
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** How much of what a session may carry is used. */
+/** How much of the claims' size limit is used, in percent. */
 export const packedPercent = (claims: SessionClaims): number =>
   Math.ceil((encoder.encode(JSON.stringify(claims)).length * 100) / claimsBytesMax);
 
@@ -45,7 +45,7 @@ export async function sealToken(sealer: Sealer, claims: SessionClaims): Promise<
   return btoa(String.fromCharCode(...(await sealer.seal(plain, place))));
 }
 
-/** @throws InvalidToken for anything that is not a token of ours as it was made */
+/** @throws InvalidToken for anything but an unaltered token of this service */
 export async function openToken(sealer: Sealer, token: string): Promise<SessionClaims> {
   const sealed = token.length > tokenLengthMax ? undefined : fromBase64(token);
   const plain = sealed === undefined ? undefined : await sealer.open(sealed, place);

@@ -1,6 +1,6 @@
 /**
- * Temporary credentials. Their token says everything but whether the user or role is still
- * there: that is looked up as for access keys, so a session ends with the next request after they were deleted.
+ * Temporary credentials. A token contains everything except whether its user or role still exists: that is looked up as for access
+ * keys, so a session ends with the next request after its user or role was deleted.
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
@@ -22,7 +22,7 @@ interface Kept {
 const keptMax = 1_024;
 const keptBytesMax = 8 * 1024 * 1024;
 
-/** What a session holds beside its token follows from what the token says. */
+/** The memory of a cached session, beside its token, follows from the claims. */
 const sizeOfSession = ({ claims: { inline = '', managed = [], tags = [] } }: Kept, token: string): number =>
   1_024 + 4 * token.length + 2 * inline.length + 200 * (managed.length + tags.length);
 
@@ -61,7 +61,7 @@ export class Sessions {
     return credential;
   }
 
-  /** As long as the key is configured. */
+  /** Valid as long as the key is configured. */
   #ofConfigured(claims: SessionClaims, parent: string): Credential {
     const record = this.#accounts.configured.get(parent);
     if (record === undefined || record.owner !== claims.account) throw fail('InvalidToken');

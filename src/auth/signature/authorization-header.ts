@@ -13,7 +13,7 @@ import {
 } from './claim.ts';
 
 const code = 'AuthorizationHeaderMalformed';
-/** How far a client's clock may be from ours. */
+/** The largest difference between a client's clock and this server's. */
 export const skewMsMax = 15 * 60 * 1000;
 
 export function headerClaim(
@@ -55,7 +55,7 @@ function dialectOf(authorization: string): Dialect {
   for (const dialect of dialects)
     if (authorization.startsWith(dialect.algorithm) && authorization[dialect.algorithm.length] === ' ')
       return dialect;
-  // Version 2 in a header, SigV4A, and whatever else a vendor signs with.
+  // Version 2 in a header, SigV4A, or another scheme of the vendor.
   if (dialects.some(({ secretPrefix }) => authorization.startsWith(secretPrefix.slice(0, -1))))
     throw fail(
       'InvalidRequest',

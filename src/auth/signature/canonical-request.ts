@@ -3,7 +3,7 @@ import type { Wire } from '../../protocol/request/wire.ts';
 import { encode } from '../../signing/encode.ts';
 import type { Claim } from './claim.ts';
 
-/** Everything of the canonical request, with the path as given: see `encodePath` for the other reading. */
+/** The whole canonical request, with the path as given: see `encodePath` for the alternative. */
 export function canonicalRequest(wire: Wire, path: string, claim: Claim): string {
   const at = wire.target.indexOf('?');
   const query = at < 0 ? '' : canonicalQuery(wire.target.slice(at + 1), claim.leaveOut);
@@ -59,8 +59,8 @@ function fromOctets(value: string): string {
 }
 
 /**
- * The query sorted by encoded name, then value, every part encoded in the one canonical way. A `+` is a
- * space here as it is in `Query`, so that what is signed is what is read.
+ * The query sorted by encoded name, then value, with every part in canonical encoding. A `+` is a space, as it is in `Query`, so that
+ * the signed query is the one that is read.
  */
 export function canonicalQuery(raw: string, leaveOut: string | undefined): string {
   if (raw === '') return '';
@@ -99,7 +99,7 @@ function canonicalPart(part: string): string {
 
 const percent = 0x25;
 
-/** `%2F` is; `%2f` is not, nor is `%41`, which stands for a character that needs no escape. */
+/** `%2F` is canonical; `%2f` is not, nor is `%41`, whose character needs no escape. */
 function isCanonicalEscape(text: string, at: number): boolean {
   const high = upperNibble(text.charCodeAt(at + 1));
   const low = upperNibble(text.charCodeAt(at + 2));
@@ -116,12 +116,11 @@ for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
   unreserved[char.charCodeAt(0)] = 1;
 
 /**
- * The path decoded and encoded again in the canonical way, or undefined when that changes nothing.
+ * The path decoded and encoded again canonically, or undefined when that changes nothing.
  *
- * Clients differ in what they sign: most sign the path as they send it, the public service verifies
- * `encode(decode(path))`. Both are accepted. That is safe: a signature over a canonical text is then good
- * only for paths that decode to the same key, and one over any other text for exactly that raw path.
- * Nothing is normalised: `//`, `.` and `..` are parts of a key.
+ * Clients differ in what they sign: most sign the path as they send it, the public service verifies `encode(decode(path))`. Both are
+ * accepted. That is safe: a signature over a canonical text is valid only for paths that decode to the same key, and one over any
+ * other text for exactly that raw path. Nothing is normalised: `//`, `.` and `..` are parts of a key.
  */
 export function encodePath(path: string): string | undefined {
   try {

@@ -25,7 +25,7 @@ export interface Claim {
 export type OpenClaim = Omit<Claim, 'payloadHash'> & { readonly payloadHash: string | undefined };
 
 export type Service = 's3' | 'iam' | 'sts';
-/** What an action query may be signed for; everything else is S3's. */
+/** The services that an action query may be signed for; all other requests are signed for S3. */
 const actionServices: readonly Service[] = ['s3', 'iam', 'sts'];
 const storageServices: readonly Service[] = ['s3'];
 export const servicesOf = ({ isActionQuery }: { readonly isActionQuery: boolean }): readonly Service[] =>
@@ -76,7 +76,7 @@ export function checkRegion(
   { region, service }: Pick<Claim, 'region' | 'service'>,
   code: MalformedCode,
 ): void {
-  // IAM and STS have one endpoint for all regions, and clients sign for the region where that is said to be.
+  // IAM and STS have one endpoint for all regions, and clients sign with the region of that endpoint.
   if (!settings.regionStrict || region === settings.region || service !== 's3') return;
   throw fail(code, {
     message: `The region '${region}' is wrong; expecting '${settings.region}'.`,

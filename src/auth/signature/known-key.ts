@@ -1,11 +1,11 @@
-/** The key that a request names: looked up for its signature, and again after its body was held back. */
+/** Finds the access key that a request names: for its signature, and again after its body was read slowly. */
 
 import { memoizeEach } from '../../base/memoize.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Credential, Credentials } from '../../ports/crypto/credentials.ts';
 import type { Identity, Renew } from '../identity.ts';
 
-/** The secret stays behind: what travels with the request may end in a log. */
+/** The identity without the secret, because the identity travels with the request and may be logged. */
 export const identityOf: (credential: Credential) => Identity = memoizeEach(
   ({ secretKey: _, ...identity }: Credential) => identity,
 );
@@ -15,7 +15,7 @@ export interface KnownKey {
   readonly renew: Renew;
 }
 
-/** @param token that came with it @throws InvalidAccessKeyId */
+/** @param token the session token of the request @throws InvalidAccessKeyId */
 export async function findKnownKey(
   credentials: Credentials,
   accessKey: string,

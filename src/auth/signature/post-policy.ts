@@ -105,7 +105,7 @@ export interface PolicyCase {
   readonly now: number;
 }
 
-/** @throws AccessDenied for a form that is too late, breaks a condition or holds more than the policy speaks of */
+/** @throws AccessDenied for a form that is expired, violates a condition, or has fields that the policy does not mention */
 export function checkPostPolicy(policy: PostPolicy, { fields, exempt, now }: PolicyCase): void {
   if (now > policy.expiration) throw denied('Policy expired.');
   for (const match of policy.matches) {
@@ -123,7 +123,7 @@ export function checkPostPolicy(policy: PostPolicy, { fields, exempt, now }: Pol
 
 const denied = (problem: string): Refusal => fail('AccessDenied', `Invalid according to Policy: ${problem}`);
 
-/** What may be known by its beginning alone; everything else is exact, the bucket above all (public API). */
+/** Fields that `starts-with` may restrict; all others, such as the bucket, must be exact (public API). */
 const openEnded: ReadonlySet<string> = new Set(
   (
     'acl cache-control content-type content-disposition content-encoding expires key redirect ' +

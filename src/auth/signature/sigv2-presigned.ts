@@ -68,7 +68,7 @@ function signedPaths(path: string, { virtualBucket, mountedPath }: Authenticatio
   return short === mount || short.startsWith(`${mount}/`) ? paths : [...paths, short];
 }
 
-/** The token of temporary credentials, which is signed like the vendor's headers wherever it stands. */
+/** The token of temporary credentials, in a header or the query; it is signed like the vendor's headers. */
 function sessionToken(wire: Wire, query: Query): string | undefined {
   const name = `${amz.headerPrefix}security-token`;
   const inQuery = query.pairs.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);

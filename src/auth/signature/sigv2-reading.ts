@@ -1,10 +1,10 @@
 /**
- * What a version-2 presigned query covers, read once: the string to sign and the headers that the rest of the gateway
- * obeys are made of the same reading, so that a signature is good for one meaning only.
+ * Reads what a version-2 presigned query covers, once: the string to sign and the headers that the rest of the gateway uses come from
+ * the same reading, so that a signature is valid for one meaning only.
  *
- * Version 2 joins names and values without escaping them, and leaves most query names out. Every text that could be
- * understood in two ways is refused: names that differ in case alone, separators inside values, one header in two
- * places, and every query name that changes the answer and that version 2 does not sign.
+ * Version 2 joins names and values without escaping them, and leaves most query names out. Every ambiguous text is refused: names
+ * that differ in case alone, separators inside values, one header in two places, and every query name that changes the answer
+ * and that version 2 does not sign.
  */
 
 import { trim } from '../../base/text/trim.ts';
@@ -53,7 +53,7 @@ const notCovered = (name: string): Refusal =>
     `The query parameter "${name.slice(0, 128)}" is repeated, or not covered by a version 2 signature`,
   );
 
-/** @throws AccessDenied for whatever the signature does not cover, or covers ambiguously */
+/** @throws AccessDenied for a part that the signature does not cover, or covers ambiguously */
 export function readSigV2(wire: Wire, query: Query): SigV2Reading {
   refuseForeignHeaders(wire);
   const seen = new Set<string>();
@@ -85,7 +85,7 @@ export function readSigV2(wire: Wire, query: Query): SigV2Reading {
   };
 }
 
-/** Of a text that has one character for each byte. */
+/** For a text that has one character for each byte. */
 const octets = (text: string): Uint8Array => Uint8Array.from(text, (char) => char.charCodeAt(0));
 
 const ambiguous = (name: string): Refusal =>
@@ -103,7 +103,7 @@ function refuseForeignHeaders(wire: Wire): void {
       });
 }
 
-/** The header that a parameter stands for; undefined where the request has the same one already. */
+/** The header that a parameter stands for; undefined where the request has the same header too. */
 function headerIn(wire: Wire, name: string, value: string): string | undefined {
   const bare = name.slice(amz.headerPrefix.length);
   const mayMove = isStandardName(name) || name === tokenName || isHoisted(bare);
@@ -112,7 +112,7 @@ function headerIn(wire: Wire, name: string, value: string): string | undefined {
   const trimmed = byteString(trim(value, ' \t'));
   const sent = wire.headers.all(name);
   if (sent.length === 0) return trimmed;
-  // The token of temporary credentials counts once, wherever it stands.
+  // The token of temporary credentials may be sent once, in the header or the query.
   if (name === tokenName) throw fail('InvalidToken');
   if (joined(sent) !== trimmed) throw notCovered(name);
   return undefined;

@@ -12,7 +12,7 @@ import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from '
 import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 
-/** Whose signature a claim says it is; refuses what no secret is needed for. */
+/** Finds the key that a claim names; makes the checks that need no secret. */
 export async function findSigner(
   ctx: AuthenticationContext,
   wire: Wire,
@@ -21,7 +21,7 @@ export async function findSigner(
   const code =
     claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
   refuseUnsignedHeaders(wire, claim);
-  // A blank access key takes the way of an unknown one, so nothing tells them apart.
+  // An empty access key is handled like an unknown one, so that the answers do not differ.
   const known = await findKnownKey(ctx.credentials, claim.accessKey, sessionToken(wire, query, claim));
   checkRegion(ctx.settings, claim, code);
   return known;
@@ -32,11 +32,11 @@ export interface Signed {
   /** The raw path of the request line. */
   readonly path: string;
   readonly claim: Claim;
-  /** That it must have been made with. */
+  /** The secret that the signature must have been made with. */
   readonly secret: string;
 }
 
-/** Verifies a version-4 signature; gives the signing key. */
+/** Verifies a version-4 signature; returns the signing key. */
 export function verifySignature(
   ctx: Pick<AuthenticationContext, 'caches' | 'hasher'>,
   { wire, path, claim, secret }: Signed,

@@ -15,16 +15,16 @@ import type { Reply } from '../../protocol/reply/reply.ts';
 import { type Located, type RequestContext, unknownOperation } from '../request.ts';
 import { askedAt, bucketNameAt, whereLocated } from '../stages/locate.ts';
 
-/** A request that came at least so far that it names a bucket. */
+/** A request whose bucket is known. */
 type LoggedRequest = RequestContext & Located;
 
 export interface Ended {
   readonly reply: Reply;
-  /** That of its refusal. */
+  /** The error code of a refusal. */
   readonly code: string | undefined;
 }
 
-/** Whether there may be a log to write to: false of nearly every request, which then costs nothing. */
+/** Whether there may be a log to write to. False for almost every request, which then costs nothing. */
 export function mayBeLogged(request: RequestContext, code: string | undefined): boolean {
   // A line for each refusal would fill the reserve of the disk.
   if (code === 'InsufficientStorage') return false;

@@ -1,7 +1,6 @@
 /**
- * What is recorded of a request that changes something: its audit row and its events. They
- * ride in the commit of the change itself. The row says there that it went well; the pipeline writes it where
- * nothing was committed or the request ended otherwise.
+ * The audit row and the events of a request that changes something. They are committed together with the change itself, where the row
+ * reports success; the pipeline writes the row where nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../../auth/identity.ts';
 import { principalOf } from '../../auth/session/principal.ts';
@@ -30,7 +29,7 @@ export interface RecordedRequest {
   readonly events?: readonly string[] | undefined;
 }
 
-/** Names that were refused for their length are not kept whole; what an unknown caller says is kept in short. */
+/** A name that was refused for its length is shortened, and so is everything that an unknown caller sent. */
 const nameMax = 1024;
 const unknownNameMax = 128;
 /** The longest address; a trusted proxy may forward something else. */
@@ -50,7 +49,7 @@ export class Recording implements AuditRecorder {
     this.#entry = entryOf(request, ctx.clock.now());
   }
 
-  /** Of a request of many commits, those that come after one which has applied leave the row as it is. */
+  /** For a request of many commits: once one commit has applied, later ones leave the row as it is. */
   changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]> {
     const rows = this.#isWritten ? [] : [this.#row(this.#entry)];
     return move !== undefined && bucketNotification.name in move.bucket.documents
@@ -76,9 +75,9 @@ export class Recording implements AuditRecorder {
     this.#isWritten = true;
   }
 
-  /** Sees to it that the row is there and says how the request ended. What was done stands, also where this fails. */
+  /** Writes the row, or corrects it, with the result of the request. The change itself stays, also where this write fails. */
   end(ending: Ending): Promise<void> | undefined {
-    // Nothing was changed, and clients that ask again and again would fill the reserve with rows.
+    // Nothing was changed, and clients that retry would fill the reserve of the disk with rows.
     if (ending.code === 'InsufficientStorage' && !this.#isWritten) return undefined;
     const isTrue = this.#isWritten && ending.code === undefined && ending.status === this.#entry.status;
     return isTrue ? undefined : this.#write(ending);
@@ -101,7 +100,7 @@ export class Recording implements AuditRecorder {
   }
 }
 
-/** Of a request that was refused before its operation mattered: who called is not known. */
+/** For a request that was refused before its operation was selected: the caller is unknown. */
 export function recordingOfUnknown(ctx: Ctx, request: RequestContext): Recording | undefined {
   const located = whereLocated(request);
   const asked = located && askedAt(located);
@@ -121,7 +120,7 @@ function entryOf(
     action,
     resource: bucketName === '' ? '' : `bucket:${bucketName.slice(0, longest)}`,
     ...(key === '' ? {} : { key: key.slice(0, longest) }),
-    // What it will be if all goes well; if not, `end` says so.
+    // The status of a success; `end` corrects it after a failure.
     status: wire.method === 'DELETE' ? 204 : 200,
     ...(identity === undefined
       ? {}

@@ -1,8 +1,8 @@
 /**
- * The audit rows of refusals. A caller can cause any number of them, an anonymous one without credentials even, so a
- * process writes a bounded number of them a minute one by one, of each account and of all unknown callers together; the
- * others it counts, in one row for each minute, account, operation and error code. The count is written at most once a
- * second, and on a best effort as access logs are. What a caller changed always has a row of its own.
+ * The audit rows of refusals. A caller can cause any number of refusals, even an anonymous one. So a process writes a limited number
+ * of single rows a minute, for each account and for all unknown callers together; the others are counted, in one row for each minute,
+ * account, operation and error code. The count is written at most once a second, on a best effort like access logs. A change always
+ * has a row of its own.
  */
 
 import type { Context } from '../../context.ts';
@@ -14,7 +14,7 @@ type Entry = Omit<AuditRow, 'hour' | 'slot'>;
 
 const minuteMs = 60_000;
 const restMs = 1_000;
-/** Counts of a process that are not written yet; operations and error codes come from our tables, accounts are known ones. */
+/** Unwritten counts of a process; bounded because operations and error codes come from tables and accounts are known ones. */
 const sumsMax = 10_000;
 const sumBytes = 512;
 
@@ -31,7 +31,7 @@ export class RefusedCallers {
   readonly #sums = new Map<string, Sum>();
   #writing: Promise<void> | undefined;
 
-  /** @returns whether the refusal gets a row of its own; else it is counted */
+  /** @returns whether the refusal gets a row of its own; otherwise it is counted */
   admit(ctx: Ctx, entry: Entry): boolean {
     const minute = Math.floor(entry.time / minuteMs);
     if (minute !== this.#minute) {

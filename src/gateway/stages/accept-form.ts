@@ -1,6 +1,6 @@
 /**
- * The fields of a form stand for the headers of other requests: the signature, the key, the object's metadata. The headers of
- * the form's own request that could change what is stored are ignored, because the form's policy does not sign them.
+ * Fields of a form replace the headers of other requests: the signature, the key, the object's metadata. Headers of the form's own
+ * request that could change what is stored are ignored, because the form's policy does not sign them.
  */
 import { authenticateForm } from '../../auth/signature/form-signature.ts';
 import { checkPostPolicy, type LengthRange, parsePostPolicy } from '../../auth/signature/post-policy.ts';
@@ -77,7 +77,7 @@ function keyOf(fields: ReadonlyMap<string, string>, file: FormFile): string {
 
 /** Headers of the form's own request that are facts about it and describe no object. */
 const kept = ['host', 'user-agent', 'referer', 'origin'];
-/** Fields that stand for the header of the same name. */
+/** Fields that replace the header of the same name. */
 const described = new Set([
   'cache-control',
   'content-disposition',
@@ -109,13 +109,13 @@ function headerOf(name: string, prefix: string): string | undefined {
   return shownDialect([name]) === undefined ? undefined : name;
 }
 
-/** Tags come as XML here, and as a query everywhere else. */
+/** Forms contain tags as XML, all other requests as a query. */
 function tagQuery(xml: string): string {
   const { TagSet } = readXml(tagging, 'Tagging', new TextEncoder().encode(xml), { maxBytes: xml.length * 4 });
   return TagSet.map(({ Key, Value }) => `${encodeURIComponent(Key)}=${encodeURIComponent(Value)}`).join('&');
 }
 
-/** Refuses too large a file as soon as it is, too small a one at its end; stores nothing of either. */
+/** Refuses a file that is too large once it exceeds the limit, and one that is too small at its end; stores neither. */
 function bounded(
   content: AsyncIterable<Uint8Array>,
   lengths: LengthRange | undefined,

@@ -1,9 +1,9 @@
 /**
- * Which bucket a request is about. Where a read of metadata is a round trip, the head of the key is requested together with
- * the row of the bucket: a name mostly leads to the bucket that it led to a moment ago. What was read counts only if it did
- * so again; a wrong guess costs a read and changes nothing.
+ * Finds the bucket of a request. Where a read of metadata is a round trip, the head of the key is requested together with the bucket's
+ * row, based on the bucket that the name led to last. The head is used only if the name still leads to that bucket; a wrong guess
+ * costs a read and changes nothing.
  *
- * A read of an object that is there uses the cached row of its bucket, if that is younger than `SVC_CONFIG_CACHE_TTL`.
+ * A read of an existing object uses the cached row of its bucket, if that is younger than `SVC_CONFIG_CACHE_TTL`.
  */
 import type { Context } from '../../context.ts';
 import { type Reached, reach } from '../../domain/access/access-points.ts';
@@ -21,7 +21,7 @@ export interface BucketReader {
 
 const noCached = async (): Promise<undefined> => undefined;
 
-/** Begins to read the head of an operation on one, where metadata is distant and the bucket is known. */
+/** Begins to read the head of an operation on an object, where metadata is distant and the bucket is known. */
 export function openBucketReader(ctx: Context, request: Selected): BucketReader {
   const { addressedName, key, query, wire, row } = request;
   const { metadata, clock, config } = ctx;
@@ -35,13 +35,13 @@ export function openBucketReader(ctx: Context, request: Selected): BucketReader 
   const isYoung = clock.elapsed() - seen.at < config.SVC_CONFIG_CACHE_TTL;
   return {
     ctx: { ...ctx, metadata: withHeadAhead(ctx, ahead, { isAbsenceKnown: !isRead }) },
-    // There is an object in the bucket, so it was neither deleted nor made anew.
+    // The bucket has an object, so it was neither deleted nor created again.
     cached: async () =>
       isRead && isYoung && (await ahead.head.catch(() => undefined)) !== undefined ? seen.bucket : undefined,
   };
 }
 
-/** The bucket as it is now; cached where reading it is a round trip. @throws NoSuchBucket, NoSuchAccessPoint */
+/** The current row of the bucket, also cached where reading it is a round trip. @throws NoSuchBucket, NoSuchAccessPoint */
 export function findBucket(ctx: Context, { addressedName, virtual }: Identified): Promise<Reached> {
   const by = { isHost: virtual !== undefined };
   return ctx.metadata.isDistant ? findAndCache(ctx, addressedName, by) : reach(ctx, addressedName, by);

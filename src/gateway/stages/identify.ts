@@ -1,4 +1,4 @@
-/** The second stage: who sent the request, established over what arrived. */
+/** The second stage: finds out who sent the request. */
 import { type AuthenticationContext, authenticate } from '../../auth/authenticate.ts';
 import type { Authenticated } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
@@ -11,7 +11,7 @@ import { establish, type Identified, type Located } from '../request.ts';
 export async function identify(ctx: Context, request: Located): Promise<Identified> {
   const { hoisted = [], dialect: signedIn, ...who } = await authenticated(ctx, request);
   const dialect = signedIn === undefined ? undefined : signedIn === 'amz' ? amz : store;
-  // Known from here on, also to a refusal.
+  // Set here, so that a refusal has it too.
   const { query, local, virtual, area } = establish(request, { dialect });
   const wire =
     hoisted.length === 0 ? request.wire : { ...request.wire, headers: request.wire.headers.with(hoisted) };
@@ -33,8 +33,8 @@ export async function identify(ctx: Context, request: Located): Promise<Identifi
 const atArea = { scope: 'service', bucket: '', key: '' } as const;
 
 /**
- * A bearer token, which only areas understand, is no signature. A preflight is not signed, whatever its query says: the
- * signature there is for the request that may follow. A website is public.
+ * A bearer token is no signature; only areas accept it. A preflight is not signed, whatever its query contains: a signature there
+ * belongs to the request that may follow. A website is public.
  */
 function authenticated(
   ctx: Context,

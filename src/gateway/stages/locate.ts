@@ -1,4 +1,4 @@
-/** Where a request went, as its host and path say it. Nothing is verified yet. */
+/** The first stage: the target of a request, as its host and path name it. Nothing is verified yet. */
 import type { Config } from '../../config.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { areaOf } from '../../handlers/areas/areas.ts';
@@ -99,7 +99,7 @@ function askedOfAdmin(method: string, path: string): Asked | undefined {
   return { action: `admin:${name}`, audited, bucketName: adminBucketAt(path), key: '' };
 }
 
-/** The name of the bucket that a request went to, '' where it went to none. */
+/** The name of the bucket that a request is for, '' where there is none. */
 export function bucketNameAt({ local, virtual, area, isAction }: Located): string {
   if (area !== undefined || isAction) return '';
   try {

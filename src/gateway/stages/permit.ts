@@ -49,7 +49,7 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   if (isAbsent && row.about === 'version' && !row.audited && bucket !== undefined) {
     // A caller that may not list gets the text of the refusal that it would get if the object were there.
     if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
-      // Without the header of a payer the answer is 403 for every key, so that it does not tell which exist.
+      // Without the payer's header the answer is 403 for every key, so that it does not reveal which keys exist.
       const charging = isCharged(ctx, request, bucket);
       if (charging !== false) await charging;
       assertObject(target, wanted);
@@ -76,12 +76,12 @@ const copiesTags = (request: Selected): boolean =>
   request.operation === 'CopyObject' && header(request, 'tagging-directive') !== 'REPLACE';
 
 interface AskedFacts extends Pick<BodyFacts, 'named' | 'along'> {
-  /** The request as it is judged. */
+  /** The request as the policy engine sees it. */
   readonly caller: Asking;
   readonly requestTags: Tags | undefined;
 }
 
-/** What a request asks for, as facts of its judgement: by its headers, or by its body where the operation's entry reads facts from it. */
+/** Facts about the request's content: from its headers, or from its body where the operation's entry reads facts from it. */
 function askedFacts(request: Asking): AskedFacts {
   const { operation, row, body } = request;
   const read = handlers[operation].facts;
@@ -98,7 +98,7 @@ function askedFacts(request: Asking): AskedFacts {
   return { ...others, caller: { ...request, own }, requestTags };
 }
 
-/** Whether the only ACL that the request brings is a canned one. */
+/** Whether the only ACL of the request is a canned one. */
 function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {
   for (const name of own.keys()) if (name.startsWith('grant-')) return false;
   return own.has('acl');
@@ -120,7 +120,7 @@ async function initiatorOf(ctx: Context, request: Asking): Promise<string | unde
   return initiator === identity.owner ? initiator : undefined;
 }
 
-/** The caller with the headers that the upload was begun with, where there may be a policy that asks for them. */
+/** The caller with the headers of CreateMultipartUpload, where a policy may have conditions on them. */
 async function asBegunBy(ctx: Context, caller: Asking): Promise<Asking> {
   const { bucket } = caller;
   const isJudged = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
@@ -139,7 +139,7 @@ async function uploadOf(
   return isIts ? session : undefined;
 }
 
-/** A header that asks for actions beside the operation's own: by being there, or by what it says. */
+/** A header that requires further actions: by its presence, or by its value. */
 interface Mark {
   readonly name: string;
   readonly relation: string | undefined;
@@ -158,7 +158,7 @@ const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
   operationNames.map((name) => [name, marksOf(describeOperation(name))]),
 );
 
-/** The actions that the request's headers ask for beside its own. */
+/** The further actions that the request's headers require. */
 function alongOf(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
   const asked: string[] = [];
   for (const { name, relation, wanted, actions } of marks.get(request.operation) ?? []) {

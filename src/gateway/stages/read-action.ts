@@ -1,4 +1,4 @@
-/** Which operation an action asks for and with what: in the words of IAM and STS, or in the shape of S3 Control. */
+/** Reads the operation and parameters of an action: in the form of IAM and STS, or of S3 Control. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { readBody } from '../../handlers/common/body.ts';
@@ -76,7 +76,7 @@ const readers: { readonly [O in ControlAsked['operation']]?: (body: Uint8Array) 
   },
 };
 
-/** What the path of S3 Control says, and what its XML body says under the action's names. */
+/** The parameters in the path of S3 Control, and those in its XML body under the action's names. */
 async function readControl(
   ctx: Ctx,
   request: Identified,

@@ -1,4 +1,4 @@
-/** The third stage: which operation the request asks for, and what only that operation brings. */
+/** The third stage: which operation the request asks for, and the parameters of an action or a form. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { assertKey } from '../../handlers/common/key.ts';
@@ -13,7 +13,7 @@ import { establish, type Identified, type Selected } from '../request.ts';
 import { acceptForm } from './accept-form.ts';
 import { readAction } from './read-action.ts';
 
-/** Waits only for what stands in a body: an action, or a form. */
+/** Asynchronous only where the operation is named in a body: an action, or a form. */
 export function selectOperation(ctx: Context, request: Identified): Selected | Promise<Selected> {
   if (request.isAction) return selectAction(ctx, request);
   const { wire, query, scope } = request;
@@ -36,7 +36,7 @@ function assertMeansOne(query: Query): void {
 
 async function selectAction(ctx: Context, request: Identified): Promise<Selected> {
   const asked = await readAction(ctx, request);
-  // Its key may have been made inactive, or its user changed, while the body came.
+  // The caller's key may have been made inactive, or its user changed, while the body arrived.
   const identity = (await request.renew?.()) ?? request.identity;
   return selected(ctx, establish(request, { identity }), asked);
 }

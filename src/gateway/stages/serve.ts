@@ -24,7 +24,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const request = needsBucket(row) ? await located(reader, selected) : selected;
   const index = await showIndex(ctx, request);
   if (index !== undefined) return index;
-  // A decision that needs the body waits for it, unless the caller is refused whatever it says.
+  // A decision that needs the body waits for it, unless the caller is refused in any case.
   const needsBody = !isAction && handlers[operation].facts !== undefined;
   if (needsBody) assertMayAsk(request);
   let isPaid = needsBody ? false : await judgeFresh(ctx, request);
@@ -35,7 +35,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const reading = isAction ? noBody : readBody(ctx, request, { hasBody, row, held: request });
   const body = reading instanceof Promise ? await reading : reading;
   const complete = establish(request, { body });
-  // Policies and the caller's key may have changed while the body came: judge by what they are now.
+  // Policies and the caller's key may have changed while the body arrived: judge by their present state.
   if (reading instanceof Promise) await renew(ctx, complete);
   if (reading instanceof Promise || needsBody) isPaid = await judge(ctx, complete);
   if (needsBody && row.adds) assertRoom(ctx);
@@ -47,7 +47,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
 /** @throws NoSuchBucket, NoSuchAccessPoint, MethodNotAllowed for what access points do not serve */
 async function located({ ctx, cached }: BucketReader, selected: Selected): Promise<Selected & InBucket> {
   const bucket = await cached();
-  // An index stands for another key than the one that was read ahead.
+  // An index document has another key than the one that was requested beforehand.
   if (bucket !== undefined && !asksForIndex(selected, bucket))
     return establish(selected, { bucket, bucketName: bucket.name, isCached: true });
   return establish(selected, found(selected, await findBucket(ctx, selected)));
@@ -59,7 +59,7 @@ function found({ operation, row, scope }: Selected, { bucket, accessPoint }: Rea
   return { bucket, bucketName: bucket.name, accessPoint, isCached: false };
 }
 
-/** Asked before the body is read, after the caller was authorized: a stranger learns nothing of the disk. */
+/** Refuses a write on a full disk. It runs after authorization, so that strangers learn nothing about the disk. */
 function assertRoom({ room }: Pick<Context, 'room'>): void {
   const complaint = room?.complaint();
   if (complaint !== undefined) throw new StorageFull(complaint);
@@ -76,7 +76,7 @@ async function judge(ctx: Context, request: Judged): Promise<boolean> {
   return charging !== false && (await charging);
 }
 
-/** As `judge`; a refusal by a cached row of the bucket, which may be stale, is judged again by a fresh one. */
+/** As `judge`, but a refusal by a cached row of the bucket, which may be stale, is judged again with a fresh row. */
 async function judgeFresh(ctx: Context, request: Judged): Promise<boolean> {
   if (!request.isCached) return judge(ctx, request);
   try {
@@ -89,8 +89,8 @@ async function judgeFresh(ctx: Context, request: Judged): Promise<boolean> {
 }
 
 /**
- * The caller and the bucket, read again after the body has come.
- * @throws InvalidAccessKeyId for a key that was made inactive, NoSuchBucket for a bucket that is gone or another one
+ * Reads the caller and the bucket again after the body has arrived.
+ * @throws InvalidAccessKeyId for a key that was made inactive, NoSuchBucket where the bucket was deleted or replaced
  */
 async function renew(ctx: Context, request: Judged): Promise<void> {
   const { bucket } = request;
@@ -104,7 +104,7 @@ async function renew(ctx: Context, request: Judged): Promise<void> {
 /** A body that is streamed for less than this is stored under the judgement of its first byte. */
 const judgedMs = 1_000;
 
-/** At its end a body that came for longer is judged again, by the caller and the bucket of now: else nothing is committed. */
+/** Judges a slow body again at its end, by the present caller and bucket; nothing is committed if that refuses it. */
 function judgedAtItsEnd(ctx: Context, request: Judged): Authorized['payload'] {
   const { payload } = request;
   const judgedAt = ctx.clock.elapsed();

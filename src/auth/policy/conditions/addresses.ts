@@ -1,6 +1,6 @@
 /** IP addresses and ranges as conditions compare them; an IPv4 address is also the IPv6 one that maps it. */
 
-/** The 128 bits as four words, the first leading; IPv4 lies in `::ffff:0:0/96`. */
+/** The 128 bits as four words, most significant first; IPv4 addresses are in `::ffff:0:0/96`. */
 export type Address = readonly [number, number, number, number];
 
 const octet = /^(?:0|[1-9]\d{0,2})$/;
@@ -51,12 +51,12 @@ export function parseAddress(text: string): Address | undefined {
   return [word(0), word(2), word(4), word(6)];
 }
 
-/** The address of a peer, which may name the interface it came by (`fe80::1%eth0`). */
+/** The address of a peer, which may include the name of an interface (`fe80::1%eth0`). */
 export const parsePeer = (text: string): Address | undefined => parseAddress(text.split('%', 1)[0] ?? '');
 
 export interface Range {
   readonly base: Address;
-  /** How many leading bits of the 128 count. */
+  /** The length of the prefix, of 128 bits. */
   readonly bits: number;
 }
 

@@ -1,11 +1,10 @@
 /**
- * The Condition element: operators, quantifiers and `IfExists`, with AWS's meaning of missing keys, several values and
- * negation. All operators and keys of a block must hold; the values of one key are alternatives (for a negated
- * operator: none of them may match).
+ * The Condition element: operators, quantifiers and `IfExists`, with AWS's meaning of missing keys, several values and negation. All
+ * operators and keys of a block must hold; the values of one key are alternatives (for a negated operator: none may match).
  *
- * What cannot be determined decides against the caller: a value of the request that is not of the operator's kind (an
- * address that is none) or too long to be searched makes an Allow not hold and a Deny hold. A variable without value matches nothing; it does
- * not make a negated Allow hold either.
+ * What cannot be determined is decided against the caller: where a value of the request is not of the operator's type (an invalid
+ * address) or too long to search, an Allow does not hold and a Deny holds. A variable without a value matches nothing, and does not make
+ * a negated Allow hold either.
  */
 
 import { malformed, shown } from '../document/malformed.ts';
@@ -18,7 +17,7 @@ export interface Condition {
   readonly quantifier: Quantifier;
   readonly ifExists: boolean;
   readonly key: ConditionKey;
-  /** As the policy wrote them. */
+  /** In the form of the policy. */
   readonly values: readonly string[];
   holds(request: PolicyRequest): boolean;
 }
@@ -28,7 +27,7 @@ type Quantifier = 'one' | 'all' | 'any';
 export interface ConditionPlace {
   /** Such as `Statement[2].Condition.StringLike`. */
   readonly at: string;
-  /** Where variables mean something: from version 2012-10-17. */
+  /** Whether variables are replaced: since version 2012-10-17. */
   readonly variables: boolean;
   readonly effect: 'Allow' | 'Deny';
 }
@@ -62,7 +61,7 @@ function nullTest(key: ConditionKey, values: readonly string[], at: string): Con
   return (request) => wanted.has(String(valuesOf(key, request).length === 0));
 }
 
-/** Whether one value of the request passes the test, where `whenUnknown` is the answer for what cannot be determined. */
+/** Whether one value of the request passes the test; `whenUnknown` is the answer where that cannot be determined. */
 function passes(
   matchers: readonly Matcher[],
   { negated, whenUnknown }: { readonly negated: boolean; readonly whenUnknown: boolean },
@@ -86,7 +85,7 @@ interface Test extends Named {
 
 function quantified({ quantifier, ifExists, operator, key, pass }: Test): Condition['holds'] {
   const whenMissing = quantifier === 'all' || ifExists || (quantifier === 'one' && operator.negated);
-  // Without a quantifier a key has one value; should a request have more, a negated operator wants none to match.
+  // Without a quantifier a key should have one value; if a request has more, a negated operator requires that none matches.
   const wantsEvery = quantifier === 'all' || (quantifier === 'one' && operator.negated);
   return (request) => {
     const found = key.valueIn(request);
@@ -121,7 +120,7 @@ const typeWords: Readonly<Record<ConditionKey['type'], string>> = {
 };
 
 /**
- * One operator with one key and its values.
+ * Compiles one operator with one key and its values.
  * @throws MalformedPolicy naming the place of an operator, key or value that the engine cannot evaluate
  */
 export function compileCondition(

@@ -1,9 +1,9 @@
 /**
- * The condition keys that a policy may use: global and `s3:` ones, with what they hold and whether they hold several
- * values. A key that is not here is refused when the policy is put, because a condition that is not evaluated fails open.
+ * The condition keys that a policy may use: global and `s3:` ones, with their types and whether they may have several values. An
+ * unknown key is refused when the policy is put, because a condition that is not evaluated would fail open.
  *
- * Keys of things that do not exist here (VPCs, organisations) are listed: no request ever has them, which is exactly
- * what a request outside a VPC or an organisation means elsewhere.
+ * Keys of features that do not exist here (VPCs, organisations) are included: no request has them, as a request from outside of a
+ * VPC or an organisation has none on AWS.
  */
 import type { PolicyRequest, Principal } from '../request.ts';
 
@@ -90,7 +90,7 @@ export const tagKeys = [
 ] as const;
 
 export interface ConditionKey {
-  /** As the table writes it, with the tag's name behind a slash. */
+  /** The name in the table; for a tag key followed by a slash and the tag's name. */
   readonly name: string;
   readonly type: KeyType;
   readonly multivalued: boolean;

@@ -1,6 +1,6 @@
 /**
- * The condition operators of the IAM grammar as a table: what each reads, and how one value of the policy is compared
- * with one value of the request. What missing keys, several values and negation mean is in `conditions.ts`.
+ * The condition operators of the IAM grammar as a table: the type that each reads, and how one value of the policy is compared with one
+ * value of the request. `conditions.ts` has the meaning of missing keys, several values and negation.
  */
 
 import { malformed, shown } from '../document/malformed.ts';
@@ -158,7 +158,7 @@ const text = (compile: Operator['compile'], negated: boolean): Operator => ({
 });
 const isEqual = <T>(value: T, wanted: T): boolean => value === wanted;
 
-/** Every operator but `Null`, which asks for the key and not for its value. */
+/** Every operator except `Null`, which tests whether the key exists. */
 export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ['StringEquals', text(equals(same), false)],
   ['StringNotEquals', text(equals(same), true)],
@@ -196,7 +196,7 @@ export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator
   ],
   ['IpAddress', { types: ['ip', 'any'], negated: false, compile: ip }],
   ['NotIpAddress', { types: ['ip', 'any'], negated: true, compile: ip }],
-  // AWS gives the two ARN operators one behaviour.
+  // On AWS the two ARN operators behave the same.
   ['ArnEquals', { types: ['arn', 'any'], negated: false, compile: arn }],
   ['ArnLike', { types: ['arn', 'any'], negated: false, compile: arn }],
   ['ArnNotEquals', { types: ['arn', 'any'], negated: true, compile: arn }],

@@ -1,4 +1,4 @@
-/** Numbers, dates and bytes as policies write them; undefined stands for a text that is none. */
+/** Numbers, dates and bytes in the notation of policies; undefined for an invalid text. */
 
 /** No more digits than a double holds, so that equal means equal. */
 const numberPattern = /^[+-]?\d{1,15}(?:\.\d{1,9})?$/;
@@ -10,7 +10,7 @@ const datePattern =
   /^(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?))?)?)?$/;
 const epochPattern = /^\d{5,12}(?:\.\d{1,9})?$/;
 
-/** How far the written zone is ahead of UTC, in milliseconds. */
+/** The offset of a written time zone from UTC, in milliseconds. */
 function zoneMs(zone: string): number {
   const [, sign, hours, minutes] = /^([+-])(\d\d):?(\d\d)?$/.exec(zone) ?? [];
   return (sign === '-' ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0)) * 60_000;

@@ -1,6 +1,6 @@
 /**
- * Texts of a policy that may hold variables and wildcards, cut into tokens: `home/${aws:username}/*`. What a
- * variable stands for is put in as plain text, never read as a wildcard or as the colon of an ARN.
+ * Texts of a policy that may contain variables and wildcards, cut into tokens: `home/${aws:username}/*`. The value of a variable is
+ * inserted as plain text, and never read as a wildcard or as the colon of an ARN.
  */
 
 import { keptValueMax } from '../document/compiled-size.ts';
@@ -19,7 +19,7 @@ export type Plain = Exclude<Token, { readonly is: 'variable' }>;
 export interface TemplateOptions {
   /** The place, for refusals. */
   readonly at: string;
-  /** Version 2008-10-17 knows no variables: `${aws:username}` is those very characters. */
+  /** Version 2008-10-17 has no variables: `${aws:username}` is a literal text. */
   readonly variables: boolean;
   readonly wildcards: boolean;
 }
@@ -36,7 +36,7 @@ function readVariable(inside: string, at: string): Token {
   return { is: 'variable', key, fallback };
 }
 
-/** Where the next wildcard or variable may begin: texts are cut in one piece, because joined characters hold a node each. */
+/** Where the next wildcard or variable may begin. The text up to there is cut out in one piece, because joined characters take more memory. */
 function plainEnd(text: string, from: number): number {
   let end = from;
   while (end < text.length && !'*?$'.includes(text[end] as string)) end += 1;
@@ -93,9 +93,9 @@ export const isPlain = (tokens: readonly Token[]): tokens is readonly Plain[] =>
 export type Fill = (tokens: readonly Token[]) => readonly Plain[];
 
 /**
- * What `compile` makes of a text for each request. The last result is kept where its values are short: a caller's
- * requests come one after the other, and their variables seldom change. Undefined when the request lacks a variable that has no default: such a
- * text matches nothing.
+ * Applies `compile` to a text for each request. The last result is cached where its values are short, because requests of one caller
+ * arrive in sequence and their variables seldom change. Undefined when the request lacks a variable without a default: such a text
+ * matches nothing.
  */
 export function perRequest<T>(
   tokens: readonly Token[],

@@ -6,7 +6,7 @@ import { malformed, shown } from './malformed.ts';
 
 export type ActionLevel = 'service' | 'bucket' | 'object';
 
-/** What bucket policies may speak of (without the `s3:`). Actions of things out of scope are known, for shared policies. */
+/** The actions that bucket policies may contain (without the `s3:`), including those of unsupported features, for shared policies. */
 const names: Readonly<Record<ActionLevel, string>> = {
   service: `CreateAccessPoint CreateJob GetAccessPoint ListAccessPoints ListAllMyBuckets
     ListAuditRecords ListJobs ListNotifyDeadLetters`,
@@ -86,8 +86,8 @@ function levelsOf(lower: string, glob: Glob): ReadonlySet<ActionLevel> {
 }
 
 /**
- * Answers are remembered by action, because actions come from the operation table; the bound is for callers who ask
- * about any name (policy simulation).
+ * Results are cached by action, because actions come from the operation table. The bound is for policy simulation, where callers may
+ * ask about any name.
  */
 const rememberedMax = 64;
 

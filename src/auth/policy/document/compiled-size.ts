@@ -1,7 +1,7 @@
 /**
- * How much a policy costs once it is compiled: memory while it is cached, and time of each request that it judges. It
- * is estimated from the document, before and without compiling it; the estimate is at least what is held, masks of globs
- * and the last values of variables included (`test/unit/policy/compiled-size.test.ts` measures it).
+ * The cost of a compiled policy: memory while it is cached, and time for each request that it judges. It is estimated from the
+ * document, without compiling it. The estimate is an upper bound that includes the masks of globs and the cached values of variables
+ * (`test/unit/policy/compiled-size.test.ts` measures it).
  */
 import type { Json } from './json.ts';
 import { malformed } from './malformed.ts';
@@ -15,7 +15,7 @@ export interface CompiledSize {
   readonly bytes: number;
 }
 
-/** What a PUT may store. The text's own limit (20 KiB) allows 75 times its size in memory. */
+/** The limit for PUT. A text within its own limit (20 KiB) can take 75 times its size in memory. */
 export const compiledSizeMax: CompiledSize = { patterns: 256, bytes: 1024 * 1024 };
 
 /** A variable's value is kept with the policy up to this length; a longer one is compiled for each request. */
@@ -71,7 +71,7 @@ export function sizeOfStatements(statements: readonly Json[]): CompiledSize {
   return sum(statements.map(sizeOfJson), statements.length * statementBytes);
 }
 
-/** @throws MalformedPolicy which says the limit */
+/** @throws MalformedPolicy, with the limit in its message */
 export function checkCompiledSize({ patterns, bytes }: CompiledSize): void {
   if (patterns > compiledSizeMax.patterns)
     throw malformed(

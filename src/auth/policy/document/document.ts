@@ -1,8 +1,8 @@
 /**
- * A policy document of a given kind: text in, compiled statements out, or `MalformedPolicy` naming the place.
+ * A policy document of a given kind: text in, compiled statements out, or `MalformedPolicy` with the place of the error.
  *
- * Whatever the engine cannot evaluate is refused here and never ignored: an element, operator, key, principal or
- * variable that the engine does not know would make a Deny fail open.
+ * Elements, operators, keys, principals and variables that the engine does not know are refused and never ignored, because an ignored
+ * one would make a Deny fail open.
  */
 import { type CompiledSize, checkCompiledSize, sizeOfStatements } from './compiled-size.ts';
 import { parseJson } from './json.ts';
@@ -16,7 +16,7 @@ export interface PolicyDocument {
   readonly version: '2008-10-17' | '2012-10-17';
   readonly id: string | undefined;
   readonly statements: readonly Statement[];
-  /** What it costs while it is held. */
+  /** What it costs while it is cached. */
   readonly size: CompiledSize;
 }
 
@@ -24,7 +24,7 @@ export interface DocumentOptions {
   readonly kind: PolicyKind;
   /** The largest size where it is not the kind's: `policySizes` has AWS's for each use. */
   readonly sizeMax?: number;
-  /** It was accepted once: limits of what it costs compiled may have come later, and must not make it unreadable. */
+  /** The document was accepted before: limits that were introduced later must not make it unreadable. */
   readonly isStored?: boolean;
   /** The name of the bucket that the policy is put on: its resources must be able to name something there. */
   readonly bucket?: string;

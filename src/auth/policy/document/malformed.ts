@@ -1,4 +1,4 @@
-/** How a policy document is refused: `MalformedPolicy`, with the place that is wrong and what would be right. */
+/** The refusal of a policy document: `MalformedPolicy`, with the place of the error and what would be right. */
 import { fail, type Refusal } from '../../../errors/refusal.ts';
 
 const shownMax = 80;

@@ -8,7 +8,7 @@ export interface Principals {
   readonly everyone: boolean;
   /** Accounts, named by id, root ARN or canonical user id. */
   readonly accounts: ReadonlySet<string>;
-  /** Those of the accounts that are named by their id alone: an access key or a user's name looks the same. */
+  /** The accounts that are named by their id alone: an access key or a user's name looks the same. */
   readonly bare: ReadonlySet<string>;
   /** ARNs of users, roles and sessions. */
   readonly arns: ReadonlySet<string>;
@@ -16,12 +16,12 @@ export interface Principals {
 }
 
 /**
- * How a statement reaches the caller: 'direct' names the caller or everyone; 'account' names the caller's account,
- * which thereby may let its users in by policies of its own.
+ * How a statement reaches the caller: 'direct' names the caller or everyone; 'account' names the caller's account, which may then
+ * allow its users by identity policies.
  */
 export type Reach = 'direct' | 'account';
 
-/** What an account may be called here (owner ids), and in the public API (twelve digits). */
+/** Account ids of this service (owner ids), and those of the public API (twelve digits). */
 const accountPattern = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/;
 /** Whether a text can be an account's id. */
 export const isAccount = (text: string): boolean => accountPattern.test(text);
@@ -120,8 +120,7 @@ export function reachOf(principals: Principals, principal: Principal): Reach | u
 }
 
 /**
- * Whether NotPrincipal spares the caller. An account spares its root alone: its users must be named themselves, as
- * AWS documents.
+ * Whether NotPrincipal exempts the caller. An account exempts its root only: its users must be named themselves, as AWS documents.
  */
 export const isExempt = (principals: Principals, principal: Principal): boolean =>
   reachOf(principals, principal) === 'direct';

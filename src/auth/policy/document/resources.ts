@@ -23,7 +23,7 @@ export interface ResourceRules {
 const resourceMax = 2048;
 const everything = '*';
 
-/** Whether the pattern can name the bucket or something in it. One that cannot is refused: no request would ever match it. */
+/** Whether the pattern can match the bucket or an object in it. One that cannot is refused, because no request would ever match it. */
 function canName(given: string, bucket: string): boolean {
   if (given === everything) return true;
   const [, , service = '', , , rest = ''] = splitArn(given) ?? [];
@@ -63,7 +63,7 @@ export function compileResources(list: readonly string[], rules: ResourceRules):
   };
 }
 
-/** What a bucket policy's resource is: a pattern that ends without a slash may be both. */
+/** The level of a bucket policy's resource: a pattern that ends without a slash may be both bucket and object. */
 export function levelsOfResource(given: string): readonly ActionLevel[] {
   const rest = given === everything ? everything : (splitArn(given)?.[5] ?? everything);
   if (rest.includes('/')) return ['object'];

@@ -1,4 +1,4 @@
-/** One statement of a policy: read, checked and compiled once, so that asking it costs comparisons only. */
+/** One statement of a policy: parsed, checked and compiled once, so that evaluating it costs comparisons only. */
 
 import { type Condition, compileCondition } from '../conditions/conditions.ts';
 import type { PolicyRequest, Principal } from '../request.ts';
@@ -8,7 +8,7 @@ import { malformed, shown } from './malformed.ts';
 import { isExempt, type Principals, parsePrincipals, type Reach, reachOf } from './principals.ts';
 import { compileResources, levelsOfResource, type Resources } from './resources.ts';
 
-/** What the kind of policy wants of its statements. */
+/** What the kind of policy requires of its statements. */
 export interface StatementRules {
   readonly hasPrincipal: boolean;
   readonly hasResource: boolean;
@@ -54,7 +54,7 @@ function readStrings(value: Json, at: string): readonly string[] {
   });
 }
 
-/** Conditions also take numbers and booleans, as they would be written. */
+/** Values of conditions may also be numbers and booleans, which are read as their text. */
 function readValues(value: Json, at: string): readonly string[] {
   const list: readonly Json[] = Array.isArray(value) ? value : [value as Json];
   if (list.length === 0) throw malformed(at, 'must not be empty');
@@ -65,7 +65,7 @@ function readValues(value: Json, at: string): readonly string[] {
   });
 }
 
-/** The one of the two elements that stands there. */
+/** Reads whichever of the two elements is present. */
 function readChoice(
   statement: JsonObject,
   name: string,
