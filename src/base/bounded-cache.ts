@@ -1,14 +1,14 @@
 /**
- * The one cache of this service: it holds what can be found out again, and forgets the oldest of what was not used
- * lately once it holds too many entries or too many bytes. Bytes are what is held in memory: of a compiled policy its compiled size,
- * not the length of its text.
+ * The only cache implementation of the service. It holds values that can be computed again, and evicts the least recently used ones once it
+ * exceeds its limit of entries or bytes. Bytes are the memory that a value takes: for a compiled policy its compiled size, not the
+ * length of its text.
  */
 
 export interface CacheLimits<V> {
   /** The label of its metrics; caches of one name are summed. */
   readonly name: string;
   readonly entriesMax: number;
-  /** How many bytes an entry holds, its key included; and how many all of them may hold. */
+  /** How many bytes an entry takes, its key included, and the limit for all entries. */
   readonly bytes?: { readonly max: number; sizeOf(value: V, key: string): number };
 }
 
@@ -23,7 +23,7 @@ const caches = new Set<WeakRef<BoundedCache<unknown>>>();
 interface Entry<V> {
   readonly value: V;
   readonly size: number;
-  /** Since it came or was last spared: marking an entry costs less than moving it with each read. */
+  /** Used since it was added or last spared: setting a flag costs less than moving the entry with each read. */
   isUsed: boolean;
 }
 
@@ -62,7 +62,7 @@ export class BoundedCache<V> {
     for (const [oldest, entry] of this.#entries) {
       if (this.#entries.size <= entriesMax && this.#bytes <= bytesMax) break;
       if (entry.isUsed) {
-        // A second chance, behind the others.
+        // A second chance: the entry moves behind the others.
         entry.isUsed = false;
         this.#entries.delete(oldest);
         this.#entries.set(oldest, entry);
@@ -85,7 +85,7 @@ export class BoundedCache<V> {
   }
 }
 
-/** What the caches of this process hold, by name. */
+/** The sizes of the caches of this process, by name. */
 export function cacheSizes(): ReadonlyMap<string, CacheSize> {
   const sizes = new Map<string, CacheSize>();
   for (const reference of caches) {

@@ -1,6 +1,6 @@
 /**
- * The caches of one gateway, in its `Context`: one of each kind, made when it is first asked for. A kind is a class whose
- * constructor takes nothing, so no module holds a cache of its own, and two gateways in one process share none.
+ * The caches of one gateway, in its `Context`: one of each kind, created on first use. A kind is a class whose constructor takes no
+ * arguments. So no module holds a cache, and two gateways in one process share none.
  */
 export class Caches {
   readonly #made = new Map<new () => object, object>();

@@ -1,4 +1,4 @@
-/** Reads a stream of bytes whole, into an array of its own. */
+/** Reads a whole stream of bytes into a new array. */
 export interface GatherOptions {
   /** The length that the stream must have. */
   readonly size?: number | undefined;

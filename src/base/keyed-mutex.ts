@@ -1,7 +1,7 @@
-/** A mutex for each key, in this process. Waiters come in the order of their calls. */
+/** A mutex for each key, within this process. Waiters are served in the order of their calls. */
 import { fail } from '../errors/refusal.ts';
 
-/** Of one key; the bound is on memory, no client keeps so many requests open. */
+/** The limit for one key. It bounds memory; clients do not keep so many requests open. */
 const waitersMax = 4_096;
 
 interface Queue {

@@ -1,6 +1,6 @@
-/** Functions that remember what they said. */
+/** Functions that cache their results. */
 
-/** What it said last: many ask in one millisecond, and times are slow to write and to read. */
+/** Caches the last result: times are formatted and parsed many times in one millisecond. */
 export function memoizeLast<In, Out>(compute: (input: In) => Out): (input: In) => Out {
   let last: { readonly input: In; readonly output: Out } | undefined;
   return (input) => {
@@ -9,7 +9,7 @@ export function memoizeLast<In, Out>(compute: (input: In) => Out): (input: In) =
   };
 }
 
-/** What it said of each object, for as long as that lives. */
+/** Caches the result for each object, for as long as the object lives. */
 export function memoizeEach<In extends object, Out extends object>(
   compute: (input: In) => Out,
 ): (input: In) => Out {

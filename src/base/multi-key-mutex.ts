@@ -1,6 +1,6 @@
 /**
- * Commits of one process that will meet: one after the other. A cluster would let them meet, fail and try again; in turn each
- * of them finds the way free. Those of other processes are met as before.
+ * Serializes commits of one process that would conflict. Without it the store would refuse all but one, and each would retry. Commits of
+ * other processes still conflict as before.
  */
 
 /** The longest wait: the cluster may be slow to answer earlier commits. */
@@ -10,7 +10,7 @@ export class MultiKeyMutex {
   /** By name of what is met at: resolved when the last in line is done. */
   readonly #lines = new Map<string, Promise<void>>();
 
-  /** A caller joins all its queues at once, behind earlier callers, so there is no deadlock. */
+  /** A caller joins all its queues together, behind earlier callers, so there is no deadlock. */
   async run<T>(names: readonly string[], work: () => Promise<T>): Promise<T> {
     const before = names.flatMap((name) => this.#lines.get(name) ?? []);
     const { promise: done, resolve } = Promise.withResolvers<void>();

@@ -1,9 +1,9 @@
 /**
- * Looks at a stream as it flows by: counts it, hashes it, refuses it. Any number of onlookers share one layer,
- * because a generator for each of them costs more than hashing 4 KiB.
+ * Observes a stream as it passes: counts it, hashes it, refuses it. Any number of observers share one layer, because a generator for
+ * each of them costs more than hashing 4 KiB.
  */
 
-/** Whatever an onlooker throws ends the stream with that error. */
+/** An error that an observer throws ends the stream with that error. */
 export interface Onlooker {
   see(piece: Uint8Array): void;
   /** The source has ended; the stream ends when what is returned has. */
@@ -20,7 +20,7 @@ export function tap(source: AsyncIterable<Uint8Array>, onlooker: Onlooker): Asyn
 type Step = IteratorResult<Uint8Array>;
 
 class Tap implements AsyncIterableIterator<Uint8Array> {
-  /** In the order of their coming: what was there first refuses first. */
+  /** In the order in which they were added: the first one refuses first. */
   readonly onlookers: Onlooker[];
   readonly #source: AsyncIterable<Uint8Array>;
   #iterator: AsyncIterator<Uint8Array> | undefined;

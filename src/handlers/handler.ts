@@ -1,4 +1,4 @@
-/** What a handler is: a function from an authorized request to its reply. */
+/** A handler: a function from an authorized request to its reply. */
 import type { Context } from '../context.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { Authorized, AuthorizedInBucket } from '../gateway/request.ts';
@@ -28,7 +28,7 @@ export type HandlerOf<N extends OperationName> = (
 
 export interface Entry<N extends OperationName> {
   readonly handle: HandlerOf<N>;
-  /** Of an operation whose body is read before its caller is judged. */
+  /** Set for an operation whose body is read before its authorization. */
   readonly facts?: ReadFacts;
 }
 export type Handlers = { readonly [N in OperationName]: Entry<N> };

@@ -1,4 +1,4 @@
-/** What every operation that is not served is answered with. */
+/** The answer of every operation that is not implemented. */
 import { fail } from '../errors/refusal.ts';
 import { type LeftOutName, leftOutNames, leftOutOperations } from '../protocol/operations/left-out.ts';
 import type { HandlerOf } from './handler.ts';

@@ -6,7 +6,7 @@ import { newestFirst } from './objects/newest-first.ts';
 import { type AuditRow, audit } from './records/audit.ts';
 
 const hourMs = 60 * 60 * 1000;
-/** An hour's rows are spread so that the writers of one moment do not queue behind one partition. */
+/** An hour's rows are spread over this many partitions, so that concurrent writers do not queue for one. */
 const auditSlots = 8;
 
 const hourOf = (time: number): number => Math.floor(time / hourMs);
@@ -26,7 +26,7 @@ export function audited(
   };
 }
 
-/** Between two rows: what comes before it is older. */
+/** A position between two rows: rows before it are older. */
 export interface AuditPlace {
   readonly time: number;
   readonly id: string;
@@ -36,7 +36,7 @@ export interface AuditQuery {
   /** The first and the last millisecond that counts. */
   readonly start: number;
   readonly end: number;
-  /** Where the page before stopped. */
+  /** The position where the previous page ended. */
   readonly before?: AuditPlace | undefined;
   readonly max: number;
   matches(row: AuditRow): boolean;
@@ -44,7 +44,7 @@ export interface AuditQuery {
 
 export interface AuditPage {
   readonly rows: readonly AuditRow[];
-  /** Where to go on; also of a page that holds few rows or none, because what one look reads is bounded. */
+  /** Where the next page starts. A page may have few rows or none, because one request reads a bounded number of rows. */
   readonly next?: AuditPlace;
 }
 

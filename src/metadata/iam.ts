@@ -1,7 +1,6 @@
 /**
- * IAM's records of an account: one partition, read and committed as one. Names are kept in lower case, because IAM
- * tells names apart without regard to case; whatever lies under an entity is kept by its unique id, so that a rename
- * moves one row.
+ * The IAM records of an account: one partition, read and committed as one. Names are stored in lower case, because IAM compares them
+ * without regard to case. Records that belong to an entity have its unique id in their names, so that a rename moves one row.
  */
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
 import { prefixRange } from './objects/prefix.ts';
@@ -17,7 +16,7 @@ import { announcing } from './shared-changes.ts';
 
 export type IamTag = readonly [name: string, value: string];
 
-/** How many there are of what is limited. */
+/** The counts that have limits. */
 export interface AccountRecord {
   readonly users: number;
   readonly groups: number;
@@ -29,12 +28,12 @@ export interface AccountRecord {
 interface Entity {
   /** `AIDA…`, `AGPA…`, `AROA…`, `ANPA…`: never used again. */
   readonly id: string;
-  /** As it was given. */
+  /** The name as it was given. */
   readonly name: string;
   readonly path: string;
   readonly created: number;
 }
-/** What policies can be put on. */
+/** An entity that can have policies. */
 export interface Holder extends Entity {
   /** Ids of managed policies. */
   readonly attached: readonly string[];
@@ -85,14 +84,14 @@ export interface DeviceRecord {
 }
 
 export interface DeviceUse {
-  /** Of the last code that was taken. */
+  /** The step of the last accepted code. */
   readonly step: number;
-  /** Wrong codes in a row, and when the last of them came. */
+  /** Wrong codes in a row, and the time of the last of them. */
   readonly failures: number;
   readonly since: number;
 }
 
-/** What a record of each kind holds, under which name. */
+/** The content of each kind of record, and its name. */
 export interface IamRecords {
   /** '' */
   readonly account: AccountRecord;
@@ -111,7 +110,7 @@ export interface IamRecords {
   /** `<id of a user, group or role>/<name>`: an inline policy. `<id of a policy>/<number>`: a version. `<id of a role>`: its trust. */
   readonly document: { readonly name: string };
   readonly device: DeviceRecord;
-  /** What was shown of an enabled device; the one kind that changes without the account's own record. */
+  /** The use of an enabled device; the only kind that changes without the account's own record. */
   readonly deviceUse: DeviceUse;
 }
 export type IamKind = keyof IamRecords;

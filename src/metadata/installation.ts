@@ -1,7 +1,7 @@
 /**
- * Which installation metadata, chunks and master key belong to. The id stands in a row of the metadata and in a file beside the
- * chunks of every cluster; the row also names the current key and the clusters that were marked. A start compares them, so that a
- * directory that is missing, emptied, exchanged or not mounted is refused, and never taken for a new one.
+ * The installation that metadata, chunks and master key belong to. Its id is stored in a row of the metadata and in a file beside the
+ * chunks of every cluster; the row also names the current key and the marked clusters. A start compares them, so that a
+ * missing, empty, swapped or unmounted directory is refused, and never taken for a new one.
  */
 
 import type { MetadataStore, Revision } from '../ports/metadata-store.ts';
@@ -16,9 +16,9 @@ export interface Installation {
   readonly format: number;
   /** The name of the key that seals; absent where the key lasts as long as the process. */
   readonly key?: string;
-  /** Clusters beside whose chunks the id stands; of pools of Ceph `<cluster>/<pool>/<namespace>`. */
+  /** Clusters that have the id beside their chunks; for pools of Ceph `<cluster>/<pool>/<namespace>`. */
   readonly clusters: readonly string[];
-  /** It was just begun or adopted, and its id may not stand beside all chunks yet. */
+  /** It was just begun or adopted, and some clusters may not have its id yet. */
   readonly isMarking?: true;
 }
 
@@ -46,7 +46,7 @@ export async function putInstallation(
   return (await metadata.commit(at, [{ put, expect: former?.revision ?? 'absent' }])).applied;
 }
 
-/** What a start finds of a cluster whose chunks lie in a directory or a pool, or whose extents lie in a bucket. */
+/** The state of a cluster at the start, for chunks in a directory or pool and extents in a bucket. */
 export interface FoundCluster {
   readonly id: string;
   /** Its name in `Installation.clusters`. */
@@ -71,8 +71,8 @@ export interface FoundWorld {
 }
 
 /**
- * `start` refuses what does not fit. `init` begins a new installation where metadata has none. `adopt` takes the id that stands
- * beside the chunks, for a rebuild of the index. `inspect` lets fsck read chunks whose metadata is lost.
+ * `start` refuses a mismatch. `init` begins a new installation where metadata has none. `adopt` takes over the id beside the chunks, for
+ * a rebuild of the index. `inspect` lets fsck read chunks whose metadata is lost.
  */
 export type InstallationMode = 'start' | 'init' | 'adopt' | 'inspect';
 
@@ -101,7 +101,7 @@ function lostMetadata({ clusters, rows }: FoundWorld): string | undefined {
     : `the metadata is empty, and there are chunks in ${full.directory}; ${cures}`;
 }
 
-/** It was begun, and another installation was first beside the chunks. */
+/** The installation was begun, but another one marked the chunks first. */
 function takenMeanwhile(
   { clusters, seen }: FoundWorld,
   { id }: Installation,
@@ -130,7 +130,7 @@ function wrongCluster(
       ? undefined
       : `the chunks of cluster ${id} in ${directory} belong to installation ${mark}, and the metadata to installation ${kept.id}: set SVC_DATA_DIR, SVC_POOL_CLUSTERS and the metadata settings to those of one installation`;
   const row = rows.find((each) => each.id === id);
-  // It was emptied and left out: whatever is there now begins anew.
+  // The cluster was emptied and removed from the settings: its present content starts anew.
   if (row?.state === 'removed') return undefined;
   if (kept.clusters.includes(markedAs))
     return `the chunks of cluster ${id} are not in ${directory}: there is no file installation.json of installation ${kept.id}; mount or restore the directory, or correct the settings`;

@@ -10,7 +10,7 @@ type Forget = (about: string) => void;
 
 interface Sharing {
   readonly siblings: Siblings;
-  /** How long a process believes what it remembers. */
+  /** The lifetime of what a process caches. */
   readonly believedMs: number;
 }
 
@@ -47,7 +47,7 @@ export function shareChanges(metadata: object, sharing: Sharing): void {
     sharing.siblings.heed(topic, (about) => changes.forget(topic, about));
 }
 
-/** What a commit comes to, once every process of the node has forgotten the row: also where its outcome is unknown. */
+/** Awaits a commit, then makes every process of the node forget the row, also where the outcome is unknown. */
 export async function announcing<T>(
   metadata: object,
   { topic, about }: { readonly topic: ChangeTopic; readonly about: string },

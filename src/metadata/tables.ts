@@ -14,7 +14,7 @@ import { rebalance } from './records/rebalance.ts';
 import { tasks } from './records/tasks.ts';
 import { usage } from './records/usage.ts';
 
-/** One row per bucket name. `generation` is the fence that every write to its objects must believe in. */
+/** One row per bucket name. `generation` is the fence that every write to its objects must state. */
 export interface BucketRow {
   readonly name: string;
   /** Never reused: a bucket created again under the same name is another partition of objects. */
@@ -28,20 +28,20 @@ export interface BucketRow {
   readonly generation: number;
   /** '' until versioning was first set. */
   readonly versioning: '' | 'Enabled' | 'Suspended';
-  /** Deleting a version for good, and changing this or `versioning`, takes MFA; absent until it was first said. */
+  /** Deleting a version permanently, and changing this or `versioning`, requires MFA; absent until it was first set. */
   readonly mfaDelete?: boolean;
   readonly objectLock: boolean;
   /** The storage class of what is written without one; STANDARD where it is not set. */
   readonly defaultClass?: string;
   /** Cluster id to weight: where its objects go; absent, they follow the weights of the clusters. */
   readonly placement?: Readonly<Record<string, number>>;
-  /** What happens where all of these are draining: the weights of the clusters count, or the write is refused. */
+  /** What to do where all of these are draining: use the weights of the clusters, or refuse the write. */
   readonly placementMode?: 'weighted' | 'strict' | '';
   /** The shard count N: as many as the bucket was made with, until it is resharded. */
   readonly shards: number;
   /** Twice `shards`, while they split: a row that leaves its shard is in either. */
   readonly splittingTo?: number;
-  /** The configurations that are set, by family; each is an immutable document, so an id names its text for good. */
+  /** The configurations that are set, by family; each is an immutable document, so an id always refers to the same text. */
   readonly documents: Readonly<Record<string, string>>;
   /** Store time since which a DeleteBucket has had it closed, 0 while open. */
   readonly closedAt: number;
@@ -127,14 +127,14 @@ export interface ManifestPart {
   readonly number: number;
   readonly extent: Extent;
   readonly checksum?: string;
-  /** Where its stored bytes begin in the `whole` of its manifest. */
+  /** The offset of its stored bytes in the `whole` of its manifest. */
   readonly offset?: number;
 }
 
 /**
- * Where an object's bytes are: inline extents; the parts of a multipart object; or, for many parts, a
- * reference to `manifests` rows of `manifestSegmentParts` parts each. Where the store put the parts together, their
- * bytes are all in `whole`, and their own extents tell sizes and ids only.
+ * Where an object's bytes are: inline extents; the parts of a multipart object; or, for many parts, a reference to `manifests` rows of
+ * `manifestSegmentParts` parts each. Where the store assembled the parts, all bytes are in `whole`, and the extents of the parts have
+ * sizes and ids only.
  */
 export type Manifest =
   | { readonly extents: readonly Extent[] }
@@ -146,14 +146,14 @@ export type Manifest =
       readonly offsets: readonly number[];
     };
 
-/** User metadata and the system headers that are stored and returned as they came. */
+/** User metadata and the system headers that are stored and returned unchanged. */
 export interface ObjectHeaders {
   readonly user?: Readonly<Record<string, string>>;
   readonly system?: Readonly<Record<string, string>>;
   readonly tags?: readonly (readonly [string, string])[];
 }
 
-/** One line of an access control list. */
+/** One grant of an ACL. */
 export interface Grant {
   readonly grantee:
     | { readonly is: 'user' /** The canonical user id: an account. */; readonly id: string }
@@ -161,14 +161,14 @@ export interface Grant {
   readonly permission: 'READ' | 'WRITE' | 'READ_ACP' | 'WRITE_ACP' | 'FULL_CONTROL';
 }
 
-/** What Object Lock holds a version with; times in ms since the epoch. */
+/** The Object Lock of a version; times in ms since the epoch. */
 export interface Lock {
   readonly mode?: 'GOVERNANCE' | 'COMPLIANCE';
   readonly retainUntil?: number;
   readonly legalHold?: boolean;
 }
 
-/** A restored copy of an archived version is there until then (ms since the epoch). */
+/** A restored copy of an archived version exists until then (ms since the epoch). */
 export interface Restore {
   readonly expires: number;
 }
@@ -186,11 +186,11 @@ export interface ObjectRow {
   readonly key: string;
   /** `headSlot` for a head, else the version id. */
   readonly slot: string;
-  /** Time-ordered; what the client sees, unless `isNull`. */
+  /** Ordered by time; the id that the client sees, unless `isNull`. */
   readonly version: string;
   readonly isNull: boolean;
   readonly marker: boolean;
-  /** On a head: the version id of the null version, when that lies in the history. */
+  /** In a head: the version id of the null version, if that is in the history. */
   readonly nullVersion?: string;
   readonly modified: number;
   readonly size: number;
@@ -206,16 +206,16 @@ export interface ObjectRow {
   readonly acl?: readonly Grant[];
   readonly lock?: Lock;
   readonly restore?: Restore;
-  /** Absent: the content is stored as it came. */
+  /** Absent: the content is stored unencrypted. */
   readonly encryption?: Encryption;
-  /** The multipart session that it came from. */
+  /** The multipart session that created it. */
   readonly uploadId?: string;
   readonly requestId: string;
-  /** On its way to the bucket's replica; REPLICA came on that way. */
+  /** The replication status; REPLICA was created by replication. */
   readonly replication?: 'PENDING' | 'COMPLETED' | 'FAILED' | 'REPLICA';
   /**
-   * What stood in the key decided this write (a condition, or a copy of the key onto itself), or it is not known
-   * whether it did. No concurrent write can be placed directly before it. Absent: an unconditional write.
+   * The content of the key decided this write (a condition, or a copy of the key onto itself), or that is unknown. No concurrent write
+   * can be ordered directly before it. Absent: an unconditional write.
    */
   readonly conditional?: boolean;
 }
@@ -230,7 +230,7 @@ export const objects = table<ObjectRow>()({
     space: 'int',
     key: 'text',
     slot: 'text',
-    // What listings show stands first: what is behind that they need not even step over.
+    // The columns of listings come first, so that a listing need not skip the others.
     version: 'text',
     isNull: 'bool',
     marker: 'bool',
@@ -269,7 +269,7 @@ export const manifests = table<ManifestRow>()({
 });
 export const manifestSegmentParts = 64;
 
-/** What a multipart session is: row 0 of its partition. */
+/** A multipart session: row 0 of its partition. */
 export interface UploadSession {
   readonly bucketId: string;
   readonly bucket: string;
@@ -284,7 +284,7 @@ export interface UploadSession {
   readonly headers: ObjectHeaders;
   readonly acl?: readonly Grant[];
   readonly lock?: Lock;
-  /** Of every part, and of the object. */
+  /** The encryption of every part, and of the object. */
   readonly encryption?: Encryption;
   readonly checksumAlgorithm?: Checksum['algorithm'];
   readonly checksumType?: Checksum['type'];
@@ -294,7 +294,7 @@ export interface UploadSession {
   readonly initiator: string;
   /** While `completing`: the op under which the object is committed, and what identifies the part list. */
   readonly completing?: { readonly op: string; readonly digest: string };
-  /** Once `completed`: the version that it became, and what a retry with the same part list is answered. */
+  /** Once `completed`: the version that it became, and the answer to a retry with the same part list. */
   readonly result?: UploadResult;
 }
 export interface UploadResult {
@@ -308,7 +308,7 @@ export interface UploadResult {
 }
 export interface UploadPart {
   readonly extent: Extent;
-  /** Where the store holds the parts itself: what it is shown when they are put together. */
+  /** Where the store holds the parts itself: the receipt that it requires at the completion. */
   readonly receipt?: string;
   readonly etag: string;
   readonly modified: number;

@@ -4,7 +4,7 @@ export interface Clock {
   now(): number;
   /** Milliseconds on a clock that never jumps, for durations. */
   elapsed(): number;
-  /** Resolves after `ms`, or at once when the signal aborts. */
+  /** Resolves after `ms`, or immediately when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 

@@ -5,7 +5,7 @@
  * contract suite (`test/contract/metadata-store.ts`), and each backend passes that suite.
  */
 
-/** How a column is kept. `json` is any JSON value, `blob` bytes, `int` a safe integer. */
+/** The type of a column. `json` is any JSON value, `blob` bytes, `int` a safe integer. */
 export type ColumnType = 'text' | 'int' | 'bool' | 'json' | 'blob';
 
 /**
@@ -28,8 +28,8 @@ export interface Table<Row extends object, Partition extends string, Sort extend
   readonly spreadBy?: Sort;
   readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
   /**
-   * Of a plain table: only the process that made a row writes it. A backend that keeps everything in memory keeps
-   * at least so many rows, the latest; the others keep all.
+   * For a plain table: only the process that created a row writes it. A backend that keeps everything in memory keeps at least this many of
+   * the latest rows; the others keep all.
    */
   readonly log?: { readonly keptInMemory: number };
 }
@@ -62,7 +62,7 @@ export interface Stored<Row> {
   readonly revision: Revision;
 }
 
-/** One partition of one table: the only place where a read, scan or commit can happen. */
+/** One partition of one table: every read, scan and commit is within one partition. */
 export interface At<T> {
   readonly table: T;
   readonly in: PartitionOf<T>;
@@ -71,16 +71,15 @@ export interface At<T> {
   /** The partition is splitting into so many shards, twice `ways`: a row that leaves its shard is in either. */
   readonly splittingTo?: number;
   /**
-   * The fence generation that this writer believes in. Every commit is refused unless the partition
-   * stands at exactly this generation. A partition that was never fenced stands at 0. Conditional tables only.
+   * The fence generation that this writer has read. Every commit is refused unless the partition has exactly this generation. A
+   * partition that was never fenced has generation 0. Conditional tables only.
    */
   readonly fence?: number;
 }
 
 /**
- * A stretch of a partition in sort order. A partial key names a prefix of the sort columns:
- * `from` starts at the first row that matches it or lies beyond, `after` skips every row that matches
- * it, `before` ends ahead of the first row that matches it.
+ * A range of a partition in sort order. A partial key is a prefix of the sort columns: `from` starts at the first row that matches
+ * it or sorts after it, `after` skips every row that matches it, `before` ends before the first row that matches it.
  */
 export interface Range<T, C extends ColumnOf<T> = ColumnOf<T>> {
   readonly from?: Partial<SortOf<T>>;
@@ -90,17 +89,17 @@ export interface Range<T, C extends ColumnOf<T> = ColumnOf<T>> {
   readonly reverse?: boolean;
   /** Read one shard only (backends that shard); the others yield every row in shard 0. */
   readonly shard?: number;
-  /** Which columns are wanted beside those of the key; what else the rows hold is then not said. Default: all. */
+  /** The columns that the caller needs beside those of the key; other columns are absent in the result. Default: all. */
   readonly columns?: readonly C[];
 }
 
 /** A forward reader over a range, shards already merged into one order. Holds no lock. */
 export interface Cursor<T, Row = RowOf<T>> {
-  /** Up to `count` further rows; an empty array says that the range is exhausted. */
+  /** Up to `count` further rows; an empty array means that the range is exhausted. */
   next(count: number): Promise<readonly Stored<Row>[]>;
   /**
-   * Skips ahead to the first row that matches `key` or lies beyond, without reading what is between.
-   * With `past`, also skips the rows that match it. Never moves back.
+   * Skips ahead to the first row that matches `key` or sorts after it, without reading the rows in between. With `past`, also skips the
+   * rows that match it. Never moves back.
    */
   seek(key: Partial<SortOf<T>>, options?: { readonly past?: boolean }): void;
 }
@@ -110,7 +109,7 @@ export type Change<T> =
       readonly put: RowOf<T>;
       /** `'any'` on plain tables only; a conditional table takes `'absent'` or a revision. */
       readonly expect: 'absent' | 'any' | Revision;
-      /** Store time (ms) from which the row is gone for every reader. */
+      /** Store time (ms) from which no reader sees the row. */
       readonly expiresAt?: number;
     }
   | { readonly remove: SortOf<T>; readonly expect: 'any' | Revision }
@@ -135,15 +134,15 @@ export type Outcome<T> =
       readonly applied: false;
       /**
        * - `conflict`: a row was not as expected; `current` is the row of the first failing change.
-       * - `fenced`: the partition stands at another generation, given as `fence`.
-       * - `abandoned`: the op was swept or aborted; nothing can be committed under it any more.
+       * - `fenced`: the partition has another generation, given as `fence`.
+       * - `abandoned`: the op was swept or aborted; no commit can apply under it any more.
        */
       readonly because: 'conflict' | 'fenced' | 'abandoned';
       readonly current?: Stored<RowOf<T>>;
       readonly fence?: number;
     };
 
-/** What became of a step of a split: `waiting` for readers who may not know of it yet, or so many rows moved. */
+/** The result of a step of a split: `waiting` for readers with an older view, or the number of rows that moved. */
 export type SplitStep =
   | { readonly is: 'waiting'; readonly ms: number }
   | { readonly is: 'moving' | 'done'; readonly rows: number };
@@ -156,10 +155,10 @@ export interface Op {
   readonly id: string;
 }
 
-/** What the sweep gets to examine: bytes named under `prefix` may lack an owner. */
+/** An intent for the sweeper: bytes named under `prefix` may have no owner. */
 export interface Abandoned {
   readonly prefix: string;
-  /** The cluster that the bytes went to, where the backend knows it. */
+  /** The cluster of the bytes, where the backend knows it. */
   readonly cluster?: string;
 }
 
@@ -169,7 +168,7 @@ export interface CommitOptions {
   readonly then?: readonly SideChange[];
 }
 
-/** A node as the cluster knows it; `unknown` where it does not say. */
+/** A node as the cluster reports it; `unknown` where it does not. */
 export interface NodeHealth {
   readonly name: string;
   readonly dataCenter: string;
@@ -182,7 +181,7 @@ export interface NodeHealth {
 
 export interface MetadataHealth {
   readonly nodes: readonly NodeHealth[];
-  /** How many nodes keep a row, where it is known. */
+  /** The number of copies of a row, where it is known. */
   readonly replicationFactor?: number;
   readonly warnings: readonly string[];
 }
@@ -193,17 +192,17 @@ export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024
 /** The backend could not be reached in time, or did not say what became of a commit. Trying again is safe. */
 export class StoreUnavailable extends Error {}
 
-/** The backend is there and cannot be used by this process, now or later: its schema is newer, or it refuses the login. */
+/** The backend answers but this process can never use it: its schema is newer, or it refuses the login. */
 export class StoreRefused extends Error {}
 
-/** Which row of which table was met, as text; `key` is the backend's own form of it. */
+/** The table and key of a damaged row, as text; `key` is the backend's own form of it. */
 export interface DamagedRow {
   readonly table: string;
   readonly row: string;
   readonly key: Uint8Array;
 }
 
-/** What the backend keeps is not what was written. Nothing of it was returned, and trying again does not help. */
+/** The stored data is not what was written. None of it was returned, and a retry does not help. */
 export class MetadataDamaged extends Error {
   readonly table: string;
   readonly row: string;
@@ -217,7 +216,7 @@ export class MetadataDamaged extends Error {
   }
 }
 
-/** What a check of the whole store finds: a damaged row, or a stretch that cannot be read. */
+/** A finding of a check of the whole store: a damaged row, or a range that cannot be read. */
 export interface MetadataFault {
   readonly detail: string;
   readonly table?: string;
@@ -226,9 +225,9 @@ export interface MetadataFault {
   readonly columns?: Readonly<Record<string, unknown>>;
 }
 
-/** Everything that the service asks of a metadata backend. A read sees every write acknowledged before it began, in every process. */
+/** The port of a metadata backend. A read sees every write acknowledged before the read began, in every process. */
 export interface MetadataStore {
-  /** Whether a read is a round trip to somewhere else: what will be wanted is better asked for beforehand. */
+  /** Whether a read is a network round trip, so that it pays to request rows beforehand. */
   readonly isDistant: boolean;
   get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined>;
   scan<T extends AnyTable, C extends ColumnOf<T> = ColumnOf<T>>(
@@ -247,38 +246,38 @@ export interface MetadataStore {
     changes: readonly Change<T>[],
     options?: CommitOptions,
   ): Promise<Outcome<T>>;
-  /** Ends an op: whatever was stored under it is owned by a row or queued for deletion. Idempotent. */
+  /** Ends an op: everything that was stored under it is owned by a row or queued for deletion. Idempotent. */
   end(op: Op): Promise<void>;
   /**
-   * On return no commit under this op can apply any more. What applied before stands: the rows tell. The
-   * intent lives on until `end`, so that a process which dies before it has queued the bytes leaves it behind; and one
-   * that lives, but could not, for the store was away. Even where this fails, the op may be left to a sweep.
+   * After it returns, no commit under this op can apply any more; commits that applied before stay. The intent remains until `end`, so
+   * that it is found if the process dies, or cannot reach the store, before it has queued the bytes. Where this call fails, the op
+   * may be left to the sweeper.
    */
   abort(opId: string): Promise<void>;
   /**
-   * Whether a commit under this op may still apply. `false` holds for good: a reader that looks for an owner of its bytes then
-   * gets the last word. It may say `true` of an ended op for a while; never `false` of one that can still commit.
+   * Whether a commit under this op may still apply. `false` is final: a reader that looks for an owner of the op's bytes afterwards gets
+   * the final answer. It may return `true` for an ended op for a while; never `false` for one that can still commit.
    */
   isOpen(opId: string): Promise<boolean>;
   /** Takes the intents whose process has died: on return nothing can be committed under any of them. */
   abandoned(): Promise<readonly Abandoned[]>;
   /**
-   * Puts an abandoned intent away, once its bytes are owned or queued. A day later it is found once more, for
-   * what its process, should it only have been stopped, has stored meanwhile; settled then, it is forgotten.
+   * Settles an abandoned intent, once its bytes are owned or queued. A day later it is found once more, for bytes that its process may
+   * have stored meanwhile if it was only paused; settled then, it is removed.
    */
   settle(intent: Abandoned): Promise<void>;
 
   /**
-   * Whether a commit that has applied may still have to add to a partition of a counter table, because its process died, or
-   * has not finished, between the commit and its side changes. `false`: every addition of a commit that had applied when
-   * the call began is seen by every read from now on. It may say `true` for a while where none is missing.
+   * Whether a commit that has applied may still have to add to a partition of a counter table, because its process died, or has not
+   * finished, between the commit and its side changes. `false`: every read from now on sees every addition of the commits that had applied
+   * when the call began. It may return `true` for a while where none is missing.
    */
   hasPendingAdditions<T extends AnyTable>(at: At<T>): Promise<boolean>;
 
   /**
-   * Whether a commit that has applied may still have to put a row into a plain table, because its process died, or has not
-   * finished, between the commit and its side changes. `false`: every row that such a commit puts is seen by every read from
-   * now on. It may say `true` for a while where none is missing. Absent where a commit and its side changes are one transaction.
+   * Whether a commit that has applied may still have to put a row into a plain table, because its process died, or has not finished,
+   * between the commit and its side changes. `false`: every read from now on sees every row that such a commit puts. It may return
+   * `true` for a while where none is missing. Absent where a commit and its side changes are one transaction.
    */
   readonly hasPendingPuts?: (table: AnyTable) => Promise<boolean>;
 
@@ -299,18 +298,18 @@ export interface MetadataStore {
   raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void>;
 
   /**
-   * Moves some of the rows that leave a shard of `at.ways` for the one of `at.splittingTo` that it splits into. Undefined
-   * where a partition is one ordered range: `ways` means nothing there.
+   * Moves some of the rows that leave a shard of `at.ways` for the one of `at.splittingTo` that it splits into. Undefined where a
+   * partition is one ordered range, so that `ways` has no meaning.
    *
-   * Before the first step every writer is fenced that does not state the split. Those that do, and all readers, go on
-   * meanwhile and see what they would have seen: no row is missing, none is there twice, none that was removed returns.
-   * Once every shard is done, `splittingTo` is what `ways` has to say. A step is safe to repeat, after a death too.
+   * Before the first step every writer is fenced that does not state the split. Writers that do, and all readers, continue meanwhile as if
+   * nothing happened: no row is missing, none appears twice, and no removed row returns. Once every shard is done, `splittingTo` is the
+   * new value of `ways`. A step is safe to repeat, also after a death.
    */
   readonly split: (<T extends AnyTable>(at: At<T>, shard: number) => Promise<SplitStep>) | undefined;
 
   /**
-   * Reads everything that is kept and tells what is damaged, a page at a time; the tables say how keys are read. Absent
-   * where an engine verifies what it keeps.
+   * Reads everything in the store and reports damage, a page at a time; the tables say how keys are decoded. Absent where an engine
+   * verifies its own data.
    */
   readonly verify?: (tables: readonly AnyTable[]) => AsyncIterable<readonly MetadataFault[]>;
 

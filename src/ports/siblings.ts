@@ -5,7 +5,7 @@
  */
 export interface Announcement {
   readonly topic: string;
-  /** What changed, such as a bucket's name; '' where the topic says it all. */
+  /** The subject of the change, such as a bucket's name; '' where the topic has only one. */
   readonly about: string;
 }
 
@@ -21,5 +21,5 @@ export interface Siblings {
   heed(topic: string, act: (about: string) => void): void;
 }
 
-/** Where there is one process. */
+/** For a node with one process. */
 export const noSiblings: Siblings = { announce: async () => true, heed() {} };

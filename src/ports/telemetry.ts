@@ -1,10 +1,10 @@
-/** What the service says about itself: logs, counters and durations, all through one port. */
+/** The logs, counters and durations of the service, through one port. */
 import type { RoomState } from './storage/storage-room.ts';
 
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** What a bucket holds of a storage class. */
+/** The objects and bytes of a bucket in a storage class. */
 export interface BucketClass {
   readonly bucket: string;
   readonly storageClass: string;
@@ -12,7 +12,7 @@ export interface BucketClass {
   readonly objects: number;
 }
 
-/** What waits in a queue that is worked off in the background. */
+/** The backlog of a background queue. */
 export interface QueueBacklog {
   readonly queue: string;
   readonly rows: number;
@@ -38,31 +38,31 @@ export interface Telemetry {
   }): void;
   /** One call to a backend, for example `metadata.commit` or `data.write`. */
   backend(call: string, durationMs: number): void;
-  /** A refusal of an unknown caller that was counted in the audit log instead of having a row of its own. */
+  /** A refusal that was counted in the audit log instead of having a row of its own. */
   refusalCounted(error: string): void;
   /** A key provider received a request to unwrap the key of an object. */
   keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered'): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
-  /** How many extents wait to be deleted, by cluster, in place of the former values. */
+  /** How many extents wait to be deleted, by cluster; replaces the former values. */
   gcBacklog(extents: ReadonlyMap<string, number>): void;
-  /** What waits in the queues, in place of the former values. */
+  /** The backlogs of the queues; replaces the former values. */
   queueBacklogs(backlogs: readonly QueueBacklog[]): void;
   /** Rows of a queue that were deleted unread: too old (`age`), or too many (`rows`). */
   queueDropped(queue: string, why: 'age' | 'rows', rows: number): void;
-  /** What the scrub has read and found whole. */
+  /** Chunks and bytes that the scrub has read and verified. */
   scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
-  /** Where the scrub stands; undefined where this process does not lead it. */
+  /** The state of the scrub; undefined where this process does not lead it. */
   scrubState(state: ScrubTelemetry | undefined): void;
-  /** What the largest buckets hold by class, in place of the former values. */
+  /** The contents of the largest buckets by storage class; replaces the former values. */
   bucketClasses(classes: readonly BucketClass[]): void;
-  /** How much room the disk of a component has. */
+  /** The free space of a component's disk. */
   diskRoom(state: RoomState): void;
   /** The text of `/metrics`, in the Prometheus exposition format. */
   metrics(): Promise<string>;
 }
 
-/** Says nothing; for embedding and tests that do not look. */
+/** Discards everything; for embedding and tests. */
 export const silentTelemetry: Telemetry = {
   log: () => {},
   request: () => {},

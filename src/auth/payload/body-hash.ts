@@ -1,7 +1,7 @@
 /**
- * The hash of a body that its sender did not declare: IAM and STS clients sign it and leave it out of the headers, so
- * it is computed before the signature can be checked. Such a body is read whole by
- * a caller that has only named a key so far, so the bound is small.
+ * The hash of a body that its sender did not declare. IAM and STS clients sign it and leave it out of the headers, so it is computed
+ * before the signature can be verified. The body is read into memory for a caller that is not authenticated yet, so the limit is
+ * small.
  */
 import { gather } from '../../base/gather.ts';
 import { tap } from '../../base/tap.ts';

@@ -102,9 +102,9 @@ function checkExpiry(claim: { dialect: Dialect; timestamp: string; expires: stri
 }
 
 /**
- * What is declared about the body, which is the last line of the signed text: the header, else the query parameter that
- * it was moved to. Where there is neither, an S3 body is not covered, and that of any other service is covered by its
- * hash. A header that was added after signing changes the signed text, so the signature does not match.
+ * The declared hash of the body, which is the last line of the signed text: the header, or the query parameter in its place. Without
+ * either, the body of an S3 request is not covered, and that of another service is covered by its hash. A header that is added after
+ * signing changes the signed text, so the signature does not match.
  */
 function declaredHash(
   wire: Wire,

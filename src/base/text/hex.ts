@@ -31,7 +31,7 @@ export function equalsHex(bytes: Uint8Array, hex: string): boolean {
   return difference === 0;
 }
 
-/** The value of a lower-case hexadecimal digit; anything else gives a value that no byte equals. */
+/** The value of a lower-case hexadecimal digit; for any other character a value that no byte equals. */
 function nibble(code: number): number {
   if (code >= 48 && code <= 57) return code - 48;
   if (code >= 97 && code <= 102) return code - 87;

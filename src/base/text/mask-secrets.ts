@@ -3,13 +3,13 @@
  * serves error replies, access logs and the process's own log.
  */
 
-/** Ends of names, in lower case: header and query prefixes of both dialects come before them. */
+/** Suffixes of names, in lower case: both dialects put prefixes in front of them. */
 const secretEnds: readonly string[] = [
   'signature',
   'security-token',
   // Of the request, and of the source of a copy.
   'server-side-encryption-customer-key',
-  // The code of a one-time password stands in it.
+  // The header contains the code of a one-time password.
   '-mfa',
   'tokencode',
   'webidentitytoken',
@@ -40,8 +40,8 @@ function decoded(name: string): string {
 }
 
 /**
- * Replaces the values of `name=value` in a text that holds a URL or a query: a value ends at `&`, a blank or a double quote.
- * @param mask stands in place of each secret value
+ * Replaces the values of `name=value` in a text that contains a URL or a query: a value ends at `&`, a blank or a double quote.
+ * @param mask replaces each secret value
  */
 export function maskParameters(text: string, mask: string): string {
   let out = '';

@@ -1,6 +1,6 @@
 /**
- * JSON read strictly: a repeated name is refused with its place, and objects are maps, so that `__proto__` is a name
- * like any other. `JSON.parse` silently keeps the last of two members, so what a document means would depend on its reader.
+ * A strict JSON reader: a repeated name is refused with its place, and objects are maps, so that `__proto__` is a name like any other.
+ * `JSON.parse` silently keeps the last of two members, so two readers could understand a document differently.
  */
 
 export type JsonObject = ReadonlyMap<string, Json>;
@@ -11,7 +11,7 @@ export interface JsonRules {
   readonly refuse: (path: string, problem: string) => Error;
 }
 
-/** No grammar of this service lies deeper than six levels. */
+/** No grammar of this service nests deeper than six levels. */
 const depthMax = 16;
 
 const blank = /[ \t\r\n]*/y;
@@ -25,7 +25,7 @@ interface Cursor {
   at: number;
 }
 
-/** What the token at the cursor is, or undefined; the cursor moves past it and what is blank behind it. */
+/** The token at the cursor, or undefined; the cursor moves past it and the white space after it. */
 function take(cursor: Cursor, token: RegExp): string | undefined {
   token.lastIndex = cursor.at;
   const found = token.exec(cursor.text)?.[0];
@@ -87,7 +87,7 @@ function readValue(cursor: Cursor, path: string, depth: number): Json {
   return token === 'true' || token === 'false' ? token === 'true' : Number(token);
 }
 
-/** @throws what the rules refuse a document with that is no JSON, says a name twice or is nested too deeply */
+/** @throws the error that `rules` makes, for a text that is not JSON, repeats a name or is nested too deeply */
 export function readStrictJson(text: string, rules: JsonRules): Json {
   const cursor = { text, rules, at: 0 };
   take(cursor, blank);

@@ -1,6 +1,6 @@
 /**
- * Trimming in one pass. A pattern such as `/[ \t]+$/` looks from every blank to the end of its run, so a long run of
- * blanks inside a text takes quadratic time.
+ * Trims in one pass. A pattern such as `/[ \t]+$/` searches from every blank to the end of its run, so a long run of blanks inside a
+ * text takes quadratic time.
  */
 
 /** The text without the characters of `set` at its end. */

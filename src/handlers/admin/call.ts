@@ -1,4 +1,4 @@
-/** What a handler of the operator API gets: an operator's request, its body read whole. */
+/** A request to the operator API as its handler gets it, with its body read whole. */
 import type { Identity } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
@@ -13,7 +13,7 @@ export interface AdminRequest {
   /** The parameters of the path, decoded. */
   readonly params: ReadonlyMap<string, string>;
   readonly query: Query;
-  /** Goes into the commits of whatever changes something; absent where nothing may change. */
+  /** Adds the audit row to the commits of a change; absent where the request changes nothing. */
   readonly record?: Recorder | undefined;
   readonly body: Uint8Array;
 }

@@ -19,7 +19,7 @@ const text =
     return given;
   };
 
-/** As configured credentials have them; the account is the operator's own unless named. */
+/** The fields of configured credentials; the account is the operator's own unless named. */
 const pair = jsonObject({
   accessKey: text(/^[A-Za-z0-9._=+@-]{3,128}$/, '3 to 128 characters of A-Z, a-z, 0-9 and ._=+@-'),
   secretKey: text(/^[\x21-\x7e]{8,256}$/, '8 to 256 printable ASCII characters without spaces'),

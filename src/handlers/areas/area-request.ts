@@ -1,4 +1,4 @@
-/** A request to an area beside the storage protocol, as its handlers get it. */
+/** A request to an area outside of the storage protocol, as its handlers get it. */
 import type { Identity } from '../../auth/identity.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
@@ -10,7 +10,7 @@ export interface AreaRequest {
   readonly identity: Identity;
   /** The whole body, verified. */
   readBody(): Promise<Uint8Array>;
-  /** Tells the pipeline what it is, and gets what its commits are to record where it may change something. */
+  /** Reports the operation to the pipeline, and returns the recorder for its commits if it may change something. */
   asked(
     action: string,
     about: { readonly audited: boolean; readonly bucketName: string },

@@ -1,4 +1,4 @@
-/** What is not the storage protocol: health and metrics, routed by path. */
+/** The areas outside of the storage protocol: health, metrics, operator API, routed by path. */
 import { type IRequestStrict, IttyRouter } from 'itty-router';
 import type { Context } from '../../context.ts';
 import { openReadiness, type Readiness } from '../../domain/storage/readiness.ts';
@@ -9,7 +9,7 @@ import type { AreaRequest } from './area-request.ts';
 
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
 
-/** The area that a local path lies in, or undefined for the storage protocol. */
+/** The area of a local path, or undefined for the storage protocol. */
 export const areaOf = (path: string): string | undefined => first.exec(path)?.[1];
 
 export type Areas = (path: string, call: AreaRequest) => Promise<Reply>;
@@ -41,8 +41,8 @@ export function openAreas(ctx: Context): Areas {
 }
 
 /**
- * 200 while a recent write and read of each backend succeeded, else 503; `?need=reads` asks for reads and deletions alone, which
- * a full disk still serves. Operators and scrapers see each component and its reason, strangers one word.
+ * 200 while a recent write and read of each backend succeeded, else 503; `?need=reads` requires reads and deletions only, which a full
+ * disk still serves. Operators and scrapers see each component and its reason, other callers one word.
  */
 async function ready(ctx: Context, readiness: Readiness, call: AreaRequest): Promise<Reply> {
   const { status, components } = await readiness();

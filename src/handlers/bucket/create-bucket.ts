@@ -53,7 +53,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
   return emptyReply(200, [['Location', `/${bucket.name}`]]);
 };
 
-/** The user's name, or what stands for the root or a session. */
+/** The user's name, or the id of the root or session. */
 function creatorOf(identity: NonNullable<Authorized['identity']>): string {
   const { username, userid } = callerOf(identity);
   return username ?? userid;
@@ -67,13 +67,13 @@ interface Asked {
   readonly objectLock: boolean;
 }
 
-/** What the body asks for; an empty one asks for nothing. */
+/** The configuration in the body; an empty body is an empty configuration. */
 const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
   body.length === 0
     ? {}
     : readXml(createBucketConfiguration, 'CreateBucketConfiguration', body, { maxBytes: bodyMaxDefault });
 
-/** Tags and region count as facts; tags also need a right of their own. */
+/** Tags and region are facts of the authorization; tags also require a permission of their own. */
 export const creationFacts: ReadFacts = (body) => {
   const { LocationConstraint = '', Tags = [] } = creationIn(body);
   const named = new Map<string, string | readonly string[]>([
@@ -113,14 +113,14 @@ function documentsOf(
 ): Record<string, string> {
   const grants = acl === undefined ? [] : grantsOf(acl, { owner, bucketOwner: owner });
   const isPlain = acl === undefined || isPlainAcl(grants, owner);
-  // An ACL that is named asks for ACLs to count, unless the request itself turns them off.
+  // A request with an ACL enables ACLs, unless it disables them explicitly.
   const ownership = asked ?? (isPlain ? fallback : withAcls(fallback));
   if (ownership === 'BucketOwnerEnforced' && !isPlain) throw fail('InvalidBucketAclWithObjectOwnership');
   const controls: OwnershipControls = { Rule: [{ ObjectOwnership: ownership }] };
   return {
     ...(tags.TagSet.length === 0 ? {} : { [bucketTagging.name]: JSON.stringify(tags) }),
     ...(isPlain ? {} : { [bucketAcl.name]: JSON.stringify(grants) }),
-    // What is not set means ObjectWriter.
+    // Absence means ObjectWriter.
     ...(asked === undefined && ownership === 'ObjectWriter' && fallback === 'ObjectWriter'
       ? {}
       : { [ownershipControls.name]: JSON.stringify(controls) }),

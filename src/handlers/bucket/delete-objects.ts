@@ -28,14 +28,14 @@ import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { asksBypass } from '../object/headers/lock-headers.ts';
 
-/** Keys worked on at once. */
+/** Keys that are deleted concurrently. */
 const parallel = 16;
 
 export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) => {
   if (request.body.length === 0) throw fail('MissingRequestBodyError');
   const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', request.body, deleteRequestLimits);
   const isPermanent = objects.some(({ VersionId }) => VersionId !== undefined);
-  // One code stands for all of them: without it, or with a wrong one, nothing is deleted (public API).
+  // One code is valid for all keys: without it, or with a wrong one, nothing is deleted (public API).
   const mfa = request.bucket.mfaDelete === true && (await hasShownMfa(ctx, request));
   if (request.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
   const turn = openTurns(ctx.clock);
@@ -59,7 +59,7 @@ type One = { readonly deleted: DeletedObject } | { readonly error: DeleteError }
 
 interface Entry {
   readonly object: ObjectToDelete;
-  /** Where it stands in the request. */
+  /** The positions of the key in the request. */
   readonly places: number[];
 }
 

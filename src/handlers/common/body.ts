@@ -1,4 +1,4 @@
-/** Bodies that are read whole: bounded, verified to their last byte, before a handler sees them. */
+/** Bodies that are read whole: bounded, and verified to the last byte before a handler sees them. */
 
 import { gather } from '../../base/gather.ts';
 import { tap } from '../../base/tap.ts';
@@ -45,7 +45,7 @@ export function readBody(
         held.heldBytes += length;
         return;
       }
-      // At once, so that those who come with it find room.
+      // Release the memory immediately, so that other requests can use it.
       ctx.bodyMemory.give(held.heldBytes);
       held.heldBytes = 0;
       throw fail('SlowDown', 'Too many large requests are being read.');

@@ -1,4 +1,4 @@
-/** What a request says about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
+/** What a request declares about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
 import {
   type ChecksumAlgorithm,
   type Claims,
@@ -17,7 +17,7 @@ type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;
 interface ClaimRules {
   /** The algorithm to compute when the request names none. */
   readonly fallback?: ChecksumAlgorithm | undefined;
-  /** False where the checksum header speaks of something else than the body; a trailer always means the body. */
+  /** False where the checksum header is about something other than the body; a trailer is always about the body. */
   readonly isBodyHeader?: boolean;
 }
 
@@ -66,7 +66,7 @@ const headerNames = checksumAlgorithms.map(
   (algorithm) => [algorithm, `checksum-${algorithm.toLowerCase()}`] as const,
 );
 
-/** The checksum given in a header, if any. @throws InvalidRequest when malformed or more than one */
+/** The checksum in a header, if any. @throws InvalidRequest when malformed or more than one */
 export function claimedChecksum(
   request: Pick<Authorized, 'own'>,
 ): { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined {
@@ -105,7 +105,7 @@ function algorithmOfTrailer(name: string): ChecksumAlgorithm {
   throw fail('InvalidRequest', `The trailer ${name} is not a checksum of ${checksumAlgorithms.join(', ')}.`);
 }
 
-/** Whether a text is the base64 of exactly so many bytes. */
+/** Whether a text is the base64 of exactly `bytes` bytes. */
 const isDigest = (text: string, bytes: number): boolean =>
   text.length === Math.ceil(bytes / 3) * 4 &&
   /^[A-Za-z0-9+/]+={0,2}$/.test(text) &&

@@ -1,4 +1,4 @@
-/** Continuation tokens: base64url of JSON, ours alone; a literal marker of older clients still resumes. */
+/** Continuation tokens: base64url of JSON in our own format; literal markers of older clients work too. */
 import { fail } from '../../errors/refusal.ts';
 import { assertPlace } from './key.ts';
 
@@ -16,7 +16,7 @@ export const writeToken = (token: Token): string =>
     .replaceAll('/', '_')
     .replaceAll('=', '');
 
-/** @throws InvalidArgument for an empty token; what is not a token of ours is taken as the literal marker */
+/** @throws InvalidArgument for an empty token; any other text than a token is taken as a literal marker */
 export function readToken(raw: string | undefined): Token | undefined {
   if (raw === undefined) return undefined;
   if (raw === '') {

@@ -1,4 +1,4 @@
-/** Cross-origin requests on the wire: what a browser says of one, and the headers that let it read the reply. */
+/** The headers of cross-origin requests: those that a browser sends, and those that let it read the reply. */
 import { type CrossOrigin, findCorsRule } from '../../domain/configurations/cors.ts';
 import type { Cors, CorsRule } from '../../domain/configurations/families.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
@@ -7,13 +7,13 @@ import type { Wire } from '../../protocol/request/wire.ts';
 /** Browsers name the headers that a script has set, each once, so a longer list is no browser's. */
 const headerNamesMax = 100;
 
-/** Whatever a bucket with rules answers depends on these, also where no rule matched (Fetch "CORS protocol and HTTP caches"). */
+/** The replies of a bucket with rules depend on these headers, also where no rule matched (Fetch "CORS protocol and HTTP caches"). */
 export const varyHeader: HeaderPair = [
   'Vary',
   'Origin, Access-Control-Request-Headers, Access-Control-Request-Method',
 ];
 
-/** What the request says of its origin; the method and headers of a preflight are those of the request to come. */
+/** The origin, method and headers; for a preflight those of the request that follows it. */
 export function crossOriginOf({ method, headers }: Wire): CrossOrigin | undefined {
   const origin = headers.get('origin');
   if (origin === undefined || origin === '') return undefined;

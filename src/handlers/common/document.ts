@@ -20,18 +20,18 @@ export interface DocumentRules<T> {
   /** The root element. */
   readonly root: string;
   readonly schema: Xml<T>;
-  /** What an unset configuration is answered: an error code, or the document that stands for it. */
+  /** The answer for an unset configuration: an error code, or the default document. */
   readonly unset: ErrorCode | T;
   /** Further rules than the schema's, and what is stored where it is not what was sent. Refusals are thrown. */
   readonly validate?: (ctx: Context, request: AuthorizedInBucket, value: T) => Promise<T> | T;
-  /** Refuses a change that the row's other facts do not allow; asked with the row as it is when it changes. */
+  /** Refuses a change that contradicts the rest of the bucket's row; called with the row that the commit replaces. */
   readonly amend?: (row: BucketRow, value: T | undefined, ctx: Context) => BucketRow | Promise<BucketRow>;
   /** The document that means "not set" (an empty one), which removes instead of storing. */
   readonly isEmpty?: (value: T) => boolean;
-  /** What else happens with a Put. */
+  /** Side changes that are committed together with a Put. */
   readonly then?: (ctx: Context, request: AuthorizedInBucket, value: T) => Promise<readonly SideChange[]>;
   readonly limits?: Partial<XmlLimits>;
-  /** The status of a successful Put; 200 unless the public API says 204. */
+  /** The status of a successful Put; 200 except where the public API has 204. */
   readonly putStatus?: 200 | 204;
   /** Headers of the reply to Get and Put that show what the document does not. */
   readonly headers?: (value: T) => readonly HeaderPair[];

@@ -18,8 +18,8 @@ export function assertKey(key: string): void {
 }
 
 /**
- * What a listing compares with keys: a prefix, a marker, the place in a token.
- * @throws KeyTooLongError, InvalidArgument: no key is like that
+ * Checks a text that a listing compares with keys: a prefix, a marker, the position in a token.
+ * @throws KeyTooLongError, InvalidArgument for a text that no key can have
  */
 export function assertPlace(text: string, name: string): string {
   assertLength(text);

@@ -6,9 +6,9 @@ import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { header } from './own-headers.ts';
 
 /**
- * Whether the caller has shown the MFA of the bucket's owner, whose root it must be. Ask only where it matters: a code
- * is good once.
- * @throws AccessDenied for a header that does not prove it
+ * Whether the caller is the root of the bucket's account and has sent a valid code of its MFA device. Call it only where it
+ * matters, because a code is valid once.
+ * @throws AccessDenied for an invalid header
  */
 export async function hasShownMfa(ctx: Context, request: AuthorizedInBucket): Promise<boolean> {
   const { bucket, identity } = request;

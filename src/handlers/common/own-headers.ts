@@ -19,8 +19,8 @@ export function headersUnder({ own }: Named, prefix: string): [string, string][]
 }
 
 /**
- * The request's dialect headers by bare name. A request that shows no dialect may use either's, and the public one's
- * come first. Presigners move headers into the query, where the signature covers them: they count too (public API).
+ * The request's dialect headers by bare name. A request without a dialect may use the headers of both, and those of the public API
+ * take precedence. Presigners move headers into the query, where the signature covers them: these are included (public API).
  */
 export function ownHeaders(
   { headers }: Wire,

@@ -1,4 +1,4 @@
-/** Owners as replies show them: an account's id, with its name where that is known. */
+/** Owners in replies: an account's id, with its name where that is known. */
 import type { Context } from '../../context.ts';
 import { ownershipOf } from '../../domain/access/object-ownership.ts';
 import type { BucketRow } from '../../metadata/tables.ts';

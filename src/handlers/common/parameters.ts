@@ -35,7 +35,7 @@ export const isUrlEncoded = (query: Query): boolean => {
   });
 };
 
-/** As listings encode keys on request: everything but unreserved characters and `/`. */
+/** The URL encoding of listings: everything except unreserved characters and `/`. */
 export const urlEncode = (text: string): string =>
   encodeURIComponent(text)
     .replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -2,7 +2,7 @@
 import type { Identity } from '../../auth/identity.ts';
 import type { Authorized } from '../../gateway/request.ts';
 
-/** A call whose caller is known, as all callers of actions are. */
+/** A request whose caller is known: actions have no anonymous callers. */
 export interface ActionRequest extends Authorized {
   readonly identity: NonNullable<Identity>;
 }

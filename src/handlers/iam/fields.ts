@@ -71,7 +71,7 @@ export const page = {
 };
 const pageItems = 100;
 
-/** Where a page begins and how long it is. */
+/** The start and length of a page. */
 export const pageFrom = (given: {
   readonly Marker: string | undefined;
   readonly MaxItems: number | undefined;
@@ -80,7 +80,7 @@ export const pageFrom = (given: {
   max: given.MaxItems ?? pageItems,
 });
 
-/** What a reply says of the page that it is. */
+/** The fields of a reply that say whether there are more pages. */
 export const pageEnd = (next: string | undefined) =>
   next === undefined ? { IsTruncated: false } : { IsTruncated: true, Marker: writeToken({ after: next }) };
 

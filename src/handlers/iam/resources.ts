@@ -1,4 +1,4 @@
-/** What actions are about, as the ARNs that a caller must be allowed them on. */
+/** The resources of actions, as ARNs for the authorization. */
 import type { Context } from '../../context.ts';
 import { findAnyCase, findNamed, type Named } from '../../domain/iam/entities.ts';
 import { builtInAccount } from '../../domain/iam/policies/built-in-policies.ts';
@@ -12,7 +12,7 @@ import { boundaryArn, resourceTagFacts } from './shown.ts';
 
 export const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
 
-/** One that does not exist is judged as if it lay at the root: whether it does is for those to know who may ask. */
+/** A holder that does not exist gets the ARN of one at the root path, so that only authorized callers learn whether it exists. */
 export async function holderResource(
   ctx: Pick<Context, 'metadata'>,
   { identity }: Pick<ActionRequest, 'identity'>,
@@ -51,7 +51,7 @@ export function policyNamed(
   return { account, path, name };
 }
 
-/** What the user, role or policy that an ARN names is to conditions: its tags, and the boundary that it has; of anything else nothing. */
+/** The condition values of the user, role or policy of an ARN: its tags and its boundary; none for other resources. */
 export async function factsAt(
   ctx: Pick<Context, 'metadata'>,
   { identity: { owner } }: Pick<ActionRequest, 'identity'>,
@@ -69,7 +69,7 @@ export async function factsAt(
   ];
 }
 const describedKinds = ['user', 'role', 'policy'] as const;
-/** The boundary that a request gives, or else the one that its user or role has (public API). */
+/** The boundary in the request, else the present one of its user or role (public API). */
 export const boundaryKey = 'iam:PermissionsBoundary';
 
 export const userResource = (

@@ -18,7 +18,7 @@ export const tagField = (present: readonly IamTag[]) =>
 export const encodeDocument = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 
-/** What tags that a request brings are to conditions. */
+/** The condition values of the tags in a request. */
 export const tagFacts = (given: GivenTags) =>
   new Map<string, string | readonly string[]>([
     ['aws:TagKeys', given.map(({ Key }) => Key)],

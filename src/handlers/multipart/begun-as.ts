@@ -1,6 +1,6 @@
 /**
- * Headers that say how an object is to be stored, which an upload is begun with and its parts do not repeat. What a policy
- * asks of them, it asks of the parts and of the completion as well: all are the action PutObject (public API).
+ * Headers of CreateMultipartUpload that say how an object is stored, and that parts do not repeat. A policy with conditions on them
+ * has them for the parts and the completion as well, because all of these are the action PutObject (public API).
  */
 import type { Authorized } from '../../gateway/request.ts';
 
@@ -21,7 +21,7 @@ export function begunAs({ own }: Pick<Authorized, 'own'>): Readonly<Record<strin
   return given.length === 0 ? undefined : Object.fromEntries(given);
 }
 
-/** The request's headers as they would be, had it begun the upload: what it says of these itself changes nothing. */
+/** The request's headers with those of the upload's beginning, which replace its own. */
 export function asBegun<C extends Pick<Authorized, 'own'>>(
   request: C,
   begun: Readonly<Record<string, string>> = {},

@@ -59,7 +59,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
   );
 };
 
-/** Where the client knows the object: by the host and the path that it used. */
+/** The object's address, with the host and path that the client used. */
 const locationOf = ({ wire }: AuthorizedInBucket): string =>
   `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}${splitTarget(wire.target).path}`;
 

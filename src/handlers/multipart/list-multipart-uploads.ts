@@ -24,7 +24,7 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
   const grouping = groupingOf(request, 'max-uploads');
   const encode = encoderOf(request);
   const KeyMarker = placeOf(query, 'key-marker');
-  // Without a key marker the upload-id marker is ignored (public API).
+  // The upload-id marker is ignored without a key marker (public API).
   const UploadIdMarker = KeyMarker === '' ? '' : uploadIdMarkerOf(request);
   const page = await readPage(openUploads(ctx, request, { grouping, KeyMarker, UploadIdMarker }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;

@@ -1,4 +1,4 @@
-/** Which upload and part a request names. */
+/** The upload and part that a request names. */
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import type { UploadName } from '../../domain/uploads/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';

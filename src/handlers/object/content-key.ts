@@ -9,8 +9,8 @@ import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.
 import { customerKeyOf, mentionsEncryption, refuseChoosing } from './headers/encryption-headers.ts';
 
 /**
- * What the headers of a read must say about the object's encryption. A customer's key is tried at once: who has not got
- * it learns nothing about the object (public API "HeadObject").
+ * Checks the encryption headers of a read. A customer key is verified immediately, so that a caller without it learns nothing about
+ * the object (public API "HeadObject").
  */
 export function describeKeyOf(
   ctx: Context,
@@ -30,7 +30,7 @@ export function describeKeyOf(
   );
 }
 
-/** The key to the content, for those who read it: other people's key services are not asked before. */
+/** The key of a content that is read. A call to the key provider happens here and not before. */
 export const contentKeyOf = (
   ctx: Context,
   request: AuthorizedInBucket,
@@ -54,7 +54,7 @@ export function sourceKeyOf(
   );
 }
 
-/** The key of an upload, which every part of it is encrypted under; a customer sends theirs with each. */
+/** The key of an upload, which encrypts every part; a customer sends its key with each. */
 export function uploadKeyOf(
   ctx: Context,
   request: AuthorizedInBucket,

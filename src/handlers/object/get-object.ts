@@ -38,7 +38,7 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
     return notModified(request, row);
   }
   if (withBody) assertReadable(ctx, row);
-  // A checksum tells about the content as much as the content does.
+  // A checksum reveals as much about a content as a read of it.
   if (wantsChecksum(request)) await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, request));
   const { slice, headers } = await choose(ctx, request, row);
   const whole = { start: 0, end: row.size - 1 };
@@ -54,7 +54,7 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
       : []),
     ['Content-Length', String(end - start + 1)],
   ];
-  // An empty part lies nowhere.
+  // An empty part has no position.
   if (slice !== undefined && start <= end) shown.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
   const reply = { status: slice === undefined ? 200 : 206, headers: shown };
   if (!withBody || end < start) return reply;
@@ -141,7 +141,7 @@ async function bodyOf(ctx: Context, row: ObjectRow, slice: Slice, options: ReadO
   let body: Uint8Array | undefined;
   let at = 0;
   for await (const piece of content) {
-    // Nearly always it is all one array, which is ours to keep.
+    // In nearly all cases there is one array, which the handler may keep.
     if (piece.length === size) body = piece;
     else {
       body ??= new Uint8Array(size);

@@ -1,4 +1,4 @@
-/** PostObject (public API "POST Object"): what PutObject does, asked by a form; the reply is for a browser. */
+/** PostObject (public API "POST Object"): PutObject by a form; the reply is for a browser. */
 
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
@@ -14,7 +14,7 @@ import { quoted } from './headers/object-headers.ts';
 import { writeContent, writtenHeaders } from './put-object.ts';
 
 export const PostObject: HandlerOf<'PostObject'> = async (ctx, request) => {
-  // Of a form only its end tells how long its file is.
+  // The length of a form's file is known at its end only.
   const content = { source: request.payload.content, length: undefined, claims: claimsOf(request) };
   const row = await writeContent(ctx, request, content);
   const written = writtenHeaders(row);
@@ -50,7 +50,7 @@ function redirectOf(given: string | undefined): URL | undefined {
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined;
 }
 
-/** Where the client finds the object: at the host and under the path that it posted to. */
+/** The object's address, with the host and path of the form's own request. */
 function locationOf({ wire, key }: AuthorizedInBucket): string {
   const path = splitTarget(wire.target).path.replace(/\/$/, '');
   const scheme = wire.secure ? 'https' : 'http';

@@ -1,4 +1,4 @@
-/** What every upload checks before its body is read: the key, the length, the claims. */
+/** The checks of every upload before its body is read: the key, the length, the declared checksums. */
 
 import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';

@@ -1,4 +1,4 @@
-/** ListNotifyDeadLetters: the notifications that were given up, the newest first. */
+/** ListNotifyDeadLetters: the notifications that could not be delivered, newest first. */
 import { readDeadLetters } from '../../metadata/background/dead-letters.ts';
 import type { DeadLetter } from '../../metadata/records/queues.ts';
 import { deadLettersResult } from '../../protocol/schemas/account/recorded.ts';
@@ -14,7 +14,7 @@ export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (
   });
   return xmlReply(deadLettersResult, 'NotifyDeadLetters', {
     Entries: rows.map(({ due, requestId, attempts, task }) => {
-      // The cast: what lies in a queue is of its own kind.
+      // The cast: each queue has one type of task.
       const { sink, message, error, since } = task as DeadLetter;
       return {
         Time: new Date(due).toISOString(),

@@ -1,4 +1,4 @@
-/** What the operators' listings at service scope share: who may read them, and how they are paged. */
+/** The common part of the operators' listings at service scope: permission and paging. */
 import { assertOperator } from '../../auth/assert-operator.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
@@ -7,7 +7,7 @@ import { recordsMax } from '../../protocol/schemas/account/recorded.ts';
 import { readToken, writeToken } from '../common/continuation-token.ts';
 import { countOf } from '../common/parameters.ts';
 
-/** Between two entries: what comes before it is older. */
+/** A position between two entries: entries before it are older. */
 export interface Place {
   readonly at: number;
   readonly id: string;

@@ -1,4 +1,4 @@
-/** Notifications that were given up: a queue without a worker, read by operators. */
+/** Notifications that could not be delivered: a queue without a worker, read by operators. */
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { newestFirst } from '../objects/newest-first.ts';
 import type { DeadLetter, NotifyTask, QueueRow } from '../records/queues.ts';
@@ -7,23 +7,23 @@ import { queueAt, queued, queueSlots } from './queues.ts';
 const queue = 'notify-dlq';
 
 export interface GivenUp {
-  /** What the last attempt met, fit to be read by an operator. */
+  /** The error of the last attempt, as an operator may see it. */
   readonly error: string;
-  /** Store time (ms): when it was given up, and until when it is kept. */
+  /** Store time (ms): when delivery was given up, and when the row expires. */
   readonly now: number;
   readonly expiresAt: number;
 }
 
-/** What takes the place of a row of the `notify` queue that is given up. */
+/** The row that replaces an undeliverable row of the `notify` queue. */
 export function deadLetter(row: QueueRow, { error, now, expiresAt }: GivenUp): SideChange {
-  // The cast: what lies in a queue is of its own kind.
+  // The cast: each queue has one type of task.
   const { sink, message } = row.task as NotifyTask;
   const letter: DeadLetter = { sink, message, error, since: row.due };
   const { id, requestId, attempts } = row;
   return { ...queued(queue, id, letter, { id, due: now, requestId, attempts }), expiresAt };
 }
 
-/** Between two letters: what comes before it is older. */
+/** A position between two rows: rows before it are older. */
 export interface LetterPlace {
   readonly due: number;
   readonly id: string;

@@ -1,7 +1,7 @@
 /**
- * Queues whose rows come as fast as requests do: `notify` delivers events, `replication` copies, `access-log`
- * writes logs. They are partitioned by the hour in which a row is due, so that an hour that is worked off, or older than
- * it may become, goes as one deletion. `queueHours` says which hours there are.
+ * Queues that grow as fast as requests arrive: `notify` delivers events, `replication` copies, `access-log` writes logs. They are
+ * partitioned by the hour in which a row is due, so that an hour that is finished, or exceeds its age limit, is removed by one
+ * deletion. `queueHours` lists the hours.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Caches } from '../../base/caches.ts';
@@ -32,8 +32,8 @@ type Metadata = Pick<MetadataStore, 'apply' | 'scan' | 'clear'>;
 type Placing = Pick<MetadataStore, 'apply' | 'get'>;
 
 /**
- * How long a process believes that an hour is announced, and which hours are closed. Measured by its own monotonic clock, so
- * that a wall clock that lags changes nothing.
+ * How long a process caches that an hour is announced, and which hours are closed. Measured by its own monotonic clock, so that a
+ * slow wall clock has no effect.
  */
 export const placedMaxMs = 60_000;
 /** After so long no process places a row by what it read before: its commit may stall for nine minutes. */
@@ -49,16 +49,16 @@ const closedHours: TaskKind<ClosedHours> = { kind: 'queue-hours' };
 /** Leaders that close hours at the same moment. */
 const closingsMax = 8;
 
-/** What this process knows of the hours, and until when it believes it. */
+/** What this process knows about the hours, and how long that is valid. */
 class KnownHours {
   readonly announced = new BoundedCache<number>({ name: 'queue-hours', entriesMax: 1_024 });
   readonly closed = new Map<HourlyQueue, ClosedHours & { readonly until: number }>();
 }
 
 /**
- * A task, as the side change of the commit that makes it necessary. The hour is written first and on its own: it may
- * name an hour without rows, but no row lies in an hour that is not named. A row never goes into a closed hour, because the
- * leader deletes closed hours whole.
+ * The side change that queues a task in the commit that requires it. The hour is announced first, by a write of its own: an announced
+ * hour may have no rows, but every row is in an announced hour. A row never goes into a closed hour, because the leader deletes
+ * closed hours whole.
  */
 export async function queuedByHour(
   {
@@ -81,7 +81,7 @@ export async function queuedByHour(
   const place = { queue, slot: slotOf(slotKey), hour };
   const name = `${queue} ${place.slot} ${place.hour}`;
   if ((announced.get(name) ?? 0) <= now) {
-    // Without a count: the one that the leader keeps of an hour is wrong from now on.
+    // Without a count, because the leader's stored count is wrong from now on.
     await metadata.apply([{ at: hoursAt(queue), put: place }]);
     announced.set(name, until);
   }
@@ -97,8 +97,8 @@ const closedHoursOf = async (
 ): Promise<ClosedHours> => (await findTask(metadata, closedHours, queue))?.state ?? noneClosed;
 
 /**
- * Closes the hours before `below` for good; what another leader closed stays closed. Other processes learn of it within
- * `placedMaxMs`; `placementsEndMs` after this returned, no row comes to these hours any more, and `clearHour` may delete them.
+ * Closes the hours before `below` permanently; hours that another leader closed stay closed. Other processes learn of it within
+ * `placedMaxMs`; from `placementsEndMs` after it returned, these hours get no more rows and `clearHour` may delete them.
  */
 export async function closeHours(
   metadata: Pick<MetadataStore, 'get' | 'commit'>,
@@ -134,7 +134,7 @@ export async function* hoursOf(
 export const rowsOfHour = (metadata: Pick<MetadataStore, 'scan'>, hour: QueueHour) =>
   metadata.scan(hourAt(hour));
 
-/** How many rows lie there, counted up to `max`; and when the first one was due. */
+/** How many rows the hour has, counted up to `max`, and when the first one was due. */
 export async function countHour(
   metadata: Pick<MetadataStore, 'scan'>,
   hour: QueueHour,

@@ -12,7 +12,7 @@ const releasedAt = (bucketId: string, slot: number): At<typeof importReleased> =
   in: { bucketId, slot },
 });
 
-/** Notes the foreign extents among those that a version gives up, in the commit in which it does. */
+/** Records the foreign extents that a version gives up, in the same commit. */
 export const releaseForeign = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
   extents.flatMap(({ cluster, foreign }) => {
     if (foreign === undefined) return [];

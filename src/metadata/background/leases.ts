@@ -64,7 +64,7 @@ export async function acquireLease(
   return put(metadata, { name, holder, generation, expires: now + ttlMs }, found?.revision ?? 'absent');
 }
 
-/** A lease as its row stands, held or expired. */
+/** The row of a lease, held or expired. */
 export async function findLease(metadata: Pick<Metadata, 'get'>, name: string): Promise<Lease | undefined> {
   const found = await metadata.get(leaseAt(name), {});
   return found && { ...found.row, revision: found.revision };
@@ -76,7 +76,7 @@ export async function holdsLease(metadata: Metadata, { name, generation }: Lease
   return found !== undefined && found.generation === generation && found.expires > now;
 }
 
-/** Prolongs a lease; undefined says that it is lost. An expired one is renewed as long as no other process took it. */
+/** Prolongs a lease; undefined where it is lost. An expired lease is renewed if no other process has taken it. */
 export async function renewLease(
   metadata: Metadata,
   lease: Lease,
@@ -86,7 +86,7 @@ export async function renewLease(
   return put(metadata, { ...row, expires: (await metadata.now()) + ttlMs }, revision);
 }
 
-/** Gives a lease back, so that the next holder need not wait; a lost one is left alone. */
+/** Releases a lease, so that the next holder need not wait; a lost lease is not touched. */
 export async function releaseLease(metadata: Metadata, lease: Lease): Promise<void> {
   const { revision, ...row } = lease;
   await put(metadata, { ...row, expires: 0 }, revision);

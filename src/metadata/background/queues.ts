@@ -5,14 +5,14 @@ import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata
 import { type QueueRow, queues } from '../records/queues.ts';
 
 /**
- * The queues that are one partition for each slot: `gc` deletes bytes; what `notify` gave up lies in `notify-dlq`. The
+ * The queues with one partition for each slot: `gc` deletes bytes; `notify-dlq` has notifications that could not be delivered. The
  * others are in `hourly-queues.ts`.
  */
 export type QueueName = 'gc' | 'notify-dlq';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;
-/** Rows that a consumer takes at once. */
+/** Rows that a consumer reads together. */
 export const queueBatchMax = 64;
 /** A backlog is counted up to here; a larger one is shown as this number. */
 export const backlogMax = 10_000;
@@ -61,15 +61,15 @@ export const allRows = (
   slot: number,
 ): Cursor<typeof queues> => metadata.scan(queueAt(queue, slot));
 
-/** How long the next try of a task that failed `attempts` times waits: doubling, bounded. */
+/** The delay before the next attempt of a task that failed `attempts` times: doubling, bounded. */
 export const retryDelayMs = (attempts: number): number => Math.min(retryFirstMs * 2 ** attempts, retryMaxMs);
 
 /**
- * Ends a batch of one slot: what failed comes back later as a new row, and everything that was taken goes.
+ * Ends a batch of one slot: failed tasks are queued again as new rows, and all rows of the batch are removed.
  *
- * The rows go by name and not as a range, although a range would be one deletion: a writer draws the due
- * time before it commits, so a slow one puts its row behind rows that are finished already, and clearing
- * a range would take that row along unseen.
+ * The rows are removed by name and not as a range, although a range would be one deletion: a writer draws the due time before it
+ * commits, so a slow writer puts its row among rows that are finished already, and deleting a range would remove that row
+ * unprocessed.
  */
 export async function finishRows(
   metadata: Pick<MetadataStore, 'apply'>,
@@ -82,7 +82,7 @@ export async function finishRows(
   });
   const done = taken.filter((row) => !options.failed.has(row));
   if (done.length > 0) await metadata.apply(done.map(removal));
-  // One by one, because a row may be large and what is applied at once is bounded.
+  // One by one, because a row may be large and the size of one commit is bounded.
   for (const row of options.failed) {
     const later = { due: options.now + retryDelayMs(row.attempts), attempts: row.attempts + 1 };
     const again: QueueRow = { ...row, ...later };

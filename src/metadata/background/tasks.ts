@@ -40,7 +40,7 @@ export interface Term {
   readonly revision: Revision;
 }
 
-/** Names the row beside the tasks of a kind that says who leads; no task has this name. */
+/** The name of the row that records the leader of a kind of task; no task has this name. */
 const leaderName = 'leader';
 /** Leaders that begin at the same moment. */
 const beginningsMax = 8;
@@ -62,7 +62,7 @@ export async function beginTerm<State>(
   throw new LeaseLost(kind, generation);
 }
 
-/** @throws LeaseLost where a later leader has begun its term; then nothing that this one says is kept */
+/** @throws LeaseLost where a later leader has begun its term; then nothing of this leader is stored */
 export async function assertLeads<State>(
   metadata: Pick<MetadataStore, 'get'>,
   { kind }: TaskKind<State>,
@@ -99,7 +99,7 @@ export const putTask = <State>(
     readonly expect: 'absent' | Revision;
     /** Store time from which it is no longer needed. */
     readonly expiresAt?: number;
-    /** Refused, too, once a later leader has begun its term. */
+    /** The write is also refused once a later leader has begun its term. */
     readonly term?: Term | undefined;
     readonly then?: readonly SideChange[];
   },
@@ -117,7 +117,7 @@ export type TaskChange<State> =
   | { readonly put: { readonly name: string; readonly state: State }; readonly expect: 'absent' | Revision }
   | { readonly remove: { readonly name: string }; readonly expect: Revision };
 
-/** Several of a kind in one commit; refused when one of them was changed since `expect` was read, or once a later leader has begun. */
+/** Writes several tasks in one commit; refused when one of them has changed since `expect` was read, or a later leader has begun. */
 export const putTasks = <State>(
   metadata: Pick<MetadataStore, 'commit'>,
   { kind }: TaskKind<State>,

@@ -15,7 +15,7 @@ const aliasAt = (alias: string): At<typeof accessPointAliases> => ({
   in: { alias },
 });
 
-/** What SDKs put in front of the endpoint's host for an ARN. Hosts have no capitals. */
+/** The label that SDKs put in front of the endpoint's host for an ARN. Hosts have no capitals. */
 export const hostLabelOf = ({ name, account }: Pick<AccessPointRow, 'name' | 'account'>): string =>
   `${name}-${account.toLowerCase()}`;
 
@@ -31,8 +31,9 @@ export const findAlias = (
 ): Promise<Stored<AccessPointAliasRow> | undefined> => metadata.get(aliasAt(alias), {});
 
 /**
- * Whether the alias is the access point's from now on. One that was its already is claimed anew, so that whoever is
- * about to drop the former one leaves it.
+ * Claims the alias for the access point. An alias that is the access point's already is claimed again, so that a process that is about
+ * to drop the former one does not.
+ * @returns whether the access point has the alias now
  */
 export async function claimAlias(metadata: Metadata, row: AccessPointAliasRow): Promise<boolean> {
   const outcome = await metadata.commit(aliasAt(row.alias), [{ put: row, expect: 'absent' }]);
@@ -43,7 +44,7 @@ export async function claimAlias(metadata: Metadata, row: AccessPointAliasRow): 
   return (await metadata.commit(aliasAt(row.alias), [{ put: row, expect: current.revision }])).applied;
 }
 
-/** Drops an alias as it was found, unless it was claimed since. */
+/** Drops an alias in the state that was read, unless it was claimed since. */
 export async function dropAlias(
   metadata: Metadata,
   { row, revision }: Stored<AccessPointAliasRow>,

@@ -26,7 +26,7 @@ const placesOf = ({ name, owner, created, region }: BucketRow): SideChange[] => 
   { at: inSlot(bucketSlotOf(name)), put: { slot: bucketSlotOf(name), name } },
 ];
 
-/** Every change of a bucket's row; whatever becomes of it, each process of this node reads the row again. */
+/** Every change of a bucket's row. Whatever its outcome, each process of this node reads the row again. */
 const changeRow = (
   metadata: Metadata,
   name: string,
@@ -42,11 +42,11 @@ export const insertBucket = (
 ): Promise<Outcome<typeof buckets>> =>
   changeRow(metadata, row.name, { put: row, expect: 'absent' }, [...placesOf(row), ...then]);
 
-/** Whether its owner's list has it; where side changes come behind their commit, it may not have it yet. */
+/** Whether its owner's list has it. Where side changes are applied after their commit, it may be missing for a while. */
 export const isListed = async (metadata: Metadata, { owner, name }: BucketRow): Promise<boolean> =>
   (await metadata.get(ownedBy(owner), { name })) !== undefined;
 
-/** Puts it in the lists if it still stands as it was found. */
+/** Puts it in the lists if its row has not changed. */
 export const listBucket = (metadata: Metadata, found: Stored<BucketRow>): Promise<Outcome<typeof buckets>> =>
   replaceBucket(metadata, found, found.row, placesOf(found.row));
 
@@ -100,11 +100,11 @@ export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
   for (let slot = 0; slot < bucketSlots; slot += 1) yield* bucketsInSlot(metadata, slot);
 }
 
-/** Whether a bucket that was created may not be in the lists yet, because its creator died or has not finished. */
+/** Whether a new bucket may be missing in the lists, because its creator died or has not finished. */
 export const hasUnlistedBuckets = async (metadata: Pick<MetadataStore, 'hasPendingPuts'>): Promise<boolean> =>
   (await metadata.hasPendingPuts?.(bucketsAll)) ?? false;
 
-/** The bucket that follows in the order of `everyBucket`, for a walk that goes on elsewhere. */
+/** The next bucket in the order of `everyBucket`, for a walk that resumes. */
 export async function nextBucket(
   metadata: Pick<MetadataStore, 'scan'>,
   from: { readonly slot: number; readonly after?: string | undefined },

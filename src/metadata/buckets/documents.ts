@@ -1,6 +1,6 @@
 /**
- * Documents: texts of any size under ids that are never reused (bucket configurations). A text lies in
- * segments, so that a row stays small; its id tells how many.
+ * Documents: texts of any size under ids that are never reused (bucket configurations). A text is stored in segments, so that a row
+ * stays small; the id contains their number.
  */
 import type { At, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { documents } from '../tables.ts';
@@ -31,7 +31,7 @@ export async function writeDocument(
   }
 }
 
-/** The text, or undefined when the document is gone. */
+/** The text, or undefined when the document was removed. */
 export async function readText(
   metadata: Pick<MetadataStore, 'scan'>,
   id: string,
@@ -40,6 +40,6 @@ export async function readText(
   return rows.length === segmentsOf(id) ? rows.map(({ row }) => row.text).join('') : undefined;
 }
 
-/** Removes a document, with the commit that takes its name away. */
+/** Removes a document, in the commit that removes the reference to it. */
 export const documentRemovals = (id: string): SideChange[] =>
   Array.from({ length: segmentsOf(id) }, (_, segment) => ({ at: documentAt(id), remove: { segment } }));

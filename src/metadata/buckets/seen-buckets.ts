@@ -1,7 +1,7 @@
 /**
- * Buckets as this process saw them last, where a read of metadata is a round trip. A name mostly leads to the bucket
- * that it led to a moment ago. A change by a process of this node is forgotten here before it is answered, with whatever
- * was being read meanwhile; a change by another machine is as old here as the row was seen.
+ * A cache of bucket rows, for metadata where a read is a round trip. A change by a process of this node removes the row here, and
+ * invalidates reads that are under way, before the change is answered. A change by another machine is not seen until the cached
+ * row expires.
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
@@ -14,9 +14,9 @@ const seenMax = 1000;
 
 /** When the read of a bucket's row began. */
 export interface Look {
-  /** By the clock that never jumps (ms). */
+  /** By the monotonic clock (ms). */
   readonly at: number;
-  /** How many changes this process knew of until then. */
+  /** How many changes this process had seen by then. */
   readonly changes: number;
 }
 export interface SeenBucket extends Look {

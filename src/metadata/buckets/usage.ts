@@ -1,10 +1,10 @@
-/** What a bucket holds, by storage class: counter rows that move in the commit that moves the bytes. */
+/** What a bucket holds, by storage class: counter rows that change in the commit that changes the objects. */
 
 import { shardOf } from '../../base/shard.ts';
 import type { At, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { usage } from '../records/usage.ts';
 
-/** Counter rows are spread so that the writers of a bucket do not queue behind one row. */
+/** Counter rows are spread, so that the writers of a bucket do not queue for one row. */
 const usageSlots = 64;
 
 const usageOf = (bucketId: string): At<typeof usage> => ({ table: usage, in: { bucketId } });
@@ -71,7 +71,7 @@ export async function usageRevisions(
   return revisions.join(' ');
 }
 
-/** Whether a commit that has applied, of a killed gateway for one, may still add to a bucket's counters. */
+/** Whether a commit that has applied, for example of a killed gateway, may still add to a bucket's counters. */
 export const hasPendingUsage = (
   metadata: Pick<MetadataStore, 'hasPendingAdditions'>,
   bucketId: string,

@@ -1,8 +1,8 @@
-/** What a version or an upload remembers of its encryption. */
+/** The encryption record of a version or an upload. */
 
 /**
- * How a content is encrypted: its object key, wrapped, and whose key wrapped it (docs/adr/0006-encryption.md). What is
- * here reveals nothing without that key.
+ * How a content is encrypted: its wrapped object key, and the key that wrapped it (docs/adr/0006-encryption.md). The record reveals
+ * nothing without that key.
  */
 export type Encryption = {
   /** Base64. */
@@ -12,7 +12,7 @@ export type Encryption = {
   | {
       readonly by: 'provider';
       readonly keyId: string;
-      /** What the client gave; the ARN is added to it. */
+      /** The client's own context; the ARN is added to it. */
       readonly context?: Readonly<Record<string, string>>;
       readonly bucketKey?: true;
     }

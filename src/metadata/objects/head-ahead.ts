@@ -1,6 +1,6 @@
 /**
- * The head of a key, asked for while the row of its bucket is still being read. The read that needs it first gets it; every
- * later one asks the store. The announcements of `shared-changes.ts` do not pass through: give it to object operations only.
+ * Reads the head of a key in parallel with the row of its bucket. The first read of the head gets the result; later ones ask the
+ * store. The announcements of `shared-changes.ts` do not pass through this store: use it for object operations only.
  */
 import type { Clock } from '../../ports/clock.ts';
 import type { AnyTable, At, MetadataStore, SortOf, Stored } from '../../ports/metadata-store.ts';
@@ -16,7 +16,7 @@ export interface HeadAhead {
   readonly key: string;
   /** Rejects where it could not be read. */
   readonly head: Promise<Stored<ObjectRow> | undefined>;
-  /** By the clock that never jumps (ms). */
+  /** By the monotonic clock (ms). */
   readonly askedAt: number;
 }
 

@@ -1,7 +1,7 @@
 /** Reading several partitions as one, from their ends. */
 import type { AnyTable, Cursor, RowOf } from '../../ports/metadata-store.ts';
 
-/** Rows of a partition that are read at once. */
+/** Rows of a partition that are read together. */
 const readAhead = 64;
 
 interface Source<Row> {
@@ -9,7 +9,7 @@ interface Source<Row> {
   rows: Row[];
 }
 
-/** The rows of cursors that run backwards, merged: of the next ones the newest comes first. */
+/** Merges the rows of cursors that run backwards: the newest row comes first. */
 export async function* newestFirst<T extends AnyTable>(
   cursors: readonly Cursor<T>[],
   isNewer: (a: RowOf<T>, b: RowOf<T>) => boolean,

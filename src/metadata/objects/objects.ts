@@ -51,7 +51,7 @@ export const historyOf = (key: string, version: string): SortOf<typeof objects> 
   slot: version,
 });
 
-/** What listings show of an object, and of a version. */
+/** The columns that listings return, for an object and for a version. */
 export const listedColumns = [
   'modified',
   'size',
@@ -71,7 +71,7 @@ export const findLiveHead = (
   key: string,
 ): Promise<Stored<ObjectRow> | undefined> => metadata.get(objectsOf(bucket), liveHeadOf(key));
 
-/** How often a key that changes during the read is read again. */
+/** Attempts to read a key that changes during the read. */
 const looksMax = 16;
 
 /**
@@ -96,7 +96,7 @@ async function findEitherHead(
   return marker ?? findLiveHead(metadata, bucket, key);
 }
 
-/** The version of a key by its id; `null` finds the null version wherever it lies. */
+/** The version of a key by its id; `null` finds the null version in the live space or the history. */
 export async function findVersion(
   metadata: Metadata,
   bucket: BucketRow,
@@ -130,10 +130,10 @@ async function versionBehind(
   return found?.row.isNull === wantsNull ? found : undefined;
 }
 
-/** The text right behind a key: keys never hold NUL, so nothing lies between. */
+/** The smallest text after a key: keys contain no NUL, so no key is in between. */
 export const behind = (key: string): string => `${key}\u0001`;
 
-/** The newest version behind the head. */
+/** The newest version in the history. */
 export async function newestInHistory(
   metadata: Metadata,
   bucket: BucketRow,

@@ -1,8 +1,8 @@
 /** Prefix ranges over text columns, in the order of UTF-8 bytes. */
 
 /**
- * The smallest text that sorts behind every text with this prefix, or undefined when there is none
- * (an empty prefix, or only U+10FFFF). Code points order like their UTF-8 bytes.
+ * The smallest text that sorts after every text with this prefix, or undefined when there is none (an empty prefix, or only
+ * U+10FFFF). Code points sort like their UTF-8 bytes.
  */
 export function prefixEnd(prefix: string): string | undefined {
   const points = Array.from(prefix);

@@ -1,4 +1,4 @@
-/** The records of access points: names under which an account reaches a bucket with a policy of its own. */
+/** The records of access points: named entrances to a bucket, each with a policy of its own. */
 import { table } from '../../ports/metadata-store.ts';
 
 export interface AccessPointBlock {
@@ -20,7 +20,7 @@ export interface AccessPointRow {
   readonly created: number;
   readonly region: string;
   readonly block: AccessPointBlock;
-  /** As it was put, with an id that never means another text. */
+  /** As it was put, with an id that never refers to another text. */
   readonly policy?: { readonly id: string; readonly text: string };
 }
 export const accessPoints = table<AccessPointRow>()({
@@ -43,8 +43,8 @@ export const accessPoints = table<AccessPointRow>()({
 });
 
 /**
- * What stands in a host or a path for an access point: its alias, and `<name>-<account>`, which SDKs make of its ARN and
- * which two could have in common. The first claim stays.
+ * The names of an access point in hosts and paths: its alias, and `<name>-<account>`, which SDKs derive from its ARN. Two access points
+ * could have the latter in common: the first claim wins.
  */
 export interface AccessPointAliasRow {
   readonly alias: string;

@@ -1,12 +1,12 @@
-/** The records of what happened: what is kept of a request beside its effect. */
+/** The records of requests that are kept after their effect. */
 import { table } from '../../ports/metadata-store.ts';
 
-/** Who asked for what, from where, and what came of it: one row for a request. */
+/** Who requested what, from where, with which result: one row for a request. */
 export interface AuditRow {
   /** Hours since the epoch. */
   readonly hour: number;
   readonly slot: number;
-  /** When the request came (ms since the epoch). */
+  /** When the request arrived (ms since the epoch). */
   readonly time: number;
   /** The request's. */
   readonly id: string;
@@ -22,9 +22,9 @@ export interface AuditRow {
   readonly principal?: string;
   readonly accessKey?: string;
   readonly account?: string;
-  /** The address that it came from. */
+  /** The client's address. */
   readonly source: string;
-  /** How many refusals of unknown callers this row stands for; absent where it is about one request. */
+  /** How many refusals this row counts; absent for a single request. */
   readonly count?: number;
 }
 export const audit = table<AuditRow>()({

@@ -11,7 +11,7 @@ export interface ClusterRow {
   readonly weight: number;
   /** Store time (ms) of its last change of state. */
   readonly since: number;
-  /** Of an evacuating one: since when nothing is left on it, by store time. */
+  /** For an evacuating cluster: since when it is empty, by store time. */
   readonly emptiedAt?: number;
 }
 export const clusterState = table<ClusterRow>()({

@@ -1,9 +1,9 @@
-/** The records of identities: users and what is theirs, access keys. */
+/** The records of identities: users, their belongings, access keys. */
 import { table } from '../../ports/metadata-store.ts';
 
 /**
- * What IAM keeps about an account: see `iam.ts` for what each kind of record holds. The row of kind `account` is written
- * with every change of a record that may be cached, so its revision stands for the state of them all.
+ * The IAM records of an account: `metadata/iam.ts` describes each kind. The row of kind `account` is written with every change of a
+ * record that may be cached, so its revision identifies the state of all of them.
  */
 export interface IamRow {
   readonly account: string;
@@ -36,7 +36,7 @@ export const accessKeys = table<AccessKeyRow>()({
   columns: { accessKey: 'text', account: 'text', secret: 'blob' },
 });
 
-/** When a key was last used, to within a few minutes. */
+/** When a key was last used, with a precision of a few minutes. */
 export interface AccessKeyUseRow {
   readonly accessKey: string;
   readonly at: number;

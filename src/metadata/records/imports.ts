@@ -1,14 +1,14 @@
-/** What `sluice import` needs to know of the objects that it made rows of (docs/adr/0015-import-of-upstream-objects.md). */
+/** The state of `sluice import` (docs/adr/0015-import-of-upstream-objects.md). */
 import { table } from '../../ports/metadata-store.ts';
 
-/** An upstream object that no version names any more. It still lies upstream; an import passes it over. */
+/** An upstream object that no version names any more, but that still exists upstream; an import skips it. */
 export interface ReleasedRow {
   readonly bucketId: string;
   readonly slot: number;
   /** The key upstream, which is the key of the version too. */
   readonly key: string;
   readonly cluster: string;
-  /** Of the content that was imported; another content under this key is another object. */
+  /** The ETag of the imported content; another content under this key is another object. */
   readonly etag: string;
 }
 export const importReleased = table<ReleasedRow>()({

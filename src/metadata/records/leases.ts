@@ -1,7 +1,7 @@
-/** The record of who leads. */
+/** The record of a lease. */
 import { table } from '../../ports/metadata-store.ts';
 
-/** Who leads. `generation` grows with every change of hands and fences what a former holder still does. */
+/** `generation` grows with every new holder and fences the writes of former holders. */
 export interface LeaseRow {
   readonly name: string;
   readonly holder: string;

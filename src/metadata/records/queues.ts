@@ -1,4 +1,4 @@
-/** The queues, and what lies in each. */
+/** The queues, and the tasks in each. */
 import { table } from '../../ports/metadata-store.ts';
 import type { Extent, Owner } from '../../ports/storage/object-bytes.ts';
 
@@ -29,7 +29,7 @@ export const queues = table<QueueRow>()({
   },
 });
 
-/** A row of a queue that is cut into hours: an hour that is over goes as a whole. */
+/** A row of a queue that is partitioned by hour: a finished hour is removed as a whole. */
 export interface HourlyRow extends QueueRow {
   /** Hours since the epoch, of `due`. */
   readonly hour: number;
@@ -56,7 +56,7 @@ export interface QueueHour {
   readonly queue: string;
   readonly hour: number;
   readonly slot: number;
-  /** How many rows there were once the hour was over; absent before it was counted. */
+  /** How many rows the hour had once it was over; absent before it was counted. */
   readonly rows?: number;
 }
 export const queueHours = table<QueueHour>()({
@@ -67,13 +67,13 @@ export const queueHours = table<QueueHour>()({
   columns: { queue: 'text', hour: 'int', slot: 'int', rows: 'int' },
 });
 
-/** What lies in the `gc` queue. */
+/** A task of the `gc` queue. */
 export interface GarbageTask {
   /** Bytes to delete. */
   readonly extents: readonly Extent[];
   /**
-   * The back-reference of the one extent, where no commit took an owner away: `gc` looks for an owner again before it
-   * deletes, because a rebuild may have made one since. Other rows are queued in the commit that removes their owner.
+   * The back-reference of the extent, for a row that was not queued by the commit that removed the owner: `gc` looks for an owner again
+   * before it deletes, because a rebuild may have made one since.
    */
   readonly owner?: Owner;
   /** A manifest to delete: its rows, and the extents that they name unless `extents` holds its bytes. */
@@ -82,26 +82,26 @@ export interface GarbageTask {
   readonly uploadId?: string;
 }
 
-/** What lies in the `notify` queue: a message for one sink. */
+/** A task of the `notify` queue: a message for one sink. */
 export interface NotifyTask {
   /** Its id in SVC_NOTIFY_TARGETS. */
   readonly sink: string;
-  /** What is delivered, as JSON. */
+  /** The message, delivered as JSON. */
   readonly message: object;
 }
 
-/** What lies in the `notify-dlq` queue. */
+/** A row of the `notify-dlq` queue. */
 export interface DeadLetter extends NotifyTask {
   readonly error: string;
   /** Store time (ms) at which it was first to be delivered. */
   readonly since: number;
 }
 
-/** What lies in the `access-log` queue: a line for the log of a bucket. */
+/** A task of the `access-log` queue: a line for the log of a bucket. */
 export interface AccessLogTask {
   readonly bucketId: string;
   readonly bucket: string;
-  /** Where the log goes, as it was when the line was written. */
+  /** The log's destination when the line was written. */
   readonly target: {
     readonly bucket: string;
     readonly prefix: string;
@@ -110,7 +110,7 @@ export interface AccessLogTask {
   readonly line: string;
 }
 
-/** What lies in the `replication` queue: a version that is to be made, or made the same, over there. */
+/** A task of the `replication` queue: a version to create or update at the peer. */
 export interface ReplicationTask {
   readonly bucketId: string;
   readonly bucket: string;

@@ -1,12 +1,12 @@
-/** How far the worker `rebalance` has come with a slot of the buckets, and what it found there. */
+/** The progress of the `rebalance` worker in a slot of the buckets, and its findings. */
 import { table } from '../../ports/metadata-store.ts';
 
-/** What is on a cluster that chunks are to leave, as far as a pass has seen. */
+/** What a pass found on a cluster that must be emptied. */
 export interface Remaining {
   /** Versions that name it. */
   readonly manifests: number;
   readonly bytes: number;
-  /** Of these: there is no cluster that they may go to. */
+  /** Of these, the versions that no other cluster may hold. */
   readonly stuck: number;
   /** … and those that could not be moved this time. */
   readonly failed: number;
@@ -14,18 +14,18 @@ export interface Remaining {
   readonly uploads: number;
 }
 
-/** One walk over the buckets of a slot. */
+/** One pass over the buckets of a slot. */
 export interface RebalancePass {
   /** Store time. */
   readonly startedAt: number;
-  /** The clusters that it looks for. */
+  /** The clusters that the pass counts. */
   readonly clusters: readonly string[];
   readonly found: Readonly<Record<string, Remaining>>;
 }
 
-/** A pass under way, and where it goes on. */
+/** A pass under way, and its position. */
 export interface OpenPass extends RebalancePass {
-  /** The bucket that it came to; absent at its start. */
+  /** The bucket of its position; absent at the start. */
   readonly bucket?: string;
   /** The last version in it that was dealt with, or that all of it was. */
   readonly after?: { readonly space: number; readonly key: string; readonly slot: string } | 'end';
@@ -39,7 +39,7 @@ export interface RebalanceRow {
   /** Always 0: one scan reads all slots. */
   readonly group: number;
   readonly slot: number;
-  /** Of the lease of the slot's last holder, which fences the holders before it. */
+  /** The generation of the slot's lease at its last holder, which fences earlier holders. */
   readonly generation: number;
   readonly open?: OpenPass;
   readonly ended?: EndedPass;

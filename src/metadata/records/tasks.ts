@@ -1,10 +1,10 @@
-/** What the background keeps of its long work, so that it goes on after a kill and reports its progress. */
+/** The state of long background work, from which it resumes after a kill and which the operator API reports. */
 import { table } from '../../ports/metadata-store.ts';
 
 export interface TaskRow {
   /** The worker, or what else does it. */
   readonly kind: string;
-  /** What it is about, such as a bucket's id; '' where there is only one. */
+  /** The subject, such as a bucket's id; '' where there is only one. */
   readonly name: string;
   readonly state: unknown;
 }

@@ -1,6 +1,6 @@
 /**
- * AES-256-GCM, the one cipher of the service: native where the runtime has it, SubtleCrypto elsewhere
- * (docs/adr/0006-encryption.md). There is no additional data: what a text must be bound to goes into its key.
+ * AES-256-GCM, the only cipher of the service: native where the runtime has it, SubtleCrypto elsewhere (docs/adr/0006-encryption.md).
+ * There is no additional data: the context of a text is part of its key.
  */
 
 /** A key, made ready to be used for many texts. */

@@ -1,4 +1,4 @@
-/** Who may call, as a port: a static list, or the key table. */
+/** Access keys and accounts, as a port: a static list, or the key table. */
 export interface Credential {
   readonly accessKey: string;
   readonly secretKey: string;
@@ -13,17 +13,17 @@ export interface Credential {
   readonly operator: boolean;
   /** Absent for a configured key, which is its account's root, or a user that IAM does not know. */
   readonly caller?: Caller;
-  /** Where IAM keeps what the caller may do; absent for a configured key. */
+  /** The caller's IAM identity; absent for a configured key. */
   readonly iam?: IamIdentity;
-  /** Of temporary credentials. */
+  /** Set for temporary credentials. */
   readonly session?: Session;
 }
 
-/** What temporary credentials add to whom they speak for, and how they limit it. */
+/** What temporary credentials add to their holder's identity, and how they limit it. */
 export interface Session {
   readonly issuedAt: number;
   readonly expires: number;
-  /** When a code of an MFA device was shown. */
+  /** When a code of an MFA device was verified. */
   readonly mfaAt?: number;
   /** Policies that it is limited to: a document, and ids of managed ones. */
   readonly inline?: string;
@@ -40,24 +40,24 @@ export interface IamIdentity {
   readonly revision: string;
 }
 
-/** Who a key speaks for, in the words of policies. */
+/** The caller that a key acts for, with the ARNs of policies. */
 export interface Caller {
   readonly kind: 'root' | 'user' | 'session';
   /** The owner id. */
   readonly account: string;
   /** `arn:aws:iam::<account>:root`, the user's, or the *role's* of a session. */
   readonly arn: string;
-  /** Of a role's session: `arn:aws:sts::<account>:assumed-role/<role>/<session>`. */
+  /** For a role's session: `arn:aws:sts::<account>:assumed-role/<role>/<session>`. */
   readonly sessionArn?: string;
   /** The unique id (`AIDA…`, `AROA…:<session>`), the account for its root. */
   readonly userid: string;
-  /** Of users only. */
+  /** For users only. */
   readonly username?: string;
   /** Tags of the user or role, and of the session. */
   readonly tags?: ReadonlyMap<string, string>;
 }
 
-/** What is publicly known of an account. */
+/** The public facts of an account. */
 export interface Account {
   readonly owner: string;
   readonly displayName: string;
@@ -71,13 +71,13 @@ export interface KeyUse {
 
 export interface Credentials {
   /**
-   * What a key is good for now; undefined for one that is unknown, inactive or deleted.
-   * @param token that came with it, as it does with temporary credentials
+   * The credential of an access key; undefined for a key that is unknown, inactive or deleted.
+   * @param token the session token that temporary credentials are sent with
    * @throws InvalidToken for a token that is not this key's; ExpiredToken
    */
   find(accessKey: string, token?: string): Promise<Credential | undefined>;
   /** Remembers that a key was used, some time later and not each time. */
   used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
-  /** The account of an id or of an e-mail address, where it is known. */
+  /** The account with an id or an e-mail address, where it is known. */
   account(by: { readonly owner: string } | { readonly email: string }): Promise<Account | undefined>;
 }

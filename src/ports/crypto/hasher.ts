@@ -15,7 +15,7 @@ export type HashName =
   | 'xxhash128';
 
 export interface Hash {
-  /** The array is to stay as it is until the next call. */
+  /** The array must not change until the next call. */
   update(bytes: Uint8Array): void;
   /** Big-endian for the CRCs and xxHash, as the protocol sends them. Call once. */
   digest(): Uint8Array;

@@ -1,6 +1,6 @@
-/** A key-management service: keys that never leave it wrap keys of ours. */
+/** A key-management service: its keys never leave it and wrap the keys of this service. */
 
-/** What a wrapped key is for; it is unwrapped only with the same. */
+/** The purpose of a wrapped key; it can be unwrapped only with the same context. */
 export type KeyContext = Readonly<Record<string, string>>;
 
 export interface WrappedKey {
@@ -9,7 +9,7 @@ export interface WrappedKey {
   readonly wrapped: Uint8Array;
 }
 
-/** Which accounts may use a key: those named, or every account that there is. */
+/** The accounts that may use a key: a set of names, or every account. */
 export type KeyAccounts = 'every' | ReadonlySet<string>;
 
 /** A key and its policy. */

@@ -1,8 +1,8 @@
 /** Sealing small secrets under the service's master key: object keys, secrets of access keys, session tokens. */
 export interface Sealer {
   /**
-   * Encrypts and authenticates; the result differs each time and tells nothing but the length and which key it was.
-   * @param context where the secret belongs; it opens nowhere else
+   * Encrypts and authenticates. The result differs each time and reveals only the length and the key's id.
+   * @param context the place of the secret; it can be opened only with the same context
    */
   seal(plain: Uint8Array, context: string): Promise<Uint8Array>;
   /** `undefined` for what was not sealed under a master key that we hold, was sealed for another context, or was changed. */

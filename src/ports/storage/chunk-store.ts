@@ -1,12 +1,12 @@
 /** One cluster of chunks: opaque values of at most 4 MiB under names that are never reused. */
 import type { ByteRange, ClusterStatus, MarkedPlace, Owner, RemovalMarks } from './object-bytes.ts';
 
-/** What it takes to find a chunk again. */
+/** The reference of a chunk. */
 export interface ChunkRef {
   /** `<extent id>.<index>`; letters, digits, `.`, `_` and `-`. */
   readonly id: string;
   readonly size: number;
-  /** The store's own note of where the chunk lies, as `write` and `list` gave it. */
+  /** The store's own note of the chunk's location, as `write` and `list` returned it. */
   readonly at?: string;
   /**
    * The note of the last chunk of its extent, where this is an earlier one: extents remember no other. A store that
@@ -26,8 +26,8 @@ export interface ChunkPiece {
 }
 
 /**
- * The buffers of one stream of reads: `next` hands out three in turn, so that an array is overwritten
- * only when the array after the next is requested, also across the chunks that the stream goes through.
+ * The buffers of one stream of reads: `next` returns three in turn, so that an array is overwritten only when the array after the next
+ * is requested, also across the chunks of the stream.
  */
 export interface BufferRing {
   next(length: number): Uint8Array<ArrayBuffer>;
@@ -39,15 +39,15 @@ export interface SmallWrite {
   write(id: string, bytes: Uint8Array, owner: Owner): Promise<ChunkRef>;
 }
 
-/** What a store tells its caller, which counts the memory of all writes, about one chunk. */
+/** How a store reports the memory of one chunk to its caller, which counts the memory of all writes. */
 export interface ChunkMemory {
   /**
-   * Names a function that makes the store hold no more than `heldBytes` of the chunk from then on. The caller calls it
-   * while the client is slow and other writes need memory.
-   * @param spill returns whether bytes are being written out first; `release` says when they are stored
+   * Registers a function that makes the store hold no more than `heldBytes` of the chunk. The caller calls it while the client is slow
+   * and other writes need memory.
+   * @param spill returns whether bytes are being written out first; `release` reports when they are stored
    */
   spillBy(heldBytes: number, spill: () => boolean): void;
-  /** Says that the store holds no more than `heldBytes`, for all readers together. */
+  /** Reports that the store holds no more than `heldBytes`, for all readers together. */
   release(): void;
 }
 
@@ -55,23 +55,23 @@ export type { RemovalMarks } from './object-bytes.ts';
 
 /**
  * Promises, tested by `test/contract/chunk-store.ts`:
- * - a chunk is durable and readable when `write` returns, and `list` does not show it before (where
- *   several processes share a store, another one's `list` may show it a moment before);
- * - a write whose source throws, or that fails, leaves nothing behind that `list` would show;
- * - a read verifies the checksum of every 64 KiB block that it touches, before it yields that block;
- * - `remove` is idempotent and durable, and `list` no longer shows the chunk. A read may still find it
- *   until its space is given back: a reader that came just before is not cut off.
+ * - a chunk is durable and readable when `write` returns, and `list` does not show it before (where several processes share a
+ *   store, another one's `list` may show it a moment before);
+ * - a write whose source throws, or that fails, leaves nothing that `list` would show;
+ * - a read verifies the checksum of every 64 KiB block that it overlaps, before it yields that block;
+ * - `remove` is idempotent and durable, and `list` no longer shows the chunk. A read may still find it until its space is
+ *   reclaimed: a reader that began just before is not interrupted.
  */
 export interface ChunkStore {
-  /** Absent: the store keeps no mark of its own. */
+  /** Absent: the store has no installation mark. */
   readonly marks?: readonly MarkedPlace[];
   /**
-   * What a chunk holds in memory until it is stored, or until the store calls `memory.release`; little where absent.
+   * The memory of a chunk until it is stored, or until the store calls `memory.release`; small where absent.
    */
   readonly heldBytesMax?: number;
   /**
-   * A source's array need be valid only until the array after the next is requested; once the source is done,
-   * the store may read the last one only before it awaits anything.
+   * A source's array need be valid only until the array after the next is requested; once the source has ended, the store may read the
+   * last one only before it awaits anything.
    * @param options.size known length of the source; a source of another length is refused
    */
   write(
@@ -89,7 +89,7 @@ export interface ChunkStore {
   readonly small?: SmallWrite;
   /**
    * A yielded array is valid until the array after the next is requested.
-   * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when it is gone.
+   * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when the chunk does not exist.
    */
   read(
     chunk: ChunkRef,
@@ -100,15 +100,15 @@ export interface ChunkStore {
   readAcross?(pieces: readonly ChunkPiece[], signal?: AbortSignal): AsyncIterable<Uint8Array>;
   /** Removes in the order given, a few at a time. */
   remove(chunks: readonly ChunkRef[]): Promise<void>;
-  /** Absent where a removed chunk is gone at once. */
+  /** Absent where the space of a removed chunk is reclaimed immediately. */
   readonly removals?: RemovalMarks<ChunkRef>;
   /** Every chunk whose id starts with one of the prefixes (all without), in no set order. None of them starts another. */
   list(...prefixes: readonly string[]): AsyncIterable<StoredChunk>;
-  /** Those of these chunks that are there, in the order asked for; absent where `list` finds them as fast. */
+  /** Which of these chunks exist, in the order asked for; absent where `list` finds them as fast. */
   named?(ids: readonly string[]): Promise<readonly StoredChunk[]>;
-  /** Gives space back: one bounded unit of work; true when there is more to do. */
+  /** Reclaims space: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
-  /** Throws when the cluster cannot be reached; a pool that cannot be is an `error` beside its siblings. */
+  /** Throws when the cluster cannot be reached; a single pool that cannot be reached is reported as `error`. */
   health(): Promise<ClusterStatus>;
   close(): Promise<void>;
 }

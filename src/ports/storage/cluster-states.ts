@@ -1,4 +1,4 @@
-/** What is believed of the data clusters: one snapshot for every write of a process. */
+/** The cached view of the data clusters: one snapshot for every write of a process. */
 
 export type ClusterState = 'pending' | 'live' | 'draining_readonly' | 'evacuating' | 'removed';
 

@@ -1,4 +1,4 @@
-/** Object bytes as the domain sees them: extents of bytes on a cluster, whatever stores them. */
+/** Object bytes as the domain uses them: extents of bytes on a cluster, in any store. */
 
 /**
  * A contiguous piece of an object's content, written under one op. A chunked backend keeps it as the
@@ -10,8 +10,8 @@ export interface Extent {
   /** `unknownSize` for what a torn write may have left: such an extent can be removed, not read. */
   readonly size: number;
   /**
-   * The store's own note of where the last chunk lies (docs/adr, file chunk store). Opaque, at most
-   * 40 ASCII characters; stored with the extent.
+   * The store's own note of the last chunk's location (docs/adr, file chunk store). Opaque, at most 40 ASCII characters; stored with the
+   * extent.
    */
   readonly at?: string;
   /** The id that its encryption is bound to, where that was another: it was moved since, byte by byte. */
@@ -35,7 +35,7 @@ export interface Owner {
   /** The multipart session, when the bytes are a part of one. */
   readonly uploadId?: string;
   readonly part?: number;
-  /** The size of the extent, where it was known beforehand: fewer bytes are a torn write. */
+  /** The size of the extent, where it was known beforehand: fewer bytes mean an interrupted write. */
   readonly size?: number;
   /** Absent: STANDARD. */
   readonly storageClass?: string;
@@ -56,18 +56,18 @@ export interface WriteOptions {
   /** Names the extent; derived from an op id. */
   readonly id: string;
   readonly owner: Owner;
-  /** The storage class, as the public API calls it; a cluster may keep each in a place of its own. */
+  /** The storage class of the public API; a cluster may have a separate pool for each. */
   readonly storageClass?: string | undefined;
-  /** The size, when it is known before the body is read. */
+  /** The size, where it is known before the body is read. */
   readonly size?: number;
-  /** Told the hexadecimal MD5 of what was stored, by a store that knows it; throws where that is not what was sent. */
+  /** Called with the hexadecimal MD5 of the stored bytes, by a store that computes it; throws on a mismatch with the sender's. */
   readonly confirm?: ((md5: string) => void) | undefined;
-  /** Only where the store `verifies`. @throws ContentMismatch when the source is another content: none of it is stored then */
+  /** Only where the store `verifies`. @throws ContentMismatch when the content differs: none of it is stored then */
   readonly claimed?: ClaimedDigests | undefined;
   readonly signal?: AbortSignal;
 }
 
-/** What its sender said of a content. */
+/** The digests that the sender of a content declared. */
 export interface ClaimedDigests {
   /** Hexadecimal, in lower case. */
   readonly sha256: string;
@@ -80,13 +80,13 @@ export interface FoundExtent {
   readonly extent: Extent;
   readonly owner: Owner;
   /**
-   * Of a torn one: where the last of it that was met ends. As an extent of this size all of it can be removed, whatever
-   * is missing before; with `unknownSize`, what is found from its beginning on.
+   * For a torn extent: the end of the last piece that was found. Removing an extent of this size removes all of it, whatever is missing
+   * before; with `unknownSize`, the pieces that are found from its beginning.
    */
   readonly reach?: number;
 }
 
-/** One place of chunks that a cluster accounts for: a pool and namespace of Ceph, a bucket of an upstream. */
+/** One place for chunks that a cluster accounts for: a pool and namespace of Ceph, a bucket of an upstream. */
 export interface PoolHealth {
   /** The name of the backend where it has no pools. */
   readonly pool: string;
@@ -101,11 +101,11 @@ export interface PoolHealth {
   readonly error?: string;
 }
 
-/** How a cluster is, as raw as it says it: the texts of warnings are made of it in one place, `domain/storage/storage-health.ts`. */
+/** The raw status of a cluster; `domain/storage/storage-health.ts` makes the texts of warnings from it. */
 export interface ClusterStatus {
   /** `ok`, or the cluster's own word, such as `HEALTH_OK` or `HEALTH_WARN`. */
   readonly status: string;
-  /** What it complains of, without what is muted there; in no set order. */
+  /** The cluster's health warnings, without muted ones; in no defined order. */
   readonly complaints: readonly string[];
   readonly pools: readonly PoolHealth[];
 }
@@ -114,7 +114,7 @@ export interface ClusterHealth extends ClusterStatus {
   readonly cluster: string;
 }
 
-/** The status of a cluster that could not be reached; its one complaint says why. */
+/** The status of a cluster that cannot be reached; its one complaint is the reason. */
 export const unreachable = 'unreachable';
 
 /** An upload by the names of the store that holds its parts. */
@@ -129,7 +129,7 @@ export interface HeldUpload {
 export interface HeldPart {
   readonly part: number;
   readonly size: number;
-  /** What the store wants to be shown when the upload is completed: it tells this content of the part from others. */
+  /** The receipt that the store requires at the completion; it identifies this content of the part. */
   readonly receipt: string;
 }
 
@@ -139,8 +139,8 @@ export interface HeldPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | '
 }
 
 /**
- * Uploads whose parts the store itself holds, and puts together into one extent. Until then `find` shows the extent as
- * one of unknown size, with nothing in its owner but the id of the session, which is what the extent's id ends with.
+ * Uploads whose parts the store itself holds, and assembles into one extent. Until then `find` returns the extent with unknown size,
+ * and its owner has nothing but the id of the session, which the extent's id ends with.
  */
 export interface UploadBytes {
   /** Opens an upload that is to become the extent `id`. */
@@ -158,7 +158,7 @@ export interface UploadBytes {
 
 export interface StoredMark {
   readonly text: string;
-  /** What tells this mark from one that another gateway writes over it; '' where the store does not say. */
+  /** Distinguishes this mark from one that another gateway writes over it; '' where the store has no revisions. */
   readonly revision: string;
 }
 
@@ -175,7 +175,7 @@ export interface MarkedPlace {
   write(text: string, former: StoredMark | undefined): Promise<void>;
 }
 
-/** An object that lies in a store under a name that the gateway did not give it. */
+/** An object in a store that the gateway did not write. */
 export interface ForeignObject {
   readonly key: string;
   readonly size: number;
@@ -189,11 +189,11 @@ export interface ForeignPage {
   readonly objects: readonly ForeignObject[];
   /** Keys of this page that are left out, because the gateway stores its own objects there, or because they cannot be read. */
   readonly skipped: number;
-  /** The last key of the page; the next page starts behind it. Undefined: this is the last page. */
+  /** The last key of the page; the next page starts after it. Undefined: this is the last page. */
   readonly last: string | undefined;
 }
 
-/** What the store says of one foreign object. */
+/** What the store reports about one foreign object. */
 export interface ForeignDetails extends ForeignObject {
   /** By their names in lower case. */
   readonly system: Readonly<Record<string, string>>;
@@ -204,19 +204,19 @@ export interface ForeignDetails extends ForeignObject {
 export interface ForeignObjects {
   /** Why none can be imported from a cluster; undefined where they can. */
   refusal(cluster: string): string | undefined;
-  /** Objects behind a key, in the byte order of their keys. */
+  /** Objects after a key, in the byte order of their keys. */
   list(
     cluster: string,
     page: { readonly after: string; readonly max: number; readonly signal: AbortSignal },
   ): Promise<ForeignPage>;
-  /** Undefined for an object that is gone, that a gateway stored, or that its HEAD does not describe. */
+  /** Undefined for an object that does not exist, that a gateway stored, or that its HEAD does not describe. */
   describe(cluster: string, key: string, signal: AbortSignal): Promise<ForeignDetails | undefined>;
 }
 
-/** What was removed and can still be read: its space has not been given back. */
+/** Removed bytes that can still be read, because their space has not been reclaimed. */
 export interface RemovalMarks<Ref> {
   isMarked(ref: Ref): Promise<boolean>;
-  /** Durable on return. Where the space is being given back at this moment, the bytes may go all the same. */
+  /** Durable on return. If the space is being reclaimed at that moment, the bytes may be lost all the same. */
   unmark(ref: Ref): Promise<void>;
 }
 
@@ -224,47 +224,46 @@ export interface ObjectBytes {
   readonly clusters: readonly string[];
   /** An extent is kept in pieces of this size, each of which may be missing or damaged alone. */
   readonly pieceBytes: number;
-  /** Absent: each part of an upload is an extent of its own. */
+  /** Absent: each part of an upload is a separate extent. */
   readonly uploads?: UploadBytes | undefined;
-  /** Absent: the store keeps no mark of its own. */
+  /** Absent: the store has no installation mark. */
   readonly marks?: readonly MarkedPlace[] | undefined;
   /** Absent: nothing but the gateway puts objects into the store. */
   readonly foreign?: ForeignObjects | undefined;
   /**
-   * Whether the store itself compares a content of this size with what its sender `claimed`, and confirms its MD5: then
-   * no other component has to hash it. Absent: never.
+   * Whether the store itself compares a content of this size with the digests that its sender `claimed`, and confirms its MD5: then no
+   * other component has to hash it. Absent: never.
    */
   verifies?(cluster: string, size: number): Promise<boolean>;
   /**
-   * Stores a source; durable on return. When the source throws or the signal aborts, what was stored is
-   * removed as far as possible and the error is rethrown: the caller queues the extent all the same,
-   * as `{ cluster, id, size: unknownSize }`. A source's array need be valid only until the next but one.
+   * Stores a source; durable on return. When the source throws or the signal aborts, the stored bytes are removed as far as possible and
+   * the error is rethrown: the caller queues the extent in any case, as `{ cluster, id, size: unknownSize }`. A source's array need be
+   * valid only until the next but one.
    */
   write(source: AsyncIterable<Uint8Array>, options: WriteOptions): Promise<Extent>;
   /**
-   * Reads a range (the whole extent when absent). A yielded array is valid until the next but one is
-   * asked for: buffers are pooled, so a consumer that keeps bytes copies them. One that holds the whole range
-   * is the consumer's to keep.
-   * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when it is gone.
+   * Reads a range (the whole extent when absent). A yielded array is valid until the next but one is requested: buffers are pooled, so a
+   * consumer that keeps bytes copies them. An array that holds the whole range belongs to the consumer.
+   * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when bytes do not exist.
    */
   read(extent: Extent, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Uint8Array>;
   /**
-   * Removes; what is already gone is fine. Durable on return. A removed extent may still be read until
-   * its space is given back: a reader that came just before is not cut off.
+   * Removes extents; missing ones are no error. Durable on return. A removed extent may still be readable until its space is reclaimed: a
+   * reader that began just before is not interrupted.
    */
   remove(extents: readonly Extent[]): Promise<void>;
   /**
-   * The extents on one cluster, complete or torn, whose ids start with any of the prefixes, of which none starts another;
-   * without any there are none.
+   * The extents on one cluster, complete or torn, whose ids start with any of the prefixes. No prefix may start with another one;
+   * without prefixes the result is empty.
    */
   find(cluster: string, ...prefixes: readonly string[]): AsyncIterable<FoundExtent>;
-  /** Whether there is any extent on a cluster, complete or torn: known as soon as one is met. */
+  /** Whether a cluster has any extent, complete or torn; returns as soon as one is found. */
   holdsAnything(cluster: string): Promise<boolean>;
-  /** Whether anything is left of an extent; costs no more than removing it. */
+  /** Whether any piece of an extent exists; costs no more than removing it. */
   isStored(extent: Extent): Promise<boolean>;
-  /** Absent where what is removed is gone at once. */
+  /** Absent where the space of removed bytes is reclaimed immediately. */
   readonly removals?: RemovalMarks<Extent> | undefined;
-  /** Gives the space of removed extents back: one bounded unit of work; true when there is more to do. */
+  /** Reclaims the space of removed extents: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
   /** Reports every cluster, also if others fail: one that does not answer is `unreachable`. */
   health(): Promise<readonly ClusterHealth[]>;
@@ -287,7 +286,7 @@ export class ContentMismatch extends Error {
 }
 /** The chunk is not in the store. */
 export class ChunkMissing extends Error {}
-/** The cluster cannot be reached or does not answer in time: the outcome of the operation is not known. */
+/** The cluster cannot be reached or does not answer in time: the outcome of the operation is unknown. */
 export class DataUnavailable extends Error {}
 /** The store does not have the parts that a completion names, or not so. */
 export class PartsChanged extends Error {}

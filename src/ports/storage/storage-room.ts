@@ -1,4 +1,4 @@
-/** Whether there is room to store more. A write is refused below a reserve, so that deletions always find space for their rows. */
+/** Free disk space. A write is refused below a reserve, so that deletions always find space for their rows. */
 
 /** The disk holds no more, or its reserve has been reached: deletions work, and further data is refused. */
 export class StorageFull extends Error {}
@@ -6,7 +6,7 @@ export class StorageFull extends Error {}
 /** The file system takes no writes at all; what it holds can be read. */
 export class StorageReadOnly extends Error {}
 
-/** How much room a component has. */
+/** The free space of a component. */
 export interface RoomState {
   /** `metadata`, or `data:<cluster>`. */
   readonly component: string;
@@ -16,7 +16,7 @@ export interface RoomState {
 }
 
 export interface StorageRoom {
-  /** Every component whose disk this process sees; none for stores on other machines. */
+  /** Every component whose disk this process can measure; none for stores on other machines. */
   states(): readonly RoomState[];
   /** Why nothing more can be stored: metadata, or every data cluster, has a complaint. */
   complaint(): string | undefined;

@@ -25,7 +25,7 @@ export async function readAclBody(
 ): Promise<readonly Grant[]> {
   const { Owner, AccessControlList } = parse(body);
   if (Owner?.ID === undefined) throw fail('MalformedACLError', 'The Owner of an ACL must have an ID.');
-  // Ownership cannot be given away by an ACL.
+  // An ACL cannot change the owner.
   if (Owner.ID !== owner) throw fail('AccessDenied');
   const grants: Grant[] = [];
   for (const { Grantee, Permission } of AccessControlList)

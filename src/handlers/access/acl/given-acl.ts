@@ -1,4 +1,4 @@
-/** What the headers of a request say about access: a canned ACL, or grants (public API "Access control list overview"). */
+/** The ACL in the headers of a request: a canned ACL, or grants (public API "Access control list overview"). */
 
 import { isAccount } from '../../../auth/policy/document/principals.ts';
 import type { Context } from '../../../context.ts';
@@ -36,7 +36,7 @@ const uris: Readonly<Record<Group, string>> = {
 export const uriOf = (group: Group): string => uris[group];
 const groups = Object.keys(uris) as readonly Group[];
 
-/** Whether the headers name an ACL at all; an empty `acl` names none (public API). */
+/** Whether the headers contain an ACL; an empty `acl` header does not count (public API). */
 export const namesAcl = (request: Named): boolean =>
   (header(request, 'acl') ?? '') !== '' || grantHeaders.some(([name]) => header(request, name) !== undefined);
 

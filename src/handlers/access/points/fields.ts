@@ -16,7 +16,7 @@ export const bucketAccountId = optional(account);
 export const named = { ...accountId, Name: accessPointName };
 export const policyText = text({ max: 65_536 });
 
-/** Of a new access point each is set unless it says otherwise (public API). */
+/** For a new access point each setting is true unless the request says otherwise (public API). */
 export const blockFields = optional(
   structure({
     BlockPublicAcls: optional(flag),
@@ -26,7 +26,7 @@ export const blockFields = optional(
   }),
 );
 
-/** A caller may ask about the access points of its own account only. @throws AccessDenied */
+/** Refuses to show access points of another account. @throws AccessDenied */
 export function accountOf(
   { identity }: ActionRequest,
   { AccountId }: { readonly AccountId: string | undefined },

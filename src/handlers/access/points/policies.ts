@@ -50,7 +50,7 @@ export const PutAccessPointPolicy = action(
   },
 );
 
-/** Asked in the commit, of the access point as it is then. The block of a bucket holds for the access points of its own account. */
+/** Called with the access point that the commit replaces. The block of a bucket applies to access points of its own account. */
 async function assertMayBe(
   ctx: Context,
   now: AccessPointRow,

@@ -1,4 +1,4 @@
-/** What the caller of an operation on an access point must be allowed, and what conditions may ask about it. */
+/** The permission that an operation on an access point requires, and the facts for its conditions. */
 import { accessPointFacts } from '../../../auth/authorization/access-point.ts';
 import type { Context } from '../../../context.ts';
 import { accessPointArn } from '../../../domain/access/access-points.ts';

@@ -13,7 +13,7 @@ const weighted = jsonObject({ weight: jsonWeight });
 const drained = jsonObject({ mode: jsonChoice(['readonly', 'evacuate']) });
 const nothing = jsonObject({});
 
-/** As operators see it; `listed` says whether the settings of this gateway have it. */
+/** The JSON of a cluster; `listed` says whether the settings of this gateway have it. */
 const shown = (
   { bytes }: Pick<Context, 'bytes'>,
   { id, state, weight, since, emptiedAt }: Omit<ClusterRow, 'slot'>,

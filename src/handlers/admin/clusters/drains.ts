@@ -1,4 +1,4 @@
-/** What a drain would mean, and how far one has come. */
+/** The expected effect of a drain, and the progress of a running one. */
 import { openCluster } from '../../../domain/storage/clusters/change-cluster.ts';
 import { drainImpact } from '../../../domain/storage/clusters/drain-impact.ts';
 import { confirmedProgress } from '../../../domain/storage/rebalance/settle-drained.ts';

@@ -44,7 +44,7 @@ export const DeleteBucketPlacement: AdminHandler = async (ctx, { params, record 
   return { status: 204, headers: [] };
 };
 
-/** Pending clusters and those without a weight of their own may be named, draining ones too: they may come back. */
+/** Accepts pending clusters and clusters without a weight; also draining ones, because they may become live again. */
 async function assertPossible(ctx: Context, placement: ReadonlyMap<string, number>): Promise<void> {
   const { states } = await ctx.clusterStates.view();
   for (const id of placement.keys()) {

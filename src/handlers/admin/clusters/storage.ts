@@ -1,4 +1,4 @@
-/** How storage is, for the console and for operators. */
+/** The health of storage, for the console and for operators. */
 import type { Context } from '../../../context.ts';
 import { classSnapshot } from '../../../domain/buckets/class-stats.ts';
 import {
@@ -48,7 +48,7 @@ export const GetStorageHealth: AdminHandler = async (ctx) => {
   return jsonReply(storageHealth(metadata, data));
 };
 
-/** As configured: only pools of a cluster have names, so other backends have none here. */
+/** As configured: only clusters with pools have pool names, other backends have none. */
 const poolsByClass = ({ SVC_STORAGE_CLASSES }: Context['config']): Readonly<Record<string, string>> =>
   Object.fromEntries(
     SVC_STORAGE_CLASSES.flatMap(({ storageClass, pool }) =>
@@ -56,7 +56,7 @@ const poolsByClass = ({ SVC_STORAGE_CLASSES }: Context['config']): Readonly<Reco
     ),
   );
 
-/** What SVC_STORAGE_HEALTH_OVERRIDE says, word for word; a text that is no JSON is passed over. */
+/** The value of SVC_STORAGE_HEALTH_OVERRIDE, unchanged; a text that is not JSON is ignored. */
 function overrideOf({ config, telemetry }: Context): Reply | undefined {
   const text = config.SVC_STORAGE_HEALTH_OVERRIDE;
   if (text === undefined) return undefined;

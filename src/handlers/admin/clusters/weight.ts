@@ -1,4 +1,4 @@
-/** How much of what is written a cluster is to get, beside others. */
+/** Sets the weight of a cluster: its share of new writes. */
 import { jsonInteger } from '../../../protocol/formats/json.ts';
 
 export const jsonWeight = jsonInteger({ min: 0, max: 1_000_000 });

@@ -1,4 +1,4 @@
-/** How the background's comparison of metadata and data stands, and its beginning before its time. */
+/** The state of the background comparison of metadata and data (fsck), and its start on request. */
 import { fromTheStart } from '../../../domain/storage/fsck/fsck.ts';
 import { type SavedRun, savedRun, saveRun } from '../../../domain/storage/fsck/saved-run.ts';
 import { fail } from '../../../errors/refusal.ts';
@@ -13,7 +13,7 @@ export const GetFsck: AdminHandler = async (ctx) => {
 
 const wanted = jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) });
 
-/** One that is under way goes on as it is. */
+/** Does not disturb a run that is under way. */
 export const StartFsck: AdminHandler = async (ctx, { body }) => {
   const { fix = ctx.config.SVC_FSCK_FIX, deep = false } = readJson(wanted, body);
   const last = await savedRun(ctx, 'worker');

@@ -1,4 +1,4 @@
-/** How the scrub stands and what it found damaged, and its beginning before its time. */
+/** The state of the scrub and the damage that it found, and its start on request. */
 import type { Context } from '../../../context.ts';
 import { scrubRate } from '../../../domain/storage/scrub/rate.ts';
 import { damagedContents, nextRun, savedScrub, saveStep } from '../../../domain/storage/scrub/saved-scrub.ts';
@@ -15,7 +15,7 @@ export const GetScrub: AdminHandler = async (ctx) => {
   return jsonReply({ ...(await shown(ctx, saved.state)), damagedList: damaged });
 };
 
-/** A pass that is under way goes on as it is. */
+/** Does not disturb a pass that is under way. */
 export const StartScrub: AdminHandler = async (ctx) => {
   if (scrubRate(ctx.config) === 0)
     throw fail('InvalidRequest', 'SVC_SCRUB_RATE is 0 here, or unset on upstream-store: no scrub runs.');
@@ -23,7 +23,7 @@ export const StartScrub: AdminHandler = async (ctx) => {
   if (former !== undefined && former.state.finishedAt === undefined)
     return jsonReply(await shown(ctx, former.state), 202);
   const run = nextRun(former?.state, await ctx.metadata.now());
-  // Of two passes that begin at once the first counts.
+  // If two passes begin at the same time, the one that is saved first counts.
   const isBegun = (await saveStep(ctx, { run, former })) !== undefined;
   return jsonReply(await shown(ctx, isBegun ? run : ((await savedScrub(ctx))?.state ?? run)), 202);
 };

@@ -23,7 +23,7 @@ export const PutBucketAcl: HandlerOf<'PutBucketAcl'> = async (ctx, request) => {
   const grants = await acceptAcl(ctx, given, { of: 'bucket', bucket, owner });
   if (grants === undefined) return emptyReply(200);
   const text = isPlainAcl(grants, owner) ? undefined : JSON.stringify(grants);
-  // Asked again in the commit: a block or an ownership that came after the request is obeyed as well.
+  // Checked again in the commit, so that a block or an ownership change after the request's authorization counts too.
   const amend = async (row: BucketRow): Promise<BucketRow> => {
     await acceptAcl(ctx, given, { of: 'bucket', bucket: row, owner });
     return row;

@@ -16,7 +16,7 @@ import { header } from '../../common/own-headers.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
-/** A policy can let other accounts do anything but this (public API). */
+/** A policy cannot delegate this operation to another account (public API). */
 function assertOwnAccount({ bucket, identity }: AuthorizedInBucket): void {
   if (identity?.owner !== bucket.owner) throw fail('MethodNotAllowed');
 }
@@ -29,7 +29,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request
   const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name });
   await refuseBarePrincipals(ctx, bucket.owner, document);
   const isPublic = isPublicPolicy(document);
-  // Asked in the commit: a block that came after the request is obeyed as well.
+  // Checked in the commit, so that a block that was set after the request's authorization counts too.
   const amend = async (row: BucketRow): Promise<BucketRow> => {
     const block = isPublic ? await readDocument(ctx, row, publicAccessBlock) : undefined;
     if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });

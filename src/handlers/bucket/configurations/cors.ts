@@ -28,7 +28,7 @@ function checkRule({ ID, AllowedMethod, AllowedOrigin, AllowedHeader, ExposeHead
         'InvalidRequest',
         `ExposeHeader "${name}" contains wildcard. We currently do not support wildcard for ExposeHeader.`,
       );
-    // It will stand in a header of every reply that the rule allows.
+    // The name is copied into a header of every reply that the rule allows.
     if (!headerName.test(name))
       throw fail('InvalidRequest', `ExposeHeader "${name}" contains invalid character.`);
   }

@@ -28,7 +28,7 @@ function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionR
     });
 }
 
-/** A default key that the bucket's account may not use would let no writer in, and spend another account's key if it did. */
+/** Refuses a default key that the bucket's account may not use: no write could succeed, or it would use another account's key. */
 async function checkKey(
   ctx: Context,
   request: AuthorizedInBucket,

@@ -13,7 +13,7 @@ import { checkPrefix } from '../rules/rule-checks.ts';
 const refused = (TargetBucket: string, message: string) =>
   fail('InvalidTargetBucketForLogging', { message, elements: { TargetBucket } });
 
-/** What the log writer will do is done in the name of the bucket's owner: the target must be the same one's. */
+/** The log writer acts for the bucket's owner, so the target bucket must have the same owner. */
 async function openTarget(ctx: Context, bucket: BucketRow, name: string): Promise<BucketRow> {
   const found = /^[a-z0-9.-]{3,63}$/.test(name) ? await findBucket(ctx.metadata, name) : undefined;
   if (found === undefined) throw refused(name, 'The target bucket for logging does not exist');

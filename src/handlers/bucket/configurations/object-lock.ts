@@ -13,7 +13,7 @@ import {
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
-/** As long as the public API takes. */
+/** The longest periods of the public API. */
 const periodMax = { Days: 36_500, Years: 100 } as const;
 
 export const GetObjectLockConfiguration: HandlerOf<'GetObjectLockConfiguration'> = async (
@@ -26,7 +26,7 @@ export const GetObjectLockConfiguration: HandlerOf<'GetObjectLockConfiguration'>
   return xmlReply(objectLockConfiguration, 'ObjectLockConfiguration', configuration);
 };
 
-/** One without a rule takes the default retention away; Object Lock itself stays. */
+/** A configuration without a rule removes the default retention; Object Lock stays enabled. */
 export const PutObjectLockConfiguration: HandlerOf<'PutObjectLockConfiguration'> = async (
   ctx,
   { bucket, body, record },

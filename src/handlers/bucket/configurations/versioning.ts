@@ -15,7 +15,7 @@ import type { HandlerOf } from '../../handler.ts';
 export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx, { bucket }) =>
   xmlReply(versioningConfiguration, 'VersioningConfiguration', stateOf(bucket));
 
-/** What was never said is not shown. */
+/** Settings that were never set are left out. */
 const stateOf = ({ versioning, mfaDelete }: BucketRow): VersioningConfiguration => ({
   ...(versioning === '' ? {} : { Status: versioning }),
   ...(mfaDelete === undefined ? {} : { MfaDelete: mfaDelete ? 'Enabled' : 'Disabled' }),

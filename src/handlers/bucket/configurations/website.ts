@@ -5,7 +5,7 @@ import { websiteConfiguration } from '../../../protocol/schemas/bucket/website.t
 import { document } from '../../common/document.ts';
 
 const rulesMax = 50;
-/** With a port, or not. Nothing else may come into a `Location` header. */
+/** A host name with an optional port, because the value is copied into a `Location` header. */
 const hostName = /^[A-Za-z0-9._-]{1,253}(?::\d{1,5})?$/;
 
 function checkTarget({ HostName, Protocol }: { HostName?: string; Protocol?: string }): void {

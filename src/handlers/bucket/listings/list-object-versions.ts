@@ -28,7 +28,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
   const start = await startOf(ctx, request, { grouping, KeyMarker, VersionIdMarker });
   const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
-  // The null version's own id: where it has gone by the next page, its place can still be found.
+  // Use the null version's own id, so that the next page can find its place even after the version has moved.
   const next =
     last === undefined
       ? {}
@@ -74,7 +74,7 @@ async function startOf(
     });
   }
   if (VersionIdMarker !== 'null') return { key: KeyMarker, version: VersionIdMarker };
-  // Where the null version has gone meanwhile, the rest of the key is passed over.
+  // If the null version was removed meanwhile, skip the rest of the key.
   const found = await findVersion(ctx.metadata, bucket, KeyMarker, 'null');
   return found === undefined ? { after: KeyMarker } : { key: KeyMarker, version: found.row.version };
 }

@@ -1,4 +1,4 @@
-/** `RestoreStatus` of listed objects, where a listing asks for it (public API "optional-object-attributes"). */
+/** `RestoreStatus` of listed objects, if the request includes it (public API "optional-object-attributes"). */
 import type { Context } from '../../../context.ts';
 import { restoredUntil } from '../../../domain/objects/restore.ts';
 import { fail } from '../../../errors/refusal.ts';

@@ -26,7 +26,7 @@ import { bucketOfArn, checkPrefix } from './rule-checks.ts';
 
 const inventoriesMax = 1000;
 const pageMax = 100;
-/** Of its JSON, so that all of a bucket's fit into one document. */
+/** The length of one configuration as JSON, so that all of a bucket's fit into one document. */
 const inventoryLengthMax = 3000;
 const idPattern = /^[A-Za-z0-9_.-]{1,64}$/;
 

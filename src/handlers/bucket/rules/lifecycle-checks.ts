@@ -1,4 +1,4 @@
-/** What a lifecycle rule must be beyond its schema, with the public API's own refusals. */
+/** Checks of lifecycle rules beyond their schema, with the public API's own refusals. */
 
 import { wireClassOf } from '../../../config/values/storage-classes.ts';
 import { conditionsOf, type LifecycleRule, waterfall } from '../../../domain/configurations/lifecycle.ts';
@@ -13,7 +13,7 @@ const malformed = (message: string) => fail('MalformedXML', message);
 const invalid = (message: string) => fail('InvalidArgument', message);
 const refused = (message: string) => fail('InvalidRequest', message);
 
-/** The rule as it is kept: its classes by their wire names. */
+/** The rule as it is stored: with the canonical names of its storage classes. */
 export function checkLifecycleRule(rule: LifecycleRule): LifecycleRule {
   const kept = {
     ...rule,

@@ -47,12 +47,12 @@ function checkRule({ Id = '', Event, Filter }: NotificationRule): void {
   }
 }
 
-/** Whether some key is meant by both. */
+/** Whether a key can match both filters. */
 const filtersMeet = (one: KeyFilter, other: KeyFilter): boolean =>
   (one.prefix.startsWith(other.prefix) || other.prefix.startsWith(one.prefix)) &&
   (one.suffix.endsWith(other.suffix) || other.suffix.endsWith(one.suffix));
 
-/** No event may go to two places, so that who reads a rule knows where its events go. */
+/** Refuses rules that would send one event to two targets (public API). */
 function checkOverlaps(rules: readonly TargetedRule[]): void {
   const seen: { readonly event: string; readonly filter: KeyFilter }[] = [];
   for (const rule of rules) {
@@ -99,7 +99,7 @@ const documentOf = document({
     for (const rule of rules) checkRule(rule);
     checkOverlaps(rules);
     checkTargets(ctx, rules);
-    // Those that came without an id are given one, as the public service does.
+    // Give an id to configurations without one, as the public service does.
     const identified = <R extends NotificationRule>(rule: R): R => ({
       ...rule,
       Id: rule.Id || drawId(ctx.random),

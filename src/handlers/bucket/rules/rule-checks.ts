@@ -14,7 +14,7 @@ const prefixMax = 1024;
 const tagKeyMax = 128;
 const tagValueMax = 256;
 
-/** Every rule with an id: those that came without are given one, as the public service does. */
+/** Gives an id to rules without one, as the public service does. */
 export function withIds<R extends Named>(
   { random }: { readonly random: Random },
   rules: readonly R[],
@@ -54,6 +54,6 @@ export function checkFilterTags(tags: readonly { readonly Key: string; readonly 
   }
 }
 
-/** Of a bucket's ARN; undefined when it is none. */
+/** The bucket's name in an ARN; undefined for another text. */
 export const bucketOfArn = (arn: string): string | undefined =>
   /^arn:[a-z0-9-]+:s3:::([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])$/.exec(arn)?.[1];

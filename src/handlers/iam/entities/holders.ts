@@ -1,4 +1,4 @@
-/** Users, groups and roles as the actions on their policies name them: three of a kind, told apart by a parameter. */
+/** Users, groups and roles as actions on their policies name them: a parameter tells the three kinds apart. */
 import type { Context } from '../../../context.ts';
 import type { Named } from '../../../domain/iam/entities.ts';
 import type { Parameter } from '../../../protocol/operations/parameters.ts';
@@ -23,7 +23,7 @@ export const holders: { readonly [W in HolderWord]: HolderRules<W> } = {
   Role: { kind: kinds.Role, field: 'RoleName', name: roleName },
 };
 
-/** What has been read of the parameter that names the holder. */
+/** Reads the parameter that names the holder. */
 export const holderIn = <W extends HolderWord>(
   { kind, field }: HolderRules<W>,
   given: object,

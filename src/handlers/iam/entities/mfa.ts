@@ -42,7 +42,7 @@ function deviceNamed({ identity }: ActionRequest, serial: string): DeviceName {
 const deviceResource = (_ctx: unknown, _call: unknown, { SerialNumber }: { readonly SerialNumber: string }) =>
   SerialNumber;
 
-/** Without a user's name the caller is meant, which may be the root. */
+/** Without a user name it is the caller, which may be the root. */
 const holderResource = (
   ctx: Context,
   request: ActionRequest,
@@ -144,7 +144,7 @@ export const DeleteVirtualMFADevice = action(
   },
 );
 
-/** Without a user: the caller's own, also the root's. */
+/** Without a user name: the devices of the caller, which may be the root. */
 export const ListMFADevices = action(
   'ListMFADevices',
   { ...page, UserName: optional(userName) },

@@ -22,7 +22,7 @@ interface Change {
   readonly tags: (present: Tags) => Tags;
 }
 
-/** What has tags. */
+/** An entity with tags. */
 interface Tagged {
   /** The parameter that names it. */
   readonly field: string;

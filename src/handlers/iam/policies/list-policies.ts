@@ -24,7 +24,7 @@ interface Listed {
   readonly policy: PolicyRecord;
 }
 
-/** Where a page ended, by whose policy it ended with. */
+/** A prefix of markers: the page ended with a built-in policy. */
 const builtInMark = 'aws/';
 const ownMark = 'own/';
 

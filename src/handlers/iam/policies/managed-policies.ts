@@ -131,7 +131,7 @@ export const GetPolicyVersion = action(
   },
 );
 
-/** There are five at most: a page holds them all. */
+/** A policy has five versions at most, so there is one page. */
 export const ListPolicyVersions = action(
   'ListPolicyVersions',
   { ...page, PolicyArn: policyArnField },

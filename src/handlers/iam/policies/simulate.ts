@@ -76,7 +76,7 @@ const policiesIn = (texts: readonly string[], name: string): readonly Policy[] =
     document: parsePolicy(each, { kind: 'identity' }),
   }));
 
-/** A key that has one value is plain, whatever its type is said to be: the policies say how it compares. */
+/** A key with one value is a plain value, whatever type the request declares, because the policy's operator determines the type. */
 const factsIn = (entries: Common['ContextEntries']): Simulation['facts'] =>
   new Map(
     entries.map(({ ContextKeyName, ContextKeyValues: values, ContextKeyType: type }) => [

@@ -35,7 +35,7 @@ const externalId = text({
   must: 'letters, digits and any of _+=,.@:/-',
 });
 const secondsDefault = 3_600;
-/** Of a role that a role assumes. */
+/** The limit for a role that is assumed by a role's session. */
 const chainedSecondsMax = 3_600;
 
 const parameters = {
@@ -62,7 +62,7 @@ interface Assumed {
 }
 
 export const AssumeRole = action('AssumeRole', parameters, {
-  // The role's trust policy decides, which is looked up here.
+  // No resource is checked here, because the role's trust policy decides.
   resource: 'anybody',
   result: assumeRoleResult,
   async run(ctx, request, given) {

@@ -1,4 +1,4 @@
-/** Temporary credentials as they are handed out. */
+/** The reply with temporary credentials. */
 import { type SessionClaims, sealToken } from '../../../auth/session/session-token.ts';
 import type { Context } from '../../../context.ts';
 import { drawSessionPair } from '../../../domain/iam/ids.ts';

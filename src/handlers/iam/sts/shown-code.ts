@@ -1,4 +1,4 @@
-/** The code of an MFA device that comes with a request for temporary credentials. */
+/** The code of an MFA device in a request for temporary credentials. */
 import { verifyMfa } from '../../../auth/session/mfa.ts';
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
@@ -9,8 +9,8 @@ import { mfaCode, serialNumber } from '../fields.ts';
 export const codeParameters = { SerialNumber: optional(serialNumber), TokenCode: optional(mfaCode) };
 
 /**
- * When a code was shown: now, or not at all.
- * @throws AccessDenied for a code that is not one
+ * The time of a valid code (now), or undefined without a code.
+ * @throws AccessDenied for an invalid code
  */
 export async function shownAt(
   ctx: Context,

@@ -12,7 +12,7 @@ import { accessKeyId } from '../fields.ts';
 import { issue } from './session-credentials.ts';
 import { codeParameters, shownAt } from './shown-code.ts';
 
-/** Every caller that signs may learn its own identity. */
+/** Every caller with a valid signature may read its own identity. */
 export const GetCallerIdentity = action(
   'GetCallerIdentity',
   {},
@@ -69,7 +69,7 @@ export const GetAccessKeyInfo = action(
   },
 );
 
-/** Also of an inactive key, which authenticates no caller. */
+/** The owner, also for an inactive key. */
 async function ownerOf(
   ctx: Context,
   { identity }: ActionRequest,

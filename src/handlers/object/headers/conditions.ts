@@ -19,7 +19,7 @@ export const writeConditions = (request: Authorized): Conditions => {
   return conditions;
 };
 
-/** What cannot be read is refused: a delete that ignored its condition could not be undone. */
+/** Refuses an invalid condition: a delete that ignored its condition could not be undone. */
 export function deleteConditions(request: Authorized): Conditions {
   const size = header(request, 'if-match-size');
   const modified = header(request, 'if-match-last-modified-time');

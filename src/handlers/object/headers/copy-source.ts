@@ -24,7 +24,7 @@ import { sourceConditions } from './conditions.ts';
 export interface CopySource {
   readonly bucket: BucketRow;
   readonly row: ObjectRow;
-  /** That it is read through; that of the request itself leads to where it writes. */
+  /** The access point of the source; the request's own access point belongs to the destination. */
   readonly accessPoint?: AccessPointRow | undefined;
   /** Present where the header names a version. */
   readonly versionId?: string | undefined;
@@ -39,7 +39,7 @@ interface NamedSource {
   readonly versionId?: string;
 }
 
-/** What an ARN of an object behind an access point names; undefined for any other text. */
+/** The account, access point and key in an ARN; undefined for another text. */
 function accessPointSource(path: string): { account: string; name: string; key: string } | undefined {
   const [arn, partition = '', service, region = '', account = '', ...rest] = path.split(':');
   if (arn !== 'arn' || !/^aws[\w-]*$/.test(partition) || service !== 's3') return undefined;
@@ -110,7 +110,7 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
   return { bucket, row, accessPoint, versionId };
 }
 
-/** The version of a source stands in its header, and not in the query. */
+/** The version of a source is in its header, not in the query. */
 const aboutSource = (
   { bucket, versionId }: Pick<CopySource, 'bucket' | 'versionId'>,
   { key, target }: Pick<Question, 'key' | 'target'>,

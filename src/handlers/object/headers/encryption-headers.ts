@@ -21,18 +21,18 @@ const method = 'server-side-encryption';
 const keyId = `${method}-aws-kms-key-id`;
 const contextName = `${method}-context`;
 const bucketKeyEnabled = `${method}-bucket-key-enabled`;
-/** All of a context, as it is kept with the row of the object. */
+/** The length of the whole context, because it is stored in the object's row. */
 const contextMax = 1024;
 
 const byDefault: WantedEncryption = { by: 'default' };
 
-/** What most requests do not have is looked for once. */
+/** Finds out with one search whether there are such headers; most requests have none. */
 function hasAny({ own }: Wired, prefix: string): boolean {
   for (const name of own.keys()) if (name.startsWith(prefix)) return true;
   return false;
 }
 
-/** Whether a request says anything about how an object is encrypted. */
+/** Whether a request has an encryption header. */
 export const mentionsEncryption = (request: Wired): boolean => hasAny(request, method);
 
 const invalid = (name: string, message: string, value?: string) =>
@@ -42,7 +42,7 @@ const invalid = (name: string, message: string, value?: string) =>
   });
 
 /**
- * What a write asks for.
+ * The encryption that a write asks for.
  * @throws InvalidArgument, InvalidRequest for headers that are malformed or contradict each other
  */
 export function wantedEncryption(ctx: Ctx, request: Wired): WantedEncryption {
@@ -172,7 +172,7 @@ export function refuseChoosing(request: Wired): void {
 
 const none: readonly HeaderPair[] = [];
 
-/** How a content is encrypted, as a reply tells it. */
+/** The reply headers about the encryption of a content. */
 export function encryptionHeaders(encryption: Encryption | undefined): readonly HeaderPair[] {
   if (encryption === undefined) return none;
   switch (encryption.by) {

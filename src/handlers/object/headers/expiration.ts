@@ -1,4 +1,4 @@
-/** What the lifecycle rules of a bucket will do, as headers of replies about objects and uploads. */
+/** The reply headers about objects and uploads that lifecycle rules will remove. */
 import type { Context } from '../../../context.ts';
 import { readDocument } from '../../../domain/configurations/documents.ts';
 import { bucketLifecycle } from '../../../domain/configurations/families.ts';
@@ -9,11 +9,11 @@ import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 type Ctx = Pick<Context, 'caches' | 'metadata'>;
 type Bucket = Pick<BucketRow, 'id' | 'name' | 'documents'>;
 
-/** Whether there is anything to tell; most buckets have no rules, and then nothing is awaited. */
+/** Whether there are rules; most buckets have none, and then there is no promise. */
 export const hasLifecycle = ({ documents }: Pick<Bucket, 'documents'>): boolean =>
   documents[bucketLifecycle.name] !== undefined;
 
-/** When the version expires, which must be the latest one of its key. */
+/** When the version expires. It must be the latest one of its key. */
 export async function expirationHeaders(ctx: Ctx, bucket: Bucket, row: ObjectRow): Promise<HeaderPair[]> {
   const lifecycle = await readDocument(ctx, bucket, bucketLifecycle);
   const { key, size, modified, headers } = row;
@@ -21,7 +21,7 @@ export async function expirationHeaders(ctx: Ctx, bucket: Bucket, row: ObjectRow
   return due === undefined ? [] : [['*-expiration', expirationHeader(due)]];
 }
 
-/** When an upload that is not completed is aborted. */
+/** When an open upload will be aborted. */
 export async function abortHeaders(
   ctx: Ctx,
   bucket: Bucket,

@@ -1,4 +1,4 @@
-/** Object Lock in headers: what a write asks for, what a read is shown (public API "PutObject", "GetObject"). */
+/** Object Lock headers of writes and reads (public API "PutObject", "GetObject"). */
 import { isAllowed } from '../../../auth/authorization/authorize.ts';
 import type { Context } from '../../../context.ts';
 import {
@@ -17,12 +17,12 @@ const modeHeader = 'object-lock-mode';
 const dateHeader = 'object-lock-retain-until-date';
 const holdHeader = 'object-lock-legal-hold';
 
-/** The caller asks to bypass governance; that it may is the table's to say. */
+/** The request asks to bypass GOVERNANCE; the operation table requires the permission. */
 export const asksBypass = (request: AuthorizedInBucket): boolean =>
   header(request, 'bypass-governance-retention')?.toLowerCase() === 'true';
 
 /**
- * What a new version is to be held with.
+ * The lock of a new version.
  * @throws InvalidArgument, and InvalidRequest where the bucket has no Object Lock
  */
 export function lockOf(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): Lock | undefined {
@@ -51,7 +51,7 @@ function retentionOf(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): 
 
 const isoDate = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
 
-/** @throws InvalidArgument naming where the date was given, unless it lies ahead */
+/** @throws InvalidArgument naming the header or element of the date, unless it is in the future */
 export function futureRetention(
   { clock }: Pick<Context, 'clock'>,
   { mode, until }: { readonly mode: RetentionMode; readonly until: string },
@@ -72,7 +72,7 @@ function legalHoldOf(request: AuthorizedInBucket): boolean | undefined {
 const invalid = (message: string, ArgumentName: string, ArgumentValue: string) =>
   fail('InvalidArgument', { message, elements: { ArgumentName, ArgumentValue } });
 
-/** What holds a version, for those who may know it. */
+/** The headers of a version's lock, for callers with the permission to read it. */
 export async function lockHeaders(
   ctx: Context,
   request: AuthorizedInBucket,

@@ -1,4 +1,4 @@
-/** The 304 of a conditional read: what a 200 would have said about validity and freshness (RFC 9110 §15.4.5). */
+/** The 304 of a conditional read, with the headers on validity and freshness that a 200 would have (RFC 9110 §15.4.5). */
 
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';

@@ -10,7 +10,7 @@ import { defined, utf8Length } from '../../common/parameters.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
 import { tagsOf } from './tagging-header.ts';
 
-/** Stored as they came, returned under the same names. */
+/** Stored as they were sent, returned under the same names. */
 const systemHeaders = [
   'cache-control',
   'content-disposition',
@@ -28,12 +28,12 @@ const shownAs: Readonly<Record<string, string>> = {
   expires: 'Expires',
   'website-redirect-location': '*-website-redirect-location',
 };
-/** What the public service says of an object that was stored without a type. */
+/** The content type that the public service returns for an object that was stored without one. */
 const defaultContentType = 'binary/octet-stream';
 
 /** Names and values of user metadata together (public API). */
 const userMetadataMax = 2048;
-/** What the public API takes as headers at all; it also keeps the row of an object small. */
+/** The public API's limit for headers, which also keeps the row of an object small. */
 const storedHeadersMax = 8192;
 const redirectMax = 2048;
 
@@ -54,7 +54,7 @@ export function refuseUnbuilt(request: Authorized): void {
 
 const none: ObjectHeaders = {};
 
-/** What a write stores beside the content. */
+/** The headers that a write stores beside the content. */
 export function objectHeadersOf(request: Authorized): ObjectHeaders {
   refuseUnbuilt(request);
   const system: Record<string, string> = {};
@@ -77,7 +77,7 @@ export function objectHeadersOf(request: Authorized): ObjectHeaders {
   return headers;
 }
 
-/** Where a website redirects requests for the object. @throws InvalidRedirectLocation */
+/** The website redirect of the object. @throws InvalidRedirectLocation */
 function redirectOf(request: Authorized): string | undefined {
   const redirect = header(request, 'website-redirect-location');
   if (redirect === undefined) return undefined;
@@ -166,15 +166,15 @@ export function versionHeader(
   row: ObjectRow,
 ): HeaderPair[] {
   const versioning = 'bucket' in request ? request.bucket?.versioning : undefined;
-  // The bucket may have been flipped since the call began: a version of its own or a marker says so.
+  // The bucket's versioning may have changed since the request began; a version id or a delete marker shows that.
   return row.isNull && !row.marker && !versioning ? [] : [['*-version-id', shownVersion(row)]];
 }
 
-/** What a write made, where it has an id of its own: the null version of a suspended bucket is not named (public API). */
+/** The version id of a write, except for the null version of a suspended bucket (public API). */
 export const writtenVersionHeader = (row: Pick<ObjectRow, 'isNull' | 'version'>): HeaderPair[] =>
   row.isNull ? [] : [['*-version-id', row.version]];
 
-/** The checksum of the whole content, where the request wants it. */
+/** The checksum of the whole content, if the request asks for it. */
 export function checksumHeaders(checksum: ObjectRow['checksum']): HeaderPair[] {
   if (checksum === undefined) return [];
   return [

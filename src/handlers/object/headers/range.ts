@@ -1,8 +1,8 @@
-/** The `Range` header (RFC 9110 §14): one range of bytes; what cannot be parsed is ignored, as the RFC says. */
+/** The `Range` header (RFC 9110 §14): one range of bytes. An invalid header is ignored, as the RFC requires. */
 import type { Slice } from '../../../domain/objects/read-object.ts';
 import { fail } from '../../../errors/refusal.ts';
 
-/** @returns undefined when the whole content is meant @throws InvalidRange when nothing of it is there */
+/** @returns undefined for the whole content @throws InvalidRange when the range has no byte of the content */
 export function parseRange(raw: string | undefined, size: number): Slice | undefined {
   const wanted = raw === undefined ? undefined : positionsIn(raw);
   if (raw === undefined || wanted === undefined) return undefined;
@@ -20,7 +20,7 @@ export function parseRange(raw: string | undefined, size: number): Slice | undef
   return { start, end };
 }
 
-/** The first and last position as they are written, either may be empty; undefined for anything but one range of bytes. */
+/** The first and last position as written, either may be empty; undefined for anything but one range of bytes. */
 function positionsIn(raw: string): { readonly first: string; readonly last: string } | undefined {
   const equals = raw.indexOf('=');
   const hyphen = raw.indexOf('-', equals);

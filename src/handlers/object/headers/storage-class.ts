@@ -4,7 +4,7 @@ import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { header } from '../../common/own-headers.ts';
 
-/** The class that a write asks for; else the default of its bucket. */
+/** The storage class of a write; the default of its bucket if the request names none. */
 export function storageClassOf(request: AuthorizedInBucket): string {
   const raw = header(request, 'storage-class');
   if (raw === undefined || raw === '') return request.bucket.defaultClass ?? 'STANDARD';

@@ -43,7 +43,7 @@ export function tagsIn(body: Uint8Array): Tags {
   return checkTags(tags);
 }
 
-/** How many tags there are, for those who may read them. */
+/** The number of tags, for callers with the permission to read them. */
 export async function tagCountHeaders(
   ctx: Context,
   request: AuthorizedInBucket,

@@ -1,4 +1,4 @@
-/** GetObjectAcl and PutObjectAcl, and the access that a write asks for. */
+/** GetObjectAcl, PutObjectAcl, and the ACL that a write asks for. */
 import type { Context } from '../../../context.ts';
 import { isPlainAcl, toUser } from '../../../domain/access/acl.ts';
 import {
@@ -21,7 +21,7 @@ import { versionHeader } from '../headers/object-headers.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'credentials'>;
 
-/** Whom the object that a request writes will belong to, and who may use it. */
+/** The owner and the grants of the object that a request writes. */
 export function accessOf(
   ctx: Ctx,
   request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,

@@ -32,7 +32,7 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
   const row = targetOf(request);
   const { bucket, key, query } = request;
   const action = query.get('versionId') === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
-  // Its attributes are for those who may read the object itself.
+  // The attributes require the permission to read the object itself.
   await authorize(ctx, request, { action, bucket, bucketName: bucket.name, key, target: row });
   await describeKeyOf(ctx, request, row);
   if (checkRead(readConditions(request), row) === 'not-modified') return notModified(request, row);

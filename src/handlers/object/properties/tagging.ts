@@ -12,7 +12,7 @@ import { type HandlerOf, targetOf } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
 import { type Tags, tagsIn } from '../headers/tagging-header.ts';
 
-/** What is stored with an object beside its content, tags included: it keeps its row small. */
+/** The size of everything stored beside the content, tags included, because it is in the object's row. */
 const storedMax = 12 * 1024;
 
 export const GetObjectTagging: HandlerOf<'GetObjectTagging'> = async (_ctx, request) => {
