@@ -1,6 +1,6 @@
 /**
- * OptionsBucket and OptionsObject: a browser asks whether a page may send a request. No caller is
- * authenticated or authorized, and whether the key exists does not matter. The texts are the public API's.
+ * OptionsBucket and OptionsObject: a browser asks whether a page may send a request. The caller is neither authenticated nor
+ * authorized, and the key need not exist. The texts are those of the public API.
  */
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
@@ -12,7 +12,7 @@ import type { Reply } from '../../protocol/reply/reply.ts';
 import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../common/cross-origin.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 
-/** That a rule can allow. */
+/** The methods that a rule can allow. */
 const corsMethods: ReadonlySet<string> = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);
 
 async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): Promise<Reply> {

@@ -1,6 +1,6 @@
 /**
- * What every action of IAM, of STS and on access points shares: parameters are read by a schema, the caller is authorized for the resource
- * that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
+ * The common part of every action of IAM, STS and access points: parameters are parsed by a schema, the caller is authorized for the
+ * resource that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
 import { type Question, verdictOn } from '../../auth/authorization/authorize.ts';
 import { denialText } from '../../auth/authorization/denial.ts';
@@ -41,11 +41,11 @@ export interface Action<F extends object, R> {
     | ((ctx: Context, request: ActionRequest, given: Given<F>) => string | Promise<string>);
   /** The ARN that it has afterwards, where that changes: the caller must be allowed the action on this one too. */
   readonly becomes?: (ctx: Context, request: ActionRequest, given: Given<F>) => Promise<string>;
-  /** What the parameters say under the names of condition keys. */
+  /** The parameters as condition keys. */
   readonly facts?: (given: Given<F>, asking: Asking) => NamedFacts | Promise<NamedFacts>;
   /** Absent where the reply has no result. */
   readonly result?: Xml<R>;
-  /** Of a reply without a body, which only the shape of S3 Control has. */
+  /** The status of a reply without a body, which only S3 Control has. */
   readonly status?: 200 | 204;
   readonly run: (
     ctx: Context & Partial<Pick<Authorized, 'record'>>,
@@ -64,7 +64,7 @@ export function action<F extends object, R = void>(
   parameters: F,
   { resource, becomes, facts, result, status = 200, run }: Action<F, R>,
 ) {
-  // The cast: `Given` is empty where a field is no parameter. A constraint would be in the way of inference.
+  // The cast: `Given` is empty where a field is no parameter; a constraint would prevent inference.
   const fields = parameters as Fields;
   const { action: permitted } = describeOperation(name);
   const service = serviceOf(permitted);
@@ -104,7 +104,7 @@ export function action<F extends object, R = void>(
       throw explainBlock(cause, { identity, owner: identity.owner, action: permitted, resource: about });
     });
     const headers = [['Content-Type', 'text/xml']] as const;
-    // In the shape of S3 Control nothing stands around the result.
+    // In S3 Control no element surrounds the result.
     if (Action === undefined) {
       if (result === undefined) return { status, headers: [] };
       return { status, headers, body: writeXml(result, `${name}Result`, found, { namespace }) };
@@ -118,14 +118,14 @@ export function action<F extends object, R = void>(
 const boundaryAsked = ({ PermissionsBoundary: arn }: { readonly PermissionsBoundary?: unknown }) =>
   typeof arn === 'string' ? [[boundaryKey, arn] as const] : [];
 
-/** A user's or root's session changes who may do what only once a code of an MFA device was shown (public API). */
+/** A session of a user or root may change permissions only after a code of an MFA device was verified (public API). */
 function refuseBareSession({ identity }: ActionRequest): void {
   const { session } = identity;
   if (session === undefined || session.mfaAt !== undefined || callerOf(identity).kind === 'session') return;
   throw fail('AccessDenied', 'Cannot request IAM with session credentials that were got without MFA.');
 }
 
-/** @throws AccessDenied, which names the caller: the caller has signed, so that tells nothing new */
+/** @throws AccessDenied, which names the caller: its signature is valid, so it learns nothing new */
 async function permit(
   ctx: Context,
   request: ActionRequest,
