@@ -1,4 +1,4 @@
-/** What settings ask of each other, once each of them has been read. */
+/** Checks between settings, after each of them has been read. */
 import type { Config } from '../config.ts';
 import { metadataBackends } from './metadata/backends.ts';
 import { metadataChecks } from './metadata/checks.ts';

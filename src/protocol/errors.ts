@@ -1,4 +1,4 @@
-/** The error catalogue: the one place that knows status and text. */
+/** The error catalogue: status and text of every error code. */
 import type { ErrorCode } from '../errors/codes.ts';
 
 export interface ErrorEntry {

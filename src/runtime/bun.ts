@@ -1,9 +1,8 @@
 /**
- * The gateway on Bun: the Node listener, because `Bun.serve` (1.4) changes what S3 clients depend on. It rewrites
- * dot segments and `\` before the handler sees the target, joins repeated headers, and sends every longer
- * stream in chunks, without the Content-Length that it was given; and it says 100 Continue before anybody
- * asked for the body. Bun's node:http does none of this.
+ * The gateway on Bun, with the Node listener, because `Bun.serve` (1.4) changes what S3 clients depend on. It rewrites dot segments and
+ * `\` before the handler sees the target, joins repeated headers, sends every longer stream in chunks without the Content-Length that it
+ * was given, and sends 100 Continue before the handler reads the body. Bun's node:http does none of this.
  *
- * What is different from Node: certificates are read once, at the start.
+ * Difference from Node: certificates are read once, at the start.
  */
 export { type ServeOptions, type Serving, serve } from './node.ts';

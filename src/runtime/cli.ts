@@ -2,10 +2,10 @@
 /** The `sluice` command: what must happen before anything else is loaded, and the exit code after it. */
 import * as module from 'node:module';
 
-// Stripping types and compiling is half of a start. Beside the code, not in a temporary directory that others write to.
+// Stripping types and compiling is half of a start. The cache is beside the code, because others can write to a temporary directory.
 module.enableCompileCache?.(new URL('../../.cache/compile', import.meta.url).pathname);
 
-/** The system's own refusals say it all in a line; anything else is a bug, and its stack is wanted. */
+/** One line for an error of the operating system; the stack for any other, which is a bug. */
 function sayable(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return 'syscall' in error ? error.message : (error.stack ?? error.message);

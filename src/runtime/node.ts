@@ -120,7 +120,7 @@ function createServer(config: ServeOptions['config'], tls: TlsFiles | undefined)
     requestTimeout: 0,
     connectionsCheckingInterval: Math.min(5000, Math.max(100, config.SVC_HEADER_TIMEOUT / 4)),
     maxHeaderSize: headBytesMax,
-    // Node's own refusal goes on with what is pipelined behind; ours closes.
+    // Node's own refusal keeps the connection open for pipelined requests; this server closes it.
     requireHostHeader: false,
   };
   const server =
@@ -133,7 +133,7 @@ function createServer(config: ServeOptions['config'], tls: TlsFiles | undefined)
   return server;
 }
 
-/** Wires a server's events to connections; a socket is known by its first request. */
+/** Connects a server's events to connections; the first request of a socket creates its connection. */
 function connect(server: http.Server, options: ConnectionOptions): void {
   const connections = new WeakMap<Duplex, Connection>();
   const connectionOf = (socket: Socket): Connection => {
@@ -150,7 +150,7 @@ function connect(server: http.Server, options: ConnectionOptions): void {
   server.on('checkContinue', (request, response) => {
     connectionOf(request.socket).take({ request, response, awaitsContinue: true });
   });
-  // Node answers every other expectation with 417 and no body; RFC 9110 lets a server ignore what it does not know.
+  // Node answers any other expectation with 417 and no body; RFC 9110 lets a server ignore unknown ones.
   server.on('checkExpectation', (request, response) => {
     connectionOf(request.socket).take({ request, response, awaitsContinue: false });
   });
@@ -166,7 +166,7 @@ function connect(server: http.Server, options: ConnectionOptions): void {
   });
 }
 
-/** Idle connections are closed at once, busy ones behind their reply, and what is left after the time is cut. */
+/** Closes idle connections immediately and busy ones after their reply; the rest is cut after the timeout. */
 async function closeServer(server: http.Server, timeoutMs: number): Promise<void> {
   const cut = setTimeout(() => server.closeAllConnections(), timeoutMs);
   await new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * The gateway on workerd, for trying out: everything is in the memory of one isolate and gone with it. The
- * runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be reached here.
+ * The gateway on workerd, for a trial: everything is in the memory of one isolate and is lost with it. The runtime normalises
+ * `request.url`, so a key with a `.` or `..` segment cannot be addressed.
  */
 
 import { openCredentials } from '../auth/session/credentials.ts';
@@ -25,11 +25,11 @@ import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
 
-/** Not `compose`: a bundle made from it would hold the backends that need a disk. */
+/** Not `compose`: a bundle made from it would contain the backends that need a disk. */
 function gatewayFrom(env: Environment): Gateway {
   const config = parseConfig(env);
   if ('faults' in config) throw new Error(config.faults.join('\n'));
-  // An isolate comes and goes: no operator would see a key that it mints.
+  // An isolate has no console where an operator would see a minted key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
   configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
   const random = systemRandom();
@@ -38,7 +38,7 @@ function gatewayFrom(env: Environment): Gateway {
   const clock = systemClock;
   const metadata = memoryStore({ clock, random });
   const telemetry = { ...silentTelemetry, log: createLog() };
-  // What it seals is gone with the isolate too.
+  // Everything that it seals is lost with the isolate too.
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
   const late = lateWrites({ metadata, clock, telemetry });
   const identities = { metadata, sealer, clock, lateWrites: late, believedMs: 0 };
@@ -62,7 +62,7 @@ function gatewayFrom(env: Environment): Gateway {
   });
 }
 
-/** Made by the first request: random bytes may not be drawn before there is one. */
+/** Created by the first request, because workerd refuses to draw random bytes before one. */
 let gateway: Gateway | undefined;
 
 export default {
@@ -83,12 +83,12 @@ declare const FixedLengthStream: {
   new (length: number): TransformStream<Uint8Array, Uint8Array>;
 };
 
-/** The runtime drops the Content-Length of a stream, unless the stream itself knows it. */
+/** The runtime drops the Content-Length of a stream, unless the stream itself has a length. */
 function withLength(response: Response): Response {
   const length = response.headers.get('content-length');
   if (length === null || response.body === null) return response;
   const { readable, writable } = new FixedLengthStream(Number(length));
-  // What breaks on one side breaks on the other; the runtime reports it.
+  // An error on one side ends the other too; the runtime reports it.
   response.body.pipeTo(writable).catch(() => {});
   return new Response(readable, response);
 }

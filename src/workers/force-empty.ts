@@ -1,4 +1,4 @@
-/** `force-empty`: goes through the buckets that operators want empty, a page of each in turn. */
+/** `force-empty`: deletes the content of buckets that operators want empty, a page of each in turn. */
 import type { Context } from '../context.ts';
 import { emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
 import { ShardPanic, type Unit } from './supervision/worker.ts';

@@ -71,7 +71,7 @@ export const compareAll = (context: FsckWorkerContext, generation = 0): Unit => 
   };
 };
 
-/** The pass that is under way, or a new one when its time has come. The first one comes an interval after the first start. */
+/** The run that is under way, or a new one when it is due. The first one begins an interval after the first start. */
 async function dueRun(context: FsckWorkerContext, term: Term): Promise<SavedRun | undefined> {
   const { metadata, config } = context;
   const now = await metadata.now();

@@ -1,4 +1,4 @@
-/** `gc`: deletes queued bytes slot by slot, each slot under a lease of its own. */
+/** `gc`: deletes queued bytes slot by slot, each slot under a separate lease. */
 
 import type { Context } from '../context.ts';
 import { drawId } from '../domain/objects/version-ids.ts';
@@ -20,7 +20,7 @@ const concerningAttempts = 8;
 
 type Said = 'busy' | 'idle';
 
-/** One unit: a batch of every slot that has something due and that no other process works on, then some compaction. */
+/** One unit: a batch of every slot that has due rows and that no other process works on, then some compaction. */
 export const collectGarbage = (context: GcContext): Unit => {
   const holder = drawId(context.random);
   return async (signal) => {
@@ -30,7 +30,7 @@ export const collectGarbage = (context: GcContext): Unit => {
       try {
         said.push(await collectSlot(context, { slot, holder, signal }));
       } catch (cause) {
-        // The other slots are not to starve behind this one; then it is the supervisor's.
+        // Continue with the other slots; the supervisor gets the error at the end.
         panic ??= new ShardPanic(String(slot), cause);
       }
     }
@@ -56,7 +56,7 @@ async function collectSlot(
   const { slot, holder, signal } = run;
   const look = async (max: number) =>
     dueRows(metadata, { queue: 'gc', slot, now: await metadata.now(), max });
-  // A look is cheaper than a lease, and mostly there is nothing to do.
+  // Look first, because a read is cheaper than a lease, and in most cases there is nothing to do.
   if ((await look(1)).length === 0) return 'idle';
   const lease = await acquireLease(metadata, { name: slotLease('gc', slot), holder, ttlMs: leaseTtlMs });
   if (lease === undefined) return 'idle';
@@ -67,7 +67,7 @@ async function collectSlot(
   });
 }
 
-/** Works on a batch as far as the signal lets it. What failed waits, as a new row, ever longer. */
+/** Processes a batch until the signal aborts. A failed row is queued again with a growing delay. */
 async function workOff(context: GcContext, rows: readonly QueueRow[], signal: AbortSignal): Promise<void> {
   const { metadata, telemetry } = context;
   const hasOwner = ownerLookup(context);
@@ -93,7 +93,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
       await deleteGarbage(context, task, signal);
       done.add(row);
     } catch (cause) {
-      // Told to stop, not failed: the row stays as it is, for the next one.
+      // Stopped, not failed: leave the row as it is for the next leader.
       if (signal.aborted) break;
       report(context, row, cause);
       failed.add(row);
@@ -109,7 +109,7 @@ const isSimple = (row: QueueRow): boolean => {
   return row.attempts === 0 && manifestId === undefined && uploadId === undefined && owner === undefined;
 };
 
-/** Whether a row owns the bytes by now. The list of buckets is read once a batch. */
+/** Whether a row owns the bytes now. The list of buckets is read once per batch. */
 function ownerLookup(context: GcContext): (task: GarbageTask) => Promise<boolean> {
   let opened: Promise<Ownership> | undefined;
   return async ({ owner, extents }) => {
@@ -123,7 +123,7 @@ function ownerLookup(context: GcContext): (task: GarbageTask) => Promise<boolean
 
 const taskOf = (row: QueueRow): GarbageTask => row.task as GarbageTask;
 
-/** One call for all rows, which mostly does. If not, none is done, and each is tried alone. */
+/** One call for all rows. If it fails, nothing is done, and each row is tried alone. */
 async function deleteTogether(
   context: GcContext,
   rows: readonly QueueRow[],

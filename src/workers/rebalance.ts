@@ -1,6 +1,6 @@
 /**
- * `rebalance`: moves bytes off evacuating clusters, and to where weights want
- * them where SVC_REBALANCE_WEIGHTS asks for it. It walks the buckets slot by slot, each slot under a lease of its own.
+ * `rebalance`: moves bytes off evacuating clusters, and to the clusters that weights ask for where SVC_REBALANCE_WEIGHTS is set. It walks
+ * the buckets slot by slot, each slot under a separate lease.
  */
 import type { Context } from '../context.ts';
 import { drawId } from '../domain/objects/version-ids.ts';
@@ -22,14 +22,14 @@ import { ShardPanic, type Unit } from './supervision/worker.ts';
 
 export type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
 
-/** What lies where a weight of old put it is looked for so often. */
+/** How often bytes are searched that an earlier weight put elsewhere. */
 const byWeightEveryMs = 60 * 60_000;
 
 interface Round {
   readonly view: ClusterView;
   /** The clusters that chunks are to leave. */
   readonly leaving: readonly ClusterRow[];
-  /** Of these: chunks are stored there that no pass has met. */
+  /** Of these, the clusters with chunks that no pass has found. */
   readonly unmet: ReadonlySet<string>;
   readonly byWeight: boolean;
   readonly now: number;
@@ -51,7 +51,7 @@ export const rebalance = (context: RebalanceContext): Unit => {
       try {
         if (isDue(context, round, row)) worked = (await workSlot(context, round, { row, signal })) || worked;
       } catch (cause) {
-        // The other slots are not to starve behind this one; then it is the supervisor's.
+        // Continue with the other slots; the supervisor gets the error at the end.
         panic ??= new ShardPanic(String(row.slot), cause);
       }
     }
@@ -66,7 +66,7 @@ async function openRound(
   { holder, pace }: Pick<Round, 'holder' | 'pace'>,
 ): Promise<Round | undefined> {
   const { metadata, bytes, config } = context;
-  // What the boot step has to say comes first.
+  // The boot step's events come first.
   await context.clusterStates.view();
   const found = await everyCluster(metadata);
   const leaving = found.filter(({ row }) => isLeaving(context, row));
@@ -81,7 +81,7 @@ async function openRound(
   return { view, leaving: leaving.map(({ row }) => row), unmet, byWeight, now, holder, pace };
 }
 
-/** Settles what is over. Asked only between passes: while one is under way, there is nothing to say. */
+/** Ends drains that are complete. Called only between passes, because a running pass has no result yet. */
 async function unmetOn(
   context: RebalanceContext,
   leaving: readonly Stored<ClusterRow>[],
@@ -102,7 +102,7 @@ async function unmetOn(
   return unmet;
 }
 
-/** Whether a pass is under way, or what the last one saw is not enough. */
+/** Whether a pass is under way, or the last one's result is not enough. */
 function isDue({ config }: RebalanceContext, round: Round, { open, ended }: SlotRow): boolean {
   if (open !== undefined || ended === undefined) return true;
   const age = round.now - ended.endedAt;
@@ -150,7 +150,7 @@ async function workSlot(
   });
 }
 
-/** A pass that began before a drain says nothing about it. */
+/** A pass that began before a drain has no result for it. */
 const isUseful = ({ leaving }: Round, { open }: SlotRow): boolean =>
   leaving.every(
     ({ id, since }) => open === undefined || (open.startedAt >= since && open.clusters.includes(id)),

@@ -1,4 +1,4 @@
-/** The workers of this build, by name, and how they start beside the gateway. */
+/** The workers of this build, by name, and their start beside the gateway. */
 import type { WorkerName } from '../config/values/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
@@ -21,18 +21,18 @@ interface Registered {
   make(context: WorkerContext, generation: number): Unit;
 }
 
-/** How soon an operator's wish to empty a bucket is met. */
+/** The delay before an operator's request to empty a bucket is served. */
 const forceEmptyMs = 2_000;
 
-/** How soon an operator's wish for more shards is met. */
+/** The delay before an operator's request for more shards is served. */
 const reshardMs = 2_000;
 
 const queueRetentionMs = 60_000;
 
-/** After each page of a pass: at most so many rows a second are read, beside the requests of clients. */
+/** The rest after each page of a pass, which limits the rows that are read per second. */
 const fsckRestMs = 1_000;
 
-/** How often the scrub reads what its rate has earned meanwhile. */
+/** How often the scrub reads as much as its rate allows. */
 const scrubRestMs = 1_000;
 
 export const workers = {
@@ -91,7 +91,7 @@ export interface RunningWorkers {
   stop(): Promise<void>;
 }
 
-/** Starts the named workers, and the sweep whatever is named. They stop with the signal or by `stop`. */
+/** Starts the named workers, and the sweeper always. They stop with the signal or by `stop`. */
 export function startWorkers(
   context: WorkerContext,
   names: readonly WorkerName[],

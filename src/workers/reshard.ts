@@ -1,4 +1,4 @@
-/** `reshard`: goes on with the buckets that operators want more shards for, a round of each in turn. */
+/** `reshard`: moves rows of the buckets that operators want more shards for, a round of each in turn. */
 import { type Doubling, everyResharding, reshardRound } from '../domain/buckets/reshard.ts';
 import type { LeaseContext } from './supervision/leadership.ts';
 import { ShardPanic, type Unit } from './supervision/worker.ts';

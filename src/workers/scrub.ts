@@ -71,7 +71,7 @@ function show(
   return 'idle';
 }
 
-/** Everything was visited. What this pass did not find damaged again is whole or gone, unless something was left unread. */
+/** Ends a pass. Contents that it did not find damaged again are sound or gone, unless something was left unread. */
 async function end(
   context: ScrubWorkerContext,
   {
@@ -98,7 +98,7 @@ async function end(
   return show(context, { run: ended, now });
 }
 
-/** Of a cluster that is away every chunk is unread: a pass says so once. */
+/** Logs once per pass that the chunks of an unreachable cluster were not read. */
 function unreadLog({ telemetry }: ScrubWorkerContext): (step: ScrubStep) => void {
   let pass = 0;
   const logged = new Set<string>();
@@ -113,7 +113,7 @@ function unreadLog({ telemetry }: ScrubWorkerContext): (step: ScrubStep) => void
   };
 }
 
-/** The pass that is under way, or a new one when its time has come; the first one begins with the first start. */
+/** The pass that is under way, or a new one when it is due; the first one begins with the first start. */
 function dueRun(
   { SVC_SCRUB_INTERVAL }: Pick<Config, 'SVC_SCRUB_INTERVAL'>,
   { former, now }: { readonly former: Task<ScrubRun> | undefined; readonly now: number },

@@ -4,7 +4,7 @@
  */
 
 interface MetadataBackend {
-  /** Who shares the metadata: a process alone, the processes of a machine, or machines. */
+  /** Who can share the metadata: one process, the processes of a machine, or several machines. */
   readonly scope: 'process' | 'machine' | 'network';
   /** The setting that names its servers. */
   readonly servers?: 'SVC_WIDECOL_HOSTS' | 'SVC_KV_PD_ENDPOINTS';

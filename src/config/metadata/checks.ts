@@ -1,4 +1,4 @@
-/** What the settings of a metadata backend ask of each other. */
+/** Checks between the settings of a metadata backend. */
 import type { Check } from '../read/check.ts';
 import { metadataBackends } from './backends.ts';
 
@@ -64,7 +64,7 @@ const wideColumnLogin: Check = {
       : `SVC_WIDECOL_USERNAME and SVC_WIDECOL_PASSWORD go together: ${username === undefined ? 'the first' : 'the second'} is not set`,
 };
 
-/** How long the locks of a gateway that died stand on TiKV (`ordered-kv/tikv/transactions/heartbeat.ts`). */
+/** How long the locks of a dead gateway remain on TiKV (`ordered-kv/tikv/transactions/heartbeat.ts`). */
 const kvLockMs = 6_000;
 
 const timeoutOutlastsLocks: Check = {

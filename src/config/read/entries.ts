@@ -16,10 +16,10 @@ export const path = matching(/^./, 'a path');
 export type Fields<Entry> = Readonly<Record<Exclude<keyof Entry, 'id'>, Field>>;
 
 export interface EntriesRule<Entry> {
-  /** What they are called together. */
+  /** The plural name of the entries. */
   readonly what: string;
   readonly fields: Fields<Entry>;
-  /** What two fields of an entry say of each other. */
+  /** Checks between two fields of an entry. */
   readonly together?: (entry: Readonly<Record<string, unknown>>) => string | undefined;
 }
 

@@ -21,7 +21,7 @@ export interface ParsedFlags {
 
 /**
  * Reads `--flag value` and `--flag=value`.
- * @param own flags that the command knows itself: without a value, or `--flag=` for `--flag=value`
+ * @param own flags of the command itself: without a value, or `--flag=` for `--flag=value`
  */
 export function parseFlags(args: readonly string[], own: readonly string[] = []): ParsedFlags {
   const given: Partial<Record<SettingName, string>> = {};
@@ -37,7 +37,7 @@ export function parseFlags(args: readonly string[], own: readonly string[] = [])
     const name = nameByFlag.get(flag);
     if (name === undefined) {
       faults.push(unknownFlag(flag, own));
-      // What follows an unknown flag is probably its value, and no second fault.
+      // The argument after an unknown flag is probably its value, and not a second fault.
       if (flag.startsWith('--') && inline === undefined && left[0]?.startsWith('--') === false) left.shift();
       continue;
     }
@@ -48,7 +48,7 @@ export function parseFlags(args: readonly string[], own: readonly string[] = [])
   return { given, own: seen, faults };
 }
 
-/** Takes the value that follows a flag; a switch may stand alone. */
+/** Takes the value after a flag; a switch needs none. */
 function followingText(name: SettingName, left: string[]): string | undefined {
   const { bareFlag }: Setting<unknown> = settings[name];
   const next = left[0];

@@ -77,7 +77,7 @@ export function choice<const T extends readonly string[]>({
 }
 
 const switchTexts: Readonly<Record<string, boolean>> = { on: true, true: true, off: false, false: false };
-/** `on`/`off` and `true`/`false` are the same; as a flag it may stand alone. */
+/** `on`/`off` and `true`/`false` are the same; the flag may be given without a value. */
 export const toggle = (fallback: 'on' | 'off' | 'true' | 'false', doc: string): Setting<boolean> => ({
   kind: fallback === 'on' || fallback === 'off' ? '`on` or `off`' : '`true` or `false`',
   doc,

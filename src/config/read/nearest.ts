@@ -1,4 +1,4 @@
-/** The known name that a mistyped one probably meant. */
+/** Suggests the known name for a mistyped one. */
 
 /** Number of single-character edits between two words. */
 function editDistance(left: string, right: string): number {

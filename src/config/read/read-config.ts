@@ -3,12 +3,12 @@ import { type Config, type Environment, type SettingName, settings } from '../..
 import { checks } from '../checks.ts';
 import { type Reading, readSettings } from './read.ts';
 
-/** Reads every setting and says where each value came from; flags win over the environment. */
+/** Reads every setting and records where each value came from; flags win over the environment. */
 export function readConfig(env: Environment, flags: Environment = {}): Reading<Config> {
   return readSettings<Config>(settings, { env, flags, checks });
 }
 
-/** Every fault at once: an operator mends the environment in one round. */
+/** Reports every fault at once, so that an operator can correct all of them. */
 export function parseConfig(
   env: Environment,
   flags: Environment = {},
@@ -17,7 +17,7 @@ export function parseConfig(
   return config ?? { faults };
 }
 
-/** Defaults but for the given texts; for tests and embedding. Throws what a start would print. */
+/** Defaults except for the given texts; for tests and embedding. Throws the message that a start would print. */
 export function configWith(texts: Partial<Readonly<Record<SettingName, string>>> = {}): Config {
   const { config, faults } = readConfig(texts);
   if (config === undefined) throw new Error(faults.join('\n'));

@@ -4,7 +4,7 @@ import type { Given, Read, Setting } from './setting.ts';
 
 export type Source = 'flag' | 'env' | 'default';
 
-/** One setting as it was found. */
+/** One setting, its value and its source. */
 export interface Found {
   readonly name: string;
   /** The text that was read; undefined when the setting is unset. */
@@ -39,7 +39,7 @@ export interface ReadOptions<Config> {
 /** Shown in place of a secret. */
 export const masked = '********';
 
-/** A flag hides the variable even when it is empty: `--data-dir=` takes back what came before it. */
+/** A flag hides the variable even when it is empty: `--data-dir=` unsets the variable's value. */
 function lookUp(name: string, setting: AnySetting, { env, flags }: { env: Texts; flags: Texts }): Found {
   const source = flags[name] !== undefined ? 'flag' : 'env';
   const text = flags[name] ?? env[name];

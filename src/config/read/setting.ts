@@ -1,4 +1,4 @@
-/** What a setting is: how its text is read, what it defaults to, and the words that document it. */
+/** A setting: how its text is parsed, its default, and its documentation. */
 
 /** A value, with a warning when the text was taken differently from how it was written; or what is wrong with it. */
 export type Read<T> =
@@ -13,16 +13,16 @@ export interface Setting<T> {
   /** The kind of value, for the reference page. */
   readonly kind: string;
   readonly doc: string;
-  /** The text that stands in when nothing is set; undefined leaves the setting unset. */
+  /** The text that is used when nothing is set; undefined leaves the setting unset. */
   readonly fallback: string | undefined;
-  /** Where the default depends on other settings: overrides `fallback` when it gives a text. */
+  /** For a default that depends on other settings: overrides `fallback` when it returns a text. */
   readonly fallbackFrom?: { readonly doc: string; readonly read: (given: Given) => string | undefined };
   readonly range?: string;
   readonly outside?: 'refused' | 'clamped';
   readonly secret?: true;
-  /** An empty text is a value of its own; everywhere else it counts as unset. */
+  /** An empty text is a value; for other settings it counts as unset. */
   readonly emptyIsValue?: true;
-  /** A flag of this setting may stand without a value. */
+  /** The value of the flag when it is given without one. */
   readonly bareFlag?: string;
   readonly read: (text: string) => Read<T>;
 }

@@ -9,15 +9,15 @@ export interface ClusterSetting {
   /** How `cluster-pool` reaches this cluster: Ceph's configuration file, addresses of monitors, or both. */
   readonly conf?: string;
   readonly monHosts?: string;
-  /** With its type, as in `client.sluice`, which it is when absent. */
+  /** With its type, as in `client.sluice`, the default. */
   readonly user?: string;
   readonly keyring?: string;
-  /** Where chunks go whose class has no pool of its own. */
+  /** The pool of chunks whose class has none of its own. */
   readonly pool?: string;
   readonly namespace?: string;
 }
 
-/** What `cluster-pool` alone uses. */
+/** The fields that only `cluster-pool` uses. */
 export const poolFields = ['conf', 'monHosts', 'user', 'keyring', 'pool', 'namespace'] as const;
 
 const rule: EntriesRule<ClusterSetting> = {
@@ -29,7 +29,7 @@ const rule: EntriesRule<ClusterSetting> = {
     user: matching(/^client\.[\w.-]{1,64}$/, 'a user such as "client.sluice"'),
     keyring: path,
     pool: matching(/^[\w.-]{1,128}$/, 'the name of a pool'),
-    // It stands in the row of every object, in little room.
+    // Short, because it is stored in the row of every object.
     namespace: matching(/^[\w.-]{1,30}$/, 'a name of at most 30 letters, digits, ".", "_" and "-"'),
   },
 };

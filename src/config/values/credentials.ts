@@ -3,7 +3,7 @@ import type { Credential } from '../../ports/crypto/credentials.ts';
 import { fault, type Read, type Setting, value } from '../read/setting.ts';
 
 const credentialsMax = 10_000;
-/** No slash: an access key stands in a credential scope, where slashes separate. */
+/** No slash: an access key is part of a credential scope, whose separator is the slash. */
 const accessKeyPattern = /^[A-Za-z0-9._=+@-]{3,128}$/;
 const secretKeyPattern = /^[\x21-\x7e]{8,256}$/;
 const ownerPattern = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/;

@@ -27,9 +27,9 @@ export function wireClassOf(name: string): string | undefined {
   return wire !== undefined && wireClasses.has(wire) ? wire : undefined;
 }
 
-/** What is set for one class. One that is not listed is kept as the cluster keeps what has no class. */
+/** The settings of one class. A class that is not listed is stored like objects without a class. */
 export interface StorageClassSetting {
-  /** As the public API calls it. */
+  /** The name in the public API. */
   readonly storageClass: string;
   readonly pool?: string;
   readonly namespace?: string;
@@ -59,7 +59,7 @@ function readItem(text: string): Read<StorageClassSetting> {
 
 const itemsMax = 64;
 
-/** A class may be pinned to several clusters, each in an item of its own; without a pin there is one item. */
+/** A class may be pinned to several clusters, each in an item of its own; a class without a pin has one item. */
 const isContradicted = (
   earlier: StorageClassSetting,
   { storageClass, cluster }: StorageClassSetting,

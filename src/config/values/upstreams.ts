@@ -1,6 +1,6 @@
 /**
- * `SVC_UPSTREAMS`: the S3 services that `upstream-store` keeps objects on, each a cluster. What an entry does
- * not say, the settings `SVC_UPSTREAM_…` say for all; a plain id is the name of its bucket too.
+ * `SVC_UPSTREAMS`: the S3 services that `upstream-store` keeps objects on, each a cluster. The settings `SVC_UPSTREAM_…` are defaults for
+ * the fields that an entry leaves out; a plain id is also the name of its bucket.
  */
 import { type EntriesRule, matching, path, readEntries } from '../read/entries.ts';
 import { type Setting, value } from '../read/setting.ts';
@@ -14,7 +14,7 @@ export interface UpstreamSetting {
   readonly secretKey?: string;
   readonly secretKeyFile?: string;
   readonly style?: 'path' | 'virtual-host';
-  /** Stands before the names of all its objects. */
+  /** A prefix of the names of all its objects. */
   readonly prefix?: string;
   readonly caFile?: string;
   readonly insecure?: boolean;
@@ -100,5 +100,5 @@ export function resolveUpstreams(
   });
 }
 
-/** So that what else lies in a bucket is never taken for ours. */
+/** Separates our objects from any others in the bucket. */
 const defaultPrefix = 'sluice/';

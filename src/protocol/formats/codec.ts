@@ -1,8 +1,8 @@
 /**
  * One schema reads (validates) and writes (orders, escapes) an XML body, and infers its type.
  *
- * Names are bound once, when a schema is declared: `reader` and `writer` give plain functions, so that a page of a
- * thousand keys costs string concatenation and nothing else.
+ * Names are bound once, when a schema is declared: `reader` and `writer` return plain functions, so that a page of a thousand keys costs
+ * string concatenation only.
  */
 import { trim as trimSet } from '../../base/text/trim.ts';
 import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
@@ -15,7 +15,7 @@ type Writer<T> = { bivariant(value: T): string }['bivariant'];
 
 export interface Xml<T> {
   reader(name: string): Reader<T>;
-  /** @param attributes goes behind the name in the opening tag, with its leading space */
+  /** @param attributes inserted after the name in the opening tag, with its leading space */
   writer(name: string, attributes?: string): Writer<T>;
   /** The property may be absent: see `optional`. */
   readonly isOptional?: boolean;
@@ -106,8 +106,7 @@ const httpDate =
   /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d{2}) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d GMT$/;
 
 /**
- * A moment as `2026-11-05T10:00:00.000Z`, preformatted: it is written as it stands. SDKs send ISO 8601, and the HTTP
- * form in DeleteObjects.
+ * A time as `2026-11-05T10:00:00.000Z`; the writer expects it preformatted. SDKs send ISO 8601, and the HTTP form in DeleteObjects.
  */
 export const date: Xml<string> = leaf((found, refuse) => {
   const written = trim(found);
@@ -129,7 +128,7 @@ export const oneOf = <const T extends readonly string[]>(...choices: T): Xml<T[n
     return choice;
   }, String);
 
-/** Absent and undefined are the same; an absent element leaves no property behind. */
+/** An absent element leaves no property; the writer leaves out undefined. */
 export const optional = <T>(inner: Xml<T>): Optional<T> => ({
   ...inner,
   isOptional: true,
@@ -144,8 +143,8 @@ export const optional = <T>(inner: Xml<T>): Optional<T> => ({
 });
 
 /**
- * What a value must be beyond its shape.
- * @param problem what is wrong with it, said behind its place: `must hold one of Days and Date`
+ * Adds a check beyond the shape of a value.
+ * @param problem describes the fault, in words that follow the place of the value: `must hold one of Days and Date`
  */
 export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefined): Xml<T> => ({
   ...inner,
@@ -173,7 +172,7 @@ export interface Bounds {
   readonly min?: number;
 }
 
-/** For a list whose limit has an error of its own, which its handler gives; the bound of `XmlLimits` holds. */
+/** For a list whose handler checks the limit, with an error of its own; the bound of `XmlLimits` still holds. */
 export const limitedByHandler: Bounds = { max: Number.MAX_SAFE_INTEGER };
 
 function checkBounds(count: number, { max, min = 0 }: Bounds, place: () => string): void {
@@ -253,7 +252,7 @@ export function choice<C extends Fields>(choices: C, bounds: Bounds): Xml<readon
   };
 }
 
-/** An attribute; the writer gives ` name="value"`, and ` xmlns:xsi="…"` before an `xsi:` name. */
+/** An attribute; the writer returns ` name="value"`, with ` xmlns:xsi="…"` before an `xsi:` name. */
 export function attribute<T extends string>(
   name: string,
   inner: Xml<T>,
@@ -266,7 +265,7 @@ export function attribute<T extends string>(
   };
 }
 
-/** Whatever no other field reads, as text by name. The values have null prototypes: any name is harmless. */
+/** All elements that no other field reads, as text by name. The result has a null prototype, so any name is harmless. */
 export const rest: Xml<Readonly<Record<string, string | number>>> = {
   claims: '*',
   reader: () => (found, parent) => {
@@ -292,8 +291,8 @@ interface Field {
 
 export interface ElementOptions {
   /**
-   * What to do with elements that no field names. 'refuse' (the default) where dropping one would change what the
-   * client asked for; 'ignore' where real clients send extras.
+   * What to do with unknown elements. 'refuse' (the default) where dropping one would change the meaning of the request; 'ignore' where
+   * real clients send additional ones.
    */
   readonly unknown?: 'refuse' | 'ignore';
 }

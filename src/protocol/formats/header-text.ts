@@ -12,8 +12,8 @@ export const byteString = (text: string): string =>
   /^[\0-\x7f]*$/.test(text) ? text : String.fromCharCode(...encoder.encode(text));
 
 /**
- * A value that came by the query and will stand in a header.
- * @throws InvalidArgument when no header could carry it: a line break would begin another one
+ * Checks a value from the query that will be sent in a header.
+ * @throws InvalidArgument when no header can contain it: a line break would begin another header
  */
 export function headerText(name: string, value: string): string {
   if (!token.test(name) || control.test(value)) {

@@ -4,7 +4,7 @@ import { Refusal } from '../../errors/refusal.ts';
 import { checkWellFormed, malformed, type References, resolveReferences } from './xml.ts';
 
 export interface Node {
-  /** Without its namespace prefix: clients send any or none. */
+  /** Without its namespace prefix, because clients send various prefixes. */
   readonly name: string;
   /** All text and CDATA directly inside, whitespace kept. */
   readonly text: string;
@@ -22,7 +22,7 @@ const parser = new XMLParser({
   ignoreAttributes: false,
   attributeNamePrefix: '',
   cdataPropName: '#cdata',
-  // References are resolved here, text and CDATA told apart: the parser's own decoder lets unknown ones stand.
+  // References are resolved here, separately for text and CDATA: the parser's own decoder keeps unknown references.
   processEntities: false,
   ignoreDeclaration: true,
   jPath: false,
@@ -58,7 +58,7 @@ export function parseXml(bytes: Uint8Array, limits: XmlLimits): Node {
     if ('#text' in raw) continue;
     root = toNode(raw, undefined, context);
   }
-  // Never seen. It would mean that check and parser read two different documents.
+  // Never observed. It would mean that the check and the parser read two different documents.
   if (root === undefined || context.elements !== elements)
     throw malformed('The body could not be understood');
   return root;
@@ -98,7 +98,7 @@ function parse(source: string): Raw[] {
     return parser.parse(source) as Raw[];
   } catch (cause) {
     if (cause instanceof Refusal) throw cause;
-    // `constructor`, `prototype` and `__proto__` as element names come here: no S3 element is called so.
+    // `constructor`, `prototype` and `__proto__` as element names end here; no S3 element has such a name.
     throw malformed('The body holds an element or attribute that no S3 document has', cause);
   }
 }
@@ -135,7 +135,7 @@ const readAttributes = (raw: Raw, references: References): ReadonlyMap<string, s
       .map(([name, value]) => [name, resolveReferences(String(value), references)]),
   );
 
-/** Where an element stands, such as `Delete/Object[3]/Key`, counted from 1 as in XPath. */
+/** The path of an element, such as `Delete/Object[3]/Key`, counted from 1 as in XPath. */
 export function pathOf(node: Node): string {
   if (node.parent === undefined) return node.name;
   const twins = node.parent.children.filter((each) => each.name === node.name);

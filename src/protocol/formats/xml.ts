@@ -1,11 +1,9 @@
 /**
- * The rules of XML 1.0 that reading and writing share: characters, escapes, references, and whether a document is
- * well-formed at all.
+ * The rules of XML 1.0 that reading and writing share: characters, escapes, references, and whether a document is well-formed.
  *
- * The check stands in front of fast-xml-parser, which accepts mismatched and unclosed elements, unquoted attributes and
- * stray markup. Two readers that understand one document differently are a way around a check, so what passes here is
- * a small subset on which every parser agrees: no DOCTYPE, no processing instruction, no reference but the five
- * predefined and the numeric ones.
+ * The check runs before fast-xml-parser, which accepts mismatched and unclosed elements, unquoted attributes and stray markup. Two
+ * parsers that understand one document differently could be used to bypass a check, so this one accepts only a small subset on which
+ * every parser agrees: no DOCTYPE, no processing instruction, no reference but the five predefined and the numeric ones.
  */
 import { fail, type Refusal } from '../../errors/refusal.ts';
 
@@ -29,7 +27,7 @@ const named: Readonly<Record<string, string>> = {
   '"': 'quot',
   '\r': '#13',
 };
-/** By character code, of those below 64; a page of a listing asks for some 200,000 characters. */
+/** By character code, for those below 64: a page of a listing looks up some 200,000 characters. */
 const escapes: readonly (string | undefined)[] = Array.from({ length: 64 }, (_, code) => {
   const name = named[String.fromCharCode(code)] ?? (code < 32 ? `#x${code.toString(16)}` : undefined);
   return name === undefined || code === 9 || code === 10 ? undefined : `&${name};`;
@@ -60,7 +58,7 @@ const predefined: ReadonlyMap<string, string> = new Map([
   ['apos', "'"],
 ]);
 
-/** What the reference from `at` up to the semicolon at `end` stands for. */
+/** The character of the reference from `at` up to the semicolon at `end`. */
 function resolveReference(
   text: string,
   { at, end }: { readonly at: number; readonly end: number },
@@ -104,15 +102,15 @@ const isPlainCodePoint = (code: number): boolean =>
   code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) && code !== 0xfffe && code !== 0xffff;
 
 export interface References {
-  /** Whether control characters may be named, as XML 1.1 allows. */
+  /** Whether references to control characters are allowed, as in XML 1.1. */
   readonly controls: boolean;
   readonly refuse: (problem: string) => Error;
 }
 
-/** Replaces references by what they stand for; any other `&` is refused. */
+/** Replaces references by their characters; any other `&` is refused. */
 export function resolveReferences(text: string, rules: References): string {
   if (!text.includes('&')) return text;
-  // The five by name, all at once: a body may hold nothing but `&amp;`, a million of them.
+  // A fast path for the five named ones: a body may consist of a million `&amp;`.
   if (!unusualReference.test(text)) {
     return text
       .replaceAll('&lt;', '<')
@@ -159,15 +157,15 @@ const declaration =
 const rawControl = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/;
 
 export interface WellFormed {
-  /** How many elements there are, for the reader behind to agree with. */
+  /** The number of elements, which the parser must find too. */
   readonly elements: number;
   /** Length of the XML declaration. */
   readonly start: number;
-  /** Whether references may name control characters: the document says it is XML 1.1. */
+  /** Whether references may name control characters: the document declares XML 1.1. */
   readonly controls: boolean;
 }
 
-/** Refuses whatever is not plain well-formed XML; one pass, without recursion or backtracking over the document. */
+/** Refuses everything but plain well-formed XML, in one pass without recursion or backtracking. */
 export function checkWellFormed(source: string): WellFormed {
   const control = source.search(rawControl);
   if (control >= 0) throw at(source, control, 'a character that XML cannot carry');
@@ -229,7 +227,7 @@ function checkText(
     if (/[^ \t\r\n]/.test(text)) throw at(source, from, 'text outside the root element');
     return;
   }
-  // Each piece by itself: `&am<!-- -->p;` must not become a reference once the comment is gone.
+  // Check each piece separately: `&am<!-- -->p;` must not become a reference when the comment is removed.
   checkReferences(text, { source, from, controls });
   if (text.includes(']]>')) throw at(source, from, ']]> in text must be written ]]&gt;');
 }
@@ -276,7 +274,7 @@ function readOpenTag(
     const found = attribute.exec(source);
     if (found === null) break;
     const [, whole = '', value = ''] = found;
-    // Prefixes are dropped behind this check, so two attributes may not differ in their prefix alone.
+    // The parser drops prefixes, so two attributes may not differ in their prefix only.
     const local = whole.startsWith('xmlns:') ? whole : whole.slice(whole.indexOf(':') + 1);
     if (names.has(local)) throw at(source, end, `attribute ${whole} appears more than once`);
     names.add(local);

@@ -1,6 +1,6 @@
 /**
- * The operations on access points, as rows of the operation table. They are action queries; the public
- * API's own shape (`/v20180820/accesspoint/…`, see `control-path.ts`) asks for the same rows.
+ * The operations on access points, as rows of the operation table. They are action queries; requests in the public API's own form
+ * (`/v20180820/accesspoint/…`, see `control-path.ts`) select the same rows.
  */
 interface Row<Name extends string> {
   readonly on: `ANY service ?Action=${Name}`;

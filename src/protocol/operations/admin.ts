@@ -1,10 +1,10 @@
 /**
- * The operator API: every operation as the request that asks for it, below `/admin/v1`. A
- * `:name` in the path is a parameter. Whatever is no GET is audited as `admin:<Name>`, unless it says that it reads.
+ * The operator API: every operation with its method and path below `/admin/v1`. A `:name` in the path is a parameter. Every request but
+ * GET is audited as `admin:<Name>`, unless the row has `reads`.
  */
 export interface AdminOperation {
   readonly on: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`;
-  /** Changes nothing, whatever its method. */
+  /** The operation changes nothing, whatever its method. */
   readonly reads?: true;
 }
 
@@ -50,7 +50,7 @@ export function describeAdminOperation(name: AdminOperationName) {
   return { method, path: adminPrefix + path, audited: method !== 'GET' && reads !== true };
 }
 
-/** The operation that a request asks for, before anything is known of it but its method and local path. */
+/** The operation of a method and local path. */
 export const adminOperationAt = (method: string, local: string): AdminOperationName | undefined =>
   adminOperationNames.find((name) => {
     const row = describeAdminOperation(name);

@@ -1,12 +1,12 @@
-/** Which dialect headers count where a presigner moved them into the query. */
+/** Which dialect headers are accepted in the query, where presigners move them. */
 
-/** Of the signature itself, about a body that was unknown when the URL was signed, or a secret that no log of URLs may hold. */
+/** Headers of the signature itself, about a body that is unknown when the URL is signed, or with a secret that must not be in a URL. */
 const notHoisted =
   /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|(copy-source-)?server-side-encryption-customer-key)$/;
 
-/** What speaks of checksums and is not one itself. */
+/** Headers about checksums that contain no checksum. */
 const aboutChecksums: readonly string[] = ['checksum-algorithm', 'checksum-mode', 'checksum-type'];
-/** The checksum of a content, also by an algorithm that is not known here. */
+/** Whether a header contains a checksum of a content, also of an unknown algorithm. */
 export const isChecksumHeader = (bareName: string): boolean =>
   bareName.startsWith('checksum-') && !aboutChecksums.includes(bareName);
 

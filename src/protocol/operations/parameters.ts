@@ -1,11 +1,11 @@
 /**
- * One schema reads the parameters of an action and infers their types: `Tags.member.1.Key=…` becomes a list of
- * structures. What no schema names is refused: dropping it would change what the client asked for.
+ * One schema reads the parameters of an action and infers their types: `Tags.member.1.Key=…` becomes a list of structures. A parameter
+ * that no schema names is refused, because dropping it would change the meaning of the request.
  */
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { Parameters } from '../request/action-query.ts';
 
-/** A name, what it was given, and what was given under it. */
+/** A name, its value, and the parameters below it. */
 interface Node {
   value: string | undefined;
   readonly children: Map<string, Node>;
@@ -18,7 +18,7 @@ export type Given<F> = {
   readonly [K in keyof F]: F[K] extends Parameter<infer T> ? T : never;
 };
 
-/** No parameter of these APIs lies deeper than `ContextEntries.member.1.ContextKeyValues.member.1`. */
+/** No parameter of these APIs is nested deeper than `ContextEntries.member.1.ContextKeyValues.member.1`. */
 const depthMax = 6;
 
 const invalid = (path: string, problem: string): Refusal => fail('ValidationError', `${path} ${problem}.`);
@@ -66,7 +66,7 @@ export interface TextRules {
   readonly pattern?: RegExp;
   readonly min?: number;
   readonly max: number;
-  /** Says what the pattern wants. */
+  /** Describes what the pattern requires. */
   readonly must?: string;
 }
 

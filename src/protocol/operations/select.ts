@@ -78,9 +78,9 @@ export function ties(): readonly (readonly [OperationName, OperationName])[] {
 }
 
 /**
- * @param hasHeader tells whether the request carries a header of its dialect, by bare name
- * @throws NotImplemented for a sub-resource that no matching row accounts for, and at a bucket's writes for
- *   any name: what it means is not known, and CreateBucket or DeleteBucket it is not; else MethodNotAllowed
+ * @param hasHeader whether the request has a header of its dialect, by bare name
+ * @throws NotImplemented for a sub-resource that no matching row has, and for any unknown query name of a PUT or DELETE on a bucket,
+ *   because it is not CreateBucket or DeleteBucket; else MethodNotAllowed
  */
 export function select(
   method: string,

@@ -6,7 +6,7 @@ import { maskParameters } from '../../base/text/mask-secrets.ts';
 import { describeOperation, type OperationName } from '../operations/operations.ts';
 import type { Scope } from '../operations/request-line.ts';
 
-/** What is not known, and what there is none of, stands as `-`. */
+/** Unknown and absent values are written as `-`. */
 export interface AccessLogEntry {
   readonly bucketOwner: string;
   readonly bucket: string;
@@ -39,7 +39,7 @@ export interface AccessLogEntry {
 /** Texts of clients are cut to this many characters. */
 const textMax = 2048;
 
-/** Nothing that a client sends ends its field or its line. */
+/** Escapes a client's text, so that it cannot end its field or its line. */
 const contained = (raw: string): string =>
   raw.slice(0, textMax).replace(/["\\\p{Cc}]/gu, (char) => encodeURIComponent(char));
 const quoted = (raw: string | undefined): string => `"${raw ? contained(raw) : '-'}"`;
@@ -85,7 +85,7 @@ export function accessLogLine(entry: AccessLogEntry): string {
     bare(entry.authType),
     bare(entry.host),
     bare(entry.tlsVersion),
-    // Access point ARN and whether an ACL was required: not told here.
+    // Access point ARN and whether an ACL was required: not recorded.
     '-',
     '-',
   ].join(' ');

@@ -1,4 +1,4 @@
-/** Refusals as the public IAM and STS APIs write them: an XML shape of their own, and a few codes by other names. */
+/** Refusals in the form of the public IAM and STS APIs: a different XML document, and other names of a few codes. */
 import type { ErrorCode } from '../../errors/codes.ts';
 import { type ErrorEntry, errorCatalogue } from '../errors.ts';
 import { element, text, token, writeXml } from '../formats/codec.ts';
@@ -24,7 +24,7 @@ const unknownCaller = {
   message: 'The security token included in the request is invalid.',
 };
 
-/** What IAM and STS call otherwise than storage; a message replaces the one of the refusal, which speaks of storage. */
+/** Codes that IAM and STS call differently; a message replaces that of the refusal, which is about storage. */
 const renamed: { readonly [C in ErrorCode]?: Renamed } = {
   AuthorizationHeaderMalformed: { code: 'IncompleteSignature' },
   AuthorizationQueryParametersError: { code: 'IncompleteSignature' },
@@ -43,7 +43,7 @@ const errorResponse = element({
   RequestId: token,
 });
 
-/** @param message what the refusal says, where it says more than the catalogue */
+/** @param message the text of the refusal, where it is more specific than the catalogue's */
 export function actionError(
   code: ErrorCode,
   {

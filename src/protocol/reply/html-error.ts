@@ -1,4 +1,4 @@
-/** Errors for people: the page that a website's visitor sees where its owner has made none (public API "Website endpoints"). */
+/** The error page of a website whose owner has not made one (public API "Website endpoints"). */
 import { escapeText } from '../formats/xml.ts';
 
 export interface HtmlError {
@@ -22,7 +22,7 @@ const reasons: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** Everything but the frame is escaped: keys come from the address, and addresses from any client. */
+/** Everything but the frame is escaped, because keys and addresses come from clients. */
 export function htmlError({ status, code, message, elements, requestId }: HtmlError): string {
   const title = `${status} ${reasons[status] ?? 'Error'}`;
   const told = { Code: code, Message: message, ...elements, RequestId: requestId, HostId: requestId };

@@ -32,8 +32,7 @@ export interface Failed {
 }
 
 /**
- * How errors are written: the storage protocol speaks XML, the operator API JSON, IAM and STS an XML of their own, and
- * websites HTML.
+ * The format of errors: XML for the storage protocol, JSON for the operator API, a different XML for IAM and STS, HTML for websites.
  */
 export type ErrorFormat = 'xml' | 'json' | 'html' | ActionService;
 

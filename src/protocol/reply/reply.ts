@@ -1,4 +1,4 @@
-/** What a handler answers, before a runtime turns it into its own kind of response. */
+/** The reply of a handler, before a runtime converts it to its own type. */
 export type ReplyBody = Uint8Array | string | AsyncIterable<Uint8Array>;
 
 export type HeaderPair = readonly [name: string, value: string];

@@ -1,12 +1,12 @@
 /**
- * Action queries: requests at service scope whose `Action` parameter names the operation,
- * in the URL or in a form. This is how the public IAM and STS APIs are called.
+ * Action queries: requests at service scope that name their operation in the `Action` parameter, in the URL or in a form. The public
+ * IAM and STS APIs use them.
  */
 import { fail } from '../../errors/refusal.ts';
 import { dialects } from '../dialect.ts';
 import { Query, type Wire } from './wire.ts';
 
-/** A policy document of the largest size, with every character escaped, and what goes with it. */
+/** Enough for the largest policy document with every character escaped, and the other parameters. */
 export const formBytesMax = 128 * 1024;
 const parametersMax = 1_000;
 
@@ -22,7 +22,7 @@ export const isForm = ({ method, headers }: Pick<Wire, 'method' | 'headers'>): b
 export const isActionQuery = (wire: Wire, path: string, query: Query): boolean =>
   path === '/' && (isForm(wire) || query.has('Action'));
 
-/** Parts of the signature, which signers put beside the parameters of the action. */
+/** Parameters of the signature, which signers add to those of the action. */
 const isSigning = (name: string): boolean =>
   dialects.some(({ headerPrefix }) => name.toLowerCase().startsWith(headerPrefix));
 

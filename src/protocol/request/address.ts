@@ -1,4 +1,4 @@
-/** From host and path to what a request is about. Reads the wire only. */
+/** Derives the bucket and key of a request from its host and path. */
 import { fail } from '../../errors/refusal.ts';
 import type { Scope } from '../operations/request-line.ts';
 import { percentDecode } from './wire.ts';
@@ -28,7 +28,7 @@ export function bucketOfHost(host: string | undefined, domains: readonly string[
   return domain === undefined ? undefined : name.slice(0, -domain.length - 1);
 }
 
-/** The path without the mount point; undefined where it lies outside. */
+/** The path without the mount point; undefined for a path outside of it. */
 export function localPath(path: string, { basePath }: AddressRules): string | undefined {
   if (basePath === '') return path;
   if (path === basePath) return '/';

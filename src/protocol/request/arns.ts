@@ -17,7 +17,7 @@ export const roleArn = arnOf('role');
 export const policyArn = arnOf('policy');
 export const deviceArn = arnOf('mfa');
 
-/** Of a session of a role; the role's path is not in it. */
+/** The ARN of a role's session; it does not include the role's path. */
 export const sessionArn = (
   account: string,
   { role, name }: { readonly role: string; readonly name: string },
@@ -30,7 +30,7 @@ export interface EntityArn {
   readonly name: string;
 }
 
-/** What an account, a path and a name may be: nothing that a store could not keep. */
+/** The valid accounts, paths and names: texts that every store can hold. */
 const entityArn =
   /^arn:aws:iam::([A-Za-z0-9][A-Za-z0-9._@-]{0,127}):([a-z]{1,32})(\/(?:[\x21-\x7e]{0,511}\/)?)([\w+=,.@-]{1,226})$/;
 

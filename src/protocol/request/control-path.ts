@@ -1,7 +1,7 @@
 /**
- * The shape in which the public S3 Control API asks for operations on access points: a path with a version, the account
- * in a header, and in front of the host where SDKs can put it. It is recognised by path and header together, because the
- * first part of the path could be a bucket's name.
+ * The form of the public S3 Control API for operations on access points: a path with a version, the account in a header and, where SDKs
+ * can put it, in front of the host. It is recognised by path and header together, because the first part of the path could be a
+ * bucket's name.
  */
 import { fail } from '../../errors/refusal.ts';
 import { dialects } from '../dialect.ts';
@@ -12,7 +12,7 @@ const prefix = '/v20180820/';
 
 export interface ControlAsked {
   readonly operation: keyof typeof accessPointOperations;
-  /** Under the names that the action has for them; what the body says comes to them. */
+  /** By the names of the action's parameters; those in the body are added later. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
@@ -34,7 +34,7 @@ const listParameters: Readonly<Record<string, string>> = {
   maxResults: 'MaxResults',
 };
 
-/** Undefined for a request that is not in this shape. @throws NotImplemented for what the API has beside access points */
+/** Undefined for a request in another form. @throws NotImplemented for other operations of S3 Control than those on access points */
 export function controlAt({ method, headers }: Wire, path: string, query: Query): ControlAsked | undefined {
   if (!path.startsWith(prefix)) return undefined;
   const account = dialects

@@ -1,10 +1,10 @@
-/** From a fetch `Request` to what the gateway takes, and from its reply to a `Response`; knows no runtime. */
+/** Converts a fetch `Request` to the gateway's input, and its reply to a `Response`, without runtime APIs. */
 import type { Reply } from '../reply/reply.ts';
 import { type Incoming, type Wire, WireHeaders } from './wire.ts';
 
 /**
- * A runtime that knows more than the request says (raw target, raw headers, peer, TLS) passes it in `wire`.
- * The target is otherwise derived from `request.url`, where dot segments and tabs are already rewritten.
+ * A runtime that knows more than the `Request` (raw target, raw headers, peer, TLS) passes it in `wire`. Otherwise the target is derived
+ * from `request.url`, where dot segments and tabs are already rewritten.
  */
 export function fromRequest(request: Request, wire: Partial<Wire> = {}): Incoming {
   return {
@@ -20,7 +20,7 @@ export function fromRequest(request: Request, wire: Partial<Wire> = {}): Incomin
   };
 }
 
-/** Not `new URL(…)`: that would normalise once more, and costs ten times as much. */
+/** Not `new URL(…)`, which would normalise again, and costs ten times as much. */
 function targetOf(url: string): string {
   const path = url.indexOf('/', url.indexOf('://') + 3);
   const fragment = url.indexOf('#');
@@ -77,8 +77,7 @@ const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
   typeof body === 'object' && Symbol.asyncIterator in body;
 
 /**
- * Pulls one array at a time and copies it: a byte stream takes the buffer that it is given away from its
- * pool, and how long the runtime keeps one is not known.
+ * Pulls one array at a time and copies it: a byte stream detaches the buffer that it is given, which belongs to a pool.
  */
 function streamOf(body: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
   const iterator = body[Symbol.asyncIterator]();

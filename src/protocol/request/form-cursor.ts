@@ -1,12 +1,12 @@
-/** Reads a body up to a delimiter, piece by piece and without copying: whatever it holds back, the delimiter says again. */
+/** Reads a body up to a delimiter, piece by piece and without copying: the bytes that it holds back equal the delimiter's. */
 import { fail, type Refusal } from '../../errors/refusal.ts';
 
 const nothing = new Uint8Array();
 const carriageReturn = 13;
 
 /**
- * Delimiters begin with a carriage return and hold no other, so a match that fails can only begin anew at the byte
- * that broke it: no byte is examined twice.
+ * A delimiter begins with a carriage return and contains no other one, so after a failed match the next one can begin only at the
+ * byte that failed: no byte is examined twice.
  */
 export class FormCursor {
   readonly #source: AsyncIterator<Uint8Array>;
@@ -26,7 +26,7 @@ export class FormCursor {
   }
 
   /**
-   * What comes before the delimiter, which is passed. Arrays are views of the body's own.
+   * The bytes before the delimiter, which is consumed. Arrays are views of the body's own.
    * @param matched bytes of the delimiter that count as read already
    */
   async *until(delimiter: Uint8Array, matched = 0): AsyncGenerator<Uint8Array> {
@@ -98,7 +98,7 @@ export class FormCursor {
     } while (await this.#fill());
   }
 
-  /** Lets the source go when the body is given up before its end. */
+  /** Releases the source when the body is abandoned before its end. */
   async close(): Promise<void> {
     await this.#source.return?.();
   }

@@ -10,7 +10,7 @@ const textBytesMax = 20 * 1024;
 const fieldsMax = 100;
 
 export interface FormFile {
-  /** As it was sent, with whatever path it has; '' where there is none. */
+  /** As it was sent, including a path; '' where there is none. */
   readonly name: string;
   readonly content: AsyncIterable<Uint8Array>;
 }
@@ -42,7 +42,7 @@ export async function readForm(body: AsyncIterable<Uint8Array>, boundary: string
   const cursor = new FormCursor(body, textBytesMax);
   const delimiter = bytesOf(`\r\n--${boundary}`);
   try {
-    // The first delimiter stands at the beginning: its line break counts as read.
+    // The first delimiter is at the beginning: its line break counts as read.
     await cursor.read(delimiter, lineBreak.length);
     const fields = new Map<string, string>();
     for (;;) {
@@ -91,7 +91,7 @@ interface PartHead {
   readonly fileName: string;
 }
 
-/** What stands behind a delimiter: the head of a part, or the end of the form. */
+/** The part after a delimiter: the head of a field, or the end of the form. */
 async function readHead(cursor: FormCursor): Promise<PartHead | undefined> {
   const mark = textOf(await cursor.take(2));
   if (mark === '--') return undefined;

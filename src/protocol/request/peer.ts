@@ -6,8 +6,8 @@ interface Network {
 }
 
 /**
- * The wire as the client's own side of the proxies shows it. `X-Forwarded-For` is read from its end, past every
- * trusted hop: the first address that is not ours is the client's, whatever it claims in front of that.
+ * The request as the client sent it to the proxies. `X-Forwarded-For` is read from its end, past every trusted hop: the first address that
+ * is not a trusted proxy is the client's, whatever is in front of it.
  */
 export function behindProxies(wire: Wire, proxies: readonly Network[]): Wire {
   const isTrusted = (address: string): boolean => proxies.some((network) => network.contains(address));
@@ -19,6 +19,6 @@ export function behindProxies(wire: Wire, proxies: readonly Network[]): Wire {
   const remote = hops.findLast((hop) => !isTrusted(hop)) ?? hops[0] ?? wire.remote;
   const scheme = wire.headers.get('x-forwarded-proto')?.split(',').at(-1)?.trim().toLowerCase();
   const secure = scheme === undefined ? wire.secure : scheme === 'https';
-  // What the proxy spoke with the client it does not tell.
+  // The proxy does not forward the TLS version and cipher of the client.
   return { ...wire, remote, secure, tlsVersion: undefined, tlsCipher: undefined };
 }

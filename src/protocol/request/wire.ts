@@ -1,7 +1,6 @@
 /**
- * What arrived, untouched by any normalisation: `new Request()` rewrites dot segments, `%2e`,
- * `\` and tabs, and joins repeated headers; a signature over the original then fails. Authentication,
- * addressing and policy read only this.
+ * The request as it arrived, without normalisation: `new Request()` rewrites dot segments, `%2e`, `\` and tabs, and joins repeated
+ * headers, so a signature over the original would fail. Authentication, addressing and policies read only this.
  */
 import { fail } from '../../errors/refusal.ts';
 
@@ -14,7 +13,7 @@ export interface Wire {
   readonly remote: string;
   /** Whether the request came over TLS. */
   readonly secure: boolean;
-  /** Such as `1.3`, where the request came over TLS and the runtime tells. */
+  /** Such as `1.3`, where the request came over TLS and the runtime reports it. */
   readonly tlsVersion?: string | undefined;
   /** Such as `TLS_AES_128_GCM_SHA256`. */
   readonly tlsCipher?: string | undefined;
@@ -25,9 +24,9 @@ export interface Incoming {
   readonly wire: Wire;
   /** The raw body; undefined when there is none. Single use. */
   readonly body: AsyncIterable<Uint8Array> | undefined;
-  /** Aborts when the client goes away. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Which listener took it, where `SVC_ADMIN_LISTEN` opened a second one; absent: one serves both areas. */
+  /** Which listener accepted it, where `SVC_ADMIN_LISTEN` opened a second one; absent: one serves both areas. */
   readonly listener?: 'admin' | 'storage';
 }
 
@@ -35,7 +34,7 @@ export interface Incoming {
 export class WireHeaders {
   readonly #values = new Map<string, string | string[]>();
 
-  /** @param flat `[name, value, name, value, …]` as Node's `rawHeaders` gives them */
+  /** @param flat `[name, value, name, value, …]` as in Node's `rawHeaders` */
   constructor(flat: readonly string[]) {
     for (let i = 0; i + 1 < flat.length; i += 2) {
       const name = (flat[i] as string).toLowerCase();

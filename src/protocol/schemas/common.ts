@@ -4,7 +4,7 @@ import { element, type Infer, many, oneOf, optional, text, token } from '../form
 export const owner = element({ ID: optional(token), DisplayName: optional(text) }, { unknown: 'ignore' });
 export type Owner = Infer<typeof owner>;
 
-/** Values are base64; of a composite checksum also with `-<parts>` behind it. */
+/** Values are base64; a composite checksum ends with `-<parts>`. */
 export const checksumFields = {
   ChecksumCRC32: optional(token),
   ChecksumCRC32C: optional(token),
@@ -35,5 +35,5 @@ export type ChecksumType = Infer<typeof checksumType>;
 
 export const encodingType = oneOf('url');
 
-/** One element a prefix, as the public service sends them. A page holds at most 1,000 keys and prefixes together. */
+/** One element for each prefix, as the public service sends them. A page has at most 1,000 keys and prefixes together. */
 export const commonPrefixes = many(element({ Prefix: text }), { max: 1000 });

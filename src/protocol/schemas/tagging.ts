@@ -4,6 +4,6 @@ import { element, type Infer, limitedByHandler, many, text } from '../formats/co
 export const tag = element({ Key: text, Value: text });
 export type Tag = Infer<typeof tag>;
 
-/** How many a bucket and an object may have is their handlers' to check, with the error that says so. */
+/** The handlers check the number of tags, with the error of a bucket or an object. */
 export const tagging = element({ TagSet: many(tag, { name: 'Tag', ...limitedByHandler }) });
 export type Tagging = Infer<typeof tagging>;

@@ -1,4 +1,4 @@
-/** What a person sees once when the gateway has started: where it is, the key, and a line to paste. */
+/** The text for the operator once the gateway serves: its address, the key, and a command to paste. */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../../config.ts';
@@ -16,9 +16,9 @@ export interface Banner {
   /** Set where no credentials are configured. */
   readonly root?: {
     readonly credential: Credential;
-    /** Whether the secret is shown: once, by the first start that serves. */
+    /** Whether the secret is printed: once, by the first start that serves. */
     readonly shows: boolean;
-    /** Where it is kept; absent when it lives in memory. */
+    /** The file of the key; absent when it is in memory only. */
     readonly file?: string;
   };
 }
@@ -64,7 +64,7 @@ function environmentOf(root: Banner['root']): string {
   return `AWS_ACCESS_KEY_ID=${root.credential.accessKey} AWS_SECRET_ACCESS_KEY=${secret} `;
 }
 
-/** Where `/admin`, `/metrics` and the probes are, when they have an address of their own. */
+/** The address of `/admin`, `/metrics` and the probes, when they have a listener of their own. */
 function operatorsOf({ SVC_ADMIN_LISTEN }: Banner['config'], url: string): (readonly [string, string])[] {
   if (SVC_ADMIN_LISTEN === undefined) return [];
   return [['operators', endpointOf(SVC_ADMIN_LISTEN, url.startsWith('https:'))]];

@@ -8,12 +8,12 @@ import { showConfig } from './cli-config.ts';
 import { help } from './cli-help.ts';
 import { packageVersion } from './version.ts';
 
-/** What a wrong command line or configuration exits with; a failure while running is 1. */
+/** The exit code for an invalid command line or configuration; a failure while running is 1. */
 const faultCode = 2;
 
 interface Command {
   readonly doc: string;
-  /** Flags of its own, beside the settings. */
+  /** The command's own flags, in addition to the settings. */
   readonly own?: readonly string[];
   /** Resolves with the exit code. */
   readonly run: (flags: ParsedFlags) => Promise<number>;
@@ -120,7 +120,7 @@ function refuse(faults: readonly string[]): number {
   return faultCode;
 }
 
-/** One round shows them all: the flags that are none, and the values of those that are. */
+/** All faults at once: unknown flags, and invalid values of known ones. */
 async function everyFault({ given, faults }: ParsedFlags): Promise<readonly string[]> {
   const loaded = await loadConfiguration({ env: process.env, flags: given, prepares: false });
   return [...faults, ...loaded.faults];

@@ -1,4 +1,4 @@
-/** `sluice compact`: gives the free pages of the embedded metadata file back to the file system. */
+/** `sluice compact`: returns the free pages of the embedded metadata file to the file system. */
 import { existsSync } from 'node:fs';
 import { compactFile } from '../../backends/metadata/embedded/file/compact.ts';
 import { tables } from '../../metadata/tables.ts';
@@ -6,7 +6,7 @@ import { type MetadataFault, StoreRefused } from '../../ports/metadata-store.ts'
 import { inDataDir } from '../compose/compose-bytes.ts';
 import type { Configuration } from '../compose/configuration.ts';
 
-/** It was refused, and nothing was changed; 2 is a faulty command line. */
+/** The exit code for a refusal, which has changed nothing; 2 is an invalid command line. */
 const refusedCode = 1;
 
 export function compactFaults({ config }: Configuration): readonly string[] {

@@ -15,7 +15,7 @@ import type { Configuration } from '../compose/configuration.ts';
 const foundCode = 1;
 /** Another run changes something now, or has taken over from one that was paused. */
 const elsewhereCode = 1;
-/** How often it is noted where a run stands. */
+/** How often the position of a run is saved. */
 const savedMs = 1_000;
 
 const bucketFlag = /^--bucket=([0-9a-f]{32}):([a-z0-9][a-z0-9.-]{1,61}[a-z0-9]):([A-Za-z0-9][\w.@-]{0,127})$/;
@@ -46,13 +46,13 @@ export function fsckFaults({ config }: Configuration, own: readonly string[]): r
   ];
 }
 
-/** Beside running gateways or without one. Resolves with the exit code. */
+/** Runs beside running gateways or without one. Resolves with the exit code. */
 export async function fsck({ config }: Configuration, own: readonly string[]): Promise<number> {
   const stopping = new AbortController();
   process.once('SIGINT', () => stopping.abort(new Error('interrupted: --resume goes on from here')));
   const { context, close } = await compose(config, {
     credentials: [],
-    // Without metadata there are still bytes to inspect, and an index to make of them.
+    // Without metadata the stored bytes can still be inspected, and an index rebuilt from them.
     installation: own.includes('--rebuild') ? 'adopt' : 'inspect',
   });
   try {
@@ -66,7 +66,7 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
   }
 }
 
-/** One run at a time changes something; any number may look beside it. */
+/** Only one run may change something at a time; any number may read beside it. */
 async function work(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
   const saved = own.includes('--rebuild') ? undefined : await runOf(context, own);
   const does = (given: Working) => (saved === undefined ? rebuild(given, own) : compare(given, own, saved));

@@ -1,4 +1,4 @@
-/** `sluice import`: an index of the objects that lie in an upstream bucket already. */
+/** `sluice import`: makes an index of the existing objects in an upstream bucket. */
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
 import { type ImportCounts, importBucket } from '../../domain/storage/import/import-bucket.ts';
@@ -9,7 +9,7 @@ import type { Configuration } from '../compose/configuration.ts';
 
 /** Some objects changed since they were imported, or nothing could be done; 2 is a faulty command line. */
 const leftCode = 1;
-/** Of a bucket with 10^7 objects that is half a day, and one upstream request for each of them. */
+/** For a bucket with 10^7 objects half a day, with one upstream request for each object. */
 const rateDefault = 200;
 const rateMax = 10_000;
 
@@ -44,7 +44,7 @@ const print = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
 
-/** Beside running gateways or without one. Resolves with the exit code. */
+/** Runs beside running gateways or without one. Resolves with the exit code. */
 export async function runImport({ config }: Configuration, own: readonly string[]): Promise<number> {
   const stopping = new AbortController();
   process.once('SIGINT', () => stopping.abort(new Error('interrupted: the next run goes on from here')));
@@ -95,7 +95,7 @@ const textOf = (counts: ImportCounts): string =>
     .map(([result, count]) => `${count} ${result}`)
     .join(', ');
 
-/** What lies upstream although no version names it any more: the operator may delete it there. */
+/** Lists upstream objects that no version names any more: the operator may delete them there. */
 async function showReleased({ metadata }: Context, { own, bucket, signal }: Asked): Promise<number> {
   for await (const { key, cluster, etag } of everyReleased(metadata, bucket.id)) {
     signal.throwIfAborted();

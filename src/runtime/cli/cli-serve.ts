@@ -33,13 +33,13 @@ export async function serveUntilStopped(
 ): Promise<number> {
   const { config } = configuration;
   assertStillThere(config);
-  // What concerns the whole node is said once, by the primary.
+  // The primary prints what concerns the whole node, so that it is printed once.
   const warnings = cluster.isWorker ? [] : [...configured, ...(await leftOutClusters(config))];
   const root = await rootOf(configuration);
   const credentials = root === undefined ? configuration.credentials : [root.credential];
   const processes = processCount(config);
   const announce = (url: string): void => {
-    // Only now, when it serves: the next start shows the key that a failed one minted.
+    // Only now, when it serves, because a failed start has not printed the key that it minted.
     const shows = root !== undefined && (root.file === undefined || takeUnshown(root.file));
     const shown: Banner = {
       version: packageVersion(),
@@ -70,7 +70,7 @@ export async function serveUntilStopped(
   });
 }
 
-/** What a person must read is said once, by the process that they started. */
+/** The primary prints a failure of the start, once for all processes. */
 async function tellingPrimary(serving: Promise<number>): Promise<number> {
   try {
     return await serving;
@@ -153,7 +153,7 @@ async function serveHere(
   return 0;
 }
 
-/** In a process of several the primary passes the signal on, beside the one that a terminal sends to all. */
+/** Resolves on a signal to stop. The primary forwards it, because only a terminal signals every process. */
 function toldToStop(): Promise<void> {
   return new Promise((resolve) => {
     let times = 0;

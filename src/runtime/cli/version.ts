@@ -1,7 +1,7 @@
-/** The version of this build, as package.json says it. */
+/** The version of this build, from package.json. */
 import { readFileSync } from 'node:fs';
 
-/** The source and the built layout both lie two or three levels below the package. */
+/** The source and the built layout are both two or three levels below the package. */
 export function packageVersion(): string {
   for (const up of ['../../package.json', '../../../package.json']) {
     try {

@@ -1,4 +1,4 @@
-/** From settings to the store of object bytes. Backends are loaded when the settings name them. */
+/** Makes the store of object bytes from settings. Backends are loaded when the settings name them. */
 import { bodyBudget } from '../../backends/data/chunked/body-budget.ts';
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { WriteBudget } from '../../backends/data/chunked/write-budget.ts';
@@ -25,7 +25,7 @@ export interface Parts {
 }
 
 type ChunkBackend = Exclude<Config['SVC_DATA_BACKEND'], 'upstream-store'>;
-/** What the stores of all clusters share. */
+/** Shared by the stores of all clusters. */
 interface ChunkParts extends Parts {
   readonly readBudget: ReadBudget;
 }
@@ -51,7 +51,7 @@ const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
 export async function openBytes(parts: Parts, hasher: Hasher): Promise<ObjectBytes> {
   const { config, clock } = parts;
   const { SVC_DATA_BACKEND: backend } = config;
-  // What is left is what the process needs for itself and for readers.
+  // The rest of the memory is for the process itself and for readers.
   const budget = new WriteBudget(config.SVC_MEMORY_MAX / writePart(backend), clock);
   return backend === 'upstream-store'
     ? openUpstreams(parts, { hasher, budget })
@@ -59,8 +59,8 @@ export async function openBytes(parts: Parts, hasher: Hasher): Promise<ObjectByt
 }
 
 /**
- * A chunk of `cluster-pool` holds its 4 MiB in the driver's memory while it comes and until it is stored. So many of
- * them reach the bound as a rule; with other backends few writes hold their share, and most of it is in the kernel.
+ * The share of `SVC_MEMORY_MAX` for writes. A write to `cluster-pool` holds its whole chunk of 4 MiB in the driver's memory until it is
+ * stored, so many of them regularly reach the bound; with other backends most of a write's bytes are in the kernel.
  */
 const writePart = (backend: Config['SVC_DATA_BACKEND']): number => (backend === 'cluster-pool' ? 4 : 2);
 

@@ -1,6 +1,6 @@
 /**
- * From settings to ports: the one place that knows which backend a setting's value names. Backends are loaded
- * when the settings name them, so that a runtime without a disk never loads lmdb.
+ * Makes ports from settings: the only place that knows which backend a setting's value names. Backends are loaded when the settings name
+ * them, so that a runtime without a disk never loads lmdb.
  */
 
 import { openCredentials } from '../../auth/session/credentials.ts';
@@ -39,7 +39,7 @@ export interface ComposeOptions {
   readonly cipher?: Cipher;
   readonly clock?: Clock;
   readonly random?: Random;
-  /** What a start does where metadata, chunks and master key do not belong together. Default `start`: it refuses. */
+  /** What to do where metadata, chunks and master key belong to different installations. Default `start`: refuse. */
   readonly installation?: InstallationMode;
   /** The other processes of this node; none when absent. */
   readonly siblings?: Siblings;
@@ -53,7 +53,7 @@ export interface Composed {
   close(): Promise<void>;
 }
 
-/** Without a file the key lasts as long as the process, like everything that it seals. */
+/** Without a file the key lives as long as the process, as does everything that it seals. */
 async function openSealer(
   { config, random }: Parts,
   crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
@@ -90,7 +90,7 @@ async function keysOf(
   return localHsm({ ...(await hsmKeysOf(config.SVC_HSM_KEYS_FILE)), ...users, ...crypto, random });
 }
 
-/** One machine's backends are read each time: that costs microseconds, and every change holds at once. */
+/** Backends of one machine are read each time: that costs microseconds, and every change takes effect immediately. */
 const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
   metadataBackends[SVC_META_BACKEND].scope === 'network' ? SVC_CONFIG_CACHE_TTL : 0;
 
@@ -115,7 +115,7 @@ interface Around {
 const keepsMarks = ({ SVC_DATA_BACKEND: backend }: Config): boolean =>
   backend === 'upstream-store' || backend === 'cluster-pool';
 
-/** What must belong to the metadata: the master key and the chunks. Nothing is made before all of it was compared. */
+/** What must belong to the metadata: the master key and the chunks. Nothing is created before all of it was compared. */
 async function openAround(metadata: MetadataStore, parts: Parts, { hasher, cipher, mode }: Around) {
   const { config, random } = parts;
   if (config.SVC_META_BACKEND === 'memory') {

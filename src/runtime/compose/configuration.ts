@@ -58,7 +58,7 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
   return { configuration: { config, credentials }, faults, warnings, found };
 }
 
-/** Keys without accounts encrypt for no account as soon as there are several: a start says so. */
+/** A warning where several accounts exist and a key names none: such a key encrypts for no account. */
 function warningsOfKeys(
   file: HsmKeys | undefined,
   { config, credentials }: Configuration,

@@ -1,4 +1,4 @@
-/** Chunks of clusters that the settings leave out: objects on them cannot be read, which only looks like a loss. */
+/** Finds chunks of clusters that the settings leave out: reads of their objects fail, which looks like data loss. */
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Config } from '../../config.ts';
@@ -29,14 +29,14 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
 /** A cluster that cannot be inspected does not prevent the start: this only warns. */
 const entriesOf = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
 
-/** Chunks lie in directories; beside those a store keeps its identity and its reserve. */
+/** Chunks are in directories; a store also has its identity and its reserve beside them. */
 async function holdsChunks(path: string): Promise<boolean> {
   for (const entry of await entriesOf(path))
     if (entry.isDirectory() && (await holdsFile(join(path, entry.name)))) return true;
   return false;
 }
 
-/** A store makes its directories at once, and files only with the first chunk. */
+/** A store creates its directories at the start, and files with the first chunk. */
 async function holdsFile(path: string): Promise<boolean> {
   for (const entry of await entriesOf(path)) {
     if (!entry.isDirectory() || (await holdsFile(join(path, entry.name)))) return true;

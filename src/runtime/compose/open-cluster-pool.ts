@@ -1,4 +1,4 @@
-/** From settings to a Ceph cluster that takes chunks; what is set wrongly ends the start, a cluster that is away does not. */
+/** Opens a Ceph cluster from settings. A wrong setting ends the start, a cluster that cannot be reached does not. */
 import { type ClusterPool, clusterPool } from '../../backends/data/cluster-pool/cluster-pool.ts';
 import {
   DriverMissing,
@@ -25,7 +25,7 @@ interface Parts {
   readonly config: Config;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
-  /** Of the readers of all clusters. */
+  /** Shared by the readers of all clusters. */
   readonly readBudget: ReadBudget;
 }
 
@@ -68,7 +68,7 @@ export async function openClusterPool(
   }
 }
 
-/** As Ceph's own tools find the cluster of a name. */
+/** The default path of Ceph's own tools for a cluster's name. */
 const confOf = (id: string): string => `/etc/ceph/${id === 'default' ? 'ceph' : id}.conf`;
 
 const isAway = (cause: unknown): boolean => cause instanceof RadosFailure && cause.code === errno.timedOut;
@@ -81,7 +81,7 @@ function whyNot(cause: unknown, { id, user }: { readonly id: string; readonly us
   return `SVC_POOL_CLUSTERS: cluster "${id}" cannot be used: ${why}${hint}`;
 }
 
-/** A class that has no pool here goes where chunks without a class go. */
+/** A class without a pool of its own uses the pool of chunks without a class. */
 function poolsOf(cluster: ClusterSetting, { SVC_STORAGE_CLASSES: classes }: Config): PoolNames {
   const byClass: Record<string, PoolName> = {};
   for (const { storageClass, pool, namespace = '', cluster: pin = cluster.id } of classes) {

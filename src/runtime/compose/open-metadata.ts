@@ -7,11 +7,11 @@ import type { MetadataStore } from '../../ports/metadata-store.ts';
 import { endForReplacement } from '../processes/end-for-replacement.ts';
 import { inDataDir, type Parts } from './compose-bytes.ts';
 
-/** Backends are loaded when the settings name them, so that a runtime without a disk never sees lmdb. */
+/** Backends are loaded when the settings name them, so that a runtime without a disk never loads lmdb. */
 const openers: Readonly<Record<MetadataBackendName, (parts: Parts) => Promise<MetadataStore>>> = {
   memory: async ({ clock, random }) => {
     const { memoryStore } = await import('../../backends/metadata/memory/store.ts');
-    // Without SVC_INTENT_TTL: this process alone can hold an intent, and when it dies the store is gone too.
+    // SVC_INTENT_TTL is not used: only this process has intents, and its death ends the store too.
     return memoryStore({ clock, random });
   },
   embedded: async ({ config, clock, random, rooms, telemetry }) => {

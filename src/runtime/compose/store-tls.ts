@@ -1,4 +1,4 @@
-/** What a metadata engine is spoken to with over TLS: who vouches for it, and who this gateway is to it. */
+/** TLS for connections to a metadata engine: the trusted authorities, and this gateway's certificate. */
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import type { Config } from '../../config.ts';

@@ -11,7 +11,7 @@ interface UpstreamFiles {
   readonly ca?: string;
 }
 
-/** What is wrong with the files, before anything is started. */
+/** Checks the files before the start. */
 export async function lookAtUpstreamFiles(config: Config): Promise<SecretFile<unknown>> {
   if (config.SVC_DATA_BACKEND !== 'upstream-store') return noSecretFile;
   const read = await Promise.all(resolveUpstreams(config).map(({ upstream }) => readFiles(upstream)));

@@ -28,7 +28,7 @@ export interface CheckOptions {
   readonly mode: InstallationMode;
   /** Names of the master keys, the current one first. */
   readonly keys: readonly string[];
-  /** Of a store that keeps the marks of its clusters itself. */
+  /** For a store that keeps the marks of its clusters itself. */
   readonly stored?: MarkedStore | undefined;
 }
 
@@ -52,7 +52,7 @@ const markName = 'installation.json';
 const attemptsMax = 16;
 
 /**
- * Whether a master key may be made: only for a new installation, because a new key opens nothing that is stored.
+ * Whether a master key may be created: only for a new installation, because a new key cannot open what is stored.
  * @throws StartRefusal
  */
 export async function isNew(
@@ -72,7 +72,7 @@ export async function isNew(
   return clusters.every((each) => each.mark === undefined && !each.holdsChunks);
 }
 
-/** Whether another process that starts has written the row since: then the marks that were read behind it may be that one's. */
+/** Whether another starting process has changed the row: then the marks that were read may be that process's. */
 const isChanged = async (metadata: MetadataStore, former: KeptInstallation | undefined): Promise<boolean> =>
   (await findInstallation(metadata))?.revision !== former?.revision;
 
@@ -147,7 +147,7 @@ interface ReadMark {
   readonly id: string | undefined;
 }
 
-/** A store that does not answer is left out: it is compared when it comes back. */
+/** A store that does not answer is skipped; it is compared when it answers again. */
 async function foundIn(places: readonly MarkedPlace[]): Promise<FoundClusters> {
   const away: string[] = [];
   const leaveOut = (cluster: string, cause: unknown): void =>
@@ -228,8 +228,8 @@ const wrongMark = (
 ): string => `the mark in ${place} names installation ${now}, and not ${id}`;
 
 /**
- * Replaces the mark of another installation. A file beside it, which processes of one installation share, keeps others
- * from doing the same meanwhile. The mark is renamed into place, so that no process finds none.
+ * Replaces the mark of another installation. A lock file beside it, shared by the processes of one installation, keeps others from doing the
+ * same meanwhile. The new mark is renamed into place, so that it is never absent.
  */
 async function replaceMark(
   directory: string,
@@ -241,7 +241,7 @@ async function replaceMark(
   for (let attempt = 0; !(await keepFile(claim, textOf(id))); attempt += 1) {
     const claimed = await readFile(claim, 'utf8').catch(() => undefined);
     if (claimed === textOf(id)) break;
-    // It was removed meanwhile: the mark may be there already.
+    // The lock file was removed meanwhile: the mark may be there already.
     if (claimed === undefined && attempt < attemptsMax) continue;
     throw new StartRefusal(
       `another installation is being marked in ${directory}; if no gateway starts there, remove ${claim}`,

@@ -1,4 +1,4 @@
-/** Compares the installation again when a store that was away at the start answers. */
+/** Compares the installation once a store that did not answer at the start does. */
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { endAtOnce } from '../processes/end-at-once.ts';
@@ -9,7 +9,7 @@ const againMs = 5_000;
 export interface LaterOptions {
   readonly clock: Clock;
   readonly telemetry: Telemetry;
-  /** What could not be compared, and why. */
+  /** The places that could not be compared, and why. */
   readonly away: readonly string[];
   readonly compare: () => Promise<readonly string[]>;
   /** Ends the process; a test's own. */

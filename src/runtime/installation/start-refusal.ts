@@ -1,4 +1,4 @@
-/** Why a start cannot go on, said in one line to the person who started it; a stack would tell them nothing. */
+/** The reason why a start cannot go on, in one line for the operator, because a stack would not help. */
 import type { ListenAddress } from '../../config/values/network.ts';
 import { showListen } from '../../config/values/network.ts';
 import type { Config } from '../../config.ts';
@@ -20,7 +20,7 @@ interface ListenError extends NodeJS.ErrnoException {
 
 const isListenError = (error: unknown): error is ListenError => error instanceof Error && 'listener' in error;
 
-/** Names the setting whose address could not be had, or the store that is not to be had; any other error stays as it is. */
+/** Names the setting of an address that is in use, or of a store that cannot be opened; other errors are returned unchanged. */
 export function asRefusal(
   error: unknown,
   config: Pick<Config, 'SVC_LISTEN' | 'SVC_ADMIN_LISTEN' | 'SVC_META_BACKEND'>,

@@ -9,9 +9,9 @@ import { LentArrays } from '../../backends/data/chunked/lent-arrays.ts';
 const queuedArraysMax = 4;
 
 /**
- * Readers may hold the last array while they ask for the next (`ObjectBytes.write`); one that passes views on, as the
- * chunk decoder does, promises the same to its own reader. A large array always holds content, so three of them are
- * enough for both, however many small ones come between.
+ * Readers may use the last array while they request the next (`ObjectBytes.write`); a reader that passes views on, as the chunk decoder
+ * does, promises the same to its own reader. A large array always has content, so three of them are enough for both, however many
+ * small arrays come in between.
  */
 const lentArraysMax = 3;
 
@@ -20,7 +20,7 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** Single use. An array is valid until three large ones after it have been given out. */
+/** Single use. An array is valid until three large ones after it have been returned. */
 export class NodeBody implements AsyncIterableIterator<Uint8Array> {
   readonly #request: IncomingMessage;
   /** Set while the client still waits for `100 Continue`. */
@@ -65,7 +65,7 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     return Promise.resolve(finished);
   }
 
-  /** Nothing more will come: the reader gets what is queued, then the error. */
+  /** Ends the body: the reader gets the queued bytes, then the error. */
   fail(error: Error): void {
     if (this.#state === 'ended' || this.#failure !== undefined) return;
     this.#failure = error;
@@ -73,11 +73,11 @@ export class NodeBody implements AsyncIterableIterator<Uint8Array> {
     this.#waiter = undefined;
   }
 
-  /** Whether the exchange waits for the reader, and not for the client. */
+  /** Whether the connection waits for the reader, and not for the client. */
   get isAwaited(): boolean {
     return this.#waiter !== undefined;
   }
-  /** Whether the client was never told to go on, and so has not sent the body. */
+  /** Whether the client waits for 100 Continue, and so has not sent the body. */
   get awaitsContinue(): boolean {
     return this.#continue !== undefined;
   }

@@ -1,4 +1,4 @@
-/** One connection of the Node listener: its requests in turn, its timeouts, and how it ends. */
+/** One connection of the Node listener: its requests in sequence, its timeouts, and its end. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
@@ -14,10 +14,10 @@ import { unacknowledgedBytes } from './unacknowledged-bytes.ts';
 
 /** An unread body up to this size is read and dropped, so that the connection lives on; a longer one ends it. */
 const drainedBytesMax = 256 * 1024;
-/** What is still dropped, and for how long, before a connection with an unread body is cut. */
+/** How much is read and dropped, and for how long, before a connection with an unread body is cut. */
 const lingerBytesMax = 16 * 1024 * 1024;
 const lingerMs = 2000;
-/** A client that is seen so often at the same place does not read; more often where its kernel's answers are not shown. */
+/** A client that made no progress between this many checks does not read; with more checks where acknowledgements are not visible. */
 const looksMax = 2;
 const blindLooksMax = 5;
 /** Pipelined requests that wait for their turn before the socket is paused. */
@@ -29,7 +29,7 @@ export interface ConnectionOptions {
   readonly listener: Peer['listener'];
   readonly secure: boolean;
   readonly idleTimeoutMs: number;
-  /** Whether the server shuts down: replies then close their connections. */
+  /** Whether the server is shutting down: then replies close their connections. */
   readonly isClosing: () => boolean;
 }
 
@@ -39,7 +39,7 @@ interface Exchange {
   readonly awaitsContinue: boolean;
 }
 
-/** Whether the store that holds the bytes is away, as in `gateway/refusal.ts`. */
+/** Whether the store of the bytes is unavailable, as in `gateway/refusal.ts`. */
 const isAway = (error: unknown): boolean => error instanceof DataUnavailable;
 
 export class Connection implements Peer {
@@ -54,7 +54,7 @@ export class Connection implements Peer {
   readonly #waiting: Exchange[] = [];
   /** The progress of a slow client at the last check, and how many checks have found the same progress. */
   #progress = { position: '', looks: 0 };
-  /** Set when what comes after the current request cannot be trusted or will not be read. */
+  /** Set when the bytes after the current request cannot be parsed or will not be read. */
   #isLast = false;
 
   constructor(socket: Socket, options: ConnectionOptions) {
@@ -68,7 +68,7 @@ export class Connection implements Peer {
     this.listener = options.listener;
   }
 
-  /** Requests of one connection take turns: a PUT and the GET behind it must not race. */
+  /** Requests of one connection run in sequence: a PUT and a pipelined GET must not race. */
   take(exchange: Exchange): void {
     if (this.#isLast) return;
     if (this.#current === undefined) {
@@ -120,8 +120,8 @@ export class Connection implements Peer {
   }
 
   /**
-   * Node closes a connection behind its last reply at once. With bytes of an unread body under way the
-   * kernel answers those with a reset, which can overtake the reply: so some more is read and dropped.
+   * Node closes a connection immediately after its last reply. If bytes of an unread body are still arriving, the kernel answers them with a
+   * reset, which can overtake the reply: so some more bytes are read and dropped.
    */
   #end(incoming: NodeIncoming, request: IncomingMessage): void {
     this.#isLast = true;
@@ -178,17 +178,17 @@ export class Connection implements Peer {
     this.#current?.incoming.lose(new Error('the client closed the connection'));
   }
 
-  /** Nothing came and nothing went for the idle time. */
+  /** Called when nothing was received or sent for the idle time. */
   timeOut(): void {
     const current = this.#current;
-    // Of a reply that is done, bytes may still be here and in the kernel.
+    // Bytes of a finished reply may still be in this process and in the kernel.
     if (current?.incoming.isBehind || this.#socket.writableLength > 0) {
       this.#socket.setTimeout(this.#options.idleTimeoutMs);
       void this.#cutUnlessRead();
       return;
     }
     if (current === undefined) {
-      // Not a reset: what the kernel holds still reaches a client that reads slowly.
+      // Not a reset: a client that reads slowly still gets the bytes in the kernel.
       this.#socket.destroy();
       return;
     }
@@ -210,7 +210,7 @@ export class Connection implements Peer {
     if (looks + 1 >= (unacknowledged === undefined ? blindLooksMax : looksMax)) this.#cut();
   }
 
-  /** What arrived is not HTTP, or ended in the middle of a request. */
+  /** Refuses bytes that are not HTTP, or that end in the middle of a request. */
   refuse(error: Error & { readonly code?: string }): void {
     if (this.#current === undefined) {
       refuseSocket(this.#socket, error);
@@ -223,7 +223,7 @@ export class Connection implements Peer {
   }
 }
 
-/** The unread rest of a body: node parses the next request only behind it. */
+/** Drops the unread rest of a body, because node parses the next request only after it. */
 function drop({ body }: NodeIncoming, request: IncomingMessage): void {
   void body?.return();
   request.resume();

@@ -1,10 +1,10 @@
-/** A node:http request as the gateway sees it; the parts that few requests need are made when asked for. */
+/** A node:http request in the gateway's form; parts that few requests need are created on demand. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Incoming, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
 import { NodeBody } from './node-body.ts';
 import type { Client } from './node-reply.ts';
 
-/** What all requests of a connection have in common. */
+/** The facts that all requests of a connection share. */
 export interface Peer {
   readonly remote: string;
   readonly secure: boolean;
@@ -17,7 +17,7 @@ export class NodeIncoming implements Incoming, Client {
   readonly wire: Wire;
   readonly body: NodeBody | undefined;
   readonly listener?: 'admin' | 'storage';
-  /** Bytes of body that were announced; undefined where the length is not known. */
+  /** The declared length of the body; undefined where it is not known. */
   readonly announcedBytes: number | undefined;
   onLost: (() => void) | undefined;
   isBehind = false;
@@ -43,7 +43,7 @@ export class NodeIncoming implements Incoming, Client {
     this.body = this.announcedBytes === 0 ? undefined : new NodeBody(request, awaitsContinue);
   }
 
-  /** An AbortController costs more than a small reply: it is made for those who look. */
+  /** Created on demand, because an AbortController costs more than a small reply. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
@@ -56,7 +56,7 @@ export class NodeIncoming implements Incoming, Client {
     return this.#lost !== undefined;
   }
 
-  /** The client went away. */
+  /** The client has disconnected. */
   lose(reason: Error): void {
     this.#lost = reason;
     this.body?.fail(reason);
@@ -65,7 +65,7 @@ export class NodeIncoming implements Incoming, Client {
   }
 }
 
-/** What a proxy sends in absolute form addresses the same thing. */
+/** Proxies send targets in absolute form. */
 function originForm(target: string): string {
   if (target.startsWith('/')) return target;
   const origin = /^https?:\/\/[^/?#]*/i.exec(target);
@@ -75,9 +75,9 @@ function originForm(target: string): string {
 }
 
 /**
- * Why a request is refused before the gateway sees it, where Node is more lenient than safe: two opinions
- * about its host would let it pass one check under one name and the next under another (RFC 9112, 3.2),
- * and a body in a coding that we do not know has no end that both sides agree on.
+ * Why a request is refused before the gateway sees it, where Node is more lenient than safe: with two hosts a request could pass one
+ * check under one name and the next under another (RFC 9112, 3.2), and a body in an unknown transfer coding has no end that both
+ * sides agree on.
  */
 export function faultOf(
   { httpVersionMajor, httpVersionMinor, url }: IncomingMessage,

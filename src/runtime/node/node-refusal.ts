@@ -10,7 +10,7 @@ import type { Reply } from '../../protocol/reply/reply.ts';
 
 const random = systemRandom();
 
-/** What cannot be understood shows no dialect, so it gets the request id under both names. */
+/** An invalid request has no dialect, so the reply has the request id under both names. */
 export function refusal(code: ErrorCode, message?: string): Reply {
   const requestId = drawRequestId(random);
   const refused = message === undefined ? fail(code) : fail(code, message);
@@ -21,7 +21,7 @@ export function refusal(code: ErrorCode, message?: string): Reply {
 /** Long enough for a client that is still sending to see the reply before the reset. */
 const lingerMs = 500;
 
-/** Written past node:http, whose parser has given up on this socket. */
+/** Writes to the socket directly, because node:http's parser has given up on it. */
 export function refuseSocket(socket: Duplex, error: Error & { readonly code?: string }): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();

@@ -1,4 +1,4 @@
-/** Writes a reply to a node:http response; a body that breaks off never looks complete. */
+/** Writes a reply to a node:http response; a body that fails midway never looks complete. */
 import type { ServerResponse } from 'node:http';
 import type { Reply } from '../../protocol/reply/reply.ts';
 
@@ -14,15 +14,15 @@ export interface WriteOptions {
   readonly response: ServerResponse;
   /** Whether this is the last reply of its connection. */
   readonly close: boolean;
-  /** The client that may go away. */
+  /** The client, which may disconnect. */
   readonly client: Client;
 }
 
 export interface Client {
   readonly isLost: boolean;
-  /** Whether it is what a reply waits for. */
+  /** Whether a reply is waiting for the client. */
   isBehind: boolean;
-  /** Called when it goes away; the last one that was set. */
+  /** Called when the client disconnects; the last one that was set. */
   onLost: (() => void) | undefined;
 }
 
@@ -66,8 +66,8 @@ export async function leave(iterator: AsyncIterator<Uint8Array>): Promise<void> 
 }
 
 /**
- * An array is valid until the array after the next is requested, so one may be on its way to the kernel when the
- * next is requested, and none when that may be the end: a stream that ends may give its buffers away.
+ * An array is valid until the array after the next is requested. So one array may be on its way to the kernel when the next is
+ * requested, and none when that may be the end: a stream that ends may release its buffers.
  */
 async function writeStream(
   iterator: AsyncIterator<Uint8Array>,
@@ -77,7 +77,7 @@ async function writeStream(
   const pipe = new Pipe(response, client);
   let sentBytes = 0;
   try {
-    // The head waits for the first array: they leave together, and a stream that fails at once is still a clean error.
+    // The head waits for the first array: both are sent together, and a stream that fails immediately becomes an error reply.
     let next = await iterator.next();
     if (!client.isLost) response.writeHead(head.status, head.flat);
     for (; next.done !== true; next = await iterator.next()) {
@@ -96,7 +96,7 @@ async function writeStream(
   if (!response.writableEnded) response.end();
 }
 
-/** Knows how many arrays have not left for the kernel yet. */
+/** Counts the arrays that are not yet in the kernel. */
 class Pipe {
   readonly #response: ServerResponse;
   readonly #client: Client;
@@ -138,7 +138,7 @@ class Pipe {
   }
 }
 
-/** A bug of the handler: written out as it stands it would shift the next reply of the connection. */
+/** A bug of the handler: sending the body as it is would shift the next reply of the connection. */
 class LengthFault extends Error {
   constructor(announced: number, sent: number) {
     super(`the reply announced ${announced} bytes and has ${sent < announced ? 'only' : 'at least'} ${sent}`);

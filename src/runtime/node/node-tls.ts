@@ -22,8 +22,8 @@ export function readKeyPair({ certFile, keyFile }: TlsFiles): KeyPair {
 }
 
 /**
- * Looks every few seconds: a watch on the file would miss the swapped symbolic links of a mounted secret.
- * Connections that exist keep their certificate. Returns what ends the watch.
+ * Polls every few seconds, because a watch on the file would miss the replaced symbolic links of a mounted secret. Existing connections
+ * keep their certificate. Returns a function that ends the polling.
  */
 export function reloadOnChange(
   server: Server,
@@ -39,7 +39,7 @@ export function reloadOnChange(
       server.setSecureContext({ cert, key });
       telemetry.log('INFO', 'the TLS certificate was reloaded', { file: files.certFile });
     } catch (error) {
-      // Often one of the two files is new already and the other is not: its change is the next one seen.
+      // Often only one of the two files is new at this time: the change of the other is seen next.
       telemetry.log('ERROR', 'the changed TLS files are not usable; the old ones stay', { error });
     }
   }, intervalMs);

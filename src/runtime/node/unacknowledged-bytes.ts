@@ -1,12 +1,12 @@
 /**
- * How many bytes of a connection the peer has not acknowledged yet. Node shows only when the kernel takes more of us,
- * which it does when a third of its buffer is free: of a slow reader that is up to a megabyte later. Linux shows the
- * length of each connection's queue in /proc/net/tcp and tcp6.
+ * How many bytes of a connection the peer has not acknowledged yet. Node reports progress only when the kernel accepts more bytes, which
+ * happens when a third of its buffer is free: with a slow reader that is up to a megabyte later. Linux shows the length of each
+ * connection's queue in /proc/net/tcp and tcp6.
  */
 import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 
-/** One look serves all connections that ask within this time: the files name every connection of the machine. */
+/** One read of these files serves all connections that ask within this time: they list every connection of the machine. */
 const freshMs = 500;
 const paths = ['/proc/net/tcp', '/proc/net/tcp6'];
 

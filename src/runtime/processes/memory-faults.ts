@@ -1,6 +1,6 @@
 /**
- * Processes that ended by a fault of memory. lmdb maps its file and ends the process by such a signal where a page header
- * is damaged or the file is too short, so the log names the file to check, and the node gives up after some of them.
+ * Processes that ended by a memory fault. lmdb maps its file, and the kernel kills the process by such a signal where a page header is
+ * damaged or the file is too short. So the log names the file to check, and the node ends after several of them.
  */
 import { join } from 'node:path';
 import type { Config } from '../../config.ts';

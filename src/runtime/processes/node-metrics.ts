@@ -1,6 +1,6 @@
 /**
- * `/metrics` of a whole node where several processes serve: each has a registry of its own, and the one that
- * is asked gathers the others' through the primary. A process that does not answer in time is left out.
+ * `/metrics` of a whole node with several processes: each has a registry of its own, and the one that gets the request collects the
+ * others' through the primary. A process that does not answer in time is left out.
  */
 import cluster from 'node:cluster';
 import type { ProcessMetrics } from '../../telemetry/prom-metrics.ts';
@@ -30,7 +30,7 @@ interface Waiting {
   readonly done: () => void;
 }
 
-/** In a worker process: answers when measured, and asks the primary for the others. */
+/** In a worker process: answers requests for its metrics, and requests those of the others from the primary. */
 export function gatherFromPeers(
   own: () => Promise<ProcessMetrics>,
 ): (mine: ProcessMetrics) => Promise<readonly ProcessMetrics[]> {
@@ -63,7 +63,7 @@ export function gatherFromPeers(
     });
 }
 
-/** In the primary: carries the question to every process but the one that asks, and their answers back. */
+/** In the primary: forwards the request to every other process, and the answers back. */
 export function relayMetrics(): void {
   const rounds = new Map<number, Waiting>();
   let count = 0;

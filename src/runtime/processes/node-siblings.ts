@@ -1,6 +1,6 @@
 /**
- * `Siblings` over the channel between the primary and the processes of a node: the primary carries an announcement to
- * every other process that has joined, and tells the announcing one when all of them have acted on it.
+ * `Siblings` over the channel between the primary and the processes of a node: the primary forwards an announcement to every other
+ * process that has joined, and reports back when all of them have acted on it.
  */
 import cluster, { type Worker } from 'node:cluster';
 import type { Announcement, Siblings } from '../../ports/siblings.ts';
@@ -26,16 +26,16 @@ const isMessage = (value: unknown): value is Message =>
   String((value as { type?: unknown }).type).startsWith('sluice:');
 
 /**
- * In a process of several. Resolves when the primary knows it, because what is read before may be changed without an
- * announcement: open it before anything that remembers.
- * @param onFailure called with what an act on an announcement threw
+ * For one of several processes. Resolves when the primary knows it. Call it before anything is cached, because before that this process
+ * gets no announcements.
+ * @param onFailure called with the error of an act on an announcement
  */
 export async function joinSiblings(onFailure: (cause: unknown) => void): Promise<Siblings> {
   const actions = new Map<string, ((about: string) => void)[]>();
   const waiting = new Map<number, (isHeeded: boolean) => void>();
   const { promise: joined, resolve: join } = Promise.withResolvers<void>();
   let ids = 0;
-  // A primary that is gone takes its processes with it.
+  // The processes of a node end with their primary.
   const send = (message: Message): void => {
     if (process.connected) process.send?.(message, undefined, undefined, () => {});
   };
@@ -83,7 +83,7 @@ interface Round {
   readonly end: () => void;
 }
 
-/** In the primary. */
+/** For the primary. */
 export function relayAnnouncements(): void {
   const joined = new Set<number>();
   const rounds = new Map<number, Round>();

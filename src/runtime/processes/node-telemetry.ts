@@ -10,7 +10,7 @@ import { packageVersion } from '../cli/version.ts';
 import { gatherFromPeers } from './node-metrics.ts';
 import { processMemory } from './process-memory.ts';
 
-/** Standard output is for the person who started the process, standard error for log collectors. */
+/** Standard output is for the operator at the terminal, standard error for log collectors. */
 export function logToStandardError(level: Config['SVC_LOG_LEVEL']): void {
   configureLog({ level, write: (line) => process.stderr.write(`${line}\n`) });
 }

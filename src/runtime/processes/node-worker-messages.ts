@@ -1,4 +1,4 @@
-/** What a process of several tells its primary about its start. */
+/** The messages of a starting process to its primary. */
 
 export const isReady = (
   message: unknown,
@@ -8,7 +8,7 @@ export const isReady = (
 export const isRefused = (message: unknown): message is { readonly why: string } =>
   (message as { type?: unknown } | null)?.type === 'sluice:refused';
 
-/** In a process: tells the primary why it cannot start, so that it is said once and not by each. */
+/** Reports why this process cannot start, so that the primary prints it once for all of them. */
 export function reportRefused(why: string): Promise<void> {
   return new Promise((resolve) => {
     if (process.send === undefined) resolve();
@@ -16,7 +16,7 @@ export function reportRefused(why: string): Promise<void> {
   });
 }
 
-/** In a process: tells the primary that it serves. */
+/** Reports that this process serves. */
 export function reportReady(url: string, installation: string | undefined): void {
   process.send?.({ type: 'sluice:ready', url, installation });
 }

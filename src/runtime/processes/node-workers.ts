@@ -11,7 +11,7 @@ import { relayMetrics } from './node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
 import { isReady, isRefused } from './node-worker-messages.ts';
 
-/** One per core, where the backends can be shared; otherwise one. */
+/** One per core, where processes can share the backends; otherwise one. */
 export function processCount(config: Config): number {
   if (config.SVC_PROCESSES !== 'auto') return config.SVC_PROCESSES;
   return backendsCanShare(config) ? availableParallelism() : 1;
@@ -22,7 +22,7 @@ const quickDeathMs = 10_000;
 const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
 /** The longest pause while no other process serves: clients wait for all of it. */
 const lonePauseMs = 1_000;
-/** What a process gets beyond its own shutdown timeout. */
+/** How long a process may take beyond its own shutdown timeout. */
 const killAfterMs = 5_000;
 
 export interface ProcessesOptions {
@@ -43,7 +43,7 @@ interface End {
   readonly livedMs: number;
 }
 
-/** One of the places that a process takes. Each counts its own deaths, so that one faulty process does not slow the restart of others. */
+/** A slot for one process. Each slot counts its own deaths, so that one faulty process does not delay the restart of others. */
 interface Place {
   quickDeaths: number;
 }
@@ -55,7 +55,7 @@ export function endWithPrimary(): void {
   });
 }
 
-/** Resolves with the exit code of the node, when its last process is gone. */
+/** Resolves with the exit code of the node, when its last process has ended. */
 export function superviseProcesses(options: ProcessesOptions): Promise<number> {
   relayMetrics();
   relayAnnouncements();
@@ -68,7 +68,7 @@ class Processes {
   readonly #end: (code: number) => void;
   readonly #faults: MemoryFaults;
   readonly #ready = new Set<number>();
-  /** What the first process found: those that are started later must find the same. */
+  /** The installation that the first process found; later ones must find the same. */
   #installation: string | undefined;
   #announced = false;
   #refused = false;
@@ -96,7 +96,7 @@ class Processes {
         this.#take(worker, message);
       } else if (isRefused(message)) this.#refuse(message.why);
     });
-    // It may leave the list only now, after its exit.
+    // The worker leaves the list only now, after its exit.
     worker.on('disconnect', () => {
       if (this.#stopping) this.#endWhenEmpty();
     });
@@ -130,7 +130,7 @@ class Processes {
     } else if ((wasReady || this.#announced) && !isHopeless) {
       this.#restart(worker, place, end);
     } else {
-      // One that cannot even start would fail again: the address is taken, or a file is not ours or damaged.
+      // A process that cannot start would fail again: the address is in use, or a file belongs to another user or is damaged.
       this.#exitCode = end.code || 1;
       this.#stop();
     }

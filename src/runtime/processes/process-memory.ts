@@ -1,6 +1,6 @@
 /**
- * Where the resident memory of this process lies. RSS alone misleads: pages of lmdb's map count in it, though
- * the kernel takes them back whenever it needs room.
+ * The resident memory of this process by kind. RSS alone misleads: it includes pages of lmdb's map, which the kernel reclaims whenever it
+ * needs memory.
  */
 import fs from 'node:fs';
 

@@ -1,11 +1,11 @@
-/** A secret's file that is written once, by whichever process comes first, and seen by all of them whole. */
+/** A secret's file that is written once, by the process that comes first; readers never see half of it. */
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Writes the whole file under a name of its own, then links it: the first link wins, and no reader sees half of it.
- * @returns whether this call wrote it; else there was one already
+ * Writes the whole file under a temporary name, then links it: the first link wins, and no reader sees half of it.
+ * @returns whether this call wrote it; false where it existed already
  */
 export async function keepFile(path: string, text: string): Promise<boolean> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });

@@ -1,7 +1,7 @@
 /**
- * `SVC_MASTER_KEY_FILE`: the keys that secrets at rest are sealed under, a base64 line each. The first
- * one seals, the others open what was sealed before. The one in the data directory is made at the first start; a file
- * that a setting names is never created, because a new key would open nothing that is stored.
+ * `SVC_MASTER_KEY_FILE`: the keys that seal secrets at rest, one base64 line each. The first one seals, the others open what was sealed
+ * before. The file in the data directory is created at the first start. A file that a setting names is never created, because a new key
+ * could not open what is stored.
  */
 import { stat } from 'node:fs/promises';
 import { masterKeys } from '../../config/values/keys.ts';
@@ -16,7 +16,7 @@ interface KeptKeys {
   readonly path: string;
   readonly dataDir: string | undefined;
   readonly random: Random;
-  /** Whether nothing is sealed yet. */
+  /** Whether the installation is new, so that a key may be created. */
   readonly mayMake: () => Promise<boolean>;
 }
 
@@ -44,7 +44,7 @@ export async function keptMasterKeys({
 const isOurs = (path: string, dataDir: string | undefined): boolean =>
   dataDir !== undefined && path === pathIn(dataDir, 'master.key');
 
-/** A master key file as it is before anything is started; one that is yet to be made is fine. */
+/** Reads a master key file before the start; a file that is yet to be created is valid. */
 export async function lookAtMasterKeyFile(
   path: string | undefined,
   dataDir: string | undefined,
@@ -53,7 +53,7 @@ export async function lookAtMasterKeyFile(
   return readMasterKeyFile(path);
 }
 
-/** Whatever else is wrong with it, reading it tells. */
+/** Any other fault shows when the file is read. */
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
     () => true,

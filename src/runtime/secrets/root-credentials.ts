@@ -29,21 +29,21 @@ export const mintRootCredential = (random: Random): Credential => ({
 
 export const rootCredentialFile = (dataDir: string): string => join(dataDir, 'root-credentials.json');
 
-/** Stands beside the key until a start has shown it. Its absence is what means shown: older directories have none. */
+/** A mark beside the key until a start has printed it. No mark means printed, because older directories have none. */
 const unshownMark = (path: string): string => `${path}.unshown`;
 
-/** Whether the key was never shown; true once, however many processes ask. */
+/** Whether the key was never printed; true for exactly one caller, also among processes. */
 export function takeUnshown(path: string): boolean {
   try {
     unlinkSync(unshownMark(path));
     return true;
   } catch {
-    // Not there, or not ours to remove: a secret is rather shown too seldom, the banner names its file.
+    // There is no mark, or it belongs to another user: do not print the secret, the banner names its file.
     return false;
   }
 }
 
-/** The root key of a data directory, minted if it is not there. Processes that start together agree on one. */
+/** The root key of a data directory, created if it does not exist. Processes that start together get the same one. */
 export async function keptRootCredential(dataDir: string, random: Random): Promise<Credential> {
   const path = rootCredentialFile(dataDir);
   const kept = await readKept(path);

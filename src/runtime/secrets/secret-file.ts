@@ -39,5 +39,5 @@ export async function readSecretFile<T>(
   }
 }
 
-/** What a setting that is not set names. */
+/** The result for a setting that is not set. */
 export const noSecretFile: SecretFile<never> = { faults: [], warnings: [] };

@@ -1,4 +1,4 @@
-/** Doing something for as long as a lease is held: renewal beside the work, an abort when it is lost. */
+/** Work under a lease: renews it meanwhile, and aborts the work when it is lost. */
 import type { Context } from '../../context.ts';
 import { type Lease, LeaseLost, releaseLease, renewLease } from '../../metadata/background/leases.ts';
 
@@ -9,8 +9,8 @@ export const leaseTtlMs = 15_000;
 export const leaseRenewalMs = 5_000;
 
 /**
- * Runs `work` and renews the lease beside it. The signal that `work` gets aborts with the given one and
- * when the lease is lost: taken by another holder, or not renewed in time. Released at the end.
+ * Runs `work` and renews the lease meanwhile. The signal of `work` aborts with the given one and when the lease is lost: taken by another
+ * holder, or not renewed in time. Released at the end.
  */
 export async function withLease<T>(
   context: LeaseContext,
@@ -29,7 +29,7 @@ export async function withLease<T>(
   }
 }
 
-/** Renews until done. Answers the lease as it stands then, or undefined when it is lost. */
+/** Renews until the work is done. Returns the lease in its last state, or undefined when it is lost. */
 async function keepLease(
   context: LeaseContext,
   lease: Lease,
@@ -87,7 +87,7 @@ async function renewInTime(
   }
 }
 
-/** A lease that cannot be given back runs out by itself. */
+/** A lease that cannot be released expires by itself. */
 async function release({ metadata, telemetry }: LeaseContext, lease: Lease): Promise<void> {
   try {
     await releaseLease(metadata, lease);

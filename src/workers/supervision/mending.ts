@@ -1,6 +1,6 @@
 /**
- * Lets one run at a time change what fsck compares: a rebuild makes rows for bytes that no row owns, and `--fix` queues such
- * bytes for deletion. The lease is taken for a whole run of the command, and for each step of the worker `fsck`.
+ * Lets one run at a time change what fsck compares: a rebuild makes rows for bytes that no row owns, and `--fix` queues such bytes for
+ * deletion. The lease is held for a whole run of the command, and for each step of the `fsck` worker.
  */
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
@@ -10,10 +10,10 @@ import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 type MendingContext = LeaseContext & Pick<Context, 'random'>;
 
 const mendingLease = 'fsck-mending';
-/** How often a command asks for a lease that another run holds. */
+/** How often a command tries to get a lease that another run holds. */
 const askMs = 500;
 
-/** What a holder works with. */
+/** What a holder gets. */
 export interface MendingTurn {
   /** Aborts when the lease is lost. */
   readonly signal: AbortSignal;

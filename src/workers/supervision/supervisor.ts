@@ -11,10 +11,10 @@ export type SupervisorContext = Pick<Context, 'metadata' | 'clock' | 'random' | 
 const backoffMs = [1_000, 5_000, 30_000, 120_000] as const;
 /** A run that lasted this long makes the next failure a first one. */
 const healthyMs = 5 * 60_000;
-/** How often a worker that does not lead asks again. */
+/** How often a worker that does not lead tries to get the lease. */
 const standbyMs = 5_000;
 
-/** `stopped`: the signal said so, which for a leased worker includes the loss of its lease. */
+/** `stopped`: by the signal, which for a leased worker includes the loss of its lease. */
 type Ended = 'stopped' | 'standby' | 'failed';
 
 /** Runs one worker until the signal aborts, and resolves when its last unit has finished. Never throws. */
@@ -43,7 +43,7 @@ export async function supervise(
 async function attempt(context: SupervisorContext, worker: Worker, signal: AbortSignal): Promise<Ended> {
   if (!worker.leased) return run(context, worker, { signal, generation: 0 });
   try {
-    // A holder name of its own for every attempt: never mistaken for one of an earlier life.
+    // Every attempt has a holder name of its own, so that it is not mistaken for an earlier one.
     const wanted = { name: leaderLease(worker.name), holder: drawId(context.random), ttlMs: leaseTtlMs };
     const lease = await acquireLease(context.metadata, wanted);
     if (lease === undefined) return 'standby';
@@ -67,7 +67,7 @@ async function run(
     const unit = worker.start(generation);
     while (!signal.aborted) {
       const said = await unit(signal);
-      // A busy worker rests for a moment too: the requests of this process come first.
+      // A busy worker yields for a moment too, because the requests of this process come first.
       await clock.sleep(said === 'busy' ? 0 : worker.everyMs, signal);
     }
     return 'stopped';

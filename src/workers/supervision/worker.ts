@@ -1,17 +1,17 @@
-/** What a background worker is: something that does one bounded unit at a time. */
+/** A background worker: it does one bounded unit of work at a time. */
 
-/** Does one bounded unit and says whether there is more to do at once. Ends early when the signal aborts. */
+/** Does one bounded unit; 'busy' if there is more to do now. Ends early when the signal aborts. */
 export type Unit = (signal: AbortSignal) => Promise<'busy' | 'idle'>;
 
 export interface Worker {
   readonly name: string;
   /** Leader-elected on `<name>-leader`. `gc` is not: it leases its slots itself. */
   readonly leased: boolean;
-  /** How long it rests after an idle unit. */
+  /** The rest after an idle unit, in ms. */
   readonly everyMs: number;
   /**
-   * Called for every run, so that what panicked leaves nothing behind in memory.
-   * @param generation of the lease that it runs under, the fencing token of what it writes; 0 without a lease
+   * Called for every run, so that a panic leaves no state behind in memory.
+   * @param generation of the lease that it runs under, the fencing token of its writes; 0 without a lease
    */
   start(generation: number): Unit;
 }

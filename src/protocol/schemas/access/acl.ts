@@ -2,7 +2,7 @@
 import { attribute, element, type Infer, many, oneOf, optional, text, token } from '../../formats/codec.ts';
 import { owner } from '../common.ts';
 
-/** Which of the elements names the grantee is said by the type; that they agree is the handler's to check. */
+/** The type says which of the elements names the grantee; the handler checks that they agree. */
 export const grantee = element({
   type: attribute('xsi:type', oneOf('CanonicalUser', 'AmazonCustomerByEmail', 'Group')),
   ID: optional(token),

@@ -1,10 +1,10 @@
-/** What IAM's replies say of the entities of an account: https://docs.aws.amazon.com/IAM/latest/APIReference/API_Types.html */
+/** The entities of an account in IAM's replies: https://docs.aws.amazon.com/IAM/latest/APIReference/API_Types.html */
 import { bool, date, element, int, many, optional, text, token } from '../../formats/codec.ts';
 
 const tag = element({ Key: text, Value: text });
 export const tagList = many(tag, { name: 'member', max: 50 });
 
-/** What every list says of the page that it is. */
+/** The paging fields of every list. */
 export const pageFields = { IsTruncated: bool, Marker: optional(token) };
 /** More than any page has. */
 export const membersMax = 1_000;
@@ -34,7 +34,7 @@ export const accessKey = element({
   SecretAccessKey: token,
   CreateDate: date,
 });
-/** Of a key that was never used, only that. */
+/** A key that was never used has neither. */
 export const accessKeyLastUsed = element({ LastUsedDate: optional(date), ServiceName: token, Region: token });
 
 export const group = element({ Path: token, GroupName: token, GroupId: token, Arn: token, CreateDate: date });

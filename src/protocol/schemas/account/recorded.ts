@@ -35,7 +35,7 @@ export const deadLettersResult = element({
       Sink: text,
       Attempts: int(),
       Error: text,
-      /** JSON, as it was to be delivered. */
+      /** The JSON that was to be delivered. */
       Message: text,
     }),
     { name: 'Entry', max: recordsMax },

@@ -18,7 +18,7 @@ import {
 } from '../../formats/codec.ts';
 import type { XmlLimits } from '../../formats/xml-parse.ts';
 
-/** Without a value it is the tag with an empty one. */
+/** Without a value it matches the tag with an empty value. */
 const tag = element({ Key: text, Value: optional(text) });
 
 const size = optional(int({ min: 0 }));
@@ -45,7 +45,7 @@ const filter = checked(element(filterFields), ({ And, ...others }) =>
 );
 export type LifecycleFilter = Infer<typeof filter>;
 
-/** Kept by the public service as the names of its own classes. Those of this service are the handler's to check. */
+/** Any name; the handler checks the classes of this service. */
 const storageClass = token;
 
 const transition = element({ Date: optional(date), Days: optional(int()), StorageClass: storageClass });

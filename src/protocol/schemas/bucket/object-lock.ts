@@ -7,7 +7,7 @@ import { checked, date, element, type Infer, int, oneOf, optional } from '../../
 export const retentionMode = oneOf('GOVERNANCE', 'COMPLIANCE');
 export type RetentionMode = Infer<typeof retentionMode>;
 
-/** How long is too long, or not long enough, is the handler's to check. */
+/** The handler checks the limits of the period. */
 const defaultRetention = checked(
   element({ Mode: retentionMode, Days: optional(int()), Years: optional(int()) }),
   ({ Days, Years }) =>
@@ -22,7 +22,7 @@ export const objectLockConfiguration = element({
 });
 export type ObjectLockConfiguration = Infer<typeof objectLockConfiguration>;
 
-/** Root `Retention`; with nothing inside it takes the retention away. */
+/** Root `Retention`; an empty one removes the retention. */
 export const retention = checked(
   element({ Mode: optional(retentionMode), RetainUntilDate: optional(date) }),
   ({ Mode, RetainUntilDate }) =>

@@ -17,7 +17,7 @@ const routingRule = element({
 });
 export type RoutingRule = Infer<typeof routingRule>;
 
-/** Root `WebsiteConfiguration`. Every rule between its elements has an error of its own: they are the handler's. */
+/** Root `WebsiteConfiguration`. The handler checks the rules between its elements, because each has an error of its own. */
 export const websiteConfiguration = element({
   RedirectAllRequestsTo: optional(element({ HostName: token, Protocol: optional(token) })),
   IndexDocument: optional(element({ Suffix: text })),

@@ -15,7 +15,7 @@ const objectParts = element({
   Part: many(objectPart, { max: 1000 }),
 });
 
-/** Root `GetObjectAttributesResponse`. The ETag stands here without quotes. */
+/** Root `GetObjectAttributesResponse`. The ETag has no quotes here. */
 export const getObjectAttributesResponse = element({
   ETag: optional(token),
   Checksum: optional(element({ ...checksumFields, ChecksumType: optional(checksumType) })),

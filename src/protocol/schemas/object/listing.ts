@@ -19,7 +19,7 @@ import { checksumAlgorithm, checksumType, commonPrefixes, encodingType, owner } 
 
 const pageMax = 1000;
 
-/** What every listing says of an object's content. */
+/** The fields about an object's content in every listing. */
 const described = {
   LastModified: date,
   ETag: entityTag,
@@ -81,7 +81,7 @@ const deleteMarker = element({
 });
 export type ListedDeleteMarker = Infer<typeof deleteMarker>;
 
-/** Root `ListVersionsResult`. Versions and markers stand in one order: by key, the newest first. */
+/** Root `ListVersionsResult`. Versions and delete markers are in one order: by key, the newest first. */
 export const listVersionsResult = element({
   Name: token,
   Prefix: text,
