@@ -37,12 +37,12 @@ export function nodeCipher(): Cipher {
   };
 }
 
-/** From this size on an array is worth giving back by hand. */
+/** Arrays of at least this size are freed explicitly. */
 const largeBytes = 16 * 1024;
 
 /**
- * Copies, and frees the runtime's own array at once: left to the garbage collector, each new one is new pages from the
- * kernel, which costs as much as the cipher itself.
+ * Copies, and frees the runtime's array immediately. Left to the garbage collector, each new array takes new pages from the kernel,
+ * which costs as much as the cipher itself.
  */
 function move(from: Buffer<ArrayBuffer>, into: Uint8Array): void {
   into.set(from);

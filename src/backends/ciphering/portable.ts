@@ -1,4 +1,4 @@
-/** The cipher of runtimes without node:crypto. Each call crosses to another thread and back, whatever its size. */
+/** The cipher for runtimes without node:crypto. Each call crosses to another thread and back, whatever its size. */
 import { type Cipher, tagBytes } from '../../ports/crypto/cipher.ts';
 
 const name = 'AES-GCM';

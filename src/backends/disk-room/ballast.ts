@@ -1,9 +1,9 @@
 /**
- * A file of real blocks that a store gives up when its disk is full. A limit that the file system does not report (a quota,
- * another program that writes) then still leaves space for deletions.
+ * A file of allocated blocks that a store gives up when its disk is full. So a limit that the file system does not report (a quota,
+ * another program that writes) still leaves space for deletions.
  *
- * `reserve` holds the blocks. `reserve.spent` is the same file, truncated: every process sees by its name that the disk was
- * full, also after a restart, until another `reserve` has been written. A rename and a truncation need no free block and no free inode.
+ * `reserve` holds the blocks. `reserve.spent` is the same file, truncated: every process sees by its name that the disk was full, also
+ * after a restart, until another `reserve` has been written. A rename and a truncation need no free block and no free inode.
  */
 import { randomFillSync } from 'node:crypto';
 import fs from 'node:fs';
@@ -11,7 +11,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const pieceBytes = 1024 * 1024;
-/** A draft that stays as it is for so many attempts, two seconds apart, has no writer. */
+/** A draft that does not change for this many checks, two seconds apart, has no writer. */
 const looksMax = 30;
 
 export class Ballast {
@@ -19,7 +19,7 @@ export class Ballast {
   readonly #spentPath: string;
   readonly #draftPath: string;
   readonly #sizeBytes: number;
-  /** The draft of another process, as it was met. */
+  /** The draft of another process, as last seen. */
   #draft: { readonly written: number | undefined; readonly looks: number } = { written: undefined, looks: 0 };
 
   constructor(directory: string, sizeBytes: number) {
@@ -37,9 +37,9 @@ export class Ballast {
     return !this.isSpent && fs.statSync(this.#path, { throwIfNoEntry: false })?.size === this.#sizeBytes;
   }
 
-  /** Gives the blocks back to the file system; true when there were any. */
+  /** Returns the blocks to the file system; true when there were any. */
   spend(): boolean {
-    // Under this name another process that writes the draft no longer takes it for its own.
+    // After the rename, another process that writes the draft no longer takes it for its own.
     const spent = [this.#path, this.#draftPath].map((path) => {
       try {
         fs.renameSync(path, this.#spentPath);
@@ -80,7 +80,7 @@ export class Ballast {
     }
   }
 
-  /** Another process may have given it up, and named it otherwise. */
+  /** Another process may have given it up and renamed it. */
   #isDraft(ino: number): boolean {
     return fs.statSync(this.#draftPath, { throwIfNoEntry: false })?.ino === ino;
   }
@@ -90,7 +90,7 @@ export class Ballast {
     if (this.#isDraft((await file.stat()).ino)) fs.rmSync(this.#draftPath, { force: true });
   }
 
-  /** Of a process that was killed while it wrote. */
+  /** Removes the draft of a process that was killed while it wrote. */
   #removeStaleDraft(): void {
     const written = fs.statSync(this.#draftPath, { throwIfNoEntry: false })?.mtimeMs;
     const looks = written !== undefined && written === this.#draft.written ? this.#draft.looks + 1 : 0;

@@ -4,7 +4,7 @@ import { chunkBytes } from '../../ports/storage/object-bytes.ts';
 import { isStorageFull } from '../../ports/storage/storage-room.ts';
 import type { DiskRoom } from './disk-room.ts';
 
-/** Errors of a disk that is not full stay as they are. */
+/** Other errors than that of a full disk are not changed. */
 const giveWay = (room: DiskRoom, error: unknown): ReturnType<DiskRoom['giveWay']> =>
   isStorageFull(error) ? room.giveWay(error) : { error, isWorthRetry: false };
 

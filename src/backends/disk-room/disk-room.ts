@@ -1,4 +1,4 @@
-/** How much room the disk of one directory has, and the reserve that is kept for deletions (`SVC_DISK_RESERVE`). */
+/** The free space of one directory's disk, and the reserve that is kept for deletions (`SVC_DISK_RESERVE`). */
 import fs from 'node:fs';
 import type { Clock } from '../../ports/clock.ts';
 import { isStorageFull, type RoomState, StorageFull } from '../../ports/storage/storage-room.ts';
@@ -22,7 +22,7 @@ const ballastBytesMax = 16 * 1024 * 1024;
 const inodeShare = 0.02;
 const inodesMin = 16;
 const inodesMax = 1024;
-/** A transaction of metadata seldom writes more: below it, the ballast is given back. */
+/** A metadata transaction seldom writes more: with less free space the ballast is given up. */
 const wayBytes = 1024 * 1024;
 /** What the transaction of a deletion may need. */
 const wayBytesMin = 64 * 1024;
@@ -75,7 +75,7 @@ export class DiskRoom {
   }
 
   /**
-   * After a failed write: where the disk is full, gives the ballast back, so that a deletion that is tried again finds room.
+   * After a failed write: gives up the ballast where the disk is full, so that a retried deletion finds space.
    * @returns the error to report: `StorageFull` where that was the cause
    */
   giveWay(cause: unknown): { readonly error: unknown; readonly isWorthRetry: boolean } {
@@ -89,7 +89,7 @@ export class DiskRoom {
     };
   }
 
-  /** Ahead of a write that must not meet a full disk: gives the ballast back in time. @throws StorageFull where that is not enough */
+  /** Before a write that must not meet a full disk: gives up the ballast in time. @throws StorageFull where that is not enough */
   makeWay(): void {
     if ((this.#look()?.freeBytes ?? Number.POSITIVE_INFINITY) >= wayBytes) return;
     this.#ballast.spend();

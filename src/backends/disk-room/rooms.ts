@@ -1,4 +1,4 @@
-/** The disks of a gateway together: what its stores asked for, by component. */
+/** The disks of a gateway: those of its stores, by component. */
 import type { RoomState, StorageRoom } from '../../ports/storage/storage-room.ts';
 import { DiskRoom, type DiskRoomOptions } from './disk-room.ts';
 
@@ -29,7 +29,7 @@ export class DiskRooms implements StorageRoom {
     const metadata = states.find(({ component }) => component === 'metadata')?.complaint;
     if (metadata !== undefined) return metadata;
     const data = states.filter(({ component }) => component !== 'metadata');
-    // A write goes to one cluster: the others may have room.
+    // A write goes to one cluster, so space on any of them is enough.
     return data.every(({ complaint }) => complaint !== undefined) ? data[0]?.complaint : undefined;
   }
 

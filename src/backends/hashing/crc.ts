@@ -1,6 +1,6 @@
 /**
- * The three CRCs of the protocol in plain JavaScript, eight bytes a step ("slice-by-8"): what a runtime
- * without a native one uses, and what CRC64NVME always uses (1.3 GB/s; no runtime has it built in).
+ * The three CRCs of the protocol in plain JavaScript, eight bytes a step ("slice-by-8"): used where a runtime has no native one, and
+ * always for CRC64NVME (1.3 GB/s), which no runtime has.
  */
 import type { Hash } from '../../ports/crypto/hasher.ts';
 
@@ -129,7 +129,7 @@ export function updateCrc64(state: Uint32Array, bytes: Uint8Array): void {
   state[1] = ~high;
 }
 
-/** An incremental 32-bit CRC over whichever implementation is given. */
+/** An incremental 32-bit CRC over a given implementation. */
 export function hash32(crc: Crc32): Hash {
   let state = 0;
   return {

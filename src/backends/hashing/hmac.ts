@@ -30,7 +30,7 @@ function pad(key: Uint8Array, byte: number): void {
   for (let i = 0; i < key.length; i++) scratch[i] = (key[i] as number) ^ byte;
 }
 
-/** A digest as text of octets is cheaper to get than a Buffer of its own. */
+/** A digest as a text of octets is cheaper to get than a separate Buffer. */
 export function octets(binary: string): Uint8Array {
   const bytes = new Uint8Array(binary.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);

@@ -11,9 +11,9 @@ export interface KeyAccountsOptions {
 }
 
 /**
- * A key that names no accounts is one from before keys could. It decrypts what was encrypted then, for callers whom the object's
- * own permissions allow. It encrypts for the only account that there is; where there are several, for none of them, except
- * that the operator made it the default key of all.
+ * A key without accounts was written before keys could name any. It decrypts what was encrypted then, for callers who have the object's
+ * own permissions. It encrypts for the only account; where there are several accounts, for none of them, unless the operator made it the
+ * default key of all.
  */
 export function describeKey(
   keyId: string,

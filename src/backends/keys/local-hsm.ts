@@ -26,7 +26,7 @@ interface FoundKey {
   readonly key: NamedKey;
 }
 
-/** The id or alias that a key's ARN ends in, or the name as it stands. */
+/** The id or alias at the end of a key's ARN, or the name itself. */
 function bareKeyId(name: string): string {
   const [arn, , service, , , ...rest] = name.split(':');
   const resource = rest.join(':');
@@ -46,7 +46,7 @@ export function localHsm({
   const named = new Map([...keys].map(([id, bytes]) => [id, nameKey(parts, bytes)]));
 
   const idOf = (name: string): string => {
-    // SDKs and policies name keys by ARN too; what comes first in one is not ours to judge.
+    // SDKs and policies also name keys by ARN; its beginning is not checked here.
     const id = bareKeyId(name);
     return aliases.get(id) ?? id;
   };
@@ -85,6 +85,6 @@ export function localHsm({
   };
 }
 
-/** The same text for the same context, in whatever order it was written. */
+/** The same text for equal contexts, whatever the order of their members. */
 const textOf = (context: KeyContext): string =>
   JSON.stringify(Object.entries(context).toSorted(([a], [b]) => (a < b ? -1 : 1)));

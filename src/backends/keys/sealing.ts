@@ -1,9 +1,9 @@
 /**
- * Small secrets under keys with names: what the master keys and the keys of a key file have in common.
+ * Small secrets under named keys: the common part of the master keys and the keys of a key file.
  *
- * Sealed is `1 | name of the key (8) | salt (32) | ciphertext | tag (16)`. Each secret is encrypted under a key of its own,
- * derived from the named key, the salt and the context: random nonces under one key are safe for 2³² messages only, and
- * a store has more objects than that.
+ * Format: `1 | name of the key (8) | salt (32) | ciphertext | tag (16)`. Each secret is encrypted under a separate key, derived from the
+ * named key, the salt and the context, because random nonces under one key are safe for 2³² messages only, and a store has more
+ * objects than that.
  */
 import { type Cipher, cipherKeyBytes, nonceBytes, tagBytes } from '../../ports/crypto/cipher.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
@@ -24,7 +24,7 @@ export interface SealingParts {
 }
 
 export interface NamedKey {
-  /** Derived from the key, and tells nothing about it. */
+  /** Derived from the key, without revealing anything about it. */
   readonly name: string;
   readonly bytes: Uint8Array;
 }

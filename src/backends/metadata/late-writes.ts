@@ -5,7 +5,7 @@ import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 
 const restMs = 1_000;
-/** From then on the writing does not wait for its second. */
+/** With this many bytes the write does not wait for the next second. */
 const manyBytes = 256 * 1024;
 /** Above this, callers wait, so that a slow store does not take unbounded memory. */
 const fullBytes = 4 * 1024 * 1024;

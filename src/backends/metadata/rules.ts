@@ -1,6 +1,6 @@
 /**
- * What a caller of the metadata port may ask at all: every backend asserts these, so that a
- * mistake fails on the first backend that meets it and not on the weakest one in production.
+ * The rules for callers of the metadata port: every backend asserts them, so that a mistake fails on the first backend that a test uses
+ * and not only on the strictest one in production.
  */
 import {
   type AnyTable,
@@ -85,7 +85,7 @@ function assertSideChange(change: SideChange): number {
   return 0;
 }
 
-/** Where a partition is spread, a commit stays with one value of the spread column: one shard. */
+/** In a spread partition, all changes of a commit must have the same value in the spread column: one shard. */
 function assertOneSpreadValue(at: At<AnyTable>, changes: readonly AnyChange[]): void {
   const column: string | undefined = at.table.spreadBy;
   if (column === undefined || (at.ways ?? 1) <= 1) return;
@@ -124,8 +124,8 @@ export function assertRow(at: At<AnyTable>, row: Columns): number {
 const encoder = new TextEncoder();
 
 /**
- * What a row counts for, the same on every backend: the bytes of its texts, blobs and JSON, 8 for
- * anything else. A short text counts its length, which is close enough and costs nothing.
+ * The size of a row, the same on every backend: the bytes of its texts, blobs and JSON, 8 for other values. For a short text its length
+ * is used, which is close enough and costs nothing.
  */
 function rowBytes(row: Columns): number {
   let bytes = 0;

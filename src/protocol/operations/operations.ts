@@ -18,19 +18,19 @@ export interface Operation {
   /** The policy action of the same request about a version, where it differs. */
   readonly versionAction?: `s3:${string}`;
   /**
-   * What else the caller must be allowed when the request carries a dialect header: bare name, or `name=value` and
-   * `name!=value` where not every value asks for them, to policy actions.
+   * Further policy actions that the caller must be allowed when the request has a dialect header. The key is a bare name, or
+   * `name=value` or `name!=value` where not every value requires them.
    */
   readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
   /**
-   * About an object version that exists: it is read once, before the caller is judged, and `versionId` chooses it. About
-   * the head of a key, whatever it is: on distant metadata it is requested beforehand (`gateway/stages/find-bucket.ts`). Or
-   * about an upload, which its initiator may list and abort; or about its parts, which policies judge by the headers that began it.
+   * `version`: an existing object version, which is read once before the authorization; `versionId` selects it. `head`: the head of a
+   * key; on distant metadata it is requested beforehand (`gateway/stages/find-bucket.ts`). `upload`: an upload, which its
+   * initiator may list and abort. `parts`: its parts, which policies judge by the headers that began the upload.
    */
   readonly about?: 'version' | 'head' | 'upload' | 'parts';
-  /** `each`: the handler asks for each object that it touches whether the caller may. `none`: every caller may. */
+  /** `each`: the handler authorizes every object that it accesses. `none`: every caller is allowed. */
   readonly judges?: 'each' | 'none';
-  /** Of an operation on a bucket: access points serve it too. They serve every operation on an object. */
+  /** For an operation on a bucket: access points serve it too. They serve every operation on an object. */
   readonly accessPoints?: true;
   /** The events that it causes; see `domain/events/events.ts`. */
   readonly events?: readonly string[];
@@ -40,9 +40,9 @@ export interface Operation {
   readonly streams?: true;
   /** The largest body in bytes of an operation that does not stream; 64 KiB unless it says more. */
   readonly bodyMax?: number;
-  /** The checksum header speaks of the object that is to be, not of the body that comes with it. */
+  /** The checksum header is about the resulting object, not about the body of the request. */
   readonly checksumOf?: 'object';
-  /** It stores data: refused while a disk is below its reserve. Whatever deletes, revokes or finishes is not. */
+  /** It stores data, so it is refused while a disk is below its reserve. Deletions, revocations and completions are not refused. */
   readonly adds?: true;
   /** Why it is not served: see `protocol/operations/left-out.ts`. */
   readonly leftOut?: string;
@@ -52,10 +52,10 @@ export interface Operation {
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
-/** Nothing that a client sends whole and small needs more. */
+/** Enough for every small body. */
 export const bodyMaxDefault = 64 * KiB;
 
-/** Rights beside that to write, for what may be written along. */
+/** Further permissions of a write, for what the request may set beside the content. */
 const alongWrites = {
   acl: 's3:PutObjectAcl',
   'grant-read': 's3:PutObjectAcl',
@@ -237,7 +237,7 @@ export const operations = {
     about: 'version',
     versionAction: 's3:GetObjectVersionAttributes',
   },
-  /** The restore is done at once, so both events are sent. */
+  /** The restore completes immediately, so both events are sent. */
   RestoreObject: {
     adds: true,
     on: 'POST object ?restore',
@@ -307,7 +307,7 @@ export const operations = {
   AbortMultipartUpload: { on: 'DELETE object ?uploadId', about: 'upload' },
   ListParts: { on: 'GET object ?uploadId', action: 's3:ListMultipartUploadParts', about: 'upload' },
 
-  // A browser asks before it sends the request whose query this is, and can sign nothing.
+  // A browser sends a preflight before the request with this query, and cannot sign it.
   OptionsBucket: { on: 'OPTIONS bucket', judges: 'none', with: 'anything' },
   OptionsObject: { on: 'OPTIONS object', judges: 'none', with: 'anything' },
 
@@ -339,9 +339,8 @@ export function describeOperation(name: OperationName): OperationRow {
 }
 
 /**
- * Sub-resource names of the public API. A request that carries one which no row of its scope and method
- * knows is answered 501 rather than falling through to the plain operation: `DELETE ?policy`
- * must never delete the bucket.
+ * Sub-resource names of the public API. A request with one that no row of its scope and method has is answered 501 rather than as the
+ * plain operation: `DELETE ?policy` must never delete the bucket.
  */
 export const subResources: ReadonlySet<string> = new Set([
   'abac',

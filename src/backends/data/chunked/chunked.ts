@@ -61,7 +61,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       }
     },
 
-    // Only the last chunk of an extent may be a small one.
+    // Only the last chunk of an extent may be small.
     removals: {
       isMarked: async (extent) =>
         extent.size > 0 && ((await storeOf(extent.cluster).removals?.isMarked(lastChunkOf(extent))) ?? false),
@@ -137,7 +137,7 @@ function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
   return pieces;
 }
 
-/** The chunks of a torn write are looked up, because their number is unknown. */
+/** The chunks of an interrupted write are looked up, because their number is unknown. */
 async function* chunksOf(store: ChunkStore, extents: readonly Extent[]): AsyncGenerator<ChunkRef> {
   for (const extent of extents) {
     if (extent.size === unknownSize) yield* chunksLeft(store, extent.id);

@@ -1,25 +1,25 @@
-/** The chunks of one extent, however few are left of it: by their names where the store knows those, else by its list. */
+/** The remaining chunks of one extent: by their names where the store can look names up, else by its list. */
 import type { ChunkStore, StoredChunk } from '../../../ports/storage/chunk-store.ts';
 import { chunkBytes } from '../../../ports/storage/object-bytes.ts';
 
-/** Names that are read together. A torn write leaves no gap wider than what is written at once, which is less. */
+/** Names that are looked up together. An interrupted write leaves no larger gap, because it has fewer chunks under way. */
 const namesAtOnce = 16;
 
-/** How many chunks hold so many bytes. */
+/** The number of chunks for this many bytes. */
 export const chunksIn = (bytes: number): number => Math.ceil(bytes / chunkBytes);
 
 export const indexOf = (chunkId: string): number => Number(chunkId.slice(chunkId.lastIndexOf('.') + 1));
 
 export interface Known {
-  /** There may be so many, whatever is missing between them. */
+  /** The largest possible number; chunks in between may be missing. */
   readonly count?: number;
-  /** What the extent was to hold: there is nothing beyond. */
+  /** The size that the extent was to have: no chunk is beyond it. */
   readonly size?: number | undefined;
 }
 
 /**
- * The last ones first, so that a removal which is cut short leaves a beginning. Where their number is unknown, and no
- * owner that is met says it, they are found up to a gap of `namesAtOnce`.
+ * The last chunks first, so that an interrupted removal leaves the beginning. Where their number is unknown, and no owner record that
+ * is read tells it, chunks are searched until a gap of `namesAtOnce`.
  */
 export async function* chunksLeft(
   store: ChunkStore,
@@ -53,7 +53,7 @@ export async function isAnyBefore(store: ChunkStore, extentId: string, index: nu
     for await (const { id } of chunksLeft(store, extentId)) if (indexOf(id) < index) return true;
     return false;
   }
-  // Of an extent that is whole the first look finds one.
+  // For a complete extent the first look-up succeeds.
   for (let before = index - 1; before >= 0; before -= 1) {
     if ((await store.named([`${extentId}.${before}`])).length > 0) return true;
   }

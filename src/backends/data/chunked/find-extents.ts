@@ -9,7 +9,7 @@ import {
 } from '../../../ports/storage/object-bytes.ts';
 import { chunksLeft, indexOf, isAnyBefore } from './extent-chunks.ts';
 
-/** The chunks of one extent as far as they were listed. */
+/** The chunks of one extent that were listed so far. */
 interface Pieces {
   owner: Owner;
   count: number;
@@ -21,9 +21,9 @@ interface Pieces {
   lastIndex: number;
 }
 
-/** Extents of several chunks that are put together at once, of which not all has come yet: a KiB or two each. */
+/** The limit for incomplete extents of several chunks in memory: one or two KiB each. */
 const gatheredMax = 10_000;
-/** Where there are too many, so many are processed together. */
+/** Beyond the limit, this many are looked up concurrently. */
 const looksAtOnce = 16;
 
 interface Wanted {
@@ -34,15 +34,15 @@ interface Wanted {
 }
 
 /**
- * Lists come in no order, so an extent is passed on when all of it has come; one of a single chunk, which most are, is
- * seen by its size. What is not whole is passed on at the end. Where more are begun than may be held, all that are
- * begun are let go: each is looked up by the names of its chunks, and passed on with its first chunk, so only once.
+ * Lists have no order, so an extent is yielded once all of its chunks were listed; a single chunk, the most common case, is recognised
+ * by its size. Incomplete extents are yielded at the end. When the limit is exceeded, all incomplete extents are dropped from
+ * memory: each is looked up by the names of its chunks, and yielded with its first chunk, so only once.
  */
 export async function* findExtents(
   store: ChunkStore,
   { cluster, prefixes, atOnce = gatheredMax }: Wanted,
 ): AsyncGenerator<FoundExtent> {
-  // To a chunk store no prefix means everything.
+  // To a chunk store, no prefix means everything.
   if (prefixes.length === 0) return;
   const gathered = new Map<string, Pieces>();
   let hasLetGo = false;
@@ -74,7 +74,7 @@ function withChunk(pieces: Pieces | undefined, chunk: StoredChunk): Pieces {
     last: chunk,
     lastIndex: index,
   };
-  // One of its chunks that can be read is enough to know whose it is.
+  // The owner record of any one readable chunk is enough.
   if (all.owner.unreadable) all.owner = owner;
   all.count += 1;
   all.size += size;
@@ -87,11 +87,11 @@ function withChunk(pieces: Pieces | undefined, chunk: StoredChunk): Pieces {
   return all;
 }
 
-/** Nothing of it is still to come: its owner says so, or its only chunk, which is a shorter one. */
+/** Whether all of its chunks were listed: its owner record gives the number, or its only chunk is a short one. */
 const isComplete = (pieces: Pieces): boolean =>
   isWhole(pieces) && (pieces.owner.size !== undefined || pieces.size < chunkBytes);
 
-/** No gap, nothing but the last chunk is shorter than a chunk is, and as much as was to come. */
+/** Whether there is no gap, only the last chunk is short, and the size is the expected one. */
 function isWhole({ owner, size, count, full, last, lastIndex }: Pieces): boolean {
   if (owner.size !== undefined && owner.size !== size) return false;
   if (last.size === unknownSize) return false;
@@ -108,7 +108,7 @@ function foundAs(cluster: string, id: string, pieces: Pieces): FoundExtent {
   return { extent: last.at === undefined ? extent : { ...extent, at: last.at }, owner };
 }
 
-/** Those whose first chunk is among what was gathered, with whatever else there is of them. */
+/** Extents whose first chunk is in memory, with their other chunks looked up. */
 async function* lookedUp(
   store: ChunkStore,
   cluster: string,

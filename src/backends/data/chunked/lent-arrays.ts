@@ -1,6 +1,6 @@
 /**
- * Large arrays are given back as soon as their readers must be done with them. Left to the collector they force it to
- * look through the whole heap for every 30 MiB of body, and each new one is cold memory.
+ * Frees large arrays as soon as their readers must have finished with them. Left to the garbage collector they cause a collection of
+ * the whole heap for every 30 MiB of body, and each new array is cold memory.
  */
 const returnedBytesMin = 16 * 1024;
 
@@ -14,10 +14,10 @@ export class LentArrays {
   }
 
   lend({ buffer, byteLength }: Uint8Array): void {
-    // Only memory that no other array shares: what TLS decrypts comes in slices.
+    // Free only memory that no other array shares, because decrypted TLS data arrives in slices.
     if (byteLength < returnedBytesMin || buffer.byteLength !== byteLength) return;
     this.#lent.push(buffer as ArrayBuffer);
-    // Detached, its memory goes back at once.
+    // Detaching frees its memory immediately.
     if (this.#lent.length > this.#max) this.#lent.shift()?.transfer(0);
   }
 }

@@ -1,4 +1,4 @@
-/** One stream over the pieces of several chunks, the next chunk's first block fetched ahead. */
+/** One stream over the pieces of several chunks; the first block of the next chunk is read ahead. */
 import type { BufferRing, ChunkPiece, ChunkStore } from '../../../ports/storage/chunk-store.ts';
 import { ChunkDamaged } from '../../../ports/storage/object-bytes.ts';
 

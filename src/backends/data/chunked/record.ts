@@ -1,9 +1,9 @@
 /**
- * The header that stands before a small chunk in a segment and after a large one in its file: enough to
- * verify every block and to list and rebuild everything from disk alone.
+ * The header before a small chunk in a segment and after a large one in its file. It suffices to verify every block, and to list and
+ * rebuild everything from disk alone.
  *
- * Little-endian: magic u32 · version u8 · id length u8 · owner length u16 · size u32 · CRC32C of the rest
- * of the header u32 · CRC32C of each 64 KiB block u32 · id · owner as JSON.
+ * Little-endian: magic u32 · version u8 · id length u8 · owner length u16 · size u32 · CRC32C of the rest of the header u32 ·
+ * CRC32C of each 64 KiB block u32 · id · owner as JSON.
  */
 import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
@@ -28,7 +28,7 @@ export interface Header {
   readonly ownerJson: string;
 }
 
-/** Separates records of different places: a record's bytes inside a client's object are none of ours. */
+/** Makes records of different places distinguishable: a copy of a record inside a client's object is not accepted. */
 export const seedOf = (place: string): number => crc32c(Buffer.from(place, 'latin1'));
 
 export const blockCount = (size: number): number => Math.ceil(size / blockBytes);
@@ -75,7 +75,7 @@ export function encodeHeader(
   into.write(ownerJson, next + id.length, 'utf8');
 }
 
-/** Completes a header once its place, and with it the seed, is known. */
+/** Completes a header once its place, and so the seed, is known. */
 export function sealHeader(
   into: Buffer,
   place: { readonly at: number; readonly headerBytes: number; readonly seed: number },
@@ -91,7 +91,7 @@ function headerCrc(
   return crc32c(bytes.subarray(at + fixedBytes, at + headerBytes), before);
 }
 
-/** The length of the header at `at`, as far as its fixed part tells; undefined when it is none. */
+/** The length of the header at `at`, from its fixed part; undefined when there is none. */
 export function headerLength(bytes: Buffer, at: number): number | undefined {
   if (at + fixedBytes > bytes.length) return undefined;
   if (bytes.readUInt32LE(at) !== magic || bytes[at + 4] !== version) return undefined;
@@ -99,7 +99,7 @@ export function headerLength(bytes: Buffer, at: number): number | undefined {
   return fixedBytes + 4 * blocks + (bytes[at + 5] as number) + bytes.readUInt16LE(at + 6);
 }
 
-/** Whether a sound header of this length, id and size stands at `at`; the hot path's check. */
+/** Whether there is a valid header of this length, id and size at `at`; the hot path's check. */
 export function isHeader(
   bytes: Buffer,
   at: number,
@@ -137,7 +137,7 @@ export function decodeHeader(
   };
 }
 
-/** Where the next thing that begins like a header stands, from `from` on; -1 when nowhere. */
+/** The next position with a header's magic, starting at `from`; -1 when there is none. */
 export function findMagic(bytes: Buffer, from: number): number {
   const wanted = Buffer.alloc(4);
   wanted.writeUInt32LE(magic);

@@ -1,11 +1,11 @@
 /**
- * How much all writes of a process may hold in memory together. Who comes when
- * it is spent waits in line, with what the client sends kept in the kernel; no request is refused.
+ * Limits the memory of all writes of a process together. When it is used up, writes wait in line while their clients' data stays in the
+ * kernel; no request is refused.
  *
- * A chunk is what takes: it holds its share only while it is written, and needs no other to be done. A chunk
- * whose client is slow lends its share to waiting writes, so that no write waits for the client of another. A store that
- * holds whole chunks writes out what it has first, and the share counts until that is stored. What a chunk has in the
- * store's buffer afterwards (256 KiB at most) is bounded for each connection, not here.
+ * The unit is a chunk: it holds its share only while it is written, and needs no other chunk to finish. A chunk whose client is slow
+ * lends its share to waiting writes, so that no write waits for the client of another. A store that holds whole chunks first writes
+ * out what it has, and the share counts until that is stored. The part of a chunk that stays in the store's buffer (256 KiB at
+ * most) is bounded for each connection, not here.
  */
 import { type Clock, systemClock } from '../../../ports/clock.ts';
 import { Share, type ShareBudget } from './write-share.ts';
@@ -15,7 +15,7 @@ interface Waiter {
   readonly admit: () => void;
 }
 
-/** What a chunk of any size holds at most: a piece of the store's, and what the socket has ahead of it. */
+/** The memory of one chunk at most: a piece in the store, and what the socket has read ahead. */
 const shareMax = 512 * 1024;
 /** A client that takes longer than this for `paceBytes` is slow. */
 const patienceMs = 100;
@@ -118,7 +118,7 @@ export class WriteBudget implements ShareBudget {
       const leave = (): void => {
         this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
         reject(signal?.reason);
-        // It may have been the one that the others waited behind.
+        // The abandoned write may have been the first in line.
         this.#admit();
       };
       const waiter: Waiter = {
@@ -135,7 +135,7 @@ export class WriteBudget implements ShareBudget {
     });
   }
 
-  /** A client becomes slow without an event: the budget looks for slow clients while a write waits. */
+  /** While a write waits, checks for clients that have become slow, because no event reports that. */
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;

@@ -7,7 +7,7 @@ import { chunkBytes, type Extent, type WriteOptions } from '../../../ports/stora
 import type { WriteBudget } from './write-budget.ts';
 import type { Share } from './write-share.ts';
 
-/** Chunks of one source being flushed, beside the one that is streaming. */
+/** Chunks of one source that are being flushed while another one streams. */
 const flushingMax = 3;
 
 interface Target {
@@ -133,7 +133,7 @@ async function writeMany(
   }
   if (outcome.failure) {
     await input.close();
-    // What this leaves behind the caller's queued extent finds; the first error is the one to report.
+    // The caller queues the extent, which removes what this leaves; report the first error.
     await store.remove(Object.values(written)).catch(() => {});
     throw outcome.failure.cause;
   }
@@ -145,7 +145,7 @@ const ended = Promise.resolve();
 
 /** Deals a source out as one cut after another, each an async iterable of at most `chunkBytes`. */
 class Cutter {
-  /** Settles when the current cut has been read to its end or was given up. */
+  /** Settles when the current chunk's source has been read to its end or was abandoned. */
   cutEnded: Promise<void> = ended;
   readonly #source: AsyncIterator<Uint8Array>;
   /** Arrays that were pulled and not yet dealt: one, or two after the look-ahead. */
@@ -167,13 +167,13 @@ class Cutter {
     return this.#held.reduce((sum, bytes) => sum + bytes.length, 0);
   }
 
-  /** Before anything else: the only array of a source that is no more than one chunk. It looks two arrays ahead. */
+  /** Call it first: returns the only array of a source of at most one chunk. It reads two arrays ahead. */
   async only(): Promise<Uint8Array | undefined> {
     while (!this.#ended && this.#held.length < 2) this.#keep(await this.#source.next());
     return this.#held.length === 1 && this.isWhole ? this.#held[0] : undefined;
   }
 
-  /** Whether there is a byte for another cut. */
+  /** Whether there is another byte. */
   async hasMore(): Promise<boolean> {
     if (this.#held.length === 0) await this.#pull();
     return this.#held.length > 0;

@@ -1,7 +1,7 @@
-/** What one chunk holds of a write budget, and how its client comes along. */
+/** The share of a write budget that one chunk holds, and the pace of its client. */
 import type { ChunkMemory } from '../../../ports/storage/chunk-store.ts';
 
-/** What a client is to send before our patience with it begins anew. */
+/** A client that sends this much is not slow: the time limit starts again. */
 const paceBytes = 64 * 1024;
 
 /** The budget that a share is taken from; the numbers are bytes. */
@@ -11,21 +11,21 @@ export interface ShareBudget {
   give(bytes: number): void;
   /** Takes without waiting. @returns what was taken */
   pass(bytes: number): number;
-  /** From here on the share may be lent. @returns ms elapsed */
+  /** Allows the share to be lent. @returns ms elapsed */
   park(share: Share): number;
   unpark(share: Share): void;
 }
 
 /**
- * Held from the moment that the first bytes are there until the chunk is stored; lent while the client is slow. A store
- * that holds much of the chunk writes that out first, because its memory is free only when the bytes are stored.
+ * Held from the first bytes until the chunk is stored; lent while the client is slow. A store that holds much of the chunk writes that
+ * out first, because its memory is free only when the bytes are stored.
  */
 export class Share implements ChunkMemory {
-  /** When the client began to send what it has not sent yet (ms elapsed). */
+  /** Since when the client has sent nothing (ms elapsed). */
   since = Number.POSITIVE_INFINITY;
   readonly #budget: ShareBudget;
   #bytes: number;
-  /** What the store holds of the chunk once it has spilled. */
+  /** How much of the chunk the store holds once it has spilled. */
   #heldBytes = Number.POSITIVE_INFINITY;
   #spill: () => boolean = () => false;
   #taken = 0;
@@ -78,7 +78,7 @@ export class Share implements ChunkMemory {
     this.#spill = spill;
   }
 
-  /** Has the store hold little from here on. @returns the bytes that come back when the store has written them */
+  /** Makes the store hold little from now on. @returns the bytes that are freed when the store has written them */
   spill(): number {
     if (this.#spill()) return Math.max(0, this.#taken - this.#heldBytes);
     this.#bytes = Math.min(this.#bytes, this.#heldBytes);

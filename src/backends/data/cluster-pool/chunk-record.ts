@@ -1,4 +1,4 @@
-/** What stands in a chunk's attribute: id, owner, size and a CRC32C of each 64 KiB, under a CRC32C of its own. */
+/** The attribute of a chunk's object: id, owner, size and a CRC32C of each 64 KiB, under a CRC32C of its own. */
 import { ChunkDamaged, type Owner, unknownSize } from '../../../ports/storage/object-bytes.ts';
 import {
   blockBytes,
@@ -28,18 +28,18 @@ export function encodeRecord(
   return bytes;
 }
 
-/** Stands at a chunk of which only a beginning is stored. No chunk has no bytes. */
+/** The attribute of a chunk of which only the beginning is stored: its size is 0, which no complete chunk has. */
 export const encodeBegun = (id: string, owner: Owner): Uint8Array =>
   encodeRecord(id, { owner, size: 0, crcs: [] });
 
-/** Undefined for what is no chunk of ours. */
+/** Undefined for an object that is not a chunk. */
 export function decodeRecord(id: string, attribute: Uint8Array): Header | undefined {
   const bytes = Buffer.from(attribute.buffer, attribute.byteOffset, attribute.length);
   const header = decodeHeader(bytes, { at: 0, seed: seedOf(id) });
   return header?.id === id ? header : undefined;
 }
 
-/** What a chunk of a listing is: its record says no size where it was only begun. */
+/** The size of a chunk in a listing; a chunk that was only begun has none. */
 export const listedSize = ({ size }: Header): number => (size === 0 ? unknownSize : size);
 
 /** @param blocks.first the one that the bytes begin with */

@@ -16,7 +16,7 @@ import { readPieces } from './reading/read-pieces.ts';
 import { SlowWrites } from './slow-writes.ts';
 import { ChunkWrite } from './write-chunk.ts';
 
-/** Fewer than are looked for together where a removal was cut short. */
+/** Fewer than `namesAtOnce`, the gap up to which an interrupted removal is searched. */
 const removalsAtOnce = 8;
 
 export interface ClusterPoolOptions {
@@ -24,9 +24,9 @@ export interface ClusterPoolOptions {
   readonly address: ClusterAddress;
   readonly pools: PoolNames;
   readonly clock: Clock;
-  /** Bytes of writes that the driver has at once. */
+  /** Bytes of writes that the driver holds. */
   readonly inFlightBytesMax: number;
-  /** Of the readers of all clusters of a process. */
+  /** Shared by the readers of all clusters of a process. */
   readonly readBudget: ReadBudget;
 }
 
@@ -135,7 +135,7 @@ async function writeFrom({ iterator, chunk, slow, signal }: Arriving): Promise<n
   }
 }
 
-/** Where the chunk lies: noted with its extent, else where chunks without a class go. */
+/** The pool of a chunk: noted with its extent, else the pool of chunks without a class. */
 async function poolOf(pools: Pools, { at, lastAt }: ChunkRef): Promise<RadosPool> {
   const place = at ?? lastAt;
   return place === undefined ? (await pools.forClass(undefined)).pool : pools.at(place);

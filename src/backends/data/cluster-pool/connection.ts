@@ -1,4 +1,4 @@
-/** The connection to one cluster: made when it is wanted, and again when it was lost for good. */
+/** The connection to one cluster: opened on demand, and again after it was lost. */
 import type { Clock } from '../../../ports/clock.ts';
 import { ChunkMissing, DataUnavailable } from '../../../ports/storage/object-bytes.ts';
 import {
@@ -26,7 +26,7 @@ interface Open {
   readonly pools: Map<string, Promise<RadosPool>>;
 }
 
-/** Chunks are found by the id of their pool: names may be given to other pools. */
+/** Chunks are found by the id of their pool, because a pool's name may be given to another one. */
 export const placeOf = (poolId: number, namespace: string): string =>
   namespace === '' ? String(poolId) : `${poolId}/${namespace}`;
 
@@ -46,7 +46,7 @@ export class Connection {
     return this.#parts.address.id;
   }
 
-  /** Rejected as the driver says it, for a start that wants to know. */
+  /** Rejects with the driver's own error, for a start that reports it. */
   async open(): Promise<RadosCluster> {
     return (await this.#open()).cluster;
   }
@@ -59,7 +59,7 @@ export class Connection {
     if (id === undefined) throw new ChunkMissing(`${place} is no place on cluster ${this.id}`);
     const opening = cluster.pool(Number(id), namespace);
     pools.set(place, opening);
-    // What is not there now may be a moment later.
+    // A failure may be temporary, so it is not cached.
     opening.catch(() => pools.delete(place));
     return opening;
   }
@@ -72,7 +72,7 @@ export class Connection {
     }
   }
 
-  /** All that it fails with, but for a thing that is or is not there, is the cluster being away. */
+  /** Any failure, except that something exists or does not, means that the cluster is unavailable. */
   explained(error: unknown): unknown {
     if (!(error instanceof RadosFailure) || isMissing(error) || error.code === errno.exists) return error;
     if (error.code === errno.shutDown) this.#forget();

@@ -1,9 +1,9 @@
-/** How a cluster is: its status as it says it, and each pool's own figures. */
+/** The health of a cluster: its own status, and the figures of each pool. */
 import type { ClusterStatus, PoolHealth } from '../../../ports/storage/object-bytes.ts';
 import { type Connection, placeOf } from './connection.ts';
 import type { PoolName, Pools } from './pools.ts';
 
-/** What `ceph status` answers, as far as it is read. */
+/** The fields of `ceph status` that are used. */
 interface Status {
   readonly health?: {
     readonly status?: string;
@@ -13,7 +13,7 @@ interface Status {
   };
 }
 
-/** What `ceph osd lspools` answers. */
+/** The answer of `ceph osd lspools`. */
 type Listed = readonly { readonly poolnum: number; readonly poolname: string }[];
 
 export async function clusterStatus(connection: Connection, pools: Pools): Promise<ClusterStatus> {
@@ -34,7 +34,7 @@ export async function clusterStatus(connection: Connection, pools: Pools): Promi
   };
 }
 
-/** By the id that the monitors know: who does not use a pool hears late that it was deleted, or made again. */
+/** Uses the id that the monitors report, because a client that does not use a pool learns late that it was deleted or recreated. */
 async function poolHealth(pools: Pools, name: PoolName, id: number | undefined): Promise<PoolHealth> {
   try {
     if (id === undefined) throw new Error('there is no such pool');

@@ -6,16 +6,16 @@ import { isMissing } from './librados/driver.ts';
 import { isMark } from './marks.ts';
 import type { OpenPool } from './pools.ts';
 
-/** Records that are read at once. */
+/** Records that are read concurrently. */
 const atOnce = 16;
 
 export interface Listing {
   readonly pools: readonly OpenPool[];
-  /** Chunks that this process is writing: they are not there yet. */
+  /** Chunks that this process is writing, which do not count as stored yet. */
   readonly isOpen: (id: string) => boolean;
 }
 
-/** One walk, for however many prefixes; all without. */
+/** One walk for any number of prefixes; everything without. */
 export async function* listChunks(
   listing: Listing,
   prefixes: readonly string[],
@@ -34,7 +34,7 @@ export async function* listChunks(
   }
 }
 
-/** Whatever pool they are in: an extent is in one. */
+/** Looks in every pool, because an extent may be in any of them. */
 export async function namedChunks(
   listing: Listing,
   names: readonly string[],

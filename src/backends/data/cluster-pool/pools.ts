@@ -1,4 +1,4 @@
-/** Which pool the chunks of a class go to, and where chunks lie that were written before. */
+/** The pool for the chunks of a class, and the pools of chunks that were written before. */
 import { DataUnavailable } from '../../../ports/storage/object-bytes.ts';
 import { type Connection, placeOf } from './connection.ts';
 import { isMissing, type RadosPool } from './librados/driver.ts';
@@ -10,7 +10,7 @@ export interface PoolName {
 }
 
 export interface PoolNames {
-  /** Of classes that have no pool of their own. */
+  /** For classes without a pool of their own. */
   readonly fallback: PoolName;
   readonly byClass: Readonly<Record<string, PoolName>>;
 }

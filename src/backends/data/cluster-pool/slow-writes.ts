@@ -1,4 +1,4 @@
-/** Looks after chunks whose clients are slow: their bytes leave memory, as those of a write budget's lent shares must. */
+/** Spills chunks whose clients are slow: their bytes must leave memory, because their share of the write budget is lent. */
 import type { Clock } from '../../../ports/clock.ts';
 import type { ChunkWrite } from './write-chunk.ts';
 
@@ -7,7 +7,7 @@ const patienceMs = 100;
 
 export class SlowWrites {
   readonly #clock: Pick<Clock, 'sleep'>;
-  /** Those whose clients are waited for, and whether they were at the last look. */
+  /** Writes that wait for their clients, and whether they did at the last check. */
   readonly #waiting = new Map<ChunkWrite, boolean>();
   #isLooking = false;
 

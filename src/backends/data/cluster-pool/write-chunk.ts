@@ -1,6 +1,6 @@
 /**
- * One chunk on its way in. As a rule it is put together as it comes and written at once, all or nothing. A chunk whose
- * client is slow is not kept in memory meanwhile: what has come is written, marked as begun, and the rest piece by piece.
+ * The write of one chunk. Usually it is collected as it arrives and written in one operation, all or nothing. A chunk whose client is
+ * slow does not stay in memory: the bytes so far are written, marked as begun, and the rest follows piece by piece.
  */
 import type { ChunkMemory } from '../../../ports/storage/chunk-store.ts';
 import { chunkBytes, type Owner } from '../../../ports/storage/object-bytes.ts';
@@ -10,17 +10,17 @@ import type { Crc32c, RadosPool, RadosWrite } from './librados/driver.ts';
 import { Buffers, freshBytes } from './reading/buffers.ts';
 import type { Lane } from './reading/lane.ts';
 
-/** What a chunk of a slow client is written in, and what it holds meanwhile. */
+/** The piece in which a slow client's chunk is written, and the memory that it takes. */
 export const pieceBytes = 4 * blockBytes;
-/** Where what comes in other lengths is gathered, while it is in the processor's cache. */
+/** Where arrays of other lengths are joined while they are in the processor's cache. */
 const blocks = new Buffers(blockBytes, 64 * blockBytes);
 
 export interface Incoming {
   readonly id: string;
   readonly owner: Owner;
-  /** Undefined when it was not told. */
+  /** Undefined when it is not known. */
   readonly size: number | undefined;
-  /** Where the caller counts the memory of all writes. */
+  /** How the caller counts the memory of all writes. */
   readonly memory?: ChunkMemory | undefined;
 }
 
@@ -35,17 +35,17 @@ export class ChunkWrite {
   readonly #chunk: Incoming;
   readonly #parts: WriteParts;
   readonly #crcs: number[] = [];
-  /** What is being put together, and how much it is. */
+  /** The operation that is being collected, and its bytes. */
   #write: RadosWrite | undefined;
   #added = 0;
-  /** What is added at a time. */
+  /** The length of the pieces that are added. */
   readonly #unit: number;
   /** The beginning of a unit. */
   #gathered: Uint8Array<ArrayBuffer> | undefined;
   #filled = 0;
   /** Bytes that are on their way, or stored. */
   #sent = 0;
-  /** The pieces that were begun, in order. */
+  /** The pieces under way, in order. */
   #sending: Promise<void> = Promise.resolve();
   #isPiecewise = false;
   #isSpilling = false;
@@ -76,7 +76,7 @@ export class ChunkWrite {
     const total = this.size + arrived.length;
     if (size !== undefined && total > size) throw new Error(`a source of ${size} bytes gave more`);
     if (total > chunkBytes) throw new Error(`chunk ${id} is larger than ${chunkBytes} bytes`);
-    // What comes at the end need not be a whole block.
+    // The end need not be a whole block.
     const isLast = total === size;
     for (let at = 0; at < arrived.length; ) {
       const count = Math.min(arrived.length - at, this.#unit - this.#filled);
@@ -118,7 +118,7 @@ export class ChunkWrite {
     return this.#parts.pool.write(id, { isNew: this.#sent === 0, size });
   }
 
-  /** Writes what has come, as its client is slow; from here on piece by piece. */
+  /** Writes the bytes so far, because the client is slow; from now on piece by piece. */
   spill(): void {
     this.#isPiecewise = true;
     this.#isSpilling = true;
@@ -131,7 +131,7 @@ export class ChunkWrite {
     this.#sending.then(release, release);
   }
 
-  /** The first one marks the chunk as begun. */
+  /** The first piece marks the chunk as begun. */
   #sendPiece(): void {
     const { id, owner } = this.#chunk;
     this.#send(this.#sent === 0 ? encodeBegun(id, owner) : undefined);
@@ -178,14 +178,14 @@ export class ChunkWrite {
     }
   }
 
-  /** Nothing of it is wanted any more. */
+  /** Discards the chunk. */
   async abandon(): Promise<void> {
     this.#giveBackGathered();
     this.#write?.drop();
     this.#write = undefined;
     if (!this.#isPiecewise) return;
     await this.#sending.catch(() => {});
-    // What this leaves behind the caller's queued extent finds; the first error is the one to report.
+    // The caller queues the extent, which removes what this leaves; report the first error.
     await this.#parts.pool.remove(this.#chunk.id).catch(() => {});
   }
 

@@ -21,7 +21,7 @@ const writeInPool = promisify(fs.write);
 const fdatasyncInPool = promisify(fs.fdatasync);
 
 export interface Disk {
-  /** The number of bytes read, fewer than asked for only at the end of the file. */
+  /** The number of bytes read, less than requested only at the end of the file. */
   read(fd: number, into: Uint8Array, position: number): number | Promise<number>;
   write(fd: number, bytes: Uint8Array, position: number): Promise<void>;
   /** Durable on return, the file's length included; nothing at all under `SVC_FSYNC=never`. */
@@ -75,7 +75,7 @@ export function nodeDisk({ clock, durable }: { readonly clock: Clock; readonly d
       if (durable) await fdatasyncInPool(fd);
     },
 
-    /** Callers who come while one flush runs share the next one. */
+    /** Callers that arrive during a flush share the next one. */
     async flushDirectory(path) {
       if (!durable) return;
       const state = directories.get(path);

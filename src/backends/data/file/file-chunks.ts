@@ -1,6 +1,6 @@
 /**
- * Chunks in a directory: small ones in segments with group
- * commit, large ones in files of their own. Any number of processes may share the directory.
+ * Chunks in a directory: small ones in segments with group commit, large ones in separate files. Any number of processes may share
+ * the directory.
  */
 import fs from 'node:fs';
 import { dirname } from 'node:path';
@@ -21,7 +21,7 @@ import { SegmentReader } from './segments/segment-reader.ts';
 import { SegmentWriter } from './segments/segment-writer.ts';
 import { smallBytesMax, tellApart } from './small-or-large.ts';
 
-/** Segments marked, each with a flush of its own, at a time. */
+/** Segments whose removals are written concurrently, each with a flush. */
 const removalsAtOnce = 8;
 
 export interface FileChunksOptions {
@@ -30,9 +30,9 @@ export interface FileChunksOptions {
   readonly random: Random;
   /** `SVC_FSYNC=always`: what is acknowledged survives a power cut. */
   readonly durable: boolean;
-  /** Small segments let a test see several of them. */
+  /** Lower in tests, so that they see several segments. */
   readonly segmentBytesMax?: number;
-  /** Small ones let a test pass them. */
+  /** Lower in tests, so that they exceed them. */
   readonly listerLimits?: ListerLimits;
   /** The system calls; a test's that fail, by default the real ones. */
   readonly disk?: Disk;
@@ -120,7 +120,7 @@ function flushNewDirectories(layout: Layout): void {
   }
 }
 
-/** Tells a source whose bytes are no longer wanted that it may stop. */
+/** Stops a source whose bytes are not needed any more. */
 async function takeFrom<T>(
   source: AsyncIterable<Uint8Array>,
   take: (iterator: AsyncIterator<Uint8Array>) => Promise<T>,
@@ -174,7 +174,7 @@ async function sortOut(chunks: readonly ChunkRef[], lister: Lister): Promise<ToR
       add(chunk);
       continue;
     }
-    // A small chunk whose place is not known: it must be looked for.
+    // Search for a small chunk whose place is unknown.
     for await (const found of lister.list([chunk.id])) if (found.id === chunk.id) add(found);
   }
   return result;

@@ -1,4 +1,4 @@
-/** How full the store is, estimated: an exact count would read every directory at every question. */
+/** An estimate of how full the store is: an exact count would read every directory each time. */
 import fs from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../../ports/clock.ts';
@@ -72,7 +72,7 @@ export class HealthEstimate {
       bytes += stat?.size ?? 0;
       if (summary?.damaged) damaged++;
       const dead = (deadBytes(this.#layout, segment) - (summary?.deadSeen ?? 0)) / entryBytes;
-      // What other processes are filling just now is not counted.
+      // The segments that other processes are writing are not counted.
       const records = segment === current?.segment ? current.records : (summary?.records ?? 0);
       count += Math.max(0, records - dead);
     }

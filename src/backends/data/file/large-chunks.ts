@@ -1,6 +1,6 @@
 /**
- * Chunks with a file of their own: content, then the header, then eight bytes that tell the header's
- * length. Written under a temporary name as it comes, flushed, and only then given its name.
+ * Chunks in separate files: content, then the header, then eight bytes with the header's length. Written under a temporary name as the
+ * bytes arrive, flushed, and only then renamed.
  */
 import fs from 'node:fs';
 import { mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
@@ -25,8 +25,8 @@ export interface LargeParts {
   readonly layout: Layout;
   readonly disk: Disk;
   /**
-   * Groups whose own names this process has made durable: another process that made a group may not have
-   * come to that yet. Kept short; a group is in use for minutes.
+   * Groups whose directory entries this process has flushed: another process that created a group may not have done so yet. The set is
+   * small; a group is used for minutes.
    */
   readonly durableGroups: Set<string>;
 }
@@ -40,7 +40,7 @@ export function encodeTail(headerBytes: number): Buffer {
   return tail;
 }
 
-/** Gives a finished, flushed temporary file its name, durably. */
+/** Renames a finished and flushed temporary file, durably. */
 export async function publish(parts: LargeParts, id: string, temporary: string): Promise<void> {
   const { layout, disk, durableGroups } = parts;
   const group = largeGroup(id);
@@ -59,7 +59,7 @@ export async function publish(parts: LargeParts, id: string, temporary: string):
     if (!durableGroups.has(group)) await disk.flushDirectory(layout.large);
     await disk.flushDirectory(path);
   } catch (error) {
-    // Not durable means not stored; the id will not be used again.
+    // If it is not durable it does not count as stored; its id is never used again.
     await unlink(largePath(layout, id)).catch(() => {});
     throw error;
   }
@@ -115,7 +115,7 @@ async function readHeader(fd: number, id: string, disk: Disk): Promise<Header | 
   return header && header.size + header.headerBytes + tailBytes === size ? header : undefined;
 }
 
-/** Durable on return; what is gone already is fine. */
+/** Durable on return; missing files are no error. */
 export async function removeLarge({ layout, disk }: Files, ids: readonly string[]): Promise<void> {
   const groups = new Set<string>();
   for (const id of ids) {
@@ -128,7 +128,7 @@ export async function removeLarge({ layout, disk }: Files, ids: readonly string[
   }
   for (const group of groups) {
     await disk.flushDirectory(`${layout.large}/${group}`).catch((error: unknown) => {
-      // The group was empty and has been tidied away.
+      // The group was empty and has been removed.
       if (!isMissing(error)) throw error;
     });
   }

@@ -1,4 +1,4 @@
-/** Writes one large chunk as its bytes come, in pieces of 256 KiB, checksumming each 64 KiB on the way. */
+/** Writes one large chunk as its bytes arrive, in pieces of 256 KiB, with a checksum for each 64 KiB. */
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import type { ChunkRef } from '../../../ports/storage/chunk-store.ts';
 import type { Owner } from '../../../ports/storage/object-bytes.ts';
@@ -15,7 +15,7 @@ const spare: Buffer[] = [];
 export const borrowPiece = (): Buffer => spare.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
 export function returnPiece(piece: Buffer): void {
   if (spare.length < spareMax) spare.push(piece);
-  // Detached, its memory goes back at once.
+  // Detaching frees its memory immediately.
   else (piece.buffer as ArrayBuffer).transfer(0);
 }
 
@@ -24,7 +24,7 @@ export interface LargeWrite {
   readonly owner: Owner;
   readonly size: number | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Where the file is written before it gets its name. */
+  /** The path of the file before it is renamed. */
   readonly temporary: string;
 }
 
@@ -69,7 +69,7 @@ async function writeContent(
   }
 }
 
-/** What has come so far: on disk in whole pieces, the rest in one borrowed piece. */
+/** The bytes so far: whole pieces on disk, the rest in one borrowed piece. */
 class Content {
   readonly piece = borrowPiece();
   written = 0;

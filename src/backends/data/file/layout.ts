@@ -1,12 +1,12 @@
 /**
- * Where things lie in a data directory:
+ * The layout of a data directory:
  *
- * segments/<segment>.seg    small chunks one after another; appended to by the one process that made it
- *          <segment>.open   there while its maker may append; to remove it seals the segment
- *          <segment>.dead   the offsets of removed chunks, appended to by everyone
- *          <segment>.sum    what a sealed segment holds, in short; can be made again at any time
+ * segments/<segment>.seg    small chunks one after another; appended to by the process that created it only
+ *          <segment>.open   exists while that process may append; removing it seals the segment
+ *          <segment>.dead   the offsets of removed chunks, appended to by every process
+ *          <segment>.sum    a summary of a sealed segment; can be computed again
  *          <segment>.lock   a process compacts it
- * large/<first of id>/<id>  a chunk of its own
+ * large/<first of id>/<id>  a chunk in a file of its own
  * temporary/                files that are being written
  */
 import fs from 'node:fs';
@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
 
-/** Only the account of the server reads the bytes of tenants, also where the directory was made with wider modes. */
+/** Only the server's account may read the bytes of tenants, also in a directory that was created with wider modes. */
 export const fileMode = 0o600;
 export const directoryMode = 0o700;
 
@@ -67,7 +67,7 @@ export function newName({ clock, random }: { readonly clock: Clock; readonly ran
 export const largeGroup = (id: string): string => id.slice(0, groupCharacters);
 export const largePath = (layout: Layout, id: string): string => `${layout.large}/${largeGroup(id)}/${id}`;
 
-/** Whether a group of large chunks can hold ids with this prefix. */
+/** Whether a group of large chunks can contain ids with this prefix. */
 export const groupMatches = (group: string, prefix: string): boolean =>
   group.startsWith(prefix.slice(0, groupCharacters));
 
@@ -87,7 +87,7 @@ export function parsePlace(at: string): Place {
   const offset = Number.parseInt(at.slice(first + 1, second), 36);
   const headerBytes = Number.parseInt(at.slice(second + 1), 36);
   const segment = at.slice(0, first);
-  // The locator comes from metadata, but it becomes part of a path.
+  // The locator comes from metadata, but it becomes part of a path: validate it.
   if (!/^[0-9a-v]+$/.test(segment) || !(offset >= 0) || !(headerBytes > 0)) {
     throw new Error(`${JSON.stringify(at)} is not a chunk's place`);
   }

@@ -14,14 +14,14 @@ import { readSegment } from './segments/segment-scan.ts';
 import type { Current } from './segments/segment-writer.ts';
 import { mayHold, readSummary, type Summary } from './segments/summary.ts';
 
-/** With more matches than this a scan of the segment is cheaper than to look each of them up. */
+/** With more matches than this, scanning the segment is cheaper than looking each of them up. */
 const lookupsMax = 64;
 const summariesMax = 64 * 1024;
 const summariesBytesMax = 8 * 1024 * 1024;
 /** The object of a summary with its numbers, and the heads of its texts. */
 const summaryBytes = 160;
 
-/** Of the ids of segments, and of the summaries of segments. */
+/** Limits of the cached ids of segments, and of their summaries. */
 export interface ListerLimits {
   readonly indexBytesMax?: number;
   readonly summariesBytesMax?: number;
@@ -32,7 +32,7 @@ export class Lister {
   readonly #index: SegmentIndex;
   /** The segment that this process appends to, and how far it is acknowledged. */
   readonly #current: () => Current | undefined;
-  /** Of sealed segments: packing only takes records away, so what was once read stays true enough. */
+  /** Summaries of sealed segments: a compaction only removes records, so an old summary is still an upper bound. */
   readonly #summaries: BoundedCache<Summary>;
 
   constructor(
@@ -75,7 +75,7 @@ export class Lister {
     return mayHold(summary, prefix);
   }
 
-  /** Ends at what was acknowledged when the list came to the segment, if the segment is our own. */
+  /** For this process's own segment, the list ends at the records that were acknowledged when it reached the segment. */
   #endOf(segment: string): number {
     const current = this.#current();
     return current?.segment === segment ? current.end : Number.POSITIVE_INFINITY;

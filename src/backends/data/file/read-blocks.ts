@@ -5,7 +5,7 @@ import { crc32c } from '../../hashing/node.ts';
 import { blockBytes } from '../chunked/record.ts';
 import type { Disk } from './disk.ts';
 
-/** What one reader gets at once, and what all of them get together: many slow readers get less each. */
+/** Blocks that one reader gets at once, and those of all readers together: with many slow readers each gets less. */
 const blocksAtOnceMax = 4;
 const blocksOfAllMax = 128;
 let readers = 0;
@@ -15,7 +15,7 @@ const blocksAtOnce = (): number =>
 export interface Blocks {
   readonly id: string;
   readonly fd: number;
-  /** Where the chunk's first byte lies in the file. */
+  /** The position of the chunk's first byte in the file. */
   readonly base: number;
   readonly size: number;
   readonly crcs: Uint32Array;

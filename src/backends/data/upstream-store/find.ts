@@ -1,4 +1,4 @@
-/** What lies upstream under a prefix of ids: objects with their back-references, and incomplete uploads. */
+/** The extents upstream under a prefix of ids: objects with their back-references, and incomplete uploads. */
 import { type FoundExtent, type Owner, unknownSize } from '../../../ports/storage/object-bytes.ts';
 import { listing, readAnswer, uploadListing } from './client/answers.ts';
 import type { Connection } from './client/connection.ts';
@@ -6,7 +6,7 @@ import { retrying } from './client/retry.ts';
 import { idOf, ownerIn } from './names.ts';
 import { headObject, type UpstreamUpload } from './uploads/uploads.ts';
 
-/** Back-references are read one by one, a few at once. */
+/** Back-references are read one by one, several concurrently. */
 const headsMax = 16;
 
 export async function* findExtents(connection: Connection, prefix: string): AsyncGenerator<FoundExtent> {
@@ -26,7 +26,7 @@ export async function* findExtents(connection: Connection, prefix: string): Asyn
   }
 }
 
-/** Undefined for what no gateway stored, and for what has gone since it was listed. */
+/** Undefined for an object that no gateway stored, and for one that was deleted since it was listed. */
 async function lookAt(connection: Connection, key: string): Promise<FoundExtent | undefined> {
   const id = idOf(connection.prefix, key);
   const stored = id === undefined ? undefined : await headObject(connection, key);

@@ -15,7 +15,7 @@ import { ownerIn } from './names.ts';
 
 /** A GET of an object of these classes is refused until it is restored there. */
 const archived: ReadonlySet<string> = new Set(['GLACIER', 'DEEP_ARCHIVE']);
-/** Headers that the gateway stores and returns as they came. */
+/** Headers that the gateway stores and returns unchanged. */
 const systemHeaders = [
   'cache-control',
   'content-disposition',
@@ -84,7 +84,7 @@ function pageOf(
   const objects = contents.flatMap(({ Size, ETag = '', LastModified = '', StorageClass = '' }, i) => {
     const key = keys[i] ?? '';
     const object = { key, size: Size, etag: ETag.replaceAll('"', ''), modified: Date.parse(LastModified) };
-    // Below the prefix lie extents, the mark of the installation and the probe.
+    // Extents, the mark of the installation and the probe are below the prefix.
     const isOurs = key.startsWith(prefix);
     return isOurs || archived.has(StorageClass) || !isSound(object) ? [] : [object];
   });
@@ -94,7 +94,7 @@ function pageOf(
 const isSound = ({ size, etag, modified }: ForeignObject): boolean =>
   Number.isSafeInteger(size) && etag !== '' && Number.isFinite(modified);
 
-/** Undefined for an object that is gone, or that the upstream describes only to who shows its key (SSE-C). */
+/** Undefined for an object that does not exist, or that the upstream describes only to requests with its key (SSE-C). */
 const headersOf = (
   connection: Connection,
   key: string,

@@ -1,4 +1,4 @@
-/** What an extent is called upstream, and the back-reference that lies beside it. */
+/** The name of an extent upstream, and the back-reference beside it. */
 import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { encode } from '../../../signing/encode.ts';
@@ -15,7 +15,7 @@ export const idOf = (prefix: string, key: string): string | undefined =>
     : undefined;
 
 const meta = `${amz.headerPrefix}meta-sluice-`;
-/** Of the owner, the key is for people to read too, as far as it fits: upstreams take 2 KiB of metadata. */
+/** The owner's key is readable for people, as far as it fits: upstreams take 2 KiB of metadata. */
 const names = { key: `${meta}key`, longKey: `${meta}key-base64`, rest: `${meta}owner` } as const;
 const readableMax = 1400;
 

@@ -1,4 +1,4 @@
-/** Storing a body of known length in one request: an object, or a part of an upload. */
+/** Stores a body of known length in one request: an object, or a part of an upload. */
 
 import { gather } from '../../../base/gather.ts';
 import { ContentMismatch, type WriteOptions } from '../../../ports/storage/object-bytes.ts';

@@ -12,7 +12,7 @@ import { Attempts } from './client/retry.ts';
 import { isGone, UpstreamError } from './client/upstream-error.ts';
 import { keyOf } from './names.ts';
 
-/** Ranges up to this come as one array. */
+/** Ranges up to this size are returned as one array. */
 const wholeMax = 64 * 1024;
 /** A reader may use the last array while it requests the next (`ObjectBytes.read`). */
 const lentMax = 2;

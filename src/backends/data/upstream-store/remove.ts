@@ -5,7 +5,7 @@ import { listUploads } from './find.ts';
 import { keyOf } from './names.ts';
 import { abortUpload, removeObject } from './uploads/uploads.ts';
 
-/** Not every S3 service deletes several objects in one request. */
+/** Single deletions, because not every S3 service deletes several objects in one request. */
 const parallelMax = 16;
 
 export async function removeExtents(connection: Connection, extents: readonly Extent[]): Promise<void> {

@@ -49,7 +49,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
 
   return {
     clusters,
-    // One object.
+    // An extent is one object.
     pieceBytes: Number.POSITIVE_INFINITY,
     uploads: heldUploads(connectionTo),
     marks: [...connections.values()].map(markIn),
@@ -107,7 +107,7 @@ function connect(upstream: Upstream, options: UpstreamStoreOptions): Connection 
 
 const healthTimeoutMs = 5_000;
 
-/** Whether the bucket answers; what it holds is the upstream's to know. */
+/** Whether the bucket answers; its content is the upstream's concern. */
 async function healthOf({ id: cluster, bucket: pool, client }: Connection): Promise<ClusterHealth> {
   const bucket = { pool, namespace: '', bytesUsed: 0, chunkCount: 0 };
   try {

@@ -1,6 +1,6 @@
 /**
- * Whether an upstream vouches for what it stores: refuses a content that is not what its request was signed for, and has
- * ETags that are MD5s. That is the public API, and not what every service does, so it has to show both once.
+ * Whether an upstream can be trusted to verify contents: it must refuse a content that differs from the signed hash, and its ETags must
+ * be MD5s. That is the public API, but not every service does so; each upstream is tested once.
  */
 
 import { toHex } from '../../../base/text/hex.ts';
@@ -28,7 +28,7 @@ export const wrongSha256 = 'XAmzContentSHA256Mismatch';
 
 export class Vouching {
   readonly #options: VouchingOptions;
-  /** How the upstream encrypted what it showed its ETag of; undefined where it does not vouch. */
+  /** How the upstream encrypted the object whose ETag was tested; undefined where it failed the test. */
   #shown: Promise<string | undefined> | undefined;
   #notBefore = 0;
 
@@ -40,7 +40,7 @@ export class Vouching {
     return (await this.#ask()) !== undefined;
   }
 
-  /** Whether an answer is of the kind that was shown; where it is not, the upstream is tested again from now on. */
+  /** Whether an answer is consistent with the test; otherwise the upstream is tested again. */
   async holdsFor(headers: Readonly<Record<string, string>>): Promise<boolean> {
     const isSame = isMd5(etagIn(headers), headers) && (await this.#ask()) === encryptionIn(headers);
     if (!isSame) this.#shown = undefined;

@@ -1,4 +1,4 @@
-/** Storing an extent as one upstream object: in one request where its length is known, in parts where it is not. */
+/** Stores an extent as one upstream object: in one request where its length is known, in parts where it is not. */
 
 import { gather } from '../../../base/gather.ts';
 import { fail } from '../../../errors/refusal.ts';
@@ -30,7 +30,7 @@ export async function writeExtent(
     const written = await writeInParts(connection, source, object);
     return { cluster, id, size: written };
   }
-  // Nothing is what an empty extent is stored as.
+  // An empty extent is stored as no object: only check that the source is empty.
   if (size === 0) await gather(source, { size, signal });
   else await put(connection, { ...object, source, size });
   return { cluster, id, size };
@@ -42,7 +42,7 @@ interface NewObject extends Pick<WriteOptions, 'confirm' | 'claimed'> {
   readonly signal: AbortSignal | undefined;
 }
 
-/** One part is held at a time, and can so be sent again. */
+/** One part is in memory at a time, so it can be sent again. */
 async function writeInParts(
   connection: Connection,
   source: AsyncIterable<Uint8Array>,
@@ -112,7 +112,7 @@ async function upload(
     await assemble(connection, begun, { parts: done, size });
     return size;
   } catch (cause) {
-    // What this leaves behind the caller's queued extent finds; the first error is the one to report.
+    // The caller queues the extent, which removes what this leaves; report the first error.
     await abortUpload(connection, begun).catch(() => {});
     throw cause;
   }

@@ -1,4 +1,4 @@
-/** A scan of the embedded backend: each page is read at once from a fresh snapshot, so none is held. */
+/** A scan of the embedded backend: each page is read from a fresh snapshot, so that no snapshot stays open. */
 import type { Clock } from '../../../ports/clock.ts';
 import {
   type AnyTable,
@@ -27,7 +27,7 @@ interface Scanned<T> {
 export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
   readonly #scanned: Scanned<T>;
   readonly #partitionBytes: number;
-  /** There is one shard, number 0; the others are empty. */
+  /** There is only shard 0; the others are empty. */
   readonly #isEmpty: boolean;
   readonly #projection: Projection;
   #span: Span;
@@ -74,7 +74,7 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     return rows;
   }
 
-  /** A caller that goes on after the error gets all other rows of the range, as far as they can be found. */
+  /** A caller that continues after the error gets all other rows of the range, as far as they can be found. */
   #passOver(key: Uint8Array, rows: Stored<RowOf<T>>[]): void {
     const wasBehindDamage = this.#isBehindDamage;
     this.#held = rows;

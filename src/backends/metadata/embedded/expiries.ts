@@ -1,4 +1,4 @@
-/** Rows that expire: an entry for each, sorted by time, and the sweep that removes both when the time has come. */
+/** Rows that expire: an index entry for each, sorted by time, and the sweep that removes both when they are due. */
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { compareBytes, passed, type Span } from '../rows/span.ts';
 import type { Database } from './file/environment.ts';
@@ -18,7 +18,7 @@ const expiryDigits = 8;
 const removalsPerTransaction = 256;
 const reportsMax = 100;
 
-/** Entries whose time has come, and where to go on; undefined behind the last one. */
+/** Entries that are due, and the position of the next page; undefined after the last one. */
 interface Due {
   readonly entries: readonly Uint8Array[];
   readonly left: Span | undefined;
@@ -32,7 +32,7 @@ export class Expiries {
     this.#ports = ports;
   }
 
-  /** Removes the rows whose time has come. A damaged row stays, with its entry, and the sweep goes on behind it. */
+  /** Removes the rows that are due. A damaged row stays, with its entry, and the sweep continues after it. */
   async sweep(now: number): Promise<void> {
     let span: Span | undefined = {
       low: Uint8Array.of(space.expiry),
@@ -58,7 +58,7 @@ export class Expiries {
       return { entries, left: isEnd ? undefined : passed(span, entries.at(-1) as Uint8Array) };
     } catch (cause) {
       const { key } = this.#report(cause);
-      // The place of a key that does not sort behind the one before it says nothing about what follows.
+      // The place of a key that is out of order says nothing about the keys after it.
       const isInside = compareBytes(key, entries.at(-1) ?? span.low) > 0 && compareBytes(key, span.high) < 0;
       return { entries, left: isInside ? passed(span, key) : undefined };
     }
@@ -90,7 +90,7 @@ export class Expiries {
     const rows = entries.map((entry) => ({ entry, key: rowKeyOf(entry) }));
     const found = rows.map(({ key }) => database.get(key) as StoredRow | undefined);
     rows.forEach(({ entry, key }, index) => {
-      // A row written again since then has an entry of its own, or lives on.
+      // A row that was written again since has another entry, or does not expire.
       if (found[index] !== undefined && !isAlive(found[index], now)) database.remove(key);
       database.remove(entry);
     });

@@ -1,7 +1,7 @@
 /**
- * Epochs in lmdb. A sweep marks those whose lease ran out, of whatever process; every commit reads its epoch's row inside
- * its own transaction, so it applies wholly before the mark or not at all. A row that is not there bars as a marked one
- * does: a process stopped for an hour comes back to refusals, not to lost bytes.
+ * Epochs in lmdb. A sweep marks those whose lease has expired, of any process. Every commit reads its epoch's row inside its own
+ * transaction, so it applies wholly before the mark or not at all. A missing row refuses commits like a marked one: a process that was
+ * stopped for an hour gets refusals, and no bytes are lost.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
@@ -28,7 +28,7 @@ const keyOf = (epoch: string): Uint8Array => textKeyIn('epoch', epoch);
 const firstKey = keyOf('');
 const endKey = Uint8Array.of(space.epoch + 1);
 
-/** Whether a commit under an op may apply: asked inside the transaction that would apply it. */
+/** Whether a commit under an op is refused; called inside the transaction of the commit. */
 export function isBarred(database: Database, batch: Batch, opId: string): boolean {
   const row = rowIn(database, batch, epochOf(opId));
   return row === undefined || row[1] !== open || row.indexOf(numberOf(opId), 2) >= 0;
@@ -41,7 +41,7 @@ function rowIn(database: Database, batch: Batch, epoch: string): EpochRow | unde
   return row;
 }
 
-/** An epoch of ours that cannot be read is lost: the process goes on with another one. */
+/** An epoch of this process that cannot be read is lost: the process continues with another one. */
 function unlessDamaged<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -30,7 +30,7 @@ export interface Counter {
   isChanged: boolean;
 }
 
-/** What one transaction knows. Its maps hold rows as they will be when it commits. */
+/** The state of one transaction. Its maps hold rows as they will be when it commits. */
 export interface Batch {
   readonly now: number;
   readonly epochs: Map<string, readonly number[] | undefined>;
@@ -54,9 +54,9 @@ interface Entry {
 
 /** A transaction runs on the event loop's thread: this bounds how long it holds the loop up. */
 const batchLimit = 512;
-/** Of one transaction: the second one after a full disk gave way, or after lmdb refused it unwritten. */
+/** Attempts of one transaction: the second one after a full disk got space, or after lmdb refused it unwritten. */
 const attemptsMax = 2;
-/** Of a batch, each without the works that met a damaged page; the rest is then run one by one. */
+/** Repetitions of a batch, each without the works that met a damaged page; the rest is then run one by one. */
 const batchRerunsMax = 4;
 /** lmdb numbers transactions from 1, so a revision stays a safe integer for 2^37 of them. */
 const revisionsPerTransaction = 2 ** 16;
@@ -94,8 +94,8 @@ export class Journal {
   }
 
   /**
-   * One transaction at a time: what arrives while it is flushed shares the next one. To have the next
-   * wait inside lmdb already would split the writers into two halves that take turns, at half the size.
+   * One transaction at a time: works that arrive during its flush share the next one. If the next one already waited inside lmdb, the
+   * writers would split into two halves that alternate, with batches of half the size.
    */
   async #transactAll(): Promise<void> {
     while (this.#waiting.length > 0) await this.#transact();
@@ -125,9 +125,9 @@ export class Journal {
   }
 
   /**
-   * A transaction that met a full disk wrote nothing: it runs again once the room has given its ballast back.
+   * A transaction that met a full disk wrote nothing: it runs again once the ballast has been given up.
    * @param taken its works; none: those that wait
-   * @returns works that have to run again, because another one of the transaction met a damaged page
+   * @returns works that must run again, because another one of the transaction met a damaged page
    */
   async #attempt(taken: Entry[]): Promise<readonly Entry[]> {
     let batch: Batch | undefined;

@@ -1,10 +1,10 @@
 /**
- * The metadata port on lmdb: durable, shared by the processes of one machine, without a
- * server. Reads are synchronous look-ups in a memory map; writes go through the journal.
+ * The metadata port on lmdb: durable, shared by the processes of one machine, without a server. Reads are synchronous look-ups in a
+ * memory map; writes go through the journal.
  *
- * Every read starts from the latest commit of any process: lmdb keeps a read transaction for the rest
- * of an event-loop turn and would show what was there when it began. A process that is
- * stopped inside a transaction holds the writers of all others up; one that dies there does not.
+ * Every read starts from the latest commit of any process: lmdb keeps a read transaction for the rest of an event-loop turn, which would
+ * not see later commits. A process that is stopped inside a write transaction blocks the writers of all others; one that dies there
+ * does not.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import type {
@@ -47,13 +47,13 @@ export interface EmbeddedOptions {
   readonly durable: boolean;
   /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
   readonly intentTtlMs?: number;
-  /** Gives way to commits that meet a full disk. */
+  /** Frees disk space for commits that meet a full disk. */
   readonly room?: DiskRoom | undefined;
   /** Called once, when the store will not commit again: the process should be replaced. */
   readonly onBroken?: (cause: unknown) => void;
   /** Called when lmdb refuses a transaction that was sound when it began; the store begins it again once. */
   readonly onRefused?: (cause: unknown) => void;
-  /** Called for damage that no caller sees, because the sweep of expired rows met it. */
+  /** Called for damage that the sweep of expired rows finds, because no caller gets that error. */
   readonly onDamage?: (damage: MetadataDamaged) => void;
 }
 

@@ -1,4 +1,4 @@
-/** What commits and side changes do inside a transaction: check everything, then write. */
+/** Commits and side changes inside a transaction: check everything, then write. */
 import type { AnyTable, At, Change, Outcome, Revision, SideChange } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../rows/order.ts';
 import { keyOf } from '../rules.ts';
@@ -118,7 +118,7 @@ export class Transactions {
     });
   }
 
-  /** Of one commit. */
+  /** Applies the writes of one commit. */
   write(batch: Batch, writes: readonly Write[]): number {
     for (const write of writes) write.load?.(batch);
     const revision = batch.nextRevision();

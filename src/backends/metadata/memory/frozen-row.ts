@@ -7,7 +7,7 @@ import type { AnyTable, ColumnType } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../rows/order.ts';
 
 export function frozenRow(table: AnyTable, row: Columns): Columns {
-  // Copied whole and then gone through: building it column by column costs three times as much.
+  // Copied whole and then processed, because building it column by column costs three times as much.
   const kept: Record<string, unknown> = { ...row };
   for (const column in kept) {
     const type: ColumnType | undefined = table.columns[column];

@@ -8,8 +8,8 @@ import { secondLookMs } from '../ops/second-look.ts';
 interface Intent {
   readonly cluster: string;
   /**
-   * A barred one can commit nothing more, but its bytes are still its process's to end. What was swept and
-   * settled is swept `again` when the time for the second look has come.
+   * No commit can apply under a barred intent, but its process must still end it. A swept and settled one is swept `again` when the second
+   * look is due.
    */
   state: 'open' | 'barred' | 'swept' | 'settled' | 'again';
 }
@@ -43,7 +43,7 @@ export class MemoryIntents {
     if (intent?.state === 'open') intent.state = 'barred';
   }
 
-  /** What a sweep has taken is the sweep's to forget. */
+  /** A swept intent is removed by the sweep only. */
   forget(id: string): void {
     const intent = this.#intents.get(id);
     if (intent !== undefined && !isTaken(intent)) this.#intents.delete(id);

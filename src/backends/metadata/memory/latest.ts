@@ -11,7 +11,7 @@ interface Segment<Value> {
   readonly bytes: Uint8Array;
   used: number;
   lines: number;
-  /** What was read of it, up to a byte. */
+  /** The entries that were parsed so far, up to a byte position. */
   readonly entries: (readonly [key: string, value: Value])[];
   read: number;
 }
@@ -68,7 +68,7 @@ export class Latest<Value> {
       if (this.#ordered.get(key) === value) this.#ordered.delete(key);
   }
 
-  /** What was put last under each key; good until the next is put. */
+  /** The latest entry under each key; valid until the next put. */
   get ordered(): SortedMap<Value> {
     for (const segment of this.#segments) if (segment.read < segment.used) this.#read(segment);
     return this.#ordered;
@@ -84,7 +84,7 @@ export class Latest<Value> {
   }
 }
 
-/** Whether there was room for it. */
+/** @returns false where the segment has no space for it */
 function append(segment: Segment<unknown>, line: string): boolean {
   const { read, written } = encoder.encodeInto(`${line}\n`, segment.bytes.subarray(segment.used));
   if (read <= line.length) return false;

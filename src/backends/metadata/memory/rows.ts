@@ -16,7 +16,7 @@ import { frozenRow, zeroRow } from './frozen-row.ts';
 import { Latest } from './latest.ts';
 import { SortedMap } from './sorted-map.ts';
 
-/** What a reader gets, and when it is no longer there. */
+/** A row as readers get it, and its expiry. */
 class Entry implements Stored<Columns> {
   readonly row: Columns;
   readonly revision: Revision;
@@ -28,7 +28,7 @@ class Entry implements Stored<Columns> {
     this.#expiresAt = expiresAt;
   }
 
-  /** Nearly all stay: for them the clock is not asked. */
+  /** Most rows never expire: for them the clock is not read. */
   isAlive(clock: Clock): boolean {
     return this.#expiresAt === never || this.#expiresAt > clock.now();
   }
@@ -36,7 +36,7 @@ class Entry implements Stored<Columns> {
 
 const never = Number.POSITIVE_INFINITY;
 const goneAlready = 0;
-/** Of a log; rows of what clients have named as long as they may can be large. */
+/** The limit of a log, whose rows can be large because they contain names from clients. */
 const logBytesMax = 64 * 1024 * 1024;
 
 /** A row of a log; a row without expiry has `null`, as JSON has it. */
@@ -51,9 +51,9 @@ function entryOf(table: AnyTable, line: string): readonly [key: string, entry: E
   ];
 }
 
-/** A change whose row is known to be sound. */
+/** A validated change. */
 export interface Prepared {
-  /** Of the row that it is about. */
+  /** The key of its row. */
   readonly key: string;
   /** Cannot fail. */
   write(revision: Revision): void;
@@ -219,7 +219,7 @@ export class MemoryCursor<T extends AnyTable> implements Cursor<T> {
     this.#rows = rows;
     this.#at = at;
     this.#span = spanOf(orderOf(at.table), at.in as Columns, range);
-    // There is one shard, number 0; the others are empty.
+    // There is only shard 0; the others are empty.
     this.#count = (range.shard ?? 0) === 0 ? Number.POSITIVE_INFINITY : 0;
   }
 

@@ -42,7 +42,7 @@ export class SortedMap<Value> {
     if (keys.length === 0 && this.#blocks.length > 1) this.#blocks.splice(block, 1);
   }
 
-  /** The entries from `low` (inclusive) to `high` (exclusive), read as they are when reached. */
+  /** The entries from `low` (inclusive) to `high` (exclusive), each in its state when it is reached. */
   *between(low: string, high: string): Generator<readonly [key: string, value: Value]> {
     let { block, slot } = this.#place(low);
     for (; block < this.#blocks.length; block++, slot = 0) {
@@ -68,7 +68,7 @@ export class SortedMap<Value> {
     }
   }
 
-  /** Where a key is, or where it would be inserted. */
+  /** The place of a key, or where it would be inserted. */
   #place(key: string): Place {
     const last = this.#blocks.length - 1;
     const block = firstWhere(last, (index) => (this.#block(index).at(-1) as string) >= key);
@@ -85,7 +85,7 @@ export class SortedMap<Value> {
   }
 }
 
-/** The lowest index for which `holds`, given that it holds for all above; `end` if for none below it. */
+/** The lowest index for which `holds` is true, given that it is true for all above; `end` if there is none. */
 function firstWhere(end: number, holds: (index: number) => boolean): number {
   let low = 0;
   let high = end;

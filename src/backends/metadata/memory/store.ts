@@ -1,7 +1,6 @@
 /**
- * The metadata port in memory: the default backend, and the executable model of the port
- * that every other backend is compared with. A commit is evaluated without an `await`, so that nothing
- * can come between its checks and its writes.
+ * The metadata port in memory: the default backend, and the executable model of the port with which every other backend is compared. A
+ * commit is evaluated without an `await`, so that nothing can run between its checks and its writes.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import type {
@@ -32,14 +31,14 @@ export interface MemoryOptions {
   readonly clock: Clock;
   readonly random: Random;
   /**
-   * Without it an intent lives as long as the store, because the only process that could hold it does.
-   * With it, intents lapse that `maintain` did not renew in time, as those of another process would.
+   * Without it an intent lives as long as the store, because its process does. With it, intents expire that `maintain` did not renew in
+   * time, like those of another process.
    */
   readonly intentTtlMs?: number;
 }
 
 export interface MemoryStore extends MetadataStore {
-  /** Renews the open intents; only needed where `intentTtlMs` is given. */
+  /** Renews the open intents; required only with `intentTtlMs`. */
   maintain(): Promise<void>;
 }
 
@@ -85,7 +84,7 @@ class Memory implements MemoryStore {
   ): Promise<Outcome<T>> {
     const listed = changes as readonly Change<AnyTable>[];
     assertCommit(at, listed, options);
-    // Whatever can be wrong with a row is found here, before the first of them is written.
+    // Validate every row before the first of them is written.
     const prepared = listed.map((change) => ({ ...this.#prepared(at, change), expect: change.expect }));
     assertDistinct(at, prepared);
     const aside = options.then?.map((change) => this.#prepared(change.at as At<AnyTable>, change));

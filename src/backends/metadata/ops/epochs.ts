@@ -1,10 +1,10 @@
 /**
- * Coarse intents, as the durable backends have them: a process takes an epoch, one durable row with a lease,
- * and names up to 4096 ops under it, so that beginning a write costs no I/O. An op is `<epoch>.<n>` with both parts of
- * fixed width: ids sort by the time of their epoch and then of their own, and no `<op id>.` is a prefix of another.
+ * Coarse intents of the durable backends: a process takes an epoch, one durable row with a lease, and names up to 4096 ops under it, so
+ * that beginning a write costs no I/O. An op is `<epoch>.<n>` with both parts of fixed width: ids sort by the time of their epoch and
+ * then by their own, and no `<op id>.` is a prefix of another.
  *
- * The process renews the lease while the epoch hands out ops or has unended ones, and the row goes when neither is so.
- * How the row is kept, and how a sweep bars an epoch whose lease ran out, is each backend's own.
+ * The process renews the lease while the epoch hands out ops or has open ones; then the row is removed. Each backend decides how the row
+ * is stored, and how a sweep bars an epoch whose lease has expired.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import type { Op } from '../../../ports/metadata-store.ts';
@@ -18,28 +18,28 @@ const epochMs = 60_000;
 
 /** The states of an epoch's row, the same wherever it is kept. */
 export const epochState = {
-  /** Until its lease runs out. */
+  /** Until its lease expires. */
   open: 0,
   /** A sweep's, until it is settled. */
   marked: 1,
   /** Until the second look. */
   settled: 2,
-  /** A sweep's again, until it is settled for good. */
+  /** Barred by a second sweep, until it is settled finally. */
   markedAgain: 3,
 } as const;
 
 export const epochOf = (opId: string): string => opId.slice(0, opId.indexOf('.'));
 export const numberOf = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
 
-/** Whether a text could be the id of an op: what was found stored may be called anything. */
+/** Whether a text has the form of an op's id: stored bytes may have any name. */
 export const isOpId = (text: string): boolean => /^[0-9a-v]+\.[0-9a-v]{3}$/.test(text);
 
 /** The rows of this process's epochs. */
 export interface EpochRows {
-  /** Writes the row, durably, with a lease; gives the name that it got, which is another where that one would not do. */
+  /** Writes the row, durably, with a lease; returns its name, which differs where the given one is not possible. */
   open(epoch: string): Promise<string>;
   remove(epoch: string): Promise<void>;
-  /** Renews the leases; gives those epochs that a sweep has marked or removed. */
+  /** Renews the leases; returns the epochs that a sweep has marked or removed. */
   renew(epochs: readonly string[]): Promise<readonly string[]>;
 }
 
@@ -77,7 +77,7 @@ export class Epochs {
     if (epoch === undefined || !handsOut(epoch, now)) epoch = await this.#next();
     // The next one is opened early, so that no write waits for it.
     else if (epoch.used > opsPerEpoch * 0.75 || now > epoch.rollAt - epochMs / 4) this.#openAhead();
-    // Everyone who waited for one epoch takes from it; beyond 4096 of them some wait again.
+    // Everyone who waited for one epoch takes an op from it; with more than 4096 of them some wait again.
     if (epoch.used >= opsPerEpoch) return this.begin();
     const id = `${epoch.id}.${digits(epoch.used++, opDigits)}`;
     epoch.unended.add(id);
@@ -114,15 +114,15 @@ export class Epochs {
     return epoch;
   }
 
-  /** Whether no sweep can have taken the epoch of an op yet. */
+  /** Whether it is certain that no sweep has taken the epoch of an op. */
   holds(opId: string): boolean {
     const epoch = this.#epochs.get(epochOf(opId));
     return epoch !== undefined && this.#ports.clock.now() < epoch.leaseUntil;
   }
 
   /**
-   * A caller abandons an op, perhaps while the store is away. It may never end the op: an epoch that
-   * has only such ops left is not renewed any more, and so a sweep finds it while this process lives.
+   * A caller abandons an op, perhaps while the store is unavailable. The op may never be ended: an epoch with only such ops left is not
+   * renewed any more, so a sweep finds it while this process lives.
    */
   abort(opId: string): void {
     const epoch = this.#epochs.get(epochOf(opId));
@@ -135,7 +135,7 @@ export class Epochs {
     this.#removeIfDone(epoch);
   }
 
-  /** Of this process's own ops it is known at once which have ended; of others once their epoch is gone. */
+  /** For this process's own ops the answer is known immediately; for others once their epoch is gone. */
   hasEnded(opId: string): boolean {
     const epoch = this.#epochs.get(epochOf(opId));
     return epoch !== undefined && !epoch.unended.has(opId) && !epoch.aborted.has(opId);
@@ -173,7 +173,7 @@ export class Epochs {
     return epoch === this.#current || epoch.unended.size > 0 || epoch.aborted.size === 0;
   }
 
-  /** A sweep came first: nothing can be committed under these any more. Its consumer removes the rows. */
+  /** A sweep came first: no commit can apply under these any more. The sweep removes the rows. */
   lose(epochs: readonly string[]): void {
     for (const id of epochs) {
       if (this.#current?.id === id) this.#current = undefined;
@@ -181,7 +181,7 @@ export class Epochs {
     }
   }
 
-  /** At an orderly end: what has no unended op needs no sweep. Where that cannot be determined, a sweep finds nothing to do. */
+  /** At an orderly end: epochs without open ops need no sweep. Where that cannot be recorded, a sweep finds nothing to do. */
   async close(): Promise<void> {
     this.#current = undefined;
     const done = [...this.#epochs.values()].filter(

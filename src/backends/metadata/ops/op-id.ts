@@ -22,7 +22,7 @@ export function stamp(ports: { readonly clock: Clock; readonly random: Random })
 
 const timeText = memoizeLast((ms: number) => Math.floor(ms).toString(32).padStart(timeDigits, '0'));
 
-/** A stamp of the millisecond after another's, with the random part of its own. */
+/** A stamp of the millisecond after another's, with its own random part. */
 export const stampAfter = (other: string, own: string): string =>
   (Number.parseInt(other.slice(0, timeDigits), 32) + 1).toString(32).padStart(timeDigits, '0') +
   own.slice(timeDigits);

@@ -1,4 +1,4 @@
-/** The cluster as the store asks it: what its client throws becomes what the metadata port promises to throw. */
+/** The client's errors translated to those that the metadata port promises. */
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { TikvClient } from './tikv/client.ts';
 import { TikvError } from './tikv/errors.ts';
@@ -12,7 +12,7 @@ export interface Cluster {
   /** Up to `limit` entries of a stretch, as of now. */
   scan(stretch: Stretch): Promise<readonly Entry[]>;
   transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
-  /** Old versions may go, and locks that were left behind. */
+  /** Settles abandoned locks and removes old versions. */
   collect(collection: Collection): Promise<void>;
   close(): Promise<void>;
 }

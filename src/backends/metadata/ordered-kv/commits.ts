@@ -1,6 +1,5 @@
 /**
- * What commits and side changes do inside a transaction: lock and read everything that they depend on in
- * one round trip, check, then write.
+ * Commits and side changes inside a transaction: lock and read everything that they depend on in one round trip, check, then write.
  */
 
 import { MultiKeyMutex } from '../../../base/multi-key-mutex.ts';
@@ -22,10 +21,10 @@ import { type Keys, laneOf, lanes } from './keys.ts';
 import type { Transaction } from './tikv/transactions/transaction.ts';
 import { type Codecs, pack, unpack, unpackRow } from './values.ts';
 
-/** A lock's key, and what is done once its value is known. */
+/** The key of a lock, and what happens once its value is known. */
 interface Locked {
   readonly key: Uint8Array;
-  /** Gives why the commit is refused, if it is. */
+  /** Returns why the commit is refused, or undefined. */
   check?(value: Uint8Array | undefined): Refused | undefined;
   write?(transaction: Transaction, value: Uint8Array | undefined, revision: string): void;
 }
@@ -117,7 +116,7 @@ export class Commits {
     });
   }
 
-  /** Whether all lanes of a fence, which lie side by side, are raised already; a fenced commit checks this. */
+  /** Whether all lanes of a fence, which are neighbours, are raised already; a fenced commit checks this. */
   async #stands(lanesOfOne: readonly Buffer[], generation: number): Promise<boolean> {
     const [low] = lanesOfOne;
     const last = lanesOfOne.at(-1);
@@ -136,7 +135,7 @@ export class Commits {
       for (const [i, { check }] of merged.entries()) {
         const refused = check?.(values[i]);
         if (refused === undefined) continue;
-        // Nothing was written: the locks go, and the transaction ends as one that only read.
+        // Nothing was written: release the locks, and end the transaction like one that only read.
         await transaction.rollback();
         return refused;
       }
@@ -185,7 +184,7 @@ export class Commits {
     });
   }
 
-  /** An op that was barred, and a fence that stands elsewhere: both are checked before any row is. */
+  /** The checks for a barred op and a fence with another generation, which come before those of rows. */
   #prepareBars(
     { locked }: Prepared,
     {
@@ -267,7 +266,7 @@ const isSpread = (at: At<AnyTable>): boolean => at.table.spreadBy !== undefined;
 
 const revisionIn = (transaction: Transaction): string => transaction.start.toString(36);
 
-/** Several things may hang on one key, as two additions to a counter do: it is locked once, and each sees the last. */
+/** Several changes may concern one key, such as two additions to a counter: it is locked once, and each change sees the result of the last. */
 function mergeSame(same: readonly Locked[]): Locked {
   const first = same[0] as Locked;
   if (same.length === 1) return first;

@@ -1,4 +1,4 @@
-/** A scan of the ordered-kv backend: each page is one range read at a timestamp of its own, so no snapshot is held. */
+/** A scan of the ordered-kv backend: each page is one range read at a new timestamp, so that no snapshot stays open. */
 import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
 import { decodeText } from '../rows/node-text.ts';
 import type { Columns } from '../rows/order.ts';
@@ -17,13 +17,13 @@ export interface Scanned<T> {
   readonly at: At<T>;
 }
 
-/** Rows that expired and lie in the way are read over in stretches of this many. */
+/** Expired rows in between are skipped in reads of this many. */
 const stretchMax = 1024;
 
 export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
   readonly #scanned: Scanned<T>;
   readonly #partitionBytes: number;
-  /** There is one shard, number 0; the others are empty. */
+  /** There is only shard 0; the others are empty. */
   readonly #isEmpty: boolean;
   readonly #columns: readonly string[] | undefined;
   #span: Span;

@@ -1,4 +1,4 @@
-/** What PD says of its stores: the first endpoint that answers in time counts. */
+/** What PD reports about its stores; the first endpoint that answers in time is used. */
 import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';
@@ -32,7 +32,7 @@ export async function storeHealth(endpoints: readonly string[], tls?: Tls): Prom
   return { nodes: [], warnings: [`pd endpoints unreachable: ${faults.join(', ')}`] };
 }
 
-/** PD's HTTP interface listens where its gRPC does, under the same TLS; `fetch` would take no authority of ours. */
+/** PD's HTTP interface has the address and TLS of its gRPC. Not `fetch`, which does not accept a private authority. */
 function storesOf(endpoint: string, tls: Tls | undefined): Promise<string> {
   const ask = tls === undefined ? request : secureRequest;
   const scheme = tls === undefined ? 'http' : 'https';

@@ -1,7 +1,7 @@
 /**
- * Epochs in TiKV. A commit must not apply under an epoch that a sweep has marked, so it locks what it reads. Were that
- * one row, all commits of a process would take turns at it: an epoch has a lease row, which the process renews, and
- * `lanes.epoch` rows beside it, of which a commit locks the one of its op. Marking an epoch locks and writes all of them.
+ * Epochs in TiKV. A commit must not apply under an epoch that a sweep has marked, so it locks the epoch's row. With one row all commits
+ * of a process would wait for each other. So an epoch has a lease row, which the process renews, and `lanes.epoch` rows beside it, of
+ * which a commit locks the one of its op. Marking an epoch locks and writes all of them.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';

@@ -1,4 +1,4 @@
-/** Where things lie in the one key space of a cluster: everything of ours behind a prefix, rows beside our own spaces. */
+/** The key space in a cluster: every key begins with a prefix, then rows and further kinds of keys. */
 import { digits } from '../ops/op-id.ts';
 
 /** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
@@ -7,7 +7,7 @@ const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
 const expiryBytes = 8;
 const encoder = new TextEncoder();
 
-/** Spread over so many rows, a fence or an epoch is locked by many commits at once that seldom wait for each other. */
+/** A fence or an epoch is spread over this many rows, so that concurrent commits that lock it seldom wait for each other. */
 export const lanes = { fence: 256, epoch: 64 } as const;
 
 export class Keys {
@@ -66,7 +66,7 @@ export class Keys {
 
 const noBytes = new Uint8Array(0);
 
-/** Which lane of a fence a key belongs to, the same in every process. */
+/** The lane of a fence for a key, the same in every process. */
 export function laneOf(key: Uint8Array): number {
   let hash = 0x811c9dc5;
   for (const byte of key) hash = Math.imul(hash ^ byte, 0x01000193);

@@ -38,11 +38,11 @@ export interface OrderedKvOptions {
   /** PD's endpoints, `host:port`. */
   readonly endpoints: readonly string[];
   readonly tls?: Tls | undefined;
-  /** How long TiKV is tried before it counts as away. */
+  /** How long TiKV is tried before it counts as unavailable. */
   readonly timeoutMs?: number;
-  /** How old versions of rows must be before they may go; 0, the default, leaves it to others (TiDB). */
+  /** The age from which old versions of rows are removed; 0, the default, leaves that to TiDB. */
   readonly gcAgeMs?: number;
-  /** Stands before every key of ours, so that clusters can be shared. */
+  /** The prefix of every key, so that a cluster can be shared. */
   readonly prefix: string;
   readonly clock: Clock;
   readonly random: Random;
@@ -53,7 +53,7 @@ export interface OrderedKvOptions {
 }
 
 export interface OrderedKvStore extends MetadataStore {
-  /** Renews intents, removes expired rows and lets old versions go; a timer calls it three times within each intent's life. */
+  /** Renews intents, removes expired rows and old versions; a timer calls it three times within each intent's life. */
   maintain(): Promise<void>;
 }
 
@@ -223,7 +223,7 @@ class OrderedKv implements OrderedKvStore {
     await this.#collect();
   }
 
-  /** One gateway moves the safe point, and the others find it moved. */
+  /** One gateway moves the safe point; the others find it moved. */
   async #collect(): Promise<void> {
     const { gcAgeMs: ageMs, clock } = this.#collecting;
     const everyMs = Math.ceil(ageMs / 6);
@@ -245,7 +245,7 @@ class OrderedKv implements OrderedKvStore {
         entries.forEach(({ key }, i) => {
           transaction.remove(key);
           const stored = unpackRow(values[i]);
-          // A row written again since then has an entry of its own, or lives on.
+          // A row that was written again since has another entry, or does not expire.
           if (stored !== undefined && !isAlive(stored, now)) transaction.remove(rows[i] as Uint8Array);
         });
       });

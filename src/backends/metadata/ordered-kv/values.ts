@@ -1,4 +1,4 @@
-/** What is kept under a key: msgpack. An empty value would mean "not there" to older stores, so there is none. */
+/** Values under a key: msgpack. To older stores an empty value means absence, so there is none. */
 import { Packr } from 'msgpackr';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { decodeText } from '../rows/node-text.ts';
@@ -9,16 +9,16 @@ import type { Keys } from './keys.ts';
 
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 
-/** A value of its own: the packer uses its buffer again. */
+/** A copy, because the packer reuses its buffer. */
 export const pack = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value));
 export const unpack = (bytes: Uint8Array): unknown => packr.unpack(bytes);
 export const unpackRow = (bytes: Uint8Array | undefined): StoredRow | undefined =>
   bytes === undefined ? undefined : (packr.unpack(bytes) as StoredRow);
-/** As much of a row as is wanted. */
+/** The columns of a row that the caller needs. */
 export const unpackSome = (bytes: Uint8Array, wanted: Wanted | undefined): StoredRow =>
   wanted === undefined ? (packr.unpack(bytes) as StoredRow) : readSome(bytes, { wanted, decode: decodeText });
 
-/** No row key of ours comes near; TiKV takes more. */
+/** Longer than any row key; TiKV accepts more. */
 const keyBytesMax = 4096;
 
 /** The codecs of the tables used so far; each is compared with what earlier releases noted in the cluster. */

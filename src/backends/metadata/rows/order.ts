@@ -97,7 +97,7 @@ function keyColumn(table: AnyTable, declared: string): KeyColumn {
   return { name, type, descending };
 }
 
-// One scratch buffer serves all: encoding never awaits. It grows to the longest key ever seen.
+// One scratch buffer for all calls, because encoding never awaits. It grows to the longest key so far.
 let scratch = new Uint8Array(4096);
 let used = 0;
 
@@ -203,7 +203,7 @@ function readText(reading: Reading, mask: number): string {
   const { key, offset, decodeText } = reading;
   const end = key.indexOf(mask, offset);
   reading.offset = end + 1;
-  // One byte is ASCII, as the slots of heads are.
+  // A single byte is ASCII, such as the slots of heads.
   if (end - offset === 1) return String.fromCharCode((key[offset] as number) ^ mask);
   if (mask === 0) return decodeText(key, offset, end);
   // Not slice(): the slice of a Buffer shares its memory.

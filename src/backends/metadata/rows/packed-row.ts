@@ -1,13 +1,13 @@
 /**
- * Reads some values of a row, which msgpack keeps as one array, and steps over the others: a page of a listing shows a few
- * columns of a thousand rows. Rows that are wanted whole are left to the library that packs them, which is made for that.
+ * Reads some values of a row, which is one msgpack array, and skips the others: a page of a listing needs few columns of a thousand rows.
+ * Whole rows are unpacked by the library that packs them.
  */
 import type { DecodeText } from './order.ts';
 
-/** By place, true at those that are wanted, the last one included. */
+/** By position: true for the columns that the caller needs, up to the last of them. */
 export type Wanted = readonly boolean[];
 
-/** From `unsigned` on, bytes follow that are stepped over. */
+/** From `unsigned` on, a tag is followed by bytes to skip. */
 const is = {
   small: 0,
   nil: 1,
@@ -23,7 +23,7 @@ const is = {
 } as const;
 type Kind = (typeof is)[keyof typeof is];
 
-/** What stands behind a tag: of numbers how many bytes, of all else how many bytes say its length. */
+/** The bytes after a tag: for numbers their length, for others the length of the size field. */
 type Tag = readonly [kind: Kind, bytes: number];
 const tags = new Map<number, Tag>([
   [0xc0, [is.nil, 0]],
@@ -55,17 +55,17 @@ let at = 0;
 let decodeText: DecodeText;
 /** Of the value whose tag was read last. */
 let kind: Kind = is.nil;
-/** Of a small number itself, of other numbers, text and bytes how many bytes, of arrays and maps how many values. */
+/** For a small number its value; for other numbers, text and bytes their length; for arrays and maps the number of values. */
 let size = 0;
 
 export interface ReadSome {
   readonly wanted: Wanted;
   readonly decode: DecodeText;
-  /** Where the row begins in the bytes. Default 0. */
+  /** The position of the row in the bytes. Default 0. */
   readonly from?: number;
 }
 
-/** The values at the wanted places; the others are holes. */
+/** The values at the wanted positions; the others are holes. */
 export function readSome(packed: Uint8Array, { wanted, decode, from = 0 }: ReadSome): unknown[] {
   row = packed as Uint8Array<ArrayBuffer>;
   at = from;

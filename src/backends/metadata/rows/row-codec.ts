@@ -1,6 +1,6 @@
 /**
- * How rows are kept by the backends that sort bytes: key columns in the key alone, the others as one array behind
- * revision and expiry, which the backend turns into msgpack. What is absent is nil; see `packable` for JSON.
+ * The format of rows in the backends that sort bytes: key columns in the key only, the others as one array after revision and expiry,
+ * which the backend encodes as msgpack. An absent value is nil; see `packable` for JSON.
  */
 import type { AnyTable, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
 import { type Columns, orderOf, type TableOrder } from './order.ts';
@@ -14,11 +14,11 @@ const leading = 2;
 interface ValueColumn {
   readonly name: string;
   readonly type: ColumnType;
-  /** Where its value lies in a stored row. */
+  /** The position of its value in a stored row. */
   readonly place: number;
 }
 
-/** The columns of rows that are wanted, and where their values lie; `wanted` is absent where that is all of them. */
+/** The columns that a reader needs, and the positions of their values; `wanted` is absent for all columns. */
 export interface Projection {
   readonly columns: readonly ValueColumn[];
   readonly wanted?: Wanted;
@@ -34,8 +34,8 @@ export class RowCodec {
   readonly table: AnyTable;
   readonly order: TableOrder;
   /**
-   * What the layout of the rows is, as data: values are kept by place, so a release may only append columns. A backend
-   * notes it with the data and checks it, because rows read by the wrong places would be silent nonsense.
+   * The layout of the rows as data: values are stored by position, so a release may only append columns. A backend stores it beside the data
+   * and compares it, because reading values at wrong positions would return wrong data silently.
    */
   readonly layout: readonly string[];
   readonly #keyBytesMax: number;
@@ -71,7 +71,7 @@ export class RowCodec {
     return stored;
   }
 
-  /** @param columns the wanted ones, in an array that lives as long as the reader: projections are cached by it */
+  /** @param columns the ones that the reader needs, in an array that lives as long as the reader, because projections are cached by it */
   projection(columns?: readonly string[]): Projection {
     if (columns === undefined) return { columns: this.#columns };
     let known = this.#projections.get(columns);
@@ -121,13 +121,13 @@ export function assertSameLayout(name: string, noted: readonly string[], layout:
 }
 
 /**
- * JSON is kept as msgpack where that is exact, because it decodes in half the time, and as JSON text
- * where it is not: so a stored text is always JSON.
+ * JSON is stored as msgpack where that is exact, because it decodes in half the time, and as JSON text otherwise: so a stored text is
+ * always JSON.
  */
 const encodeJson = (value: unknown): unknown =>
   typeof value === 'object' && value !== null && packable(value) ? value : JSON.stringify(value);
 
-/** Not so: undefined (it would become null), what has a toJSON, `__proto__` (decoders rename it). */
+/** False for undefined (it would become null), objects with a toJSON, and `__proto__` (decoders rename it). */
 function packable(value: unknown): boolean {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true;
   if (typeof value === 'number') return Number.isFinite(value);
@@ -143,14 +143,14 @@ function packable(value: unknown): boolean {
 function decodeValue(type: ColumnType, value: unknown): unknown {
   if (type === 'json') return typeof value === 'string' ? JSON.parse(value) : value;
   if (type !== 'blob') return value;
-  // A Buffer's slice() shares memory, a plain array's copies: callers are given what the port says.
+  // A Buffer's slice() shares memory, a plain array's copies; the port promises a copy.
   const { buffer, byteOffset, byteLength } = value as Uint8Array;
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 export const revisionOf = (stored: StoredRow): Revision => String(stored[0]) as Revision;
 
-/** Whether a row, of which nothing else may be known, is there for a reader at `now`. */
+/** Whether a row exists for a reader at `now`. */
 export function isAlive(stored: StoredRow | undefined, now: number): stored is StoredRow {
   if (stored === undefined) return false;
   const expiresAt = stored[1];

@@ -1,6 +1,6 @@
 /**
- * The range of keys that a scan has still to read: ranges, seeks and paging of the metadata port
- * as arithmetic on encoded keys, the same for every backend that sorts bytes.
+ * The range of keys that a scan has still to read: ranges, seeks and paging of the metadata port as arithmetic on encoded keys, for every
+ * backend that sorts bytes.
  */
 import type { AnyTable, Range } from '../../../ports/metadata-store.ts';
 import type { Columns, TableOrder } from './order.ts';
@@ -43,13 +43,13 @@ export function spanOf(order: TableOrder, partition: Columns, range: Range<AnyTa
   return { low, high, reverse: range.reverse ?? false };
 }
 
-/** What is left once a scan jumps to the rows under `prefix`, or past them; never more than before. */
+/** The rest of the range after a jump to the rows under `prefix`, or past them; never more than before. */
 export function skipTo(span: Span, prefix: Uint8Array, past: boolean): Span {
   if (span.reverse) return { ...span, high: smaller(span.high, past ? prefix : beyond(prefix)) };
   return { ...span, low: larger(span.low, past ? beyond(prefix) : prefix) };
 }
 
-/** What is left once the row under `key` was read. */
+/** The rest of the range after the row under `key` was read. */
 export function passed(span: Span, key: Uint8Array): Span {
   if (span.reverse) return { ...span, high: key };
   const low = new Uint8Array(key.length + 1);

@@ -1,6 +1,6 @@
 /**
- * What this process believes of the layouts of partitions (docs/adr/0010). Nothing moves before an announced split has
- * stood for two leases, so a reader that read the layout within the last one has missed no row.
+ * The layouts of partitions, as this process caches them (docs/adr/0010). No row moves before an announced split is older than two leases,
+ * so a reader that read the layout within the last lease misses no row.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
@@ -14,7 +14,7 @@ const rememberedMax = 10_000;
 const triesMax = 3;
 
 export interface Believed {
-  /** How many shards rows may lie in; 0 where the partition was never split. */
+  /** The number of shards that may have rows; 0 where the partition was never split. */
   readonly to: number;
   /** By `elapsed` of the clock. */
   readonly until: number;
@@ -68,8 +68,8 @@ export class Layouts {
 }
 
 /**
- * A row that is not in the shard where it was looked for may have moved on: it is followed, and never overtaken,
- * because it is looked for in the order in which it moves.
+ * Follows a row that is not in the expected shard, because it may have moved on: shards are searched in the order in which rows move, so a
+ * row cannot be missed.
  */
 export function followed<Row>(
   layouts: Layouts,
@@ -77,7 +77,7 @@ export function followed<Row>(
   read: (shard: number) => Promise<Row | undefined>,
 ): Promise<Row | undefined> {
   const ways = at.ways ?? 1;
-  // The first was just looked into.
+  // The first one was just searched.
   let skipped = 1;
   return layouts.under(at, async (to) => {
     const places = placesOf(text, { ways, to }).slice(skipped);

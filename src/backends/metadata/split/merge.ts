@@ -1,7 +1,7 @@
 /**
- * Rows of several shards in one order, each read in slices of its own. While a shard splits, its rows may lie in the old
- * shard or in the new one, and for a moment in both: the new one is read only as far as the old one was read before, so
- * that no row slips by, and a row that both have counts once.
+ * Merges the rows of several shards into one order; each shard is read in slices. While a shard splits, a row may be in the old shard or
+ * in the new one, and for a moment in both: the new one is read only as far as the old one was read before, so that no row is missed,
+ * and a row that both have counts once.
  */
 import { compareBytes } from '../rows/span.ts';
 
@@ -22,7 +22,7 @@ export interface Merged<Row> {
   readonly splitAt?: number | undefined;
   readonly bounds: Bounds;
   readonly reverse: boolean;
-  /** How many rows the first slice of a shard asks for. */
+  /** How many rows the first slice of a shard requests. */
   readonly slice: number;
   keyOf(row: Row): Uint8Array;
   read(shard: number, bounds: Bounds, limit: number): Promise<Slice<Row>>;
@@ -32,13 +32,13 @@ const sliceMax = 1000;
 
 interface Source<Row> {
   readonly number: number;
-  /** The shard that its rows come from, while they do. */
+  /** The shard that rows move from, while they do. */
   readonly parent: Source<Row> | undefined;
-  /** Rows read and not yet given, in order. */
+  /** Rows that were read and not yet returned, in order. */
   buffer: Row[];
-  /** What is left of it beyond the buffer; undefined once it was read to its end. */
+  /** The unread rest beyond the buffer; undefined once it was read to its end. */
   rest: Bounds | undefined;
-  /** How many rows the next slice asks for: more and more, while a page goes on. */
+  /** How many rows the next slice requests: more each time within a page. */
   slice: number;
 }
 
@@ -63,7 +63,7 @@ export class ShardMerge<Row> {
     return this.#first()?.buffer.shift();
   }
 
-  /** Reads on in every shard whose next row is not known. */
+  /** Reads the next slice of every shard whose buffer is empty. */
   async #fill(which: (source: Source<Row>) => boolean): Promise<void> {
     const empty: Promise<void>[] = [];
     for (const source of this.#sources)
@@ -90,7 +90,7 @@ export class ShardMerge<Row> {
     else source.rest = { low: isThrough ? open.high : rightBehind(keyOf(last)), high: rest.high };
   }
 
-  /** The shard whose next row comes first; where another has the same row, it loses it. */
+  /** The shard with the lowest next row; another shard with the same row drops it. */
   #first(): Source<Row> | undefined {
     const { reverse, keyOf } = this.#merged;
     let first: Source<Row> | undefined;
@@ -110,7 +110,7 @@ export class ShardMerge<Row> {
   }
 }
 
-/** As far as a shard may be read: what its parent has still to read may yet move. */
+/** How far a shard may be read: not into the part of its parent that was not read yet, whose rows may still move. */
 const openTo = (rest: Bounds, unread: Bounds | undefined, reverse: boolean): Bounds => {
   if (unread === undefined) return rest;
   return reverse ? { low: unread.high, high: rest.high } : { low: rest.low, high: unread.low };

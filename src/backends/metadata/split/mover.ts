@@ -1,8 +1,8 @@
 /**
- * Moves the rows of a shard that splits, a batch of neighbouring texts at a time (docs/adr/0010). A batch is first kept
- * from its writers, by a note that each of their commits states; then the new shard opens for it, its rows are copied
- * there and removed here, the new shard closes, and the note says that its writers find it there. Every step is safe to
- * repeat, for any process, at any later time: a closed batch never opens again.
+ * Moves the rows of a shard that splits, a batch of neighbouring texts at a time (docs/adr/0010). First a note, which each commit checks,
+ * keeps writers off the batch. Then the new shard opens for the batch, its rows are copied there and removed here, the new shard closes,
+ * and the note tells writers that the batch is there. Every step is safe to repeat, for any process, at any later time: a closed batch
+ * never opens again.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, commitLimits, type SplitStep } from '../../../ports/metadata-store.ts';
@@ -12,12 +12,12 @@ import { partitionText } from './layouts.ts';
 import type { MovingRow, Note, Place, Shards } from './shards.ts';
 import { isUpTo, leaves, type Progress } from './state.ts';
 
-/** Of the rows of a shard, so many are read for one batch: about half of them leave. */
+/** How many rows of a shard are read for one batch: about half of them move. */
 const defaultBatchRows = 128;
 /** A commit of a store is larger than the rows that it puts. */
 const commitRows = commitLimits.changes - 8;
 const commitBytes = commitLimits.bytes / 2;
-/** Nothing moves before every belief in the former layout has ended, with a lease to spare. */
+/** Rows move only after every cached copy of the former layout has expired, with a lease to spare. */
 const settlingLeases = 2;
 const rememberedMax = 1_000;
 
@@ -28,7 +28,7 @@ export interface MoverPorts<Row extends MovingRow> {
   readonly batchRows?: number;
 }
 
-/** From one shard into another. */
+/** A split of one shard into another. */
 interface Split {
   readonly from: Place;
   readonly into: Place;
@@ -69,7 +69,7 @@ export class Mover<Row extends MovingRow> {
     await this.#move({ from, into: { at, shard: shard + ways }, to }, note);
   }
 
-  /** Tells the readers, and says for how long they may still use the former layout, by a monotonic clock; a new mover waits again. */
+  /** Announces the split to readers. @returns how long they may still use the former layout, by a monotonic clock; a new mover waits again */
   async #announced(at: At<AnyTable>, to: number): Promise<number> {
     const { shards, clock, leaseMs } = this.#ports;
     const partition = partitionText(at);
@@ -79,7 +79,7 @@ export class Mover<Row extends MovingRow> {
       const note = await shards.note(place, 'layout');
       if (note === undefined || note.value.to < to) {
         const change = { value: { to }, expect: note?.revision };
-        // Another mover was first: the next step sees it.
+        // Another mover was first: the next step sees that.
         if ((await shards.setNote(place, 'layout', change)) === undefined) return leaseMs;
       }
       seen = { to, at: clock.elapsed() };
@@ -91,7 +91,7 @@ export class Mover<Row extends MovingRow> {
     return seen.at + settlingLeases * leaseMs - clock.elapsed();
   }
 
-  /** From here on no writer changes the rows of the next batch. */
+  /** From its return no writer changes the rows of the next batch. */
   async #freeze(split: Split, note: Note<Progress> | undefined): Promise<Note<Progress> | undefined> {
     const { from, to } = split;
     const moved = note?.value.to === to ? note.value.moved : undefined;
@@ -103,7 +103,7 @@ export class Mover<Row extends MovingRow> {
     });
   }
 
-  /** The last text that is still certain to be among the next rows in order, whatever leads them. */
+  /** The last text of the batch: the end of the next rows in order. */
   async #endOfBatch(from: Place, moved: string | undefined): Promise<string | null> {
     const { spreadBy } = from.at.table;
     const { shards, batchRows = defaultBatchRows } = this.#ports;
@@ -192,7 +192,7 @@ export class Mover<Row extends MovingRow> {
   }
 }
 
-/** The rows behind what has moved, up to the end of what is moving. */
+/** The rows after those that have moved, up to the end of the moving batch. */
 function spanBehind(
   { in: partition, table }: At<AnyTable>,
   lead: Columns,

@@ -1,4 +1,4 @@
-/** Where a commit about a text belongs while its shard splits, and what it must state so that no mover comes between. */
+/** The shard of a commit about a text while its shard splits, and the condition that keeps a mover from interfering. */
 
 import { shardOf } from '../../../base/shard.ts';
 import type { Clock } from '../../../ports/clock.ts';

@@ -1,10 +1,10 @@
-/** What splitting asks of a store that shards, one shard at a time. Each call is atomic, and safe to make again. */
+/** The port of a sharded store for splitting, one shard at a time. Each call is atomic and idempotent. */
 import type { AnyTable, At } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../rows/order.ts';
 import type { Span } from '../rows/span.ts';
 import type { Arrivals, Layout, Progress } from './state.ts';
 
-/** What is kept in a shard beside its rows; no scan sees it. */
+/** The notes of a shard beside its rows; no scan returns them. */
 export interface NoteValues {
   readonly layout: Layout;
   readonly progress: Progress;
@@ -39,10 +39,10 @@ export interface Shards<Row extends MovingRow> {
   ): Promise<Note<NoteValues[N]> | undefined>;
   rows(place: Place, span: Span, count: number): Promise<readonly Row[]>;
   /**
-   * Puts the rows that are not there yet, in one commit.
-   * @returns false where the note of arrivals is not the expected one any more: then none was put
+   * Puts the rows that do not exist yet, in one commit.
+   * @returns false where the note of arrivals has changed: then none was put
    */
   take(place: Place, rows: readonly Row[], arrivals: string): Promise<boolean>;
-  /** Removes the rows as they were read; those that are gone or have changed are left alone. */
+  /** Removes the rows at the revisions that were read; rows that are gone or have changed are not touched. */
   drop(place: Place, rows: readonly Row[]): Promise<void>;
 }

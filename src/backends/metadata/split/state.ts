@@ -1,16 +1,16 @@
-/** The rules of a split (docs/adr/0010), pure: where a row may lie, and where it lies for its writers. */
+/** The rules of a split (docs/adr/0010), pure: where readers may find a row, and where writers put it. */
 import { shardOf } from '../../../base/shard.ts';
 import { compareBytes } from '../rows/span.ts';
 
-/** What a partition's first shard says of all of them. */
+/** The layout of a partition, stored in its first shard. */
 export interface Layout {
-  /** Rows lie in one of so many shards, or in the half of them that came before. */
+  /** Rows are in one of this many shards, or in the half of them that existed before. */
   readonly to: number;
 }
 
 /**
- * How far a shard has got: of the texts that leave it, those up to `moved` have, and those behind it up to `moving`
- * are leaving it now, under this batch; `null` stands for all that are left.
+ * The progress of a shard: of the texts that leave it, those up to `moved` have left, and those after it up to `moving` are leaving now, in
+ * this batch; `null` stands for all that remain.
  */
 export interface Progress {
   readonly to: number;
@@ -20,7 +20,7 @@ export interface Progress {
   readonly isDone: boolean;
 }
 
-/** Which batch a new shard takes rows of. An older one never opens again. */
+/** The batch whose rows a new shard accepts. An older batch never opens again. */
 export interface Arrivals {
   readonly batch: number;
   readonly isOpen: boolean;
@@ -28,7 +28,7 @@ export interface Arrivals {
 
 const encoder = new TextEncoder();
 
-/** As rows sort: by UTF-8 bytes. */
+/** In the order of rows: by UTF-8 bytes. */
 export const isUpTo = (text: string, last: string): boolean =>
   text === last || compareBytes(encoder.encode(text), encoder.encode(last)) <= 0;
 
@@ -36,7 +36,7 @@ export const isUpTo = (text: string, last: string): boolean =>
 export const leaves = (text: string, ways: number): boolean =>
   shardOf(text, ways) !== shardOf(text, ways * 2);
 
-/** Where a text that leaves is written: in its old shard, in its new one, or nowhere for a moment. */
+/** Where a leaving text is written: in its old shard, in its new one, or nowhere for a moment. */
 export function standOf(text: string, progress: Progress | undefined): 'old' | 'leaving' | 'new' {
   if (progress === undefined) return 'old';
   const { moved, moving, isDone } = progress;
@@ -45,7 +45,7 @@ export function standOf(text: string, progress: Progress | undefined): 'old' | '
   return 'old';
 }
 
-/** The shards that a row may lie in, in the order in which it moves; each doubling leaves it or moves it once. */
+/** The shards that may have a row, in the order in which it moves; each doubling moves it once or not at all. */
 export function placesOf(
   text: string,
   { ways, to }: { readonly ways: number; readonly to: number },

@@ -1,6 +1,6 @@
 /**
- * What a commit does: one conditional batch in one partition, whose outcome row says for good that it
- * applied, then the side changes, which every process can make that finds the attempt in its intent.
+ * A commit: one conditional batch in one partition, whose outcome row records permanently that it applied, then the side changes, which any
+ * process can make that finds the attempt in its intent.
  */
 
 import { MultiKeyMutex } from '../../../base/multi-key-mutex.ts';
@@ -26,9 +26,9 @@ import { noteKey } from './shards.ts';
 
 /** Rounds against other writers, before the commit fails as busy. */
 const attemptsMax = 20;
-/** How long an outcome is remembered: longer than any intent that may ask for it. */
+/** How long an outcome is stored: longer than any intent that may need it. */
 const outcomeSeconds = 3 * 24 * 60 * 60;
-/** Rows that expire are hidden at once and removed by the cluster this much later, whatever its clocks say. */
+/** Expired rows are hidden immediately, and removed by the cluster this much later, to allow for differing clocks. */
 const expirySlackSeconds = 24 * 60 * 60;
 /** Cassandra refuses to remove anything by itself after that: such a row stays there, hidden from its time on. */
 const lastRemovalAt = Date.UTC(2038, 0, 19);
@@ -43,7 +43,7 @@ export interface CommitPorts {
   readonly folds: Folds;
   readonly random: Random;
   readonly now: () => Promise<number>;
-  /** Where a commit about a text belongs while its partition splits. */
+  /** The shard of a commit about a text while its partition splits. */
   readonly placed: (at: At<AnyTable>, text: string) => Promise<Placed>;
 }
 
@@ -53,7 +53,7 @@ interface Target {
   place: unknown[];
   /** The name of that place among all. */
   partition: string;
-  /** How far the shard's split must still be, should it be splitting. */
+  /** The progress that the shard's split must still have, if it is splitting. */
   guard: Placed['guard'];
   readonly changes: readonly Change<AnyTable>[];
   readonly keys: readonly Buffer[];
@@ -106,7 +106,7 @@ export class Commits {
     }
   }
 
-  /** Of commits that failed and took an intent for themselves: what applied makes its side changes, the rest never applies. */
+  /** Settles failed commits that had an intent of their own: those that applied get their side changes, the others can never apply. */
   async settleOwn(): Promise<void> {
     for (const opId of this.#unsettled) {
       await this.#ports.intents.abort(opId);
@@ -115,7 +115,7 @@ export class Commits {
     }
   }
 
-  /** Finds the shard that the rows lie in, which may be another at the next try. */
+  /** Finds the shard of the rows, which may be another one at the next attempt. */
   async #place(target: Target): Promise<void> {
     const { at, table, changes } = target;
     const [first] = changes;
@@ -127,7 +127,7 @@ export class Commits {
     target.partition = [at.table.name, ...target.place].join('\0');
   }
 
-  /** A plain table takes what it is given, and side changes with it. */
+  /** A plain table has no conditions: its changes are written together with side changes. */
   async #commitPlain(
     at: At<AnyTable>,
     changes: readonly Change<AnyTable>[],
@@ -177,7 +177,7 @@ export class Commits {
         await Promise.all(side.map((statement) => session.write([statement])));
         return { applied: true, revision };
       }
-      // A commit whose op was abandoned is refused for good. One without an answer, which was therefore blocked, is tried again.
+      // A commit whose op was abandoned is refused. One without an answer, which was therefore barred, is retried.
       const refused = await this.#refusal(target);
       if (refused !== undefined) return refused;
     }
@@ -221,7 +221,7 @@ export class Commits {
       if (alive === undefined && row?.['row_rev']) expired.set(i, String(row['row_rev']));
       else expired.delete(i);
       if ((alive === undefined ? 'absent' : alive['row_rev']) === change.expect) continue;
-      // Of a row that may have moved on meanwhile nothing can be said here.
+      // The row may have moved meanwhile, so its absence here proves nothing.
       if (!(await this.#stands(target))) return undefined;
       if (alive === undefined) return { applied: false, because: 'conflict' };
       const current = table.rows.decode<never>(alive as RawRow, at.in as Columns);
@@ -241,10 +241,10 @@ export class Commits {
     await this.#writePlain(changes);
   }
 
-  /** With nothing that decides about them. @returns what they are named after */
+  /** Writes without conditions. @returns the name of the attempt */
   async #writePlain(changes: readonly SideChange[]): Promise<string> {
     const { session, intents, random } = this.#ports;
-    // An addition is of some epoch: that tells a fold when it is there for good.
+    // An addition belongs to an epoch, which tells a fold when it is final.
     const op = changes.some((change) => 'add' in change) ? await intents.own.begin() : undefined;
     const own = Buffer.from(random.bytes(16)).toString('hex');
     const name = op === undefined ? own : `${op.id}/${own}`;
@@ -275,7 +275,7 @@ export class Commits {
       if ('add' in change) {
         this.#ports.folds.note(at, { shard, additions: 1 });
         const values = table.rows.values({ ...change.add, ...change.by });
-        // Added under a name of its own, it meets no other write.
+        // An addition under its own name conflicts with no other write.
         statements.push({ query: table.counter.add, params: [...place, `${op}#${i}`, ...values, stamp] });
         continue;
       }
@@ -320,7 +320,7 @@ function conditionsOf(target: Target, revision: string): Statement[] {
     all.push({ query: statements.noteStillIf, params });
   }
   if (at.fence !== undefined) {
-    // A partition that was never fenced stands at 0.
+    // A partition that was never fenced has generation 0.
     const believed = at.fence === 0 ? null : BigInt(at.fence);
     all.push({ query: statements.fenceIf, params: [believed, ...place, believed] });
   }
@@ -337,7 +337,7 @@ function conditionsOf(target: Target, revision: string): Statement[] {
   return all;
 }
 
-/** Of a commit whose rows may expire it says when the first of them does. */
+/** For a commit whose rows expire it includes the earliest expiry. */
 function revisionOf(attempt: string, changes: readonly Change<AnyTable>[]): Revision {
   const expiries = changes.flatMap((change) => ('put' in change ? (change.expiresAt ?? []) : []));
   const mark = expiries.length === 0 ? '' : `${expiryMark}${Math.floor(Math.min(...expiries))}`;

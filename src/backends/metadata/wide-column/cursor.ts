@@ -1,4 +1,4 @@
-/** A scan: each shard is read in slices of its own, and what they give is merged into one order. */
+/** A scan: each shard is read in slices, which are merged into one order. */
 import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../rows/order.ts';
 import { compareBytes, passed, type Span, skipTo, spanOf } from '../rows/span.ts';
@@ -13,8 +13,8 @@ import type { Session } from './session/session.ts';
 import { throughDeserts } from './tombstone-scan.ts';
 
 /**
- * How many rows the first read of a shard requests: its share of the page, and as much more as chance may give it (three deviations of
- * a share that is drawn by a hash), so that few shards are read twice and few rows are read in vain.
+ * How many rows the first read of a shard requests: its share of the page and three standard deviations of a share drawn by a hash, so
+ * that few shards are read twice and few rows are read in vain.
  */
 const sliceOf = (share: number): number => Math.ceil(share + 3 * Math.sqrt(share)) + 1;
 

@@ -1,4 +1,4 @@
-/** What the cluster says of itself: two questions at one host, kept for ten seconds. */
+/** The cluster's own report: two queries to one host, cached for ten seconds. */
 import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';
 import type { RawRow } from './rows.ts';
 import type { Session } from './session/session.ts';
@@ -61,7 +61,7 @@ export function healthOf(
   return { nodes, ...(factor === undefined ? {} : { replicationFactor: factor }), warnings };
 }
 
-/** How many nodes of the local data center keep a row; NetworkTopologyStrategy says it by data center. */
+/** How many nodes of the local data center have a copy of a row; NetworkTopologyStrategy has a factor for each data center. */
 function factorOf(replication: unknown, localDc: string): number | undefined {
   if (typeof replication !== 'object' || replication === null) return undefined;
   const said = replication as Readonly<Record<string, unknown>>;

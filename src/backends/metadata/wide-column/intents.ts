@@ -15,14 +15,14 @@ import { readStatements, writeStatements } from './parameters.ts';
 import { type Session, type Statement, UnknownOutcome } from './session/session.ts';
 
 const lanes = 64;
-/** Leases lie in one partition: there are few, and a sweep reads them all. */
+/** All leases are in one partition: they are few, and a sweep reads all of them. */
 const slot = 0;
 /** An attempt is of no use any more once its epoch was swept twice. */
 const attemptSeconds = 3 * 24 * 60 * 60;
 const parallel = 8;
 /** Attempts at a conditional statement whose outcome stays unknown. */
 const unknownMax = 5;
-/** A floor stays so far behind the clock that epochs that are being opened need no other name. */
+/** A floor stays this far behind the clock, so that epochs that are being opened need no other name. */
 const floorLagMs = 1000;
 const exceptMax = 256;
 /** Each attempt fails only if another process raises the floor at the same time. */
@@ -30,7 +30,7 @@ const openTriesMax = 20;
 
 const { open, marked, settled, markedAgain } = epochState;
 
-/** Where the outcome of an attempt is decided: conditional, and the question what it is. */
+/** Where the outcome of an attempt is decided, by a conditional statement, and the query that reads it. */
 export interface Place {
   readonly decide: (outcome: string) => Statement;
   readonly ask: Statement;
@@ -87,7 +87,7 @@ export class Intents {
     };
   }
 
-  /** Above the floor, whatever this gateway's clock says: below it additions are folded (`done`). */
+  /** Above the floor, whatever this gateway's clock is: additions below it are folded (`done`). */
   async #open(id: string): Promise<string> {
     const { session } = this.#ports;
     const query = `UPDATE ${this.#table('epochs')} SET until = ?, state = ? WHERE slot = ? AND id = ? IF state = null AND floor = ?`;
@@ -169,7 +169,7 @@ export class Intents {
         return await this.#ports.session.decide(statements);
       } catch (cause) {
         if (!(cause instanceof UnknownOutcome)) throw cause;
-        // Once this has been read, an absent row stays absent, so it may be read again.
+        // After this read an absent row stays absent, so it may be read again.
         if ((await this.#attempts(lane, attempt)).length > 0) return true;
       }
     }
@@ -198,7 +198,7 @@ export class Intents {
     const lane = [epochOf(opId), numberOf(opId) % lanes];
     const attempts = await this.#attempts(lane);
     if (!attempts.some(({ name }) => name === barOf(opId))) return true;
-    // It is barred first and its attempts are settled afterwards: in between, one that was entered before may still apply.
+    // Bar it first and settle its attempts afterwards: an attempt that was recorded before the bar may still apply.
     for (const attempt of attempts)
       if (attempt.name.startsWith(`${opId}/`) && (await this.#outcomeOf(attempt)) === null) return true;
     return false;
@@ -335,7 +335,7 @@ export class Intents {
 
 const wholeMs = (ms: number): bigint => BigInt(Math.floor(ms));
 
-/** An attempt as those see it who must know whether its side changes were made. */
+/** An attempt, with what is needed to find out whether its side changes were made. */
 export interface Unsettled {
   readonly side: readonly Statement[];
   hasApplied(): Promise<boolean>;

@@ -15,7 +15,7 @@ export interface RawRow {
 
 const unquoted = (name: string): string => name.slice(1, -1);
 
-/** How one table is written and read. */
+/** The statements of one table. */
 export class Rows {
   readonly table: AnyTable;
   readonly order: TableOrder;
@@ -43,22 +43,22 @@ export class Rows {
     return this.table.spreadBy === undefined ? 0 : shardOf(this.textOf(row), at.ways ?? 1);
   }
 
-  /** What a row is spread by. */
+  /** The text whose hash selects the shard of a row. */
   textOf(row: object): string {
     return String((row as Columns)[this.table.spreadBy]);
   }
 
-  /** How many shards a partition's rows are spread over. */
+  /** How many shards the rows of a partition are spread over. */
   spreadOver(at: At<AnyTable>): number {
     return this.table.spreadBy === undefined ? 1 : (at.ways ?? 1);
   }
 
-  /** How many there are; while it splits, those too that are still to be filled. */
+  /** The number of shards, including those that a split has yet to fill. */
   ways(at: At<AnyTable>): number {
     return Math.max(this.spreadOver(at), this.table.spreadBy === undefined ? 1 : (at.splittingTo ?? 1));
   }
 
-  /** Whether a partition may have been split: then its rows are not always where `ways` says. */
+  /** Whether a partition may have been split: then its rows are not always in the shard that `ways` implies. */
   isSpread(at: At<AnyTable>): boolean {
     return this.table.spreadBy !== undefined && at.ways !== undefined;
   }
@@ -93,7 +93,7 @@ function decode(type: ColumnType, value: unknown): unknown {
   return type === 'blob' ? new Uint8Array(value as Buffer) : value;
 }
 
-/** Whether a row, of which nothing else may be known, is there for a reader at `now`. */
+/** Whether a row exists for a reader at `now`. */
 export function isAlive(raw: RawRow | undefined, now: number): raw is RawRow {
   if (raw === undefined || raw['row_rev'] === null || raw['row_rev'] === undefined) return false;
   const expires = raw['row_expires'];

@@ -1,4 +1,4 @@
-/** A shard as splitting sees it: its notes, and rows that are put and removed as they are, with their revisions. */
+/** The port of splitting for a shard: its notes, and rows that are put and removed unchanged, with their revisions. */
 import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../rows/order.ts';
 import type { Span } from '../rows/span.ts';

@@ -44,7 +44,7 @@ import { Session, type SessionOptions, type Statement, UnknownOutcome } from './
 import { type RowInShard, WideColumnShards } from './shards.ts';
 
 export interface WideColumnOptions extends SessionOptions {
-  /** How the keyspace is replicated where it is made, as CQL has it. */
+  /** The replication of a new keyspace, in CQL. */
   readonly replication: string;
   /** Among which replicas commits are decided. Default `auto`. */
   readonly serial?: SerialSetting;
@@ -56,7 +56,7 @@ export interface WideColumnOptions extends SessionOptions {
   readonly intentTtlMs?: number;
   /** Judges expiry and leases; the cluster's own clock when absent. */
   readonly storeClock?: () => Promise<number>;
-  /** How long this process believes in a partition's layout before it looks again; a split waits for twice as long. */
+  /** How long this process caches a partition's layout; a split waits for twice as long. */
   readonly layoutLeaseMs?: number;
 }
 
@@ -68,7 +68,7 @@ export interface WideColumnStore extends MetadataStore {
 const defaultIntentTtlMs = 60_000;
 const parallel = 8;
 
-/** What became of a change is not known, and the caller can only look and try again. */
+/** The outcome of a change is unknown; the caller can only read and try again. */
 async function certain<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -270,7 +270,7 @@ class WideColumn implements WideColumnStore {
         params: [BigInt(generation), ...rows.place(at, shard), believed],
       };
       await this.#session.decide([raise]).catch((cause: unknown) => {
-        // What became of it shows when the fence is read again.
+        // The next read of the fence shows the outcome.
         if (!(cause instanceof UnknownOutcome)) throw cause;
       });
     }

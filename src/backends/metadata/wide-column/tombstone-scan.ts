@@ -1,17 +1,17 @@
 /**
- * Reading a slice where so much was deleted that the cluster refuses: it stops at a number of tombstones before it has found
- * a row. The range is halved until it answers; what answers is done with, so a scan always gets on.
+ * Reads a slice with so many deleted rows that the cluster refuses: it stops at a number of tombstones before it has found a row. The range
+ * is halved until a read succeeds, so a scan always makes progress.
  */
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { compareBytes } from '../rows/span.ts';
 import type { Bounds } from '../split/merge.ts';
 
-/** The cluster gave up on a read, though its replicas are there. */
+/** The cluster gave up on a read, although its replicas answered. */
 export class ReadFailed extends StoreUnavailable {}
 
 /** Refusals in one slice: each costs the cluster as many tombstones as it bears. */
 const refusalsMax = 400;
-/** Bytes behind the common beginning of two bounds in which their middle is looked for. */
+/** How many bytes after the common prefix of two bounds are used to compute their middle. */
 const precision = 16;
 
 export interface Slicing<Row> {

@@ -1,12 +1,12 @@
 /**
- * Operations that are under way. One thread of the runtime waits for one of them; whatever else is done by then is
- * settled with it, so that many small operations share the way to the event loop. A timer looks, too: the one that is
- * waited for may be on a cluster that hangs.
+ * The operations under way. One thread of the runtime waits for one of them; others that are done by then are settled together with it,
+ * so that many small operations share one wake-up of the event loop. A timer polls too, because the operation that the thread waits
+ * for may be on a cluster that hangs.
  */
 import { RadosFailure } from './driver.ts';
 import { later, type Native, type Pointer } from './librados.ts';
 
-/** How long until the timer looks: at once where operations end, more rarely where none does. */
+/** The interval of the timer: short while operations complete, longer while none does. */
 const [lookMsMin, lookMsMax] = [1, 16];
 
 export interface Operation {
@@ -16,10 +16,10 @@ export interface Operation {
 }
 
 export interface Start {
-  /** For what is said of its failure. */
+  /** Describes the operation in errors. */
   readonly what: string;
   readonly io: Pointer;
-  /** What C reads or writes until the operation is done, kept from the garbage collector. */
+  /** Memory that C reads or writes until the operation is done; the reference keeps it from the garbage collector. */
   readonly holds: readonly unknown[];
   /** Begins the operation that completes the completion. */
   readonly begin: (completion: Pointer) => number;

@@ -1,8 +1,8 @@
-/** What the store asks of a RADOS cluster, however it is reached (docs/adr, the RADOS driver). */
+/** The port of a RADOS client, whatever implements it (docs/adr, the RADOS driver). */
 
-/** How a cluster is reached, by a configuration file, by addresses, or by both: what is named here wins. */
+/** How to reach a cluster: by a configuration file, by addresses, or both; the values here take precedence. */
 export interface ClusterAddress {
-  /** The gateway's own name of the cluster, for what it says about it. */
+  /** The gateway's own name of the cluster, for messages. */
   readonly id: string;
   readonly conf?: string | undefined;
   readonly monHosts?: string | undefined;
@@ -14,7 +14,7 @@ export interface ClusterAddress {
   readonly monTimeoutMs: number;
 }
 
-/** Of an array that begins a sum. */
+/** The CRC32C of an array on its own, not continued from another. */
 export type Crc32c = (bytes: Uint8Array) => number;
 
 export interface RadosDriver {
@@ -40,17 +40,17 @@ export interface RadosWriteOptions {
   readonly isNew: boolean;
   /** Refused with `canceled` when the attribute of the object is another. */
   readonly expected?: Uint8Array;
-  /** Of the whole object, as far as that is known. */
+  /** The size of the whole object, where it is known. */
   readonly size: number;
 }
 
-/** To be run or dropped. */
+/** A prepared write, which must be run or dropped. */
 export interface RadosWrite {
-  /** Copies the bytes; what is added later stands further back. */
+  /** Copies the bytes; offsets must increase. */
   add(bytes: Uint8Array, offset: number): void;
   /**
-   * All that was added and the object's attribute, where it is given, or nothing; durable when it is done.
-   * Over however it ends.
+   * Writes everything that was added, and the object's attribute where it is given, or nothing; durable on return. It cannot be used
+   * again, whatever the outcome.
    */
   run(attribute?: Uint8Array): Promise<void>;
   drop(): void;
@@ -58,18 +58,18 @@ export interface RadosWrite {
 
 export interface RadosRead {
   readonly done: Promise<{ readonly length: number; readonly attribute?: Uint8Array }>;
-  /** `done` is then rejected soon, whatever the cluster does. */
+  /** Makes `done` reject soon, whatever the cluster does. */
   cancel(): void;
 }
 
 /** A pool, or a namespace in it. Everything it promises it rejects with a `RadosFailure`. */
 export interface RadosPool {
-  /** All that is added to an object, but for what comes last, must be a multiple of it: more than 1 where a pool is erasure-coded. */
+  /** Every piece of an object except the last must be a multiple of it: more than 1 where a pool is erasure-coded. */
   readonly alignment: number;
   write(name: string, options: RadosWriteOptions): RadosWrite;
   /**
-   * Reads as many bytes as there are, up to the end of `into`, which must stay as it is until `done` is settled;
-   * with the attribute of the same moment where the caller wants it.
+   * Reads up to the end of `into` or of the object. `into` must not change until `done` is settled. Where the caller asks for the
+   * attribute, it is of the same moment.
    */
   read(
     name: string,
@@ -130,7 +130,7 @@ const names: Readonly<Record<number, string>> = {
 
 const nameOf = (code: number): string => names[code] ?? `error ${code}`;
 
-/** There is no such object, or no such pool. */
+/** The object or the pool does not exist. */
 export const isMissing = (error: unknown): boolean =>
   error instanceof RadosFailure && error.code === errno.missing;
 

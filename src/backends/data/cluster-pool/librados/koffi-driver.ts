@@ -12,7 +12,7 @@ const blockingMax = 2;
 const neverBlocks = { objecter_inflight_ops: '1000000', objecter_inflight_op_bytes: String(2 ** 40) };
 const quiet = { log_to_stderr: 'false', err_to_stderr: 'false', log_file: '', admin_socket: '' };
 
-/** One for a process: it has one callback, and the threads are the process's. */
+/** One for each process, which has one callback and shares its threads. */
 export async function koffiDriver(): Promise<RadosDriver> {
   const native = await loadLibrados();
   const parts: PoolParts = {

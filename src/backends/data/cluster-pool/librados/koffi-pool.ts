@@ -136,7 +136,7 @@ export class KoffiPool implements RadosPool {
     const { lib, text } = native;
     const items = words(itemWords * namesPerPage);
     const next = words(1);
-    // It is moved to where the page ended.
+    // It moves to where the page ended.
     next[0] = lib.listBegin(this.#io) ?? 0n;
     const count = await blocking.run(() =>
       later(lib.list, this.#io, start, end, namesPerPage, null, 0, items, next),
@@ -165,7 +165,7 @@ export class KoffiPool implements RadosPool {
     return this.#parts.completions.run({ what: `${what} in ${this.#name}`, io: this.#io, holds, begin });
   }
 
-  /** librados hangs when a pool is let go while something is under way in it. */
+  /** Waits for pending operations, because librados hangs when a pool is closed during one. */
   async close(): Promise<void> {
     await this.#parts.completions.drain(this.#io);
     await later(this.#parts.native.lib.closePool, this.#io);

@@ -1,11 +1,11 @@
-/** A write that is put together in librados' own memory, and then made at once. */
+/** A write that is collected in librados' own memory, and then executed. */
 import { blockBytes } from '../../chunked/record.ts';
 import type { Operation } from './completions.ts';
 import type { RadosWrite, RadosWriteOptions } from './driver.ts';
 import type { Librados, Pointer } from './librados.ts';
 
 export const attributeName = 'sluice';
-/** Where the cluster is full, writes are refused at once and removals let through; without it both would wait for room. */
+/** On a full cluster, refuses writes immediately and allows removals; without it both would wait for space. */
 export const fullTry = 64;
 /** Written and read front to back, and never changed: the cluster then keeps a checksum of each block, not of each 4 KiB. */
 const hints = 1 | 4 | 16 | 32;

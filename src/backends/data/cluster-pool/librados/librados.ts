@@ -146,7 +146,7 @@ export interface Native {
   text(at: Pointer, length?: number): string;
 }
 
-/** @param name of the library; a test's that is not there */
+/** @param name of the library; a test passes one that does not exist */
 export async function loadLibrados(name = 'librados.so.2'): Promise<Native> {
   const koffi = await import('koffi').catch((cause: unknown) => {
     throw new DriverMissing('the package koffi is not installed (npm install koffi)', { cause });
@@ -165,8 +165,8 @@ export async function loadLibrados(name = 'librados.so.2'): Promise<Native> {
 }
 
 /**
- * What Ceph itself checks with takes a quarter of the time. A variable points to it, which is no part of librados'
- * interface and may be missing one day.
+ * Ceph's own CRC32C function, which takes a quarter of the time. A variable points to it. It is not part of librados' interface, so it
+ * may be missing one day.
  */
 function cephCrc32c(
   { call, decode, proto }: typeof import('koffi'),

@@ -31,7 +31,7 @@ export class Buffers {
     this.#timer ??= setTimeout(() => this.#letGo(), idleMs).unref();
   }
 
-  /** What was not needed for a while is memory that others can use. */
+  /** Frees buffers that were not needed for a while. */
   #letGo(): void {
     for (const buffer of this.#spares.splice(0, this.#unused)) free(buffer);
     this.#unused = this.#spares.length;
@@ -39,13 +39,13 @@ export class Buffers {
   }
 }
 
-/** Not zeroed, and outside of the runtime's own heap, where nothing moves it. */
+/** Not zeroed, and outside of the runtime's own heap, where the collector does not move it. */
 export function freshBytes(length: number): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer, byteOffset, length);
 }
 
-/** Frees the memory at once: the garbage collector does not see how large it is, and may come late. */
+/** Frees the memory immediately: the garbage collector does not see its size, and may run late. */
 function free({ buffer }: Uint8Array<ArrayBuffer>): void {
   buffer.transfer(0);
 }

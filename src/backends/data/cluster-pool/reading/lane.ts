@@ -1,4 +1,4 @@
-/** A bounded amount that is taken and given back, first come, first served. */
+/** A counting semaphore, first come, first served. */
 export class Lane {
   readonly #max: number;
   #taken = 0;
@@ -8,7 +8,7 @@ export class Lane {
     this.#max = max;
   }
 
-  /** What is more than there ever is takes all. @returns what to give back */
+  /** An amount above the total takes the total. @returns the amount to give back */
   async take(amount: number): Promise<number> {
     const wanted = Math.min(amount, this.#max);
     if (this.#waiting.length === 0 && this.#taken + wanted <= this.#max) this.#taken += wanted;

@@ -1,6 +1,6 @@
 /**
- * What readers have in memory together: many slow ones get less each. Every array counts from before it is read until
- * no reader uses it any more, so that early slow streams do not hold more than the budget.
+ * Limits the memory of all readers together: with many slow ones each gets less. Every array counts from before it is read until no
+ * reader uses it any more, so that slow streams that came first do not hold more than the budget.
  */
 import { blockBytes } from '../../chunked/record.ts';
 
@@ -50,22 +50,22 @@ export class ReadBudget {
     const free = Math.max(0, this.#bytesMax - this.#taken);
     const share = this.#bytesMax / Math.max(1, this.#streams);
     const wanted = powerOfBlocks(Math.min(share / arraysPerStream, free / arraysPerStream, this.#aheadBytes));
-    // Without any read under way a stream would stand still: it gets a block, whatever others hold.
+    // A stream without any read under way would not progress: it gets a block in any case.
     if (aheadBytes === 0) return wanted;
     return wanted <= free && held + wanted <= share && aheadBytes + wanted <= this.#aheadBytes ? wanted : 0;
   }
 }
 
-/** What one stream holds. */
+/** The memory of one stream. */
 export interface StreamMemory {
   /**
    * How much the stream may read next: a block or more; 0 where it has enough.
-   * @param aheadBytes what it has read, or is reading, and was not asked for yet
+   * @param aheadBytes bytes that were read, or are being read, and were not requested yet
    */
   nextBytes(aheadBytes: number): number;
   take(bytes: number): void;
   give(bytes: number): void;
-  /** Gives back the rest. */
+  /** Releases everything that the stream still holds. */
   leave(): void;
 }
 

@@ -1,4 +1,4 @@
-/** One stream over the pieces of several chunks, with reads under way for what comes next. */
+/** One stream over the pieces of several chunks, with read-ahead. */
 
 import type { ChunkPiece } from '../../../../ports/storage/chunk-store.ts';
 import { ChunkDamaged, ChunkMissing } from '../../../../ports/storage/object-bytes.ts';
@@ -15,7 +15,7 @@ import {
 import { Buffers, freshBytes } from './buffers.ts';
 import { pieceBytesMax, type ReadBudget, type StreamMemory } from './read-budget.ts';
 
-/** What readers keep of their buffers for the next ones, for each length. */
+/** The memory of idle buffers that are kept for reuse, for each length. */
 const sparesBytesMax = 4 * pieceBytesMax;
 /** By length, each twice the one before it: a buffer takes what it holds, as memory that was used once stays resident. */
 const lent = Array.from(
@@ -28,11 +28,11 @@ export interface ReadParts {
   readonly budget: ReadBudget;
   readonly crc32c: Crc32c;
   readonly poolOf: (piece: ChunkPiece) => Promise<RadosPool>;
-  /** What a failure means to those who read. */
+  /** Translates a failure for the readers. */
   readonly explained: (error: unknown) => unknown;
 }
 
-/** The record of a chunk, known once its first blocks have come. */
+/** A chunk whose record is known, because its first blocks have arrived. */
 interface ChunkInHand {
   readonly piece: ChunkPiece;
   readonly pool: RadosPool;

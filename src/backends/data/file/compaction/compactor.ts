@@ -1,7 +1,7 @@
 /**
- * Gives space back, one segment at a call, and tidies what crashes left. Several processes may do so at
- * once: a lock file keeps them off the same segment, and where one sleeps through its lock's life the
- * result is still right, because a sealed segment never gains a record.
+ * Reclaims space, one segment per call, and removes what crashes left. Several processes may do so concurrently: a lock file keeps
+ * them off the same segment. If a process sleeps longer than its lock is valid, the result is still right, because a sealed segment
+ * never gets another record.
  */
 import fs from 'node:fs';
 import { rmdir } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { readSummary, type Summary, summarize, writeSummary } from '../segments/
 import { deadBytes, entryBytes } from './dead.ts';
 import { packSegment } from './pack-segment.ts';
 
-/** The age that decides where the maker's death cannot be seen: a maker seals its own segment after ten idle minutes. */
+/** The age that decides where the death of the owning process cannot be detected: an owner seals its segment after ten idle minutes. */
 const abandonedMs = 60 * 60_000;
 const lockMs = 10 * 60_000;
 /** Tidying reads every directory, so not every call does it. */
@@ -31,7 +31,7 @@ export interface CompactorParts {
   readonly random: Random;
   /** The segment that this process appends to. */
   readonly current: () => string | undefined;
-  /** A segment's file was replaced or is gone. */
+  /** Called when a segment's file was replaced or removed. */
   readonly replaced: (segment: string) => void;
 }
 
@@ -80,7 +80,7 @@ export class Compactor {
     return found;
   }
 
-  /** At least half of the records are dead: what is copied is never more than what is given back. */
+  /** Whether at least half of the records are dead, so that never more is copied than is reclaimed. */
   #isWorthwhile(segment: string, { records, deadSeen, damaged }: Summary): boolean {
     if (damaged) return false;
     if (records === 0) return true;
@@ -145,7 +145,7 @@ export class Compactor {
     return { stillOurs, release: () => stillOurs() && fs.rmSync(path, { force: true }) };
   }
 
-  /** Old temporary files, files of segments that are gone, and directories that are empty. */
+  /** Removes old temporary files, files of removed segments, and empty directories. */
   async #tidy(): Promise<void> {
     const { layout } = this.#parts;
     let looks = 0;
@@ -166,7 +166,7 @@ export class Compactor {
       const path = `${layout.large}/${group}`;
       if (!this.#isOlder(path, abandonedMs)) continue;
       await rmdir(path).catch(() => {
-        // Not empty. A writer whose directory goes away under it makes it anew.
+        // Not empty. A writer whose directory was removed creates it again.
       });
     }
   }

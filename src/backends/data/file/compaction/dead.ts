@@ -1,8 +1,7 @@
 /**
- * Which records of a segment were removed: offsets appended to `<segment>.dead` by whichever process
- * removes. The file only ever grows, also across a packing, because offsets stay what they were; so there
- * is nothing that a crash or a second compactor could lose. Each entry carries a check, because a torn one
- * must not shift those behind it. An entry with the other check takes a removal back: of one offset the last entry counts.
+ * The removed records of a segment: offsets that any process appends to `<segment>.dead`. The file only grows, also across a
+ * compaction, because offsets stay valid; so a crash or a second compactor cannot lose anything. Each entry has a checksum, because a
+ * torn one must not shift those after it. An entry with the other checksum revokes a removal: for one offset the last entry counts.
  */
 import fs from 'node:fs';
 import { StorageFull } from '../../../../ports/storage/storage-room.ts';
@@ -22,7 +21,7 @@ interface DeadParts {
 export const appendDead = (parts: DeadParts, segment: string, offsets: readonly number[]): Promise<boolean> =>
   append(parts, segment, { offsets, mask: deadMask });
 
-/** Takes removals back. A packing that has read the file before gives their space back all the same. */
+/** Revokes removals. A compaction that has read the file before reclaims their space all the same. */
 export const appendKept = async (
   parts: DeadParts,
   segment: string,
@@ -42,7 +41,7 @@ async function append(
   const fd = fs.openSync(segmentPath(layout, segment, 'dead'), 'a', fileMode);
   try {
     const isNew = fs.fstatSync(fd).size === 0;
-    // One call: appends of several processes do not mix. What a full disk cuts off is repeated by gc.
+    // One call, so that appends of several processes do not mix. What a full disk cuts off is repeated by gc.
     if (fs.writeSync(fd, entries) !== entries.length)
       throw new StorageFull(`no space to remove from ${segment}`);
     await disk.flush(fd);

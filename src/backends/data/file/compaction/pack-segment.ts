@@ -1,4 +1,4 @@
-/** Packs a sealed segment: writes its live records to a new file and gives that the segment's name. */
+/** Compacts a sealed segment: writes its live records to a new file, which replaces the segment. */
 import fs from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { crc32c } from '../../../hashing/node.ts';
@@ -15,7 +15,7 @@ const copyBytes = 1024 * 1024;
 export interface PackParts {
   readonly layout: Layout;
   readonly disk: Disk;
-  /** Where to write before the result gets the segment's name. */
+  /** The path of the new file before it replaces the segment. */
   readonly temporary: string;
   readonly signal: AbortSignal;
   /** Checked last: another packer may have taken over after a long pause of this process. */
@@ -55,7 +55,7 @@ export async function packSegment(parts: PackParts, segment: string): Promise<vo
   writeSummary(layout, segment, summary satisfies Summary);
 }
 
-/** The `.seg` file goes first: the others mean nothing without it and are swept when left behind. */
+/** The `.seg` file is removed first: without it the others have no meaning and are removed later. */
 async function removeSegment({ layout, disk, stillOurs }: PackParts, segment: string): Promise<void> {
   if (!stillOurs()) return;
   for (const file of ['seg', 'sum', 'dead', 'open'] as const) {

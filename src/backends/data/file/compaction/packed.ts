@@ -12,7 +12,7 @@ export interface PackedTable {
   /** Ascending, both: packing keeps the order. */
   readonly from: Uint32Array;
   readonly to: Uint32Array;
-  /** Where the records end. */
+  /** The position after the last record. */
   readonly recordsEnd: number;
 }
 
@@ -66,7 +66,7 @@ export function decodePackedTable(head: PackedHead, table: Buffer): PackedTable 
   return { from, to, recordsEnd: head.recordsEnd };
 }
 
-/** Where the record that was written at `offset` is now; undefined when it was dead at the packing. */
+/** Where the record that was written at `offset` is now; undefined when it was removed before the compaction. */
 export function locate({ from, to }: PackedTable, offset: number): number | undefined {
   let low = 0;
   let high = from.length - 1;

@@ -11,7 +11,7 @@ interface Maker {
   /** Boot, process and time namespace: process ids and start times compare only within one. */
   readonly world: string;
   readonly pid: number;
-  /** In clock ticks since the boot: tells a process from a later one with the same id. */
+  /** In clock ticks since the boot: distinguishes a process from a later one with the same id. */
   readonly started: string;
 }
 
@@ -50,7 +50,7 @@ function readMaker(path: string): Maker | undefined {
     // Zero and negative ids would address process groups.
     return isWhole && Number(pid) > 0 ? { world, pid: Number(pid), started } : undefined;
   } catch {
-    // Gone, empty (an older version wrote it) or torn by a crash: unknown.
+    // Missing, empty (an older version wrote it) or torn by a crash: unknown.
     return undefined;
   }
 }
@@ -86,7 +86,7 @@ function readTimeNamespace(): string {
   }
 }
 
-/** Field 22 of `/proc/<pid>/stat`, counted behind the command's name, which may hold blanks. */
+/** Field 22 of `/proc/<pid>/stat`, counted after the command's name, which may contain blanks. */
 function readStart(pid: string): string | undefined {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1');

@@ -1,7 +1,7 @@
 /**
- * The segment that this process appends to. It may append as long as the segment's `.open` file is there:
- * it looks after every flush and before it answers, so that a segment which another process has sealed,
- * because it took us for dead, never gets an acknowledged record that a packing might have missed.
+ * The segment that this process appends to. It may append as long as the segment's `.open` file exists: it checks after every flush and
+ * before it answers. So a segment that another process has sealed, because it took this one for dead, never gets an acknowledged
+ * record that a compaction might have missed.
  */
 import fs from 'node:fs';
 import type { Clock } from '../../../../ports/clock.ts';
@@ -27,7 +27,7 @@ export interface Appendix {
 
 export class OwnSegment {
   readonly name: string;
-  /** Where the acknowledged records end. */
+  /** The end of the acknowledged records. */
   end = 0;
   records = 0;
   appendedAt: number;
@@ -77,7 +77,7 @@ export class OwnSegment {
     return true;
   }
 
-  /** Nothing more is appended; from now on anyone may pack it. */
+  /** Ends appending; from now on any process may compact the segment. */
   seal(): void {
     try {
       writeSummary(this.#parts.layout, this.name, {
@@ -94,12 +94,12 @@ export class OwnSegment {
     }
   }
 
-  /** After a failure: cuts off what was not acknowledged, as far as the disk still lets us. */
+  /** After a failure: truncates unacknowledged records, as far as the disk allows. */
   async abandon(): Promise<void> {
     try {
       fs.ftruncateSync(this.#fd, this.end);
     } catch {
-      // What is left behind the end stays unacknowledged; it is found and removed as a crash's would be.
+      // Records after the end stay unacknowledged; they are found and removed like those of a crash.
     }
     try {
       this.seal();

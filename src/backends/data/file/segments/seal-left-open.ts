@@ -3,14 +3,14 @@ import fs from 'node:fs';
 import { type Layout, segmentPath } from '../layout.ts';
 import { isMakerDead } from './maker.ts';
 
-/** The maker, should it live after all, acknowledges nothing more to this segment: it looks for `.open`. */
+/** If the owner lives after all, it acknowledges nothing more in this segment, because it checks `.open`. */
 export function sealLeftOpen(layout: Layout, segment: string): void {
   fs.rmSync(segmentPath(layout, segment, 'open'), { force: true });
   // Removed only now: what the maker wrote into the segment before is counted by the next summary.
   fs.rmSync(segmentPath(layout, segment, 'sum'), { force: true });
 }
 
-/** At the start of a process: its predecessor's segments, when that was killed. */
+/** At the start of a process: seals the segments of killed processes. */
 export function sealSegmentsOfDead(layout: Layout): void {
   try {
     for (const name of fs.readdirSync(layout.segments)) {

@@ -12,7 +12,7 @@ import { readBlocks, twoBuffers } from '../read-blocks.ts';
 import { openSegment } from './open-segment.ts';
 
 const openMax = 64;
-/** Of the tables of packed segments that are open; a table may have a MiB or two. */
+/** For the cached tables of compacted segments; a table may have one or two MiB. */
 const tableBytesMax = 16 * 1024 * 1024;
 /**
  * A packing or removal by another process leaves our descriptor on the old file, which stays right to

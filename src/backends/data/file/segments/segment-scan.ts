@@ -22,22 +22,22 @@ export interface FoundRecord {
   readonly header: Header;
   /** The offset that locators name. */
   readonly offset: number;
-  /** Where the record begins in the file as it is now. */
+  /** The position of the record in the present file. */
   readonly position: number;
 }
 
 export interface SegmentScan {
-  /** Nothing when the segment is gone. Stops silently at a torn tail. */
+  /** Empty when the segment does not exist. Stops silently at a torn tail. */
   batches(): AsyncGenerator<readonly FoundRecord[]>;
-  /** Known at the end: unreadable bytes lay between records. */
+  /** Valid at the end: there were unreadable bytes between records. */
   damaged: boolean;
-  /** Where the next record would begin: a later scan of a growing segment goes on there. */
+  /** The position of the next record, where a later scan of a growing segment continues. */
   end: number;
 }
 
 /**
- * A torn tail is what no record follows. What lies between records that can be read is damage: scanning
- * goes on behind it, and nothing may be dropped on the strength of such a scan.
+ * Unreadable bytes with no record after them are a torn tail. Unreadable bytes between records are damage: the scan continues after
+ * them, and nothing may be removed because of such a scan.
  */
 export function readSegment(layout: Layout, segment: string, from = 0): SegmentScan {
   const scan: SegmentScan = { damaged: false, end: from, batches };
@@ -108,7 +108,7 @@ class Window {
     return this.#buffer.subarray(position - this.#start, this.#length);
   }
 
-  /** The sound header at `position` of a record that lies in the file as a whole. */
+  /** The valid header at `position` of a record that is complete in the file. */
   async headerAt(position: number, seed: number): Promise<Header | undefined> {
     if (position >= this.#fileEnd) return undefined;
     let bytes = await this.#bytesAt(position, 1024);

@@ -1,6 +1,6 @@
 /**
- * Group commit of small chunks: a chunk that comes while one batch is written and flushed joins the next, so
- * that many writers share one write and one flush. A process appends to segments of its own only.
+ * Group commit of small chunks: a chunk that arrives while one batch is written and flushed joins the next, so that many writers share
+ * one write and one flush. A process appends only to segments that it created.
  */
 
 import type { Clock } from '../../../../ports/clock.ts';
@@ -45,7 +45,7 @@ interface Entry {
   readonly id: string;
   readonly size: number;
   readonly headerBytes: number;
-  /** Where in the batch the record begins. */
+  /** The position of the record in the batch. */
   readonly at: number;
   readonly resolve: (chunk: ChunkRef) => void;
   readonly reject: (cause: unknown) => void;
@@ -108,7 +108,7 @@ export class SegmentWriter {
   }
 
   async #work(): Promise<void> {
-    // Everyone who is ready in this turn of the event loop comes along.
+    // Include every chunk that is ready in this turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     for (let batch = this.#waiting.shift(); batch; batch = this.#waiting.shift()) {
       try {

@@ -1,4 +1,4 @@
-/** What a sealed segment holds, in short, so that lists and compaction need not read it. */
+/** A summary of a sealed segment, so that lists and compaction need not read it. */
 import fs from 'node:fs';
 import { fileMode, isMissing, type Layout, segmentPath } from '../layout.ts';
 import { readSegment } from './segment-scan.ts';
@@ -9,13 +9,13 @@ export interface Summary {
   readonly last: string;
   readonly records: number;
   readonly bytes: number;
-  /** How much of the `.dead` file the last packing has dealt with. */
+  /** The length of the `.dead` file that the last compaction has processed. */
   readonly deadSeen: number;
-  /** Something in the middle cannot be read: the segment is left as it is, for a human or for fsck. */
+  /** A part in the middle cannot be read: the segment is left unchanged, for the operator or fsck. */
   readonly damaged: boolean;
 }
 
-/** Not flushed: a summary that a crash tears does not parse and is made again. */
+/** Not flushed: a summary that a crash tears does not parse and is computed again. */
 export function writeSummary(layout: Layout, segment: string, summary: Summary): void {
   fs.writeFileSync(segmentPath(layout, segment, 'sum'), JSON.stringify(summary), { mode: fileMode });
 }
@@ -42,7 +42,7 @@ function isSummary(parsed: unknown): parsed is Summary {
   );
 }
 
-/** From the segment itself. Only for a sealed one: for one that still grows it would stay wrong. */
+/** Computes it from the segment itself, which must be sealed: the summary of a growing one would stay wrong. */
 export async function summarize(layout: Layout, segment: string): Promise<Summary> {
   let first = '';
   let last = '';
@@ -60,6 +60,6 @@ export async function summarize(layout: Layout, segment: string): Promise<Summar
   return { first, last, records, bytes, deadSeen: 0, damaged: scan.damaged };
 }
 
-/** Whether ids with this prefix may be among the summarized. */
+/** Whether the segment may contain ids with this prefix. */
 export const mayHold = ({ first, last, records }: Summary, prefix: string): boolean =>
   records > 0 && last >= prefix && (first < prefix || first.startsWith(prefix));

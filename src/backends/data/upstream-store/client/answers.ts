@@ -1,4 +1,4 @@
-/** The XML that an upstream answers with, as far as it is read here. */
+/** The XML answers of an upstream, as far as this gateway reads them. */
 import {
   bool,
   element,

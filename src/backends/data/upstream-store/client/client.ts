@@ -1,6 +1,6 @@
 /** Signed requests to one upstream over kept connections; the one import of undici. */
 import type { Readable } from 'node:stream';
-// By its file: Bun answers the bare name with a part of its own.
+// By its file name, because Bun replaces the bare name by a module of its own.
 import undici from 'undici/index.js';
 import type { Clock } from '../../../../ports/clock.ts';
 import type { Hasher } from '../../../../ports/crypto/hasher.ts';
@@ -19,21 +19,21 @@ export interface UpstreamRequest {
   readonly query?: readonly (readonly [string, string])[] | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: Uint8Array | UploadBody | undefined;
-  /** That the upstream is to find the body to have; without it the body is not signed. */
+  /** The SHA-256 that the upstream must find the body to have; without it the body is not signed. */
   readonly sha256?: string;
   readonly signal?: AbortSignal | undefined;
-  /** How long the upstream may think; the setting's unless given. */
+  /** The timeout of the answer; the setting's unless given. */
   readonly timeoutMs?: number;
 }
 
 export interface UpstreamReply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** To be read to its end or destroyed. */
+  /** Must be read to its end or destroyed. */
   readonly body: Readable;
 }
 
-/** Where the bucket is: its host, and what stands before a key in a path. */
+/** The bucket's address: its host, and the path before a key. */
 export function addressOf({ endpoint, bucket, style }: Pick<Upstream, 'endpoint' | 'bucket' | 'style'>): {
   readonly origin: string;
   readonly host: string;
@@ -44,7 +44,7 @@ export function addressOf({ endpoint, bucket, style }: Pick<Upstream, 'endpoint'
   return { origin: url.origin, host: url.host, base: style === 'path' ? `/${encode(bucket)}` : '' };
 }
 
-/** More requests at once wait for a connection. */
+/** Further concurrent requests wait for a connection. */
 const connectionsMax = 1024;
 const emptySha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
@@ -70,7 +70,7 @@ export class UpstreamClient {
     });
   }
 
-  /** @throws UpstreamError for any answer but a success, and for none; what the body's source threw as it was */
+  /** @throws UpstreamError for any answer but a success, and for none; an error of the body's source is thrown unchanged */
   async send(request: UpstreamRequest): Promise<UpstreamReply> {
     const { signal } = request;
     signal?.throwIfAborted();
@@ -129,9 +129,9 @@ export class UpstreamClient {
       signal: signal ?? null,
       ...(timeoutMs === undefined ? {} : { headersTimeout: timeoutMs, bodyTimeout: timeoutMs }),
     });
-    // Who leaves a body early ends it, and hears of that no more.
+    // A reader that leaves a body early destroys it and handles no more errors.
     reply.body.on('error', () => {});
-    // The cast: repeated headers, which come as arrays, are none that is read here.
+    // The cast: repeated headers arrive as arrays, and none of those is read.
     return { status: reply.statusCode, headers: reply.headers as Record<string, string>, body: reply.body };
   }
 

@@ -1,4 +1,4 @@
-/** One upstream as the files beside this one use it: its client, its names, and how long it is tried. */
+/** One upstream as the files beside this one use it: its client, its names, and its retries. */
 
 import type { Hasher } from '../../../../ports/crypto/hasher.ts';
 import type { BodyMemory } from '../../../../ports/storage/body-memory.ts';

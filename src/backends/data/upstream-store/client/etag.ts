@@ -1,4 +1,4 @@
-/** What the ETag of an answer says of what was stored. */
+/** What the ETag of an answer says about the stored content. */
 import { amz } from '../../../../protocol/dialect.ts';
 
 type Headers = Readonly<Record<string, string>>;
@@ -8,10 +8,10 @@ const encryption = `${amz.headerPrefix}server-side-encryption`;
 /** Without quotes; '' where there is none. */
 export const etagIn = (headers: Headers): string => headers['etag']?.replaceAll('"', '') ?? '';
 
-/** How the upstream encrypts what it stores: that decides what its ETags are. '' where it does not say. */
+/** How the upstream encrypts what it stores, which determines its ETags. '' where it does not say. */
 export const encryptionIn = (headers: Headers): string => headers[encryption] ?? '';
 
-/** The ETag of an object that the upstream encrypts under a foreign key says nothing about the content. */
+/** The ETag of an object that the upstream encrypts with a KMS or customer key says nothing about the content. */
 export const isMd5 = (etag: string, headers: Headers): boolean =>
   /^[0-9a-f]{32}$/.test(etag) &&
   !encryptionIn(headers).startsWith('aws:kms') &&

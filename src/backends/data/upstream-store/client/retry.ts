@@ -15,7 +15,7 @@ const pauseMaxMs = 2_000;
 /** After so long there is no further attempt: clients retry too. */
 const patienceMs = 10_000;
 
-/** One stream of attempts; `progress` begins it anew. */
+/** One series of attempts; `progress` starts it again. */
 export class Attempts {
   readonly #ctx: RetryContext;
   readonly #signal: AbortSignal | undefined;

@@ -1,4 +1,4 @@
-/** What is known of one upstream: an endpoint of the public API, and a bucket of it. */
+/** The settings of one upstream: an endpoint of the public API, and a bucket. */
 export interface Upstream {
   /** The cluster that it is. */
   readonly id: string;
@@ -6,11 +6,11 @@ export interface Upstream {
   readonly endpoint: string;
   readonly region: string;
   readonly bucket: string;
-  /** Stands before the names of all objects, so that the bucket can be shared. */
+  /** A prefix of the names of all objects, so that the bucket can be shared. */
   readonly prefix: string;
   readonly accessKey: string;
   readonly secretKey: string;
-  /** Where the bucket stands in a URL. */
+  /** The bucket's place in a URL. */
   readonly style: 'path' | 'virtual-host';
   /** PEM; the certificates that the runtime trusts when absent. */
   readonly ca?: string | undefined;

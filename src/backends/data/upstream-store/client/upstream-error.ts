@@ -1,6 +1,6 @@
 /** An upstream's error answer, or the lack of any answer. */
 export class UpstreamError extends Error {
-  /** 0 where no answer came. */
+  /** 0 where there was no answer. */
   readonly status: number;
   readonly code: string;
   readonly retryAfterMs: number | undefined;
@@ -21,7 +21,7 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Codes of S3 services that say "later", whatever status they come with. */
+/** Temporary error codes of S3 services, whatever their status. */
 const passing: ReadonlySet<string> = new Set([
   'SlowDown',
   'InternalError',
@@ -31,7 +31,7 @@ const passing: ReadonlySet<string> = new Set([
   'ConditionalRequestConflict',
 ]);
 
-/** Whether the same request may be answered another time. */
+/** Whether a retry of the same request may succeed. */
 export const isPassing = ({ status, code }: UpstreamError): boolean =>
   status === 0 || status === 429 || (status >= 500 && status !== 501) || passing.has(code);
 

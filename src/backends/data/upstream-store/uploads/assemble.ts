@@ -1,4 +1,4 @@
-/** Completes an upload so that the request may be repeated, whatever its first outcome was. */
+/** Completes an upload so that the request can be repeated, whatever its first outcome was. */
 
 import { toHex } from '../../../../base/text/hex.ts';
 import type { Hasher } from '../../../../ports/crypto/hasher.ts';
@@ -34,7 +34,7 @@ export async function assemble(
   });
 }
 
-/** As every S3 service makes it where the ETags of parts are their MD5; undefined where they are not. */
+/** The composite ETag, where the ETags of parts are their MD5; undefined where they are not. */
 function compositeEtag(hasher: Hasher, parts: readonly UploadedPart[]): string | undefined {
   const md5 = hasher.create('md5');
   for (const { etag } of parts) {

@@ -1,4 +1,4 @@
-/** Uploads of clients as uploads of the upstream: each part goes there as it comes, and one object is made of them. */
+/** Multipart uploads of clients as multipart uploads of the upstream: each part is forwarded, and the result is one object. */
 import { fail } from '../../../../errors/refusal.ts';
 import { type HeldUpload, type UploadBytes, UploadGone } from '../../../../ports/storage/object-bytes.ts';
 import type { Connection } from '../client/connection.ts';

@@ -1,7 +1,7 @@
 /**
- * A source on its way upstream, in blocks of its own memory: the sender of one may still read it while the next is
- * gathered, and what a source gives is its own again before that. One block is held back until the source has given
- * more or ended well, so that the upstream never gets the whole of what turns out to be wrong at its end.
+ * A source on its way upstream, copied into blocks: the sender of one block may still read it while the next is filled, and the source's
+ * arrays are free before that. One block is held back until the source has yielded more or ended well, so that the upstream never gets
+ * the whole of a content that turns out to be wrong at its end.
  */
 import type { Share } from '../../chunked/write-share.ts';
 
@@ -25,7 +25,7 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
   #held: Uint8Array | undefined;
   #rest: Uint8Array | undefined;
   #given = 0;
-  /** The source has given all that it has. */
+  /** The source has ended. */
   #isDone = false;
   #isLeft = false;
   #isBegun = false;
@@ -42,12 +42,12 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
     return this;
   }
 
-  /** Whether the source was read: it cannot be read again. */
+  /** Whether reading has begun: the source cannot be read again. */
   get isBegun(): boolean {
     return this.#isBegun;
   }
 
-  /** What the source threw, or how it differed from its declared size. */
+  /** The error of the source, or the difference from its declared size. */
   get failure(): { readonly cause: unknown } | undefined {
     return this.#failure;
   }
@@ -72,7 +72,7 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
     return { done: true, value: undefined };
   }
 
-  /** Lets the source go: at once where it is not being waited for, else as soon as it gives. */
+  /** Releases the source: immediately where nothing waits for it, else once it yields. */
   async stop(): Promise<void> {
     if (this.#isDone || this.#isLeft) return;
     this.#isLeft = true;

@@ -15,7 +15,7 @@ export interface UpstreamUpload {
 /** Putting an object together may take an upstream minutes. */
 const completeTimeoutMs = 10 * 60_000;
 
-/** Not repeated: each time it may open an upload, and two of one name could not be distinguished. */
+/** Not repeated: each attempt may open an upload, and two of one name could not be distinguished. */
 export const beginUpload = (
   connection: Connection,
   { key, headers }: { readonly key: string; readonly headers: Readonly<Record<string, string>> },
@@ -30,7 +30,7 @@ export interface UploadedPart {
   readonly etag: string;
 }
 
-/** Success is said only at the end of an answer, whose status was sent long before. */
+/** Success is known only from the end of the answer, whose status is sent long before. */
 export async function completeUpload(
   { client }: Connection,
   { key, uploadId }: UpstreamUpload,
@@ -59,7 +59,7 @@ export async function completeUpload(
     throw new UpstreamError(`the upstream did not say that ${key} is complete`);
 }
 
-/** What is gone already is fine. */
+/** A missing upload is no error. */
 export const abortUpload = (connection: Connection, { key, uploadId }: UpstreamUpload): Promise<void> =>
   retrying(connection, {}, async () => {
     try {
@@ -75,7 +75,7 @@ export interface StoredObject {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Undefined for what is not there. */
+/** Undefined for a missing object. */
 export const headObject = (connection: Connection, key: string): Promise<StoredObject | undefined> =>
   retrying(connection, {}, async () => {
     try {

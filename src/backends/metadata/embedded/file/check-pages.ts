@@ -12,7 +12,7 @@ export interface PageFault {
   readonly detail: string;
   /** The row that is damaged. */
   readonly key?: Uint8Array;
-  /** Where a whole page is: the keys that it may have held, from `low` up to `high`. */
+  /** For a whole page: the keys that it may have held, from `low` up to `high`. */
   readonly low?: Uint8Array | undefined;
   readonly high?: Uint8Array | undefined;
   /** The list of free pages is damaged, and no row. */
@@ -164,7 +164,7 @@ class TreeCheck {
   }
 
   #rows(page: Buffer, { nodes, place }: { nodes: readonly Node[]; place: Place }, faults: PageFault[]): void {
-    // Of a damaged key nothing follows about the place of the next one.
+    // A damaged key says nothing about the place of the next one.
     let before: Uint8Array | undefined;
     for (const node of nodes) if (this.#row(page, { node, before, place }, faults)) before = node.key;
   }

@@ -1,7 +1,7 @@
 /**
- * Writes the rows of the metadata file into a new one, because lmdb uses free pages again and never gives them back, and
- * puts the new file in its place. Rows are read without lmdb and verified, so that damaged ones can be left out.
- * At each moment `data.mdb` is the old file or the new one, and both are whole and flushed.
+ * Writes the rows of the metadata file into a new one and replaces the old file, because lmdb reuses free pages but never returns them
+ * to the file system. Rows are read without lmdb and verified, so that damaged ones can be left out. At each moment `data.mdb` is the
+ * old file or the new one, and both are complete and flushed.
  */
 import {
   closeSync,
@@ -30,7 +30,7 @@ export interface CompactOptions {
   readonly tables: readonly AnyTable[];
   /** Leaves rows out that do not verify. Else a damaged row refuses the compaction. */
   readonly dropsDamaged: boolean;
-  /** Removes the former file at once; else the next start does. */
+  /** Removes the former file immediately; otherwise the next start does. */
   readonly discardsFormer: boolean;
   readonly report: (fault: MetadataFault) => void;
 }
@@ -54,7 +54,7 @@ const keyEncoder = {
     new Uint8Array(source.subarray(start, end)),
 };
 
-/** Values are copied as they are, checksum included. */
+/** Values are copied unchanged, checksum included. */
 const openRaw = (path: string): RawDatabase =>
   open<unknown, Uint8Array>({
     path,
@@ -144,7 +144,7 @@ function readPages(
   }
 }
 
-/** Rows of the catalog and fences say how other rows are read and who may write them: nothing works without them. */
+/** Rows of the catalog and fences determine how other rows are read and who may write them: nothing works without them. */
 function assertDroppable(faults: readonly PageFault[], dropsDamaged: boolean): void {
   if (faults.length === 0) return;
   if (!dropsDamaged)
@@ -175,7 +175,7 @@ function assertCopied(draft: string, rows: number): void {
   assertFormat(format);
 }
 
-/** The former lock file goes too: it tells readers the number of the latest commit of the former file. */
+/** Also removes the former lock file, which has the number of the latest commit of the former file. */
 function replace({ directory, discardsFormer }: CompactOptions, draft: string): void {
   const former = formerFile(directory);
   rmSync(former, { force: true });

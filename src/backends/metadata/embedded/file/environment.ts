@@ -1,9 +1,8 @@
 /**
- * Opens the lmdb environment of the embedded backend, with the choices that make it durable, shared by
- * processes and unlimited in size.
+ * Opens the lmdb environment of the embedded backend with the options that make it durable, shared by processes and unlimited in size.
  *
- * One unnamed database holds everything: a second one would add its own root path to every commit, and
- * a commit writes 4 KiB pages. The first byte of a key tells what it is (`space.ts`).
+ * One unnamed database holds everything: a second one would add its own root path to every commit, and a commit writes 4 KiB pages.
+ * The first byte of a key is its kind (`space.ts`).
  */
 import {
   chmodSync,
@@ -38,7 +37,7 @@ const keysFor = (values: Values) => ({
     target.set(key, start);
     return start + key.length;
   },
-  /** From Node's pool: to allocate each by itself takes longer than to read it. */
+  /** From Node's pool, because allocating each buffer separately takes longer than reading it. */
   readKey(source: Buffer, start: number, end: number): Uint8Array {
     values.key = Buffer.from(source.subarray(start, end));
     return values.key;
@@ -64,8 +63,8 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     // The journal makes its own batches; those of lmdb would reject a promise without a handler when a commit fails.
     eventTurnBatching: false,
     noSync: !durable,
-    // lmdb-js keeps the free pages that it knows from one transaction to the next, and gives some away twice when a reader
-    // begins at an earlier commit than readers before it. After another process opened the file one can (`latest-commit.ts`).
+    // lmdb-js keeps the free pages that it knows from one transaction to the next, and allocates some twice when a reader begins at an
+    // earlier commit than readers before it. That is possible after another process opened the file (`latest-commit.ts`).
     ...({ maxFreeSpaceToRetain: 0 } as object),
     // No mapSize: the map then doubles as it fills, in every process.
   });
@@ -95,8 +94,8 @@ function openFiles(options: RootDatabaseOptionsWithPath): RawDatabase {
 }
 
 /**
- * lmdb maps the file, and a read of a page that a shorter file does not have ends the process by SIGBUS. A sound file
- * may lack its last pages while they are free, so one that is shorter than it says is read whole before it is mapped.
+ * lmdb maps the file, and reading a page beyond the end of a truncated file kills the process by SIGBUS. A sound file may lack its last
+ * pages while they are free, so a file that is shorter than its meta page says is read completely before it is mapped.
  * @throws StoreRefused
  */
 function assertNotTruncated(directory: string): void {
@@ -116,7 +115,7 @@ function assertNotTruncated(directory: string): void {
   }
 }
 
-/** The files themselves are flushed by lmdb; that they are there at all is the directory's to remember. */
+/** lmdb flushes the files; the directory must be flushed so that their names are durable. */
 function flushDirectory(path: string): void {
   const descriptor = openSync(path, 'r');
   try {

@@ -1,10 +1,10 @@
 /**
- * Keeps gateways and the compaction of one metadata file apart. lmdb gives each process that has read the file a slot in the
- * reader table of `lock.mdb` until it closes the file, and one process at a time the write lock, which a killed process gives back.
+ * Excludes gateways and a compaction of one metadata file from each other. lmdb gives each process that has read the file a slot in the
+ * reader table of `lock.mdb` until it closes the file, and to one process at a time the write lock, which a killed process releases.
  *
- * A gateway takes its slot first and the write lock afterwards, for a moment; then it compares the files with those that
- * were there before it opened them. A compaction takes the write lock first, refuses if there is any slot, and keeps the
- * lock until it has replaced the files. So either the compaction sees the slot, or the gateway sees other files.
+ * A gateway takes its slot first and then, for a moment, the write lock; then it compares the files with those that existed before it
+ * opened them. A compaction takes the write lock first, refuses if there is any slot, and keeps the lock until it has replaced the
+ * files. So either the compaction sees the slot, or the gateway sees other files.
  */
 import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,9 +13,9 @@ import { StoreRefused } from '../../../../ports/metadata-store.ts';
 import type { LatestCommit } from './latest-commit.ts';
 import { dataFile, lockFile } from './meta-page.ts';
 
-/** Where a compaction writes the new file. */
+/** The directory where a compaction writes the new file. */
 export const draftDirectory = (directory: string): string => join(directory, 'compacting');
-/** The file as it was before the latest compaction. */
+/** The file before the latest compaction. */
 export const formerFile = (directory: string): string => `${dataFile(directory)}.before-compact`;
 
 /** Inodes; undefined where there is no such file. */
@@ -59,7 +59,7 @@ export function joinUsers(
   }: { readonly directory: string; readonly before: OpenedFiles; readonly latest: LatestCommit },
 ): () => void {
   const count = opened.get(directory) ?? 0;
-  // The other store of this process keeps compactions away, and its writer may wait for this thread with the lock.
+  // Another store of this process keeps compactions away already, and its writer may hold the lock and wait for this thread.
   if (count === 0)
     underWriteLock(database, () => {
       latest.correct(database.getWriteTxnId());
@@ -114,7 +114,7 @@ function kernelLocks(): readonly string[] {
   try {
     return readFileSync('/proc/locks', 'utf8').split('\n');
   } catch {
-    // Not on Linux: the reader table alone tells.
+    // Not on Linux: use the reader table only.
     return [];
   }
 }

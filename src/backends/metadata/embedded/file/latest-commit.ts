@@ -1,12 +1,12 @@
 /**
- * Keeps a transaction from overwriting commits that it does not know. lmdb notes the number of the latest commit in `lock.mdb`,
- * for all processes. In lmdb-js 3.5.6 each process that opens the file replaces that note by the number that it read before it
- * mapped the file, without a lock (`mdb_env_open2` in mdb.c). When another process has committed in between, the note names an
- * earlier commit. The next transaction then begins there. It undoes the commits after it; or lmdb refuses it with MDB_BAD_TXN,
- * because it meets pages of later commits.
+ * Keeps a transaction from overwriting commits that it does not know. lmdb notes the number of the latest commit in `lock.mdb`, for all
+ * processes. In lmdb-js 3.5.6 each process that opens the file replaces that note, without a lock, by the number that it read before it
+ * mapped the file (`mdb_env_open2` in mdb.c). If another process has committed in between, the note names an earlier commit. The next
+ * transaction then begins there, and either undoes the commits after it, or fails with MDB_BAD_TXN because it meets pages of later
+ * commits.
  *
- * The two meta pages of the file always name the latest commit. Each transaction therefore compares its number with theirs
- * before it reads or writes anything, corrects the note under the write lock if it must, and is begun again.
+ * The two meta pages of the file always name the latest commit. So each transaction compares its number with theirs before it reads or
+ * writes anything, corrects the note under the write lock if necessary, and begins again.
  */
 import { closeSync, openSync, readSync, writeSync } from 'node:fs';
 import { dataFile, latestTransaction, lockFile } from './meta-page.ts';
@@ -18,12 +18,12 @@ export class StaleTransaction extends Error {}
 const lockMagic = 0xbeef_c0de;
 const noteAt = 8;
 const lockHeadBytes = 16;
-/** Of `correctAfterOpening`; the check of the next transaction does what is left. */
+/** Attempts of `correctAfterOpening`; the check of the next transaction does the rest. */
 const turnsMax = 10;
 
 /**
- * To close any descriptor of `lock.mdb` gives up every lock that the process has on it, and with them lmdb's. So a descriptor stays
- * open until no store of this process uses the directory.
+ * Closing any descriptor of `lock.mdb` releases every lock that the process has on it, including lmdb's. So a descriptor stays open until
+ * no store of this process uses the directory.
  */
 interface LockUse {
   users: number;
@@ -31,7 +31,7 @@ interface LockUse {
 }
 const lockUses = new Map<string, LockUse>();
 
-/** Of an environment that is open. Close it after the environment. */
+/** For an open environment. Close it after the environment. */
 export class LatestCommit {
   readonly #directory: string;
   readonly #data: number;
@@ -70,8 +70,8 @@ export class LatestCommit {
   }
 
   /**
-   * Corrects the note at once when this process has opened the file, without waiting for the write lock, because readers of all
-   * processes begin where it says. A commit that comes meanwhile may be forgotten by this, so the meta pages are read again.
+   * Corrects the note immediately after this process has opened the file, without waiting for the write lock, because readers of all
+   * processes begin where it says. That may overwrite the number of a concurrent commit, so the meta pages are read again.
    */
   correctAfterOpening(): void {
     for (let turn = 0; turn < turnsMax; turn += 1) {

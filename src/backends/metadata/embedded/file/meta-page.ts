@@ -13,7 +13,7 @@ const magic = 0xbeefc0de;
 const metaBytes = 168;
 const guessedPageBytes = 4096;
 
-/** A tree of pages: its shape as the meta page says it is. */
+/** The shape of a tree of pages, from the meta page. */
 export interface TreeShape {
   readonly depth: number;
   readonly branchPages: number;
@@ -69,7 +69,7 @@ export function latestMeta(descriptor: number): MetaPage | undefined {
   return latest;
 }
 
-/** Where a meta page has the number of its transaction. */
+/** The offset of the transaction number in a meta page. */
 const transactionAt = pageHeaderBytes + 128;
 const bothMetas = new Uint8Array(2 * guessedPageBytes);
 const inBothMetas = new DataView(bothMetas.buffer);

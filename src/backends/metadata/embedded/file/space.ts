@@ -1,9 +1,9 @@
-/** What is kept in lmdb beside rows: the first byte of a key tells which. */
+/** The kinds of keys in lmdb, rows and others: the first byte of a key. */
 
 /** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
 export const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
 
-/** A key of our own: the space's byte and what follows. */
+/** A key of a kind: its byte and the rest. */
 export function keyIn(name: keyof typeof space, rest: Uint8Array): Uint8Array {
   const key = new Uint8Array(rest.length + 1);
   key[0] = space[name];

@@ -19,7 +19,7 @@ export interface WriteGuardOptions {
   readonly onBroken?: ((cause: unknown) => void) | undefined;
 }
 
-/** What lmdb's buffer holds, without the zero at its end. */
+/** The capacity of lmdb's buffer, without the terminating zero. */
 const messageBytesMax = 99;
 const nothing = new Uint8Array(1);
 const writeMessage = 'Attempting to write page';
@@ -39,7 +39,7 @@ export class WriteGuard {
   complaint(): Error | undefined {
     if (this.#broken !== undefined) return this.#broken;
     try {
-      // A file system without free blocks would fail the write inside lmdb: the reserve is given back before that.
+      // The write would fail inside lmdb on a file system without free blocks: give up the reserve before that.
       this.#options.room?.makeWay();
       accessSync(this.#path, constants.W_OK);
       // ext4 after an error of the disk grants access and refuses writes: one of no bytes finds out and changes nothing.
@@ -86,7 +86,7 @@ function errnoOf(error: unknown): number {
   return typeof code === 'number' ? code : 0;
 }
 
-/** Whether lmdb's message was longer than its buffer: what lay behind it in the heap is lost. */
+/** Whether lmdb's message was longer than its buffer, so that heap memory after it was overwritten. */
 export function hasOverrun(error: unknown): boolean {
   const depthMax = 4;
   let cause = error;

@@ -1,8 +1,8 @@
 /**
- * lmdb with every value verified: rows by the checksum of key and value, the place of a row by its neighbours. lmdb itself
- * has no checksums, so a flipped bit in a page could hide rows from a look-up, or lead it to another row. A look-up
- * that finds nothing and the ends of a scan are therefore compared with the rows on either side, which must be
- * verified themselves and in order. What this cannot see is found by fsck (docs/recovery.md).
+ * lmdb with every value verified: rows by a checksum of key and value, the place of a row by its neighbours. lmdb itself has no
+ * checksums, so a flipped bit in a page could hide rows from a look-up, or lead it to another row. A look-up that finds nothing and the
+ * ends of a scan are therefore compared with the rows on either side, which must be valid themselves and in order. fsck finds the
+ * damage that this cannot detect (docs/recovery.md).
  */
 import type { RootDatabase } from 'lmdb';
 import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
@@ -14,9 +14,9 @@ import { ChecksumMismatch, type Values } from './values.ts';
 
 export type RawDatabase = RootDatabase<unknown, Uint8Array>;
 
-/** What lmdb answers when a page is not what it must be: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID. */
+/** lmdb's errors for a damaged page: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID. */
 const damageCodes: readonly unknown[] = [-30797, -30796, -30795, -30793];
-/** It says MDB_BAD_TXN of a row with flags that only other kinds of databases have. */
+/** lmdb also returns MDB_BAD_TXN for a row with flags that only other kinds of databases have. */
 const isDamage = ({ code, message }: { readonly code?: unknown; readonly message: string }): boolean =>
   damageCodes.includes(code) || message.includes('Invalid dupdata flag');
 
@@ -34,13 +34,13 @@ interface Closable {
   close(): void;
 }
 
-/** The row under a key, and whether the scan goes on. */
+/** Gets a row; returns whether the scan continues. */
 export type Visit = (key: Uint8Array, value: unknown) => boolean;
 
 export interface ReadOptions {
-  /** Which columns are wanted; absent: all. */
+  /** The columns that the caller needs; absent: all. */
   readonly wanted?: Wanted | undefined;
-  /** The row ahead of the span is known to be damaged: it proves nothing. */
+  /** The row before the span is known to be damaged, so it proves nothing. */
   readonly isBehindDamage?: boolean;
 }
 
@@ -51,11 +51,11 @@ export class CheckedDatabase {
   #discard = false;
   /** Reads are part of the transaction that runs. */
   #isWriting = false;
-  /** How many snapshots were dropped: two reads with the same count saw the same rows. */
+  /** How many snapshots were dropped: two reads with the same count used the same snapshot. */
   #renewals = 0;
   #first: (() => void) | undefined;
   onClose: (() => void) | undefined;
-  /** Called with each refusal of a transaction that is begun again. */
+  /** Called for each refused transaction that is begun again. */
   onRefused: ((cause: unknown) => void) | undefined;
 
   constructor(
@@ -68,7 +68,7 @@ export class CheckedDatabase {
   }
 
   /**
-   * The value under a key. Undefined says that none was found, which `find` alone proves.
+   * The value under a key. Undefined means that none was found, which is no proof of absence: see `find`.
    * @throws MetadataDamaged
    */
   get(key: Uint8Array): unknown {
@@ -137,9 +137,9 @@ export class CheckedDatabase {
   }
 
   /**
-   * Removes up to `limit` rows of a range, whose values need not be sound. All of them are looked up before the first is
-   * removed: a key outside of the range or its order is one of another partition, which a damaged page put here, and a key
-   * that look-ups do not find would stay.
+   * Removes up to `limit` rows of a range, whose values may be damaged. All of them are looked up before the first is removed: a key outside
+   * of the range or out of order belongs to another partition and was put here by a damaged page, and a key that look-ups do not find
+   * could not be removed.
    * @returns how many were removed
    * @throws MetadataDamaged
    */
@@ -161,7 +161,7 @@ export class CheckedDatabase {
   }
 
   /**
-   * Visits the rows of a span, each in its place, until a visit says false.
+   * Visits the rows of a span, each verified to be in order, until a visit returns false.
    * @returns whether the span was read to its end
    * @throws MetadataDamaged
    */
@@ -182,7 +182,7 @@ export class CheckedDatabase {
     visit: Visit,
     { wanted, isBehindDamage = false }: ReadOptions,
   ): boolean {
-    // lmdb is given no end, so that the row at which the scan ends is verified too: its key may be a flipped one.
+    // Give lmdb no end, so that the row after the end is verified too: its key may be a flipped one.
     const range = reverse
       ? { start: high, exclusiveStart: true, end: undefined, reverse }
       : { start: low, end: undefined };
@@ -194,7 +194,7 @@ export class CheckedDatabase {
     this.#each(range, previous, (key, value) => {
       const order = compareBytes(key, previous);
       if (reverse ? order >= 0 : order < 0 || (order === 0 && !isFirst)) throw misplaced(key);
-      // Where a forward scan does not begin at `low` itself, no row there must be hidden from it.
+      // If a forward scan does not begin at `low` itself, make sure that no row there is hidden.
       if (isFirst && !reverse && order > 0 && !isBehindDamage) this.#assertBefore(low);
       isFirst = false;
       if (reverse ? compareBytes(key, low) < 0 : compareBytes(key, high) >= 0) return false;
@@ -208,14 +208,14 @@ export class CheckedDatabase {
     return isEnd;
   }
 
-  /** No row lies at `key`, and the last row ahead of it is verified. */
+  /** Asserts that there is no row at `key`, and that the last row before it is valid. */
   #assertBefore(key: Uint8Array): void {
-    // `end` has to be named: the default end of a reverse range lies behind our own spaces.
+    // Name `end`, because the default end of a reverse range is after our own key spaces.
     const found = this.#neighbour(key, { start: key, end: undefined, reverse: true, limit: 1 });
     if (found !== undefined && compareBytes(found, key) >= 0) throw misplaced(found);
   }
 
-  /** The first row from `key` on is verified, and does not lie ahead of it. */
+  /** Asserts that the first row from `key` on is valid, and not before it. */
   #assertFrom(key: Uint8Array, { exclusive = false } = {}): void {
     const found = this.#neighbour(key, { start: key, limit: 1 });
     if (found === undefined) return;
@@ -242,7 +242,7 @@ export class CheckedDatabase {
     this.#values.key = key;
     let rows: Iterator<{ key: Uint8Array; value: unknown }> | undefined;
     try {
-      // Only the first step can be repeated: a row that was visited must not be visited again.
+      // Only the first step can be repeated: a row must not be visited twice.
       const first = this.#renewing(() => {
         rows?.return?.();
         rows = this.#raw.getRange(range)[Symbol.iterator]();
@@ -265,13 +265,13 @@ export class CheckedDatabase {
     return damage;
   }
 
-  /** The next read sees the latest commit of any process. */
+  /** Makes the next read see the latest commit of any process. */
   refresh(): void {
     if (this.#discard) this.#dropSnapshot();
     this.#raw.resetReadTxn();
   }
 
-  /** One that is in use is not renewed by `resetReadTxn` but left to its user, who ends it here. */
+  /** `resetReadTxn` does not renew a transaction that is in use; the user of this one ends it here. */
   #dropSnapshot(): void {
     this.#discard = false;
     this.#renewals += 1;
@@ -325,7 +325,7 @@ export class CheckedDatabase {
     this.#first = undefined;
   }
 
-  /** Of the transaction that runs. */
+  /** The number of the running transaction. */
   get transactionId(): number {
     return this.#raw.getWriteTxnId();
   }
@@ -346,7 +346,7 @@ function misplaced(key: Uint8Array): MetadataDamaged {
   return new MetadataDamaged('the rows of the metadata file are out of order', { table, row, key });
 }
 
-/** Any other error stays as it is. */
+/** Other errors are returned unchanged. */
 function damageFrom(cause: unknown, key: Uint8Array): unknown {
   if (cause instanceof MetadataDamaged) return cause;
   const { table, row } = showKey(key);

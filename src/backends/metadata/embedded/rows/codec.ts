@@ -7,7 +7,7 @@ import { textKeyIn } from '../file/space.ts';
 export { isAlive, revisionOf, type StoredRow } from '../../rows/row-codec.ts';
 
 export class Codec extends RowCodec {
-  /** Where the columns of this table are noted, until a first write has noted them. */
+  /** The record of the columns of this table, until the first write has stored it. */
   unnoted: { readonly key: Uint8Array; readonly value: readonly string[] } | undefined;
 
   constructor(table: AnyTable, database: Database) {

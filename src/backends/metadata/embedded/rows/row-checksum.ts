@@ -1,8 +1,8 @@
 /**
- * The checksum that stands before every value in lmdb: XXH32 of the value, seeded with XXH32 of its key, so that a row
- * which is found under the key of another row fails as well. XXH32 in JavaScript takes a third of the time of CRC32C
- * for rows of some hundred bytes, because a table look-up per byte is slower than a multiplication per word, and a call
- * into native code takes longer than the row. A change inside one aligned word of 32 bits is always detected.
+ * The checksum before every value in lmdb: XXH32 of the value, seeded with XXH32 of its key, so that a row that is found under the key of
+ * another row fails as well. XXH32 in JavaScript takes a third of the time of CRC32C for rows of some hundred bytes, because a table
+ * look-up per byte is slower than a multiplication per word, and a call into native code takes longer than the row. A change within
+ * one aligned word of 32 bits is always detected.
  */
 
 export const checksumBytes = 4;
@@ -24,7 +24,7 @@ function finish(start: number): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-// Values lie in a few long-lived buffers of lmdb and msgpackr: the view of the last one is nearly always the next one's.
+// Values are in a few long-lived buffers of lmdb and msgpackr, so the view of the last one can nearly always be reused.
 let words: Int32Array = new Int32Array(0);
 
 function wordsOf(bytes: Uint8Array): Int32Array {
@@ -102,7 +102,7 @@ function hashRest(start: number, bytes: Uint8Array, from: number, to: number): n
   return hash;
 }
 
-/** Of the value that lies between `from` and `to` and is kept under `key`. */
+/** The checksum of the value between `from` and `to`, for the row under `key`. */
 export const rowChecksum = (
   key: Uint8Array,
   bytes: Uint8Array,

@@ -6,7 +6,7 @@ const spaces = new Map<number, string>(Object.entries(space).map(([name, byte]) 
 
 const partsMax = 16;
 
-/** @returns the row's key columns as far as they are text; other bytes as `\xNN` */
+/** @returns the row's key columns where they are text; other bytes as `\xNN` */
 export function showKey(key: Uint8Array): { readonly table: string; readonly row: string } {
   const own = spaces.get(key[0] ?? 0);
   if (own !== undefined) return { table: own, row: showBytes(key.subarray(1)) };

@@ -1,10 +1,10 @@
-/** Values of lmdb: msgpack behind the checksum of key and value, which is verified whenever a value is read. */
+/** Values of lmdb: the checksum of key and value, then msgpack. The checksum is verified whenever a value is read. */
 import { Packr } from 'msgpackr';
 import { decodeText } from '../../rows/node-text.ts';
 import { readSome, type Wanted } from '../../rows/packed-row.ts';
 import { checksumBytes, readChecksum, rowChecksum, writeChecksum } from './row-checksum.ts';
 
-/** msgpackr's RESERVE_START_SPACE: the low byte of the mode says how many bytes to leave free before the value. */
+/** msgpackr's RESERVE_START_SPACE: the low byte of the mode is the number of bytes to leave free before the value. */
 const reserveStart = 2048;
 
 interface Target extends Uint8Array {
@@ -19,13 +19,13 @@ const isRow = (tag: number): boolean => (tag & 0xf0) === 0x90 || tag === 0xdc ||
 export class ChecksumMismatch extends Error {}
 
 /**
- * lmdb asks for values without naming their keys, so `CheckedDatabase` sets `key` before each read and write. Rows are
- * arrays; nothing in them may need a structure that another process has yet to learn.
+ * lmdb encodes and decodes values without passing their keys, so `CheckedDatabase` sets `key` before each read and write. Rows are
+ * arrays without msgpackr structures, because another process may not know those.
  */
 export class Values extends Packr {
-  /** Of the value that is read or written next. */
+  /** The key of the value that is read or written next. */
   key: Uint8Array = new Uint8Array(0);
-  /** Which columns are wanted; undefined where that is all of them. */
+  /** The columns that the caller needs; undefined for all. */
   wanted: Wanted | undefined;
   /** Verifies values without decoding them. */
   verifiesOnly = false;
@@ -44,7 +44,7 @@ export class Values extends Packr {
   }
 
   override decode(bytes: Uint8Array, size?: unknown): unknown {
-    // Of a scan lmdb says the size, of a look-up it sets the buffer's length to it.
+    // For a scan lmdb passes the size; for a look-up it sets the buffer's length.
     const end = typeof size === 'number' ? size : bytes.length;
     if (end <= checksumBytes || readChecksum(bytes, 0) !== this.#checksum(bytes, end))
       throw new ChecksumMismatch('the checksum of key and value does not match');

@@ -10,7 +10,7 @@ import { showKey } from './show-key.ts';
 /** Pages that are read before others get their turn: about a millisecond. */
 const pagesAtOnce = 16;
 
-/** Beside writers: a snapshot keeps its pages from being used again meanwhile. */
+/** Runs beside writers: a snapshot keeps its pages from being reused meanwhile. */
 export async function* verifyFile(
   { directory, database }: { readonly directory: string; readonly database: CheckedDatabase },
   tables: readonly AnyTable[],

@@ -15,19 +15,19 @@ export class Backoff {
     this.#until = performance.now() + budgetMs;
   }
 
-  /** What is left of the budget; never nothing, so that it can limit a call. */
+  /** The rest of the budget; never 0, so that it can limit a call. */
   get leftMs(): number {
     return Math.max(1, this.#until - performance.now());
   }
 
-  /** What was in the way is known to have gone: the next wait is a short one again, a bounded number of times. */
+  /** The obstacle is known to be gone: the next wait is short again, a bounded number of times. */
   restart(): void {
     if (this.#restartsLeft === 0) return;
     this.#restartsLeft -= 1;
     this.#nextMs = firstMs;
   }
 
-  /** @returns false, at once, when the budget is spent */
+  /** @returns false, without waiting, when the budget is spent */
   async tryWait(): Promise<boolean> {
     if (performance.now() >= this.#until) return false;
     const [chance = 0] = crypto.getRandomValues(new Uint8Array(1));

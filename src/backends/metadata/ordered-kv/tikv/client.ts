@@ -15,7 +15,7 @@ export interface ClientOptions {
   /** PD's endpoints, `host:port`. */
   readonly endpoints: readonly string[];
   readonly tls?: Tls | undefined;
-  /** How long a read, or one phase of a transaction, is tried before it counts as failed. Default 15 s. */
+  /** How long a read, or one phase of a transaction, is retried before it fails. Default 15 s. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -54,8 +54,8 @@ export class TikvClient {
   }
 
   /**
-   * Runs `work` in a transaction and commits it; again from the start when it met another transaction. What `work`
-   * gives is given back; a throw rolls back.
+   * Runs `work` in a transaction and commits it; repeats both on a conflict with another transaction. Returns the result of `work`; an
+   * error rolls back.
    * @throws Undetermined when it is unknown whether it was committed; after any other error it was not
    */
   async transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
@@ -84,19 +84,19 @@ export class TikvClient {
       await transaction.commit();
       return result;
     } catch (error) {
-      // Of an undetermined commit nothing may be undone: it may have happened.
+      // Undo nothing of an undetermined commit, because it may have applied.
       if (!(error instanceof Undetermined)) await this.#clean(transaction.undo(), error);
       throw error;
     }
   }
 
-  /** A retry must not meet locks of its own; other transactions need not wait until they are gone. */
+  /** A retry waits for this, so that it does not meet its own locks; other callers do not wait. */
   async #clean(work: Promise<void>, error: unknown): Promise<void> {
     this.#inBackground(work);
     if (error instanceof Conflict) await work.catch(() => undefined);
   }
 
-  /** Settles old locks and lets stores drop old versions; for clusters without a TiDB, which would do it. */
+  /** Settles old locks and lets stores drop old versions; for clusters without a TiDB, which does that otherwise. */
   collect(collection: Collection): Promise<void> {
     return collect(this.#parts, collection);
   }

@@ -1,4 +1,4 @@
-/** How a call of this client can end other than well. */
+/** The failures of this client's calls. */
 
 export class TikvError extends Error {}
 
@@ -8,5 +8,5 @@ export class Unreachable extends TikvError {}
 /** A transaction met another one: nothing of it was applied, and it may be tried again as a whole. */
 export class Conflict extends TikvError {}
 
-/** Whether the transaction was applied is not known: its commit was sent and no answer came. */
+/** Whether the transaction was applied is unknown: its commit was sent and not answered. */
 export class Undetermined extends TikvError {}

@@ -1,12 +1,12 @@
 /**
- * Counter rows: what is kept is each addition under the attempt that made it, so that repeating one changes nothing, and a
- * base, which is the sum of those that were folded and says which they are (folds.ts). The base lies under the empty name.
+ * Counter rows: each addition is stored under the attempt that made it, so that repeating it changes nothing. A base is the sum of those
+ * that were folded, and records which they are (folds.ts). The base has the empty name.
  */
 import { createHash } from 'node:crypto';
 import { epochOf } from '../../ops/epochs.ts';
 import { type RawRow, type Rows, valueIn } from '../rows.ts';
 
-/** Which additions a base holds: all that sort below, but for those of the epochs that were not done then. */
+/** The additions in a base: all that sort below `below`, except those of epochs that were not done then. */
 export interface Folded {
   readonly below: string;
   readonly except: readonly string[];
@@ -29,7 +29,7 @@ export interface Counter {
 
 export const nameOf = (row: RawRow): string => String(row['row_op']);
 
-/** By key, in the order in which the keys come. */
+/** By key, in the order of the keys. */
 export function countersIn(rows: readonly RawRow[]): Counter[] {
   const byKey = Map.groupBy(rows, (row) => (row['row_k'] as Buffer).toString('latin1'));
   return [...byKey.values()].map((group) => {
@@ -54,7 +54,7 @@ export const sumsOf = (codec: Rows, rows: readonly RawRow[]): RawRow[] =>
     };
   });
 
-/** Says which additions are in a sum, because the sum alone may be the same with others. */
+/** Identifies the additions in a sum, because different additions may have the same sum. */
 function revisionOf(base: RawRow | undefined, additions: readonly RawRow[]): string {
   const digest = createHash('sha256').update(String(base?.['row_folded'] ?? ''));
   for (const row of additions) digest.update(`\n${nameOf(row)}`);

@@ -1,11 +1,11 @@
 /**
- * Folds additions into the base of their counter, so that a read stays short (docs/adr/0008). A process that adds much to a
- * partition, or reads much in it, folds it.
+ * Folds additions into the base of their counter, so that a read stays short (docs/adr/0008). A process that adds much to a partition, or
+ * reads much in it, folds it.
  *
- * An addition may be made once more as long as its attempt is not settled, and a fold must neither miss nor double it. So
- * only those of epochs that are done for good are folded. The base says in one conditional write what it holds now, and
- * from then on readers ignore those, even if another process adds them again. They are cleared only by a later fold, so that no read
- * that has still seen the former base misses them. A fold that dies anywhere leaves the sum as it was.
+ * An addition may be repeated as long as its attempt is not settled, and a fold must neither miss nor double it. So only additions of
+ * finished epochs are folded. One conditional write records in the base what it contains now; from then on readers ignore these additions,
+ * even if another process adds them again. They are removed by a later fold only, so that a read with the former base does not miss them.
+ * A fold that dies at any point leaves the sum unchanged.
  */
 import type { AnyTable, At } from '../../../../ports/metadata-store.ts';
 import type { Intents } from '../intents.ts';
@@ -25,7 +25,7 @@ export interface FoldPorts {
   readonly session: Pick<Session, 'readAll' | 'decide' | 'write' | 'clock'>;
   readonly tables: Tables;
   readonly intents: Pick<Intents, 'done'>;
-  /** How many additions make a fold worth while. */
+  /** The number of additions that triggers a fold. */
   readonly additionsMax?: number;
 }
 
@@ -43,7 +43,7 @@ export class Folds {
     this.#ports = ports;
   }
 
-  /** Tells that so many additions were made to a partition, or found in it. */
+  /** Records that this many additions were made to a partition, or found in it. */
   note(at: At<AnyTable>, { shard, additions }: { readonly shard: number; readonly additions: number }): void {
     if (additions === 0) return;
     const table = this.#ports.tables.of(at.table);
@@ -51,7 +51,7 @@ export class Folds {
     const name = `${at.table.name} ${place.join('\0')}`;
     const seen = this.#seen.get(name);
     if (seen !== undefined) seen.additions += additions;
-    // What is forgotten is found again when it is read or added to.
+    // A forgotten partition is recorded again with the next read or addition.
     else if (this.#seen.size < partitionsMax) this.#seen.set(name, { table, place, additions });
   }
 
@@ -85,7 +85,7 @@ export class Folds {
     const changes = counters.flatMap((counter) => foldingOf({ table, place }, { counter, done }));
     for (let first = 0; first < changes.length; first += perBatch)
       await session.decide(changes.slice(first, first + perBatch)).catch((cause: unknown) => {
-        // Applied or not, both are right; and what a base holds it says itself.
+        // Both outcomes are right, because the base itself records its additions.
         if (!(cause instanceof UnknownOutcome)) throw cause;
       });
   }
@@ -98,7 +98,7 @@ function clearing(
 ): Statement[] {
   const { key, folded, additions } = counter;
   const names = additions.map(nameOf).filter((name) => isFolded(folded, name));
-  // Names of an epoch lie between `<epoch>.` and `<epoch>/`.
+  // Names of an epoch sort between `<epoch>.` and `<epoch>/`.
   const lows = ['', ...folded.except.map((epoch) => `${epoch}/`)];
   const highs = [...folded.except.map((epoch) => `${epoch}.`), folded.below];
   return lows.flatMap((low, i) => {
@@ -108,7 +108,7 @@ function clearing(
   });
 }
 
-/** The new base of a counter, if what it says now is still what was read; none where nothing is to be folded. */
+/** The new base of a counter, if it has not changed since it was read; none where there is nothing to fold. */
 function foldingOf(
   { table, place }: Partition,
   { counter, done }: { readonly counter: Counter; readonly done: Folded },

@@ -1,7 +1,7 @@
 /**
- * Whether a commit that has applied still owes an addition to a counter: its gateway died, or is slow, between the commit
- * and its side changes. Every attempt stands in a lane of its epoch, with its side changes, before it can apply. So the
- * attempts are read first and the additions afterwards: one that has applied and whose addition is not there, owes it.
+ * Whether a commit that has applied has yet to make an addition to a counter: its gateway died, or is slow, between the commit and its side
+ * changes. Every attempt is recorded in a lane of its epoch, with its side changes, before it can apply. So the attempts are read first and
+ * the additions afterwards: an attempt that has applied and whose addition is missing has yet to make it.
  */
 import type { AnyTable, At } from '../../../../ports/metadata-store.ts';
 import type { Intents, Unsettled } from '../intents.ts';
@@ -39,7 +39,7 @@ export async function hasPendingAdditions(ports: PendingPorts, at: At<AnyTable>)
   return false;
 }
 
-/** Whether a commit that has applied still has to put a row into a plain table: its attempt says so, and the row is not there. */
+/** Whether a commit that has applied has yet to put a row into a plain table: its attempt is recorded, and the row is missing. */
 export async function hasPendingPuts(ports: PendingPorts, table: AnyTable): Promise<boolean> {
   const { put, get } = ports.tables.of(table).statements;
   const keyParams = get.split('?').length - 1;
@@ -57,11 +57,11 @@ export async function hasPendingPuts(ports: PendingPorts, table: AnyTable): Prom
 function namesIn({ table, place }: Partition, side: readonly Statement[]): readonly string[] {
   const isMine = ({ query, params }: Statement): boolean =>
     query === table.counter.add && place.every((value, i) => String(value) === String(params[i]));
-  // The row's key comes between the partition and the name.
+  // The row's key is between the partition and the name.
   return side.filter(isMine).map(({ params }) => String(params[place.length + 1]));
 }
 
-/** Whether an addition lies in a partition, or is part of a base by now. */
+/** Whether an addition is in a partition, or part of a base now. */
 async function madeIn(
   { session }: PendingPorts,
   { table, place }: Partition,

@@ -1,6 +1,6 @@
 /**
- * The schema at a start: made where it is missing and brought up to date where it is older, by one process at a
- * time, under a lease. Nothing is dropped, and each step is idempotent: after a crash the next process goes on.
+ * The schema at a start: created where it is missing and upgraded where it is older, by one process at a time, under a lease. Nothing is
+ * dropped, and each step is idempotent: after a crash the next process continues.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AnyTable } from '../../../../ports/metadata-store.ts';
@@ -16,24 +16,24 @@ import {
   TooFewNodes,
 } from './serial-scope.ts';
 
-/** A lease that is not renewed runs out by itself: its holder is dead, or stands still. */
+/** A lease that is not renewed expires: its holder is dead, or stopped. */
 const leaseSeconds = 60;
 const renewMs = 20_000;
 const pollMs = 300;
 /** Others may be at it: a new keyspace takes a large ring a minute or two. */
 const waitMs = 5 * 60_000;
-/** A cluster that fails for so long is away, or does not let us. */
+/** A cluster that fails for this long is unavailable, or refuses this gateway. */
 const failingMs = 20_000;
 /** Nodes that start together know of each other after so long, on a busy machine too. */
 const joiningMs = 20_000;
 
 export interface Migrated {
   readonly keyspace: string;
-  /** How the keyspace is replicated where it is made, as CQL has it. */
+  /** The replication of a new keyspace, in CQL. */
   readonly replication: string;
   readonly tables: readonly AnyTable[];
   readonly serial: SerialSetting;
-  /** Names this process among those that start at once. */
+  /** Identifies this process among those that start concurrently. */
   readonly owner: string;
 }
 
@@ -45,10 +45,10 @@ export async function migrate(session: Session, options: Migrated): Promise<void
       if (await schema.step()) return;
       wellAt = performance.now();
     } catch (cause) {
-      // A cluster that answers, and takes its time to agree, is not away.
+      // A cluster that answers but has not agreed on its schema yet is available.
       if (cause instanceof Disagreement) wellAt = performance.now();
       else if (cause instanceof TooFewNodes && performance.now() - wellAt < joiningMs) continue;
-      // Where definitions change, a node may not answer for a moment, or not know of them yet.
+      // While definitions change, a node may not answer for a moment, or not know of them yet.
       else if (cause instanceof StoreRefused || performance.now() - wellAt > failingMs) throw cause;
     }
   }
@@ -91,7 +91,7 @@ class Schema {
       const { localDc } = this.#session;
       const nodes = await this.#session.nodes();
       const replicas = replicasIn(readReplication(replication), nodes);
-      // Said before the keyspace is made: afterwards the setting counts no more.
+      // Check before the keyspace is created, because the setting has no effect afterwards.
       assertReachable(replicas, {
         nodes,
         localDc,
@@ -137,7 +137,7 @@ class Schema {
 
   /**
    * Whether the schema is current and no migration runs.
-   * @throws StoreRefused where a newer gateway has been here
+   * @throws StoreRefused where a newer gateway has upgraded the schema
    */
   async #isDone(): Promise<boolean> {
     const version = await this.#version();
@@ -176,13 +176,13 @@ class Schema {
     });
   }
 
-  /** What cannot be given back runs out. */
+  /** A lease that cannot be released expires. */
   async #release(): Promise<void> {
     const query = `UPDATE ${this.#state} SET owner = null WHERE id = 'lease' IF owner = ?`;
     await this.#session.decide([{ query, params: [this.#options.owner] }]).catch(() => undefined);
   }
 
-  /** Stops where the lease is lost: its next holder goes on from there. */
+  /** Stops where the lease is lost: its next holder continues from there. */
   async #bringUpToDate(): Promise<void> {
     const { owner } = this.#options;
     let renewed = performance.now();

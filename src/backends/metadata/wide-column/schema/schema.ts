@@ -1,32 +1,32 @@
 /**
- * The tables of the keyspace, derived from the record tables. A partition is a shard of a record partition; inside it
- * rows lie under `row_k`, the order-preserving encoding of the sort columns, so that every range of the port is one slice
- * whatever the directions of its columns are, and listings come by key ascending and version descending.
+ * The tables of the keyspace, derived from the record tables. A partition is a shard of a record partition. Its rows are clustered by
+ * `row_k`, the order-preserving encoding of the sort columns, so that every range of the port is one slice, whatever the directions of its
+ * columns, and listings come by key ascending and version descending.
  *
- * A first byte tells what a `row_k` is: 0 the outcome of a commit, 1 a row, 2 a note of a shard that splits.
+ * The first byte of a `row_k` is its kind: 0 the outcome of a commit, 1 a row, 2 a note of a shard that splits.
  */
 import type { AnyTable } from '../../../../ports/metadata-store.ts';
 import { columnsOf } from './names.ts';
 
 /**
- * How rows are written and read. It is raised when a gateway of the version before would misread them; tables and columns
- * that are only new need no other version. 1: before there was a version; 2: counters have a base.
+ * The version of the row format. It is raised when a gateway of the former version would misread rows; new tables and columns alone need
+ * no new version. 1: before versions were recorded; 2: counters have a base.
  */
 export const schemaVersion = 2;
 
 export interface TableShape {
   readonly name: string;
-  /** CQL types, with `static` behind them where it is so. */
+  /** CQL types, with `static` after them where applicable. */
   readonly columns: Readonly<Record<string, string>>;
   readonly primaryKey: string;
-  /** How long a deletion is remembered. A node that was away for longer brings back what was deleted meanwhile. */
+  /** `gc_grace_seconds`. A node that was away for longer restores rows that were deleted meanwhile. */
   readonly graceSeconds: number;
 }
 
 const hour = 60 * 60;
 /**
- * An object that was deleted must stay so: its table, like all that decide, remembers as long as Cassandra does by itself.
- * What comes back to a plain table is done or looked up in vain once more; what comes back to an intent is swept.
+ * A deleted object must stay deleted: its table, like all conditional ones, has Cassandra's default. A row that reappears in a plain table
+ * is processed or looked up once more without effect; one that reappears in an intent is swept.
  */
 const graceSeconds = { conditional: 10 * 24 * hour, counter: 10 * 24 * hour, plain: 24 * hour, own: hour };
 
@@ -51,7 +51,7 @@ export function shapeOf(table: AnyTable): TableShape {
   };
 }
 
-/** What intents need: the leases of epochs, and for each of their lanes what is being committed. */
+/** The tables of intents: the leases of epochs, and the attempts under way in each of their lanes. */
 export const ownShapes: readonly TableShape[] = [
   {
     name: 'epochs',
@@ -74,7 +74,7 @@ export const ownShapes: readonly TableShape[] = [
   },
 ];
 
-/** The version, and who is changing the schema: the one table that is there before all others. */
+/** The version, and the process that is changing the schema: the first table to exist. */
 export const schemaState: TableShape = {
   name: 'schema_state',
   columns: { id: 'text', version: 'int', owner: 'text' },
@@ -88,7 +88,7 @@ export function definitionOf(keyspace: string, { name, columns, primaryKey, ...s
   return `CREATE TABLE IF NOT EXISTS ${keyspace}.${name} (${all.join(', ')}) WITH ${options}`;
 }
 
-/** What brings a keyspace that has `found`, columns by table, to the shapes; they are only ever added to. */
+/** The statements that extend a keyspace with the columns `found` to the shapes; nothing is ever removed. */
 export function changesTo(
   keyspace: string,
   {

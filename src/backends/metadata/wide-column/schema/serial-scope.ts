@@ -7,7 +7,7 @@
 import { StoreRefused } from '../../../../ports/metadata-store.ts';
 import { type SerialScope, type Session, UnknownOutcome } from '../session/session.ts';
 
-/** `auto`: what is recorded; else `local` where the keyspace lies in one data center, and `global` where it lies in several. */
+/** `auto`: the recorded scope; else `local` where the keyspace is in one data center, and `global` where it is in several. */
 export const serialSettings = ['auto', 'local', 'global'] as const;
 export type SerialSetting = (typeof serialSettings)[number];
 
@@ -26,7 +26,7 @@ export async function settleScope(session: Session, scoped: Scoped): Promise<Ser
   const nodes = await session.nodes();
   const replicas = replicasIn(await replicationOf(session, keyspace), nodes);
   const holdsReplicas = replicas.has(session.localDc);
-  // Read in the own data center, so that a gateway starts while another one is away.
+  // Read in the local data center, so that a gateway starts while another one is unavailable.
   const near = holdsReplicas ? 'local' : 'global';
   const remedy = `ALTER KEYSPACE ${keyspace} WITH replication =`;
   const asked = { nodes, localDc: session.localDc, keyspace, remedy };
@@ -51,7 +51,7 @@ export async function settleScope(session: Session, scoped: Scoped): Promise<Ser
 const scopeIn = (mark: string | undefined): SerialScope | undefined =>
   mark === undefined ? undefined : mark === 'global' ? 'global' : 'local';
 
-/** What is not found is decided among all. */
+/** Without a record the scope is global. */
 async function recorded(
   session: Session,
   { table, scope }: Scoped & { readonly scope: SerialScope },
@@ -86,10 +86,10 @@ async function replicationOf(session: Session, keyspace: string): Promise<Replic
   return (row?.['replication'] as Replication | undefined) ?? {};
 }
 
-/** The place of replicas that are spread over the ring whatever its data centers are. */
+/** Stands for replicas that are spread over the ring regardless of data centers. */
 const everywhere = '*';
 
-/** How many replicas lie in each data center; `nodes` counts the nodes of each. */
+/** How many replicas are in each data center; `nodes` has the number of nodes of each. */
 export function replicasIn(
   replication: Replication,
   nodes: ReadonlyMap<string, number>,
@@ -99,7 +99,7 @@ export function replicasIn(
   // It names no data center, and a node that joins may be in another one.
   if (!String(strategy).endsWith('NetworkTopologyStrategy')) return new Map([[everywhere, count(factor)]]);
   const named = Object.entries(byCenter).map(([center, value]) => [center, count(value)] as const);
-  // As CREATE KEYSPACE takes it: so many in every data center that there is and that is not named.
+  // As CREATE KEYSPACE takes it: this many in every data center that exists and is not named.
   const others =
     factor === undefined ? [] : [...nodes.keys()].map((center) => [center, count(factor)] as const);
   return new Map([...others, ...named].filter(([, replicas]) => replicas > 0));
@@ -117,7 +117,7 @@ const shown = (replicas: ReadonlyMap<string, number>): string =>
 const quorumOf = (replicas: number): number => Math.floor(replicas / 2) + 1;
 
 interface Reached {
-  /** How many nodes each data center has. */
+  /** The number of nodes in each data center. */
   readonly nodes: ReadonlyMap<string, number>;
   readonly localDc: string;
   readonly keyspace: string;
@@ -126,7 +126,7 @@ interface Reached {
   readonly remedy: string;
 }
 
-/** It may pass: a node that has just started has not heard of the others yet. */
+/** May be temporary: a node that has just started does not know the others yet. */
 export class TooFewNodes extends StoreRefused {}
 
 /** @throws TooFewNodes where there are too few nodes for a quorum, so that nothing could ever be written */

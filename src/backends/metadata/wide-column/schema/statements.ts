@@ -8,23 +8,23 @@ export interface Scans {
   readonly scanBack: string;
 }
 
-/** Conditional ones are refused a timestamp of ours; they go by the cluster's own order. */
+/** Conditional statements have no client timestamp; they follow the cluster's own order. */
 export interface Statements extends Scans {
   /** One row by its key. */
   readonly get: string;
   /** `SET` of every value column, revision and expiry, under a condition on the revision; TTL first. */
   readonly putIf: string;
   readonly removeIf: string;
-  /** Changes nothing, but refuses unless the revision is as said. */
+  /** Changes nothing, but is refused unless the revision is the given one. */
   readonly checkIf: string;
   readonly fence: string;
   readonly fenceIf: string;
   readonly outcomeIf: string;
   readonly outcome: string;
-  /** What a shard keeps beside its rows: revision and text. */
+  /** A note of a shard: revision and text. */
   readonly note: string;
   readonly noteIf: string;
-  /** Changes nothing, but refuses unless the note's revision is as said. */
+  /** Changes nothing, but is refused unless the note's revision is the given one. */
   readonly noteStillIf: string;
   /** Plain: stamp and TTL are the last parameters. */
   readonly put: string;
@@ -83,7 +83,7 @@ export interface CounterStatements {
   readonly all: string;
   /** Parameters: partition, row_shard, row_k, row_op, values, stamp. */
   readonly add: string;
-  /** Sets the base, its values and what it holds, where it holds what is said last. */
+  /** Sets the base, its values and its record of additions, if the record is the one given last. */
   readonly foldIf: string;
   /** Removes the additions between two names. */
   readonly clear: string;

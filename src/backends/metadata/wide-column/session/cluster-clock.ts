@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const freshMs = 2_000;
 /** By how much two clocks may drift apart, and the estimate with them. */
 const driftPerMs = 1e-4;
-/** An answer that took long says little: up to so many queries are sent, until one is good enough. */
+/** A slow answer is a poor estimate: up to this many queries are sent, until one is good enough. */
 const samplesMax = 5;
 const goodErrorMs = 0.8;
-/** The cluster tells whole milliseconds. */
+/** The cluster reports whole milliseconds. */
 const grainMs = 0.5;
 
 interface Estimate {
@@ -22,7 +22,7 @@ interface Estimate {
 }
 
 export class ClusterClock {
-  /** Asks the cluster for its time, in ms. */
+  /** Queries the cluster's time, in ms. */
   readonly #ask: () => Promise<number>;
   #estimate: Estimate | undefined;
   #askedAt = 0;
@@ -47,7 +47,7 @@ export class ClusterClock {
     return this.#lastStamp;
   }
 
-  /** Until no process can draw as early a stamp any more. */
+  /** Waits until no process can draw a stamp this early any more. */
   async passed(stamp: bigint): Promise<void> {
     for (;;) {
       const estimate = await this.#current();

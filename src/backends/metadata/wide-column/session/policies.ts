@@ -1,4 +1,4 @@
-/** How the driver deals with a node that is slow or gone: which statements are sent again, and to which node. */
+/** The driver's policies for a slow or dead node: which statements are retried, and on which node. */
 import cassandra from 'cassandra-driver';
 
 const { retry } = cassandra.policies;
@@ -31,7 +31,7 @@ export class SafeRetries extends retry.RetryPolicy {
     return info.nbRetry > 0 ? this.rethrowResult() : this.#next();
   }
 
-  /** At the same consistency; the driver's types want to hear of one. */
+  /** At the same consistency, which the driver's types require as an argument. */
   #next(): Decision {
     return this.retryResult(undefined as never, false);
   }
@@ -41,7 +41,7 @@ export class SafeRetries extends retry.RetryPolicy {
   }
 }
 
-/** Asks a second node when the first takes long: reads only, and of those one more at a time. */
+/** Sends a read to a second node when the first takes long; one further node at a time. */
 export const speculativeReads = (delayMs: number): Speculation => ({
   init() {},
   shutdown() {},

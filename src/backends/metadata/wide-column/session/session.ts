@@ -13,11 +13,11 @@ import { SafeRetries, speculativeReads } from './policies.ts';
 const { Client, types } = cassandra;
 
 export interface Tls {
-  /** Who may vouch for a node; the system's unless given. */
+  /** The trusted certificate authorities; the system's unless given. */
   readonly ca?: Buffer;
   readonly cert?: Buffer;
   readonly key?: Buffer;
-  /** The name that the certificate of every node must bear; each its address unless given. */
+  /** The name that the certificate of every node must have; for each its address unless given. */
   readonly serverName?: string;
 }
 
@@ -42,24 +42,24 @@ export interface Statement {
   readonly params: unknown[];
 }
 
-/** A conditional batch was sent, and whether it was applied is not known. */
+/** A conditional batch was sent, and whether it was applied is unknown. */
 export class UnknownOutcome extends Error {}
 /** A definition was taken, and not every node has heard of it yet. */
 export class Disagreement extends StoreUnavailable {}
 
-/** How long one node may take; longer than the time-outs of its own by which it would say that others do not answer. */
+/** The timeout for one node; longer than its own timeouts, after which it reports that others do not answer. */
 const answerMs = 12_000;
 /** Longer for a definition: every node has to hear of it. */
 const defineMs = 60_000;
 /** Shorter for health queries, which must report a host that hangs. */
 const probeMs = 5_000;
-/** A connection with so many statements that were never answered is given up, and its node left alone. */
+/** A connection with this many unanswered statements is closed, and its node avoided. */
 const defunctAfter = 2;
 /** Interval of heartbeats on an idle connection. */
 const heartBeatMs = 5000;
 /** A read that takes so long is also sent to another node. */
 const speculateMs = 500;
-/** How often a serial read is tried among others who decide, and how much longer it waits each time. */
+/** Attempts of a serial read under contention, and the growth of the pause between them. */
 const crowdedMax = 6;
 const crowdedMs = 50;
 
@@ -79,7 +79,7 @@ const portOf = ([first = '']: readonly string[]): number => {
 
 export class Session {
   readonly localDc: string;
-  /** Whose quorum reads, writes and decides; among all replicas until it is known which scope the gateways go by. */
+  /** The data centers whose quorum reads, writes and decides; all of them until the scope of the gateways is known. */
   scope: SerialScope = 'global';
   readonly #client: cassandra.Client;
   readonly clock = new ClusterClock(async () => {
@@ -96,7 +96,7 @@ export class Session {
     this.#client = new Client({
       contactPoints: [...hosts],
       localDataCenter: localDc,
-      // The driver takes it for the port of every node that it finds by itself.
+      // The driver uses it as the port of every node that it discovers.
       protocolOptions: { port: portOf(hosts) },
       ...(username === undefined ? {} : { credentials: { username, password: password ?? '' } }),
       ...(tls === undefined ? {} : { sslOptions: sslOf(tls) }),
@@ -113,7 +113,7 @@ export class Session {
     });
   }
 
-  /** @throws StoreRefused where every node that was reached refuses this gateway, or is not who it should be */
+  /** @throws StoreRefused where every node that was reached refuses this gateway, or has a wrong certificate */
   async connect(): Promise<void> {
     try {
       await this.#client.connect();
@@ -131,8 +131,8 @@ export class Session {
   }
 
   /**
-   * How many nodes each data center has, those that are down included, as one node knows it now. The driver's own list can lack a
-   * node for good: it reads the list first and asks for news of it afterwards.
+   * The number of nodes in each data center, including those that are down, as one node reports it now. The driver's own list can miss a
+   * node permanently, because it reads the list first and registers for events afterwards.
    */
   async nodes(): Promise<ReadonlyMap<string, number>> {
     const [host] = this.#client.getState().getConnectedHosts();
@@ -142,14 +142,14 @@ export class Session {
     const nodes = new Map<string, number>();
     for (const { rows } of [await centers('local'), await centers('peers')])
       for (const row of rows) {
-        // A node that is joining has a row before its data center is known.
+        // A joining node has a row before its data center is known.
         const center = row['data_center'] as string | null;
         if (center !== null) nodes.set(center, (nodes.get(center) ?? 0) + 1);
       }
     return nodes;
   }
 
-  /** A definition; on return every node that is up knows of it. */
+  /** Executes a schema definition; on return every node that is up has it. */
   async define(query: string): Promise<void> {
     const options = { prepare: false, readTimeout: defineMs };
     const { info } = await reach(this.#client.execute(query, [], options));
@@ -158,7 +158,7 @@ export class Session {
       throw new Disagreement('the nodes do not agree on the schema');
   }
 
-  /** Whether every node that is up knows the same schema: a change that one node has applied may not have reached the others. */
+  /** Whether every node that is up has the same schema: a change that one node has applied may not have reached the others. */
   async isAgreed(): Promise<boolean> {
     // The driver's types do not know of it.
     const metadata = this.#client.metadata as unknown as { checkSchemaAgreement(): Promise<boolean> };
@@ -171,7 +171,7 @@ export class Session {
     { serial = false, scope = this.scope }: { readonly serial?: boolean; readonly scope?: SerialScope } = {},
   ): Promise<readonly RawRow[]> {
     if (!serial) return this.#read(query, params, levels[scope].consistency);
-    // Among many who decide in the same partition a node gives up early: that is a matter of patience.
+    // Under contention in a partition a node gives up early, so the statement is retried.
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#read(query, params, levels[scope].serialConsistency);
@@ -308,7 +308,7 @@ async function reach<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The driver would take any certificate unless told otherwise. */
+/** Verification must be requested, because the driver accepts any certificate by default. */
 const sslOf = ({ serverName, ...parts }: Tls): object => ({
   ...parts,
   rejectUnauthorized: true,
@@ -317,7 +317,7 @@ const sslOf = ({ serverName, ...parts }: Tls): object => ({
 
 const { AuthenticationError, ArgumentError, NoHostAvailableError } = cassandra.errors;
 
-/** Whether replicas were there and did not agree in time. */
+/** Whether replicas answered but did not agree in time. */
 function isCrowded(cause: unknown): boolean {
   const causes = cause instanceof NoHostAvailableError ? Object.values(cause.innerErrors as object) : [cause];
   const codes = causes.map(codeOf);
@@ -326,9 +326,9 @@ function isCrowded(cause: unknown): boolean {
   );
 }
 
-/** Why no node will ever let this gateway in; undefined where one of them might, once it is there again. */
+/** Why no node will ever accept this gateway; undefined where one of them might later. */
 function refusalIn(cause: unknown): string | undefined {
-  // The data center is not one of theirs.
+  // The data center is not one of the cluster's.
   if (cause instanceof ArgumentError) return cause.message;
   if (!(cause instanceof NoHostAvailableError)) return undefined;
   const reasons = Object.entries(cause.innerErrors as Record<string, Error & { readonly code?: unknown }>);
@@ -338,7 +338,7 @@ function refusalIn(cause: unknown): string | undefined {
   return reasons.map(([host, { message }]) => `${host}: ${message}`).join('; ');
 }
 
-/** What OpenSSL and node call it when a certificate, or the lack of one, ends a handshake. */
+/** The error codes of OpenSSL and node for a certificate that is invalid or missing. */
 const tlsFault = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_SSL|ERR_TLS/;
 
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
@@ -346,7 +346,7 @@ const codeOf = (cause: unknown): number | undefined =>
   cause instanceof cassandra.errors.ResponseError ? cause.code : undefined;
 
 const { responseErrorCodes } = types;
-/** The server would refuse it whenever it came. */
+/** The server would refuse the statement at any time. */
 const isOurFault = (cause: unknown): boolean => {
   const code = codeOf(cause);
   return (
@@ -357,7 +357,7 @@ const isOurFault = (cause: unknown): boolean => {
     code === responseErrorCodes.alreadyExists
   );
 };
-/** Nothing of it can have happened. */
+/** The statement cannot have had any effect. */
 const isRefusedUndone = (cause: unknown): boolean => {
   const code = codeOf(cause);
   return (

@@ -1,4 +1,4 @@
-/** gRPC as this client uses it: unary calls and streams of our own messages; the one import of @grpc/grpc-js. */
+/** gRPC for this client: unary calls and streams of its own messages; the only import of @grpc/grpc-js. */
 import { type ChannelCredentials, Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
 import type { MessageCodec } from './messages.ts';
 

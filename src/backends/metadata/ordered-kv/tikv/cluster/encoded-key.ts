@@ -1,6 +1,6 @@
 /**
- * Region boundaries come from PD in TiKV's own encoding: groups of eight bytes, each with a byte behind it that tells
- * how many of them count, so that encoded keys sort as the keys do whatever follows them.
+ * PD returns region boundaries in TiKV's own encoding: groups of eight bytes, each followed by a byte that says how many of them count,
+ * so that encoded keys sort as the keys do.
  */
 const group = 8;
 const full = 0xff;
@@ -16,7 +16,7 @@ export function encodeKey(key: Uint8Array): Buffer {
   return encoded;
 }
 
-/** The key of a boundary; a boundary inside a key's encoding decodes to the part that is there. */
+/** The key of a boundary; a boundary inside a key's encoding decodes to the part that is present. */
 export function decodeKey(encoded: Uint8Array): Buffer {
   const pieces: Uint8Array[] = [];
   for (let at = 0; at + group < encoded.length; at += group + 1) {

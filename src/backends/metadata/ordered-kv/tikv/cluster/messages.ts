@@ -1,8 +1,8 @@
 /**
- * The few messages of the TiKV and PD protocols that this client speaks: names, numbers and types are facts of the
- * wire; every field that is not here is passed over. Encoded and decoded by protobufjs, whose one import this is.
+ * The messages of the TiKV and PD protocols that this client uses: names, numbers and types are those of the wire; other fields are
+ * ignored. Encoded and decoded by protobufjs, which only this file imports.
  *
- * Timestamps are 64-bit and travel as `bigint` above this file; protobufjs knows them as `{ low, high }`.
+ * Timestamps have 64 bits: `bigint` everywhere else, `{ low, high }` for protobufjs.
  */
 import protobuf from 'protobufjs';
 
@@ -158,7 +158,7 @@ export interface RegionContext {
   readonly peer: WirePeer;
   /** Transactions whose locks a read passes: they commit after it, or not at all. */
   readonly resolved_locks?: readonly Wide[];
-  /** Of a prewrite: keys that its transaction has not locked are checked for newer commits, too. */
+  /** In a prewrite: keys that its transaction has not locked are checked for newer commits, too. */
   readonly is_retry_request?: boolean;
 }
 export interface RegionError {
@@ -210,7 +210,7 @@ interface Answer {
 type One = Answer & { readonly error?: KeyError };
 type Many = Answer & { readonly errors?: readonly KeyError[] };
 
-/** What each command asks (its context is filled in when it is sent) and answers. */
+/** The request of each command (its context is filled in when it is sent) and its response. */
 export interface Commands {
   Get: [{ key: Uint8Array; version: Wide }, One & { value?: Uint8Array; not_found?: boolean }];
   Scan: [
@@ -289,7 +289,7 @@ export interface MessageCodec<T> {
   decode(bytes: Uint8Array): T;
 }
 
-/** Without a copy: on Node it is one already. */
+/** Without a copy: on Node it is a Buffer already. */
 const asBuffer = (bytes: Uint8Array): Buffer =>
   Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
@@ -297,7 +297,7 @@ export function messageCodec<T>(name: string): MessageCodec<T> {
   const type = root.lookupType(name);
   return {
     encode: (value) => asBuffer(type.encode(value).finish()),
-    // Decoded messages have their defaults on the prototype: what was not sent is no property of their own.
+    // Decoded messages have their defaults on the prototype: a field that was not sent is no own property.
     decode: (bytes) => type.decode(bytes) as unknown as T,
   };
 }

@@ -1,4 +1,4 @@
-/** PD: who its leader is, where regions and stores are, and the timestamps of all transactions. */
+/** PD: its leader, the regions and stores, and the timestamps of all transactions. */
 import type { Backoff } from '../backoff.ts';
 import { Unreachable } from '../errors.ts';
 import { type Leader, Timestamps } from '../transactions/timestamps.ts';
@@ -46,15 +46,15 @@ const getStore = rpc<object, FoundStore>('GetStore');
 const updateSafePoint = rpc<object, SafePoint>('UpdateGCSafePoint');
 const updateServiceSafePoint = rpc<object, SafePoint>('UpdateServiceGCSafePoint');
 
-/** Under this name PD knows who moves the safe point, for as long as there is a cluster. */
+/** The name under which PD knows the service that moves the safe point. */
 const collector = { service_id: Buffer.from('gc_worker'), TTL: toWide(0x7fff_ffff_ffff_ffffn) };
 const callMs = 3_000;
 
 export interface DriverOptions {
-  /** `host:port` each; whichever answers tells who leads, and who else may. */
+  /** `host:port` each; any of them names the leader and the other members. */
   readonly endpoints: readonly string[];
   readonly tls: Tls | undefined;
-  /** How long a timestamp is tried for. */
+  /** How long a request for a timestamp is retried. */
   readonly budgetMs: number;
 }
 
@@ -85,7 +85,7 @@ export class PlacementDriver {
     return this.#timestamps.now();
   }
 
-  /** The region that an encoded key lies in, or the one that ends there or behind it. */
+  /** The region of an encoded key, or the one that ends there or after it. */
   async region(
     encoded: Uint8Array,
     side: 'at' | 'before',
@@ -99,24 +99,24 @@ export class PlacementDriver {
     return found.region ? found : undefined;
   }
 
-  /** The address of a store; undefined where PD knows none. */
+  /** The address of a store; undefined where PD has none. */
   async storeAddress(id: Wide, backoff: Backoff): Promise<string | undefined> {
     const found = await this.#ask(getStore, { store_id: id }, backoff);
     return found.store?.address || undefined;
   }
 
-  /** Behind which stores drop versions that are not the latest. */
+  /** The timestamp before which stores drop versions that are not the latest. */
   async safePoint(backoff: Backoff): Promise<bigint> {
     return this.moveSafePoint(0n, backoff);
   }
 
-  /** @returns what it is then: it never goes back */
+  /** @returns the present safe point, which never moves back */
   async moveSafePoint(to: bigint, backoff: Backoff): Promise<bigint> {
     const answer = await this.#ask(updateSafePoint, { safe_point: toWide(to) }, backoff);
     return fromWide(answer.new_safe_point);
   }
 
-  /** Asks to advance it. @returns the minimum safe point across all services */
+  /** Requests to advance it. @returns the minimum safe point across all services */
   async claimSafePoint(to: bigint, backoff: Backoff): Promise<bigint> {
     const request = { ...collector, safe_point: toWide(to) };
     const least = fromWide((await this.#ask(updateServiceSafePoint, request, backoff)).min_safe_point);

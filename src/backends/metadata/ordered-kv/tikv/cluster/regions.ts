@@ -1,4 +1,4 @@
-/** Which store serves a key: a cache of regions, as PD and the stores report them. */
+/** Which store serves a key: a cache of regions, from PD and the stores. */
 import type { Backoff } from '../backoff.ts';
 import { encodeKey } from './encoded-key.ts';
 import { fromWide, type RegionContext, type WirePeer, type WireRegion } from './messages.ts';
@@ -28,8 +28,8 @@ export class Regions {
   }
 
   /**
-   * The region that a key lies in; with 'before', the one that the keys ahead of it lie in.
-   * @throws Unreachable when PD does not tell in time
+   * The region of a key; with 'before', the region of the keys directly before it.
+   * @throws Unreachable when PD does not answer in time
    */
   async locate(key: Uint8Array, backoff: Backoff, side: Side = 'at'): Promise<Region> {
     const encoded = encodeKey(key);
@@ -64,7 +64,7 @@ export class Regions {
     if (at >= 0) this.#known[at] = { ...region, context: { ...region.context, peer } };
   }
 
-  /** The store that served a region tells what has become of it; what it led, it most likely leads still. */
+  /** Uses the regions that the former region's store reports in its place; the store most likely still leads them. */
   replace(former: Region, current: readonly WireRegion[]): void {
     this.forget(former);
     const store = fromWide(former.context.peer.store_id);
@@ -92,7 +92,7 @@ export class Regions {
     return region !== undefined && covers(region, encoded, side) ? region : undefined;
   }
 
-  /** Takes the place of all that it overlaps; but what is known of one of them to be newer stays. */
+  /** Replaces every cached region that it overlaps, unless the cached one is newer. */
   #remember(region: Region): void {
     if (this.#known.length >= regionsMax) this.#known = [];
     const before = this.#indexOf(region.start, 'before');
@@ -108,14 +108,14 @@ export class Regions {
   }
 }
 
-/** Whether a key lies in a region; with 'before', whether the keys right ahead of it do. */
+/** Whether a region contains a key; with 'before', the keys directly before it. */
 function covers({ start, end }: Region, encoded: Buffer, side: Side): boolean {
   const fromStart = start.compare(encoded);
   const toEnd = end.length === 0 ? -1 : encoded.compare(end);
   return side === 'at' ? fromStart <= 0 && toEnd < 0 : (fromStart < 0 || start.length === 0) && toEnd <= 0;
 }
 
-/** Whether a start lies at or behind an end; nothing lies behind the empty one. */
+/** Whether a start is at or after an end; the empty end is after everything. */
 const isBehind = (start: Buffer, end: Buffer): boolean => end.length > 0 && start.compare(end) >= 0;
 
 const regionOf = (found: WireRegion, leader: WirePeer): Region => ({

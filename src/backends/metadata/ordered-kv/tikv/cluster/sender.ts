@@ -13,7 +13,7 @@ import {
 import type { Region, Regions, Side } from './regions.ts';
 import type { Stores } from './stores.ts';
 
-/** How long one attempt may take; a store that is alive answers sooner, or says that it is busy. */
+/** The timeout of one attempt; a live store answers sooner, or reports that it is busy. */
 const callMs = 5_000;
 const busyMs = { least: 20, most: 2_000 } as const;
 /** Keys of a region that go in one command: its store works on them as one write. */
@@ -28,7 +28,7 @@ export interface Many<C extends CommandName> {
   readonly keys: readonly Uint8Array[];
   readonly request: (keys: readonly Uint8Array[]) => Asked<C>;
   readonly backoff: Backoff;
-  /** One region after the other, in key order; all at once when absent. */
+  /** One region after the other, in key order; all concurrently when absent. */
   readonly inTurn?: boolean;
 }
 
@@ -37,7 +37,7 @@ export interface Sent<C extends CommandName> {
   readonly backoff: Backoff;
   /** Starts of transactions whose locks a read passes. */
   readonly passing?: readonly Wide[] | undefined;
-  /** Of a prewrite: see `is_retry_request`. */
+  /** For a prewrite: see `is_retry_request`. */
   readonly checksAll?: boolean;
 }
 
@@ -104,7 +104,7 @@ export class Sender {
     }
   }
 
-  /** The region that all keys lie in, if they do and go in one command. */
+  /** The region of all keys, if they are in one and fit into one command. */
   async regionOfAll(keys: readonly Uint8Array[], backoff: Backoff): Promise<Region | undefined> {
     const [first, ...others] = await this.#group(keys, backoff);
     return others.length === 0 ? first?.region : undefined;
@@ -162,7 +162,7 @@ export class Sender {
   }
 }
 
-/** What a region says that is where it was, and will serve in a moment. */
+/** Errors of a region that has not moved and will serve soon. */
 const isPassing = (error: RegionError): boolean =>
   Boolean(
     error.stale_command ??
@@ -171,7 +171,7 @@ const isPassing = (error: RegionError): boolean =>
       error.proposal_in_merging_mode,
   );
 
-/** What a store says of commands that it has not begun. Others may have been proposed, and be done yet. */
+/** Errors that stores return for commands that they have not begun. With any other error the command may still be executed. */
 const refusals = [
   'not_leader',
   'region_not_found',

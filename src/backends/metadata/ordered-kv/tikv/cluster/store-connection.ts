@@ -1,4 +1,4 @@
-/** One TiKV store: commands of many callers share a stream, and those of one turn of the event loop a message. */
+/** The connection to one TiKV store: all callers share a stream, and the commands of one event-loop turn share a message. */
 
 import { Unreachable } from '../errors.ts';
 import { Channel, type Stream, type Tls } from './channel.ts';
@@ -43,7 +43,7 @@ export class StoreConnection {
     this.#channel = new Channel(address, tls);
   }
 
-  /** @throws Unreachable when no answer comes in time, or the stream breaks */
+  /** @throws Unreachable when no answer arrives in time, or the stream breaks */
   call<C extends CommandName>(
     name: C,
     request: Asked<C> & { readonly context: RegionContext },
@@ -51,7 +51,7 @@ export class StoreConnection {
   ): Promise<Answered<C>> {
     if (this.#isClosed) return Promise.reject(new Unreachable(`the connection to ${this.address} is closed`));
     return new Promise<Answered<C>>((resolve, reject) => {
-      // Ids stay small: a stream carries far fewer commands at once than this wraps at.
+      // Ids stay small: a stream has far fewer concurrent commands than this.
       this.#lastId = (this.#lastId + 1) % 0x7fff_ffff;
       const id = this.#lastId;
       const timer = setTimeout(() => {
@@ -104,7 +104,7 @@ export class StoreConnection {
     else waiter.reject(new Unreachable(`${this.address} cannot serve ${waiter.name}`));
   }
 
-  /** Whatever is under way has an unknown outcome; the next command opens a new stream. */
+  /** The outcome of every pending command is unknown; the next command opens a new stream. */
   #break(error: Error): void {
     const stream = this.#stream;
     this.#stream = undefined;

@@ -29,7 +29,7 @@ export class Stores {
     return store;
   }
 
-  /** A store did not answer: it may have moved to another address, which PD then knows. */
+  /** A store did not answer: if it has moved to another address, PD knows that. */
   async doubt(peer: WirePeer, backoff: Backoff): Promise<void> {
     const id = fromWide(peer.store_id);
     const known = this.#known.get(id);

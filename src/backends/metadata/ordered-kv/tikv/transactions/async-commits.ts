@@ -1,6 +1,6 @@
 /**
- * Transactions of other clients that commit asynchronously: they are committed as soon as all their locks are, and a client that finds
- * them left behind has to check each of those. (This client does not commit that way itself.)
+ * Transactions of other clients that commit asynchronously: such a transaction is committed as soon as all its locks are, so a client
+ * that finds it abandoned must check each lock. (This client does not commit in that way.)
  */
 import type { Backoff } from '../backoff.ts';
 import { fromWide, type LockInfo } from '../cluster/messages.ts';

@@ -1,7 +1,7 @@
 /**
- * Old versions: TiKV drops those behind the safe point that PD keeps, which a client must advance. In a cluster with
- * TiDB that is TiDB; in one without, a client, in its place and under its name. Locks from before the safe point go
- * first, or the outcome of their transactions could not be determined any more.
+ * Old versions: TiKV drops those before the safe point in PD, which a client must advance. In a cluster with TiDB that is TiDB; in one
+ * without, this client, under the same name. Locks from before the safe point are settled first, because afterwards the outcome of
+ * their transactions could not be determined.
  */
 import { Backoff } from '../backoff.ts';
 import { decodeKey } from '../cluster/encoded-key.ts';
@@ -14,7 +14,7 @@ const page = 256;
 const noKey = new Uint8Array(0);
 
 export interface Collection {
-  /** How old a version must be before it may go. */
+  /** The age from which a version may be dropped. */
   readonly ageMs: number;
   /** A safe point that is no older than this beyond the age was moved by another, and stays. */
   readonly everyMs: number;
@@ -34,7 +34,7 @@ export async function collect(parts: Swept, { ageMs, everyMs }: Collection): Pro
   if (safe > current) await pd.moveSafePoint(safe, new Backoff(budgetMs));
 }
 
-/** @returns the latest moment from before which no lock stands any more */
+/** @returns the latest timestamp before which there are no locks */
 async function clearLocks({ sender, locks, budgetMs }: Swept, until: bigint): Promise<bigint> {
   let safe = until;
   for (let from: Uint8Array = noKey; ; ) {

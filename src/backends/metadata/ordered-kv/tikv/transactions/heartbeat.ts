@@ -3,10 +3,10 @@ import { Backoff } from '../backoff.ts';
 import { toWide } from '../cluster/messages.ts';
 import type { Sender } from '../cluster/sender.ts';
 
-/** How long a lock lasts after the last heartbeat; after that another transaction may roll it back. */
+/** How long a lock is valid after the last heartbeat; then another transaction may roll it back. */
 export const lockMs = 6_000;
 const everyMs = lockMs / 3;
-/** A transaction that is forgotten lets go in the end. */
+/** The limit for a transaction that is never ended: its locks expire. */
 const lifeMsMax = 10 * 60_000;
 
 export interface Pulse {
@@ -35,7 +35,7 @@ export class Heartbeat {
     clearInterval(this.#timer);
   }
 
-  /** One that fails is made up for by the next; a lock that is gone shows when it comes to the commit. */
+  /** The next beat makes up for a failed one; a lost lock is detected at the commit. */
   async #beat(): Promise<void> {
     const { sender, primary, start, startedAt } = this.#pulse;
     if (performance.now() - startedAt > lifeMsMax) return this.stop();

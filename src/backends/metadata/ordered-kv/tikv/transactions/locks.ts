@@ -1,6 +1,6 @@
 /**
- * Locks of other transactions that stand in the way: what became of a transaction is written at its primary key, so
- * a transaction that meets one of its locks can finish or roll it back there, once its owner is done or its lock has expired.
+ * Locks of other transactions: the outcome of a transaction is stored at its primary key, so a transaction that meets one of its locks
+ * can commit or roll it back, once its owner is done or its lock has expired.
  */
 
 import type { Backoff } from '../backoff.ts';
@@ -11,13 +11,13 @@ import { asyncOutcome } from './async-commits.ts';
 import { physicalMs } from './timestamps.ts';
 
 const pessimistic = 5;
-/** The store has seen to it that the transaction commits behind the caller, if it does. */
+/** The store has made sure that the transaction, if it commits, commits after the caller's timestamp. */
 const minCommitPushed = 3;
-/** Whatever locked a key for update, and whenever. */
+/** The timestamp of an update lock has no limit. */
 const endless = toWide(0xffff_ffff_ffff_ffffn);
 
 export interface Meeting {
-  /** The timestamp of a reader; 0 for a writer, who cannot pass. */
+  /** The timestamp of a reader; 0 for a writer, which cannot pass a lock. */
   readonly readsAt: bigint;
   readonly backoff: Backoff;
 }
@@ -25,7 +25,7 @@ export interface Meeting {
 export interface Met {
   /** A transaction that may be alive holds one: wait for it. */
   readonly isHeld: boolean;
-  /** Starts of the transactions whose locks a reader need not mind any more. */
+  /** Start timestamps of the transactions whose locks a reader may ignore. */
   readonly passable: readonly Wide[];
 }
 
@@ -79,7 +79,7 @@ export class Locks {
     if (!primary?.use_async_commit) return isPassable ? 'passable' : 'held';
     if (!isExpired(primary, now)) return 'held';
     const commit = await asyncOutcome(this.#sender, primary, backoff);
-    // One of its locks says that it fell back to an ordinary commit: then its primary alone decides.
+    // One of its locks shows that it fell back to an ordinary commit: then its primary key alone decides.
     if (commit === undefined)
       return asking.isForced ? 'held' : this.#resolveGroup(locks, { ...asking, isForced: true });
     const secondaries = (primary.secondaries ?? []).map((key) => ({ ...primary, key }));

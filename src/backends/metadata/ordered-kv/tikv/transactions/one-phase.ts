@@ -1,7 +1,7 @@
 /**
- * Committing in one phase: where all keys of a transaction lie in one region, the command that prewrites them can commit
- * them too. A client without an answer must not send it again, in one phase or in two: it may have been done, and the
- * keys may belong to others by now. So its outcome is settled first, by what the transaction's primary key says.
+ * One-phase commits: where all keys of a transaction are in one region, the command that prewrites them can commit them too. A client
+ * without an answer must not send it again, in one phase or in two: it may have been executed, and other transactions may have locked
+ * the keys since. So its outcome is determined first, by the transaction's primary key.
  */
 import type { Backoff } from '../backoff.ts';
 import { type Asked, fromWide, type KeyError, toWide } from '../cluster/messages.ts';
@@ -11,17 +11,17 @@ import { Undetermined, Unreachable } from '../errors.ts';
 
 export interface OnePhase {
   readonly keys: readonly Uint8Array[];
-  /** Made anew for each attempt, once it is known that the keys lie together. */
+  /** Called for each attempt, once it is known that the keys are in one region. */
   readonly request: () => Promise<Asked<'Prewrite'>>;
   readonly backoff: Backoff;
 }
 
 /**
- * - `committed`: it stands.
+ * - `committed`: the transaction has applied.
  * - `prewritten`: the store has locked the keys for a commit in two phases.
- * - `refused`: nothing was done, and the errors say why.
- * - `apart`: nothing was done, and the keys do not lie in one region.
- * - `lost`: it was sent, and no answer came.
+ * - `refused`: nothing was done; the errors have the reason.
+ * - `apart`: nothing was done, because the keys are in several regions.
+ * - `lost`: it was sent, and not answered.
  */
 export type Sent =
   | { readonly is: 'committed' | 'prewritten' | 'apart' | 'lost' }
@@ -50,8 +50,8 @@ interface Lost {
 }
 
 /**
- * Whether a transaction whose one command was lost stands. Where it does not, it never will: without the lock that it had
- * on its primary key, its command is refused when it arrives.
+ * Whether a transaction whose only command was lost has applied. If it has not, it never will: without the lock on its primary key, its
+ * command is refused when it arrives.
  * @throws Undetermined when its outcome stays unknown
  */
 export async function settle(

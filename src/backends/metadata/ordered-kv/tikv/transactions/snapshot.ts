@@ -1,4 +1,4 @@
-/** Reads at one timestamp: what was committed before it, and nothing that came after. */
+/** Reads at one timestamp: everything that was committed before it, and nothing later. */
 import { Backoff } from '../backoff.ts';
 import { decodeKey } from '../cluster/encoded-key.ts';
 import { type KeyError, type LockInfo, toWide, type Wide } from '../cluster/messages.ts';
@@ -6,7 +6,7 @@ import type { Region } from '../cluster/regions.ts';
 import type { Sender } from '../cluster/sender.ts';
 import type { Locks } from './locks.ts';
 
-/** Later than every commit: reads whatever is the latest. */
+/** Later than every commit: reads the latest version. */
 export const latest = 0xffff_ffff_ffff_ffffn;
 
 export interface Entry {
@@ -26,11 +26,11 @@ export interface Stretch {
 interface Parts {
   readonly sender: Sender;
   readonly locks: Locks;
-  /** How long one read is tried. */
+  /** How long one read is retried. */
   readonly budgetMs: number;
 }
 
-/** What a read has left of its time, and whose locks it passes. */
+/** The time that a read has left, and the transactions whose locks it ignores. */
 interface Reading {
   readonly backoff: Backoff;
   passing: readonly Wide[] | undefined;

@@ -1,4 +1,4 @@
-/** Timestamps over PD's one stream: callers that come while a request is in flight share the next one. */
+/** Timestamps over one stream to PD: callers that arrive while a request is in flight share the next one. */
 import { Backoff } from '../backoff.ts';
 import type { Channel, Stream } from '../cluster/channel.ts';
 import { fromWide, messageCodec, toWide, type Wide } from '../cluster/messages.ts';
@@ -32,7 +32,7 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** The leader of PD, which alone gives timestamps. */
+/** The leader of PD, which alone issues timestamps. */
 export interface Leader {
   readonly channel: Channel;
   readonly clusterId: bigint;
@@ -40,7 +40,7 @@ export interface Leader {
 
 export interface TimestampOptions {
   readonly lead: () => Promise<Leader>;
-  /** Told when the leader turned out not to be one. */
+  /** Called when the server turned out not to be the leader. */
   readonly forget: () => void;
   readonly budgetMs: number;
 }
@@ -50,7 +50,7 @@ export class Timestamps {
   readonly #waiting: Waiter[] = [];
   #running = false;
   #stream: Stream<Stamped> | undefined;
-  /** What PD's clock said last, and what this process's said then. */
+  /** The last time from PD's clock, with this process's time at that moment. */
   #told: { readonly ms: number; readonly at: number; readonly wall: number } | undefined;
   #now = 0;
 
@@ -65,7 +65,7 @@ export class Timestamps {
     });
   }
 
-  /** PD's clock in ms, behind it by no more than an answer takes; never earlier than it was said to be before. */
+  /** PD's clock in ms, late by the duration of an answer at most; never goes back. */
   async now(): Promise<number> {
     if (!this.#isFresh()) await this.next();
     const { ms, at } = this.#told ?? { ms: 0, at: 0 };
@@ -77,7 +77,7 @@ export class Timestamps {
   #isFresh(): boolean {
     if (this.#told === undefined) return false;
     const elapsed = performance.now() - this.#told.at;
-    // The one clock stands still while a machine sleeps, the other one does not.
+    // The monotonic clock stops while a machine sleeps, the wall clock does not.
     return elapsed <= freshMs && Math.abs(Date.now() - this.#told.wall - elapsed) <= sleptMs;
   }
 
@@ -93,7 +93,7 @@ export class Timestamps {
         const last = await this.#draw(batch.length);
         for (const [i, { resolve }] of batch.entries()) resolve(last - BigInt(batch.length - 1 - i));
       } catch (error) {
-        // Who came meanwhile would only wait as long for the same.
+        // Callers that came meanwhile would wait as long for the same failure.
         for (const { reject } of [...batch, ...this.#waiting.splice(0)]) reject(error);
       }
     }
@@ -133,7 +133,7 @@ export class Timestamps {
   }
 }
 
-/** One question and its answer; the stream carries one at a time. */
+/** One request and its answer; the stream has one at a time. */
 function ask(stream: Stream<Stamped>, request: object): Promise<Stamped> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => done(new Error('the stream of timestamps stalls')), answerMs);

@@ -1,7 +1,6 @@
 /**
- * A pessimistic transaction: it locks what it depends on, reads that as it is now, buffers its writes, and commits all
- * of them or none, in one phase where they lie together and else in two; the first key that it locked, its primary,
- * decides which.
+ * A pessimistic transaction: it locks what it depends on, reads the present values, buffers its writes, and commits all of them or none,
+ * in one phase where they are in one region, else in two. The outcome is stored at the first key that it locked, its primary.
  */
 import { Backoff } from '../backoff.ts';
 import { type KeyError, type LockInfo, type Mutation, toWide } from '../cluster/messages.ts';
@@ -16,30 +15,30 @@ export interface Parts {
   readonly pd: PlacementDriver;
   readonly sender: Sender;
   readonly locks: Locks;
-  /** How long locking, prewriting and committing are tried, each. */
+  /** How long locking, prewriting and committing are retried, each. */
   readonly budgetMs: number;
-  /** What stores must still learn once the outcome is known; no caller waits for it. */
+  /** Runs work that no caller waits for: stores must learn the outcome. */
   readonly background: (work: Promise<unknown>) => void;
 }
 
 export interface TransactionOptions {
   readonly start: bigint;
-  /** It has lost to others before: it locks one region after the other, in key order, so that none waits in a circle. */
+  /** After lost conflicts it locks one region after the other, in key order, so that there is no circular wait. */
   readonly isCareful: boolean;
 }
 
 interface Prewriting {
   readonly primary: Uint8Array;
-  /** Of the keys of the whole transaction. */
+  /** The number of keys of the whole transaction. */
   readonly count: number;
-  /** It commits at this timestamp or behind it. */
+  /** The earliest timestamp of its commit. */
   readonly least: bigint;
 }
 
 type Values = Map<string, Uint8Array | undefined>;
 
 const op = { put: 0, del: 1, lock: 2, pessimisticLock: 5 } as const;
-/** How long a store lets a lock wait for its holder before it says who that is. */
+/** How long a store waits for the holder of a lock before it names the holder. */
 const waitMs = 1_000;
 
 const nameOf = (key: Uint8Array): string =>
@@ -54,7 +53,7 @@ export class Transaction {
   #primary: Uint8Array | undefined;
   #heartbeat: Heartbeat | undefined;
   readonly #locked = new Map<string, Uint8Array>();
-  /** Also what may have been locked without our being told. */
+  /** Includes keys whose lock request was not answered. */
   readonly #asked = new Map<string, Uint8Array>();
   readonly #writes = new Map<string, { readonly key: Uint8Array; readonly value: Uint8Array | undefined }>();
 
@@ -71,8 +70,8 @@ export class Transaction {
   }
 
   /**
-   * Locks keys until the transaction ends, and gives their values as they are from now on, in order.
-   * @throws Conflict on a deadlock, or when another transaction holds one for too long
+   * Locks keys until the transaction ends, and returns their values at that time, in order.
+   * @throws Conflict on a deadlock, or when another transaction holds a lock for too long
    */
   async lock(keys: readonly Uint8Array[]): Promise<readonly (Uint8Array | undefined)[]> {
     const [first] = keys;
@@ -87,7 +86,7 @@ export class Transaction {
     this.#writes.set(nameOf(key), { key, value });
   }
 
-  /** What this transaction is about to write under a key. */
+  /** The value that this transaction will write under a key. */
   written(key: Uint8Array): Uint8Array | undefined {
     return this.#writes.get(nameOf(key))?.value;
   }
@@ -97,8 +96,8 @@ export class Transaction {
   }
 
   /**
-   * All writes happen, or none.
-   * @throws Conflict or Unreachable where none did, Undetermined where that is not known
+   * Applies all writes or none.
+   * @throws Conflict or Unreachable where none applied, Undetermined where that is unknown
    */
   async commit(): Promise<void> {
     if (this.#writes.size === 0) return this.rollback();
@@ -133,7 +132,7 @@ export class Transaction {
     });
   }
 
-  /** Undoes what a failed commit has prewritten, for good: what of it is still under way comes too late. */
+  /** Undoes what a failed commit has prewritten, finally: commands that are still under way are refused when they arrive. */
   async undo(): Promise<void> {
     const keys = this.#mutations().map(({ key }) => key);
     this.#locked.clear();
@@ -203,7 +202,7 @@ export class Transaction {
     };
   }
 
-  /** Why locks were refused: a newer commit asks for a newer look, another lock for patience. */
+  /** Why locks were refused: after a newer commit read again, after another lock wait. */
   async #learn(errors: readonly KeyError[], backoff: Backoff): Promise<void> {
     const locks: LockInfo[] = [];
     let isStale = false;
@@ -225,7 +224,7 @@ export class Transaction {
     const writes = [...this.#writes.values()].map(({ key, value }) =>
       value === undefined ? { op: op.del, key } : { op: op.put, key, value },
     );
-    // What was only read counts too: it must not have changed until the commit stands.
+    // Include keys that were only read: they must not change until the commit applies.
     const read = [...this.#locked.entries()].flatMap(([name, key]) =>
       this.#writes.has(name) ? [] : [{ op: op.lock, key }],
     );
@@ -238,12 +237,12 @@ export class Transaction {
     primary: Uint8Array,
   ): Promise<'committed' | 'prewritten' | 'nothing'> {
     const { pd, sender, budgetMs } = this.#parts;
-    // Without a lock at the primary key nothing would bar a command that was lost and arrives late.
+    // Without a lock at the primary key nothing would refuse a lost command that arrives late.
     if (!this.#locked.has(nameOf(primary))) return 'nothing';
     const backoff = this.#budget();
     const keys = mutations.map(({ key }) => key);
     const request = async () => {
-      // The store chooses when it commits: behind every reader and every commit that there has been.
+      // The store chooses the commit timestamp: after every earlier reader and commit.
       const now = await pd.timestamp();
       const least = (now > this.#forUpdate ? now : this.#forUpdate) + 1n;
       return this.#prewriteRequest(mutations, { primary, count: mutations.length, least });
@@ -273,7 +272,7 @@ export class Transaction {
     };
   }
 
-  /** Waits for those whose locks a prewrite has met; whatever else it has met is a conflict. */
+  /** Waits for the locks that a prewrite has met; any other error is a conflict. */
   async #meetAll(errors: readonly KeyError[], backoff: Backoff): Promise<void> {
     const locks = errors.flatMap(({ locked }) => (locked ? [locked] : []));
     const other = errors.find(({ locked }) => !locked);
@@ -320,7 +319,7 @@ export class Transaction {
           throw new Undetermined('the commit was sent, and no answer came', { cause });
         });
       if (!answer.error) return commit;
-      // A reader went by meanwhile, and was promised that this commits behind it.
+      // A reader has pushed the minimum commit timestamp meanwhile.
       if (!answer.error.commit_ts_expired || !(await backoff.tryWait()))
         throw new Conflict(describe(answer.error));
     }
