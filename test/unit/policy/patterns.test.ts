@@ -53,6 +53,44 @@ test.each([
   expect(matches(pattern, text)).toBe(expected);
 });
 
+/** Two runs of a pattern may not share characters of the text, even where the end of one equals the start of the other. */
+test.each([
+  ['*ab*bc', 'xabc', false],
+  ['*ab*bc', 'xabbc', true],
+  ['*ab*bc', 'abxbc', true],
+  ['ab*bc', 'abc', false],
+  ['ab*bc', 'abbc', true],
+  ['ab*bc*', 'abc', false],
+  ['ab*bc*', 'abbcx', true],
+  ['*aa*aa', 'aaa', false],
+  ['*aa*aa', 'aaaa', true],
+  ['*aa*aa*', 'xaaax', false],
+  ['*aa*aa*', 'xaaaax', true],
+  ['ab*ba*ab', 'abab', false],
+  ['ab*ba*ab', 'abaab', false],
+  ['ab*ba*ab', 'abbaab', true],
+  ['*ab*bc*cd', 'abcd', false],
+  ['*ab*bc*cd', 'abbcd', false],
+  ['*ab*bc*cd', 'abbccd', true],
+  ['*a?*bc', 'xabc', false],
+  ['*a?*bc', 'xabbc', true],
+  ['*ab*?c', 'xabc', false],
+  ['*ab*?c', 'xabcc', true],
+  ['a?*?c', 'abc', false],
+  ['a?*?c', 'abbc', true],
+  ['*a?*?a*', 'xabax', false],
+  ['*a?*?a*', 'xabbax', true],
+  ['*ab?*?bc*', 'abxbc', false],
+  ['*ab?*?bc*', 'abxxbc', true],
+  ['?*?', 'a', false],
+  ['?*?', 'ab', true],
+  ['*?*?*', 'a', false],
+  ['*?*?*', 'ab', true],
+])('%s on %s is %s: runs do not overlap', (pattern, text, expected) => {
+  expect(slow(pattern, text)).toBe(expected);
+  expect(matches(pattern, text)).toBe(expected);
+});
+
 test('globs match what their definition says', () => {
   const letters = fc.constantFrom('a', 'b', 'c');
   const pattern = fc.string({ unit: fc.oneof(letters, fc.constantFrom('*', '?')), maxLength: 9 });
