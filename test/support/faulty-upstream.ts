@@ -15,7 +15,15 @@ export type Fault =
   | { readonly stall: true }
   /** Nor is a body taken, beyond what the kernel does. */
   | { readonly deaf: true }
-  | { readonly status: number; readonly code?: string; readonly headers?: Record<string, string> }
+  | {
+      readonly status: number;
+      readonly code?: string;
+      readonly headers?: Record<string, string>;
+      /** Runs before the answer is sent. */
+      readonly before?: () => Promise<void>;
+    }
+  /** The upstream gets the request with these headers in place of those that were sent. */
+  | { readonly asked: (asked: Asked) => Readonly<Record<string, string>> }
   /** The upstream's own answer, of which only so many bytes of the body come. */
   | { readonly truncate: number }
   /** The upstream's own answer with other headers. */
@@ -54,7 +62,7 @@ export async function startFaultyUpstream(upstreamUrl: string): Promise<FaultyUp
     }
     incoming.on('error', () => {});
     reply.on('error', () => {});
-    handle(incoming, reply, { port: Number(port), fault });
+    handle(incoming, reply, { port: Number(port), fault, asked });
   });
   const listen = (at: number): Promise<void> =>
     new Promise((resolve) => server.listen(at, '127.0.0.1', resolve));
@@ -88,22 +96,28 @@ export async function startFaultyUpstream(upstreamUrl: string): Promise<FaultyUp
 function handle(
   incoming: IncomingMessage,
   reply: ServerResponse,
-  { port, fault = { headers: {} } }: { readonly port: number; readonly fault: Fault | undefined },
+  {
+    port,
+    fault = { headers: {} },
+    asked,
+  }: { readonly port: number; readonly fault: Fault | undefined; readonly asked: Asked },
 ): void {
   if ('reset' in fault && fault.reset === 'before') return void incoming.socket.destroy();
   if ('deaf' in fault) return;
   if ('stall' in fault) return void incoming.resume();
   if ('status' in fault) {
     incoming.resume();
-    const { status, code = '', headers = {} } = fault;
+    const { status, code = '', headers = {}, before } = fault;
     // As the service does: when it has taken the body.
-    const answer = (): void => {
+    const answer = async (): Promise<void> => {
+      await before?.();
       reply.writeHead(status, { 'content-type': 'application/xml', ...headers });
       reply.end(code === '' || incoming.method === 'HEAD' ? '' : `<Error><Code>${code}</Code></Error>`);
     };
-    return void incoming.on('end', answer);
+    return void incoming.on('end', () => void answer().catch(() => incoming.socket.destroy()));
   }
-  const { method, url, headers } = incoming;
+  const { method, url } = incoming;
+  const headers = 'asked' in fault ? fault.asked(asked) : incoming.headers;
   const forwarded = ask({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
     if ('reset' in fault) return void answer.resume().on('end', () => incoming.socket.destroy());
     reply.writeHead(answer.statusCode ?? 0, {

@@ -12,20 +12,20 @@ const timeoutMs = 5_000;
 
 export function markIn({ id, bucket, prefix, client }: Connection): MarkedPlace {
   const key = `${prefix}${markName}`;
+  const read = async (): Promise<StoredMark | undefined> => {
+    try {
+      const { bytes, headers } = await client.ask({ method: 'GET', key, timeoutMs });
+      return { text: new TextDecoder().decode(bytes), revision: headers['etag'] ?? '' };
+    } catch (cause) {
+      if (isGone(cause, 'NoSuchKey')) return undefined;
+      throw cause;
+    }
+  };
   return {
     cluster: id,
     id,
     path: `bucket ${bucket} at ${key}`,
-
-    async read() {
-      try {
-        const { bytes, headers } = await client.ask({ method: 'GET', key, timeoutMs });
-        return { text: new TextDecoder().decode(bytes), revision: headers['etag'] ?? '' };
-      } catch (cause) {
-        if (isGone(cause, 'NoSuchKey')) return undefined;
-        throw cause;
-      }
-    },
+    read,
 
     async write(text, former) {
       const put = (headers: Readonly<Record<string, string>>): Promise<unknown> =>
@@ -44,8 +44,9 @@ export function markIn({ id, bucket, prefix, client }: Connection): MarkedPlace 
         const { status } = cause instanceof UpstreamError ? cause : { status: 0 };
         if (status === 412 || status === 409) return;
         if (status !== 501) throw cause;
-        // An upstream without conditional writes.
-        await put({});
+        // An upstream without conditional writes: a gateway that writes between this read and the write is not seen.
+        const now = await read();
+        if (now?.text === former?.text && now?.revision === former?.revision) await put({});
       }
     },
   };
