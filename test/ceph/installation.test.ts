@@ -1,4 +1,6 @@
 /** A pool of Ceph, and a namespace in it, belong to one installation: the gateways of another one refuse to start. */
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,17 +18,47 @@ import { loadClient, pathOf } from '../support/load-client.ts';
 import { poolStores } from '../support/pool-stores.ts';
 import { startServer } from '../support/server.ts';
 
+const repository = join(import.meta.dirname, '../..');
 const caseMs = 240_000;
 const patience = { timeout: 90_000, interval: 100 };
 const foreign =
   /pool chunks, namespace \S+ of cluster a at installation\.json belong to installation [0-9a-f]{32}/;
+
+/** The commands of docs/ceph.md that mark a pool, as they are written there. */
+function markCommands(): string {
+  const page = readFileSync(join(repository, 'docs/ceph.md'), 'utf8');
+  const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, body = '']) => body);
+  const [found, ...others] = blocks.filter((body) => body.includes('setxattr installation.json'));
+  expect(found).toBeDefined();
+  expect(others).toEqual([]);
+  return found ?? '';
+}
+
+interface Ended {
+  readonly code: number;
+  readonly text: string;
+}
+
+function run(
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<Ended> {
+  return new Promise((resolve) => {
+    const options = { cwd: repository, env: { ...process.env, ...env } };
+    execFile(command, args, options, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+      resolve({ code, text: `${stdout}${stderr}` });
+    });
+  });
+}
 
 describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: ${noCeph}`}`, () => {
   let ceph: CephCluster;
   let root: string;
   beforeAll(async () => {
     root = await mkdtemp(join(tmpdir(), 'sluice-ceph-installation-'));
-    ceph = await startCeph(['chunks', 'cold']);
+    ceph = await startCeph(['chunks', 'cold', 'again']);
   }, 180_000);
   afterAll(async () => {
     await ceph?.[Symbol.asyncDispose]();
@@ -107,6 +139,100 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
       expect(own?.log()).not.toContain('belongs to another installation');
       expect(await serve('own', { namespace })).toBe('content');
       expect(await refused('other', namespace)).toMatch(foreign);
+    },
+    caseMs,
+  );
+
+  test(
+    'a pool that was deleted and made again is refused until the commands of docs/ceph.md have marked it and its namespace',
+    async () => {
+      const dataDir = join(root, 'recreated');
+      const settings = {
+        ...settingsOf(ceph, 'again'),
+        SVC_STORAGE_CLASSES: 'standard-ia=again/ice',
+        SVC_FSYNC: 'never',
+        SVC_WORKERS: '',
+        SVC_PROCESSES: '1',
+      };
+      const body = Buffer.alloc(200_000, 'content');
+      const classes = [
+        ['plain', {}],
+        ['ice', { 'x-amz-storage-class': 'STANDARD_IA' }],
+      ] as const;
+      const using = async (work: (client: ReturnType<typeof loadClient>) => Promise<void>): Promise<void> => {
+        const server = await startServer({ dataDir, env: settings });
+        const client = loadClient(server.url, server.credentials.root, 1);
+        try {
+          await work(client);
+        } finally {
+          client.close();
+          await server.stop();
+        }
+      };
+      const put = async (client: ReturnType<typeof loadClient>, prefix: string): Promise<void> => {
+        for (const [key, headers] of classes)
+          await client.expect({ method: 'PUT', path: pathOf('bucket', `${prefix}-${key}`), headers, body });
+      };
+      const refusedStart = (): Promise<string> =>
+        using(async () => {}).then(
+          () => 'it started',
+          (error: Error) => error.message,
+        );
+      const sluiceFsck = (...args: string[]): Promise<Ended> =>
+        run(process.execPath, ['src/runtime/cli.ts', 'fsck', '--data-dir', dataDir, ...args], settings);
+      await using(async (client) => {
+        await client.expect({ method: 'PUT', path: pathOf('bucket') });
+        await put(client, 'lost');
+      });
+
+      await ceph.ceph('osd', 'pool', 'delete', 'again', 'again', '--yes-i-really-really-mean-it');
+      await ceph.ceph('osd', 'pool', 'create', 'again', '8');
+      await ceph.ceph('osd', 'pool', 'application', 'enable', 'again', 'sluice');
+      // Answers when every placement group is active, so that the starts below find the pool.
+      expect(await ceph.rados('-p', 'again', '--all', 'ls')).toBe('');
+
+      // Each of the two places is named and marked in turn.
+      for (const [place, options] of [
+        ['pool again', '-p again'],
+        ['pool again, namespace ice', '-p again -N ice'],
+      ] as const) {
+        const message = await refusedStart();
+        expect(message).toContain('ended with 2');
+        expect(message).toContain(
+          `the chunks of cluster a are not in ${place} of cluster a at installation.json: there is no `,
+        );
+        const installation = /of installation ([0-9a-f]{32});/.exec(message)?.[1] ?? '';
+        const commands = markCommands()
+          .replaceAll('-p sluice', options)
+          .replaceAll('<installation>', installation);
+        const marked = await run('sh', ['-ec', commands], { CEPH_ARGS: `-c ${ceph.conf} -n client.admin` });
+        expect(marked).toEqual({ code: 0, text: '' });
+      }
+
+      await using(async (client) => {
+        for (const [key] of classes)
+          expect((await client.send({ path: pathOf('bucket', `lost-${key}`) })).status).not.toBe(200);
+        await put(client, 'new');
+      });
+      // As the recovery page goes on, with some objects written: what was lost is taken away, and no more.
+      const dropped = await sluiceFsck('--drop-missing');
+      for (const [key] of classes)
+        expect(dropped.text).toMatch(new RegExp(`missing .*key=lost-${key} .*fixed=version taken away`));
+      expect(dropped.text).not.toContain('key=new-');
+      const deep = await sluiceFsck('--deep');
+      expect(deep.code, deep.text).toBe(0);
+      await using(async (client) => {
+        for (const [key] of classes) {
+          expect((await client.send({ path: pathOf('bucket', `lost-${key}`) })).status).toBe(404);
+          const kept = await client.expect({ path: pathOf('bucket', `new-${key}`) });
+          expect(kept.text === body.toString()).toBe(true);
+        }
+      });
+      // The marks hold: another installation is refused.
+      const other = startServer({ dataDir: join(root, 'other-again'), env: settings });
+      await expect(other).rejects.toThrow(
+        /pool again of cluster a at installation\.json belong to installation/,
+      );
     },
     caseMs,
   );

@@ -106,7 +106,7 @@ async function* plannedReads(
   { memory, aheadBytes }: Sizing,
 ): AsyncGenerator<Reading> {
   for (const piece of pieces) {
-    const chunk: ChunkInHand = { piece, pool: await parts.poolOf(piece), isAsked: false };
+    const chunk: ChunkInHand = { piece, pool: await openPool(parts, piece), isAsked: false };
     const end = Math.min(piece.range.end + 1, piece.chunk.size);
     const alignedEnd = Math.min(Math.ceil(end / blockBytes) * blockBytes, piece.chunk.size);
     let start = piece.range.start - (piece.range.start % blockBytes);
@@ -123,6 +123,15 @@ async function* plannedReads(
       start += length;
     }
   }
+}
+
+/** librados asks for the latest map of the cluster before it says that a pool does not exist. */
+function openPool(parts: ReadParts, piece: ChunkPiece): Promise<RadosPool> {
+  return parts.poolOf(piece).catch((error: unknown) => {
+    throw isMissing(error)
+      ? new ChunkMissing(`the pool of chunk ${piece.chunk.id} does not exist`, { cause: error })
+      : parts.explained(error);
+  });
 }
 
 type Memory = Pick<Reading, 'bytes' | 'giveBack'>;
