@@ -3,10 +3,10 @@
  *
  * Real engines are made to say most of them: Cassandra with a node that is killed, schema versions that disagree and a
  * keyspace that is dropped (test/contract/wide-column-ring-health.test.ts, test/contract/engine-health.ts), Ceph with
- * complaints, muted ones and pools that are away (test/ceph/health.test.ts), the placement driver with its store and with an
- * endpoint that nothing listens on (test/contract/engine-health.ts). Stubs say what the installed engines cannot: the placement
- * driver of the tests has one store, so that no leaders can be uneven and none is down; it gives neither an error of HTTP nor a
- * garbled reply; and a keyspace of LocalStrategy is made by Cassandra for itself alone. A stub hangs as a stopped process does:
+ * complaints, muted ones and pools that are away (test/ceph/health.test.ts), the placement driver with stores in every state, one
+ * without leaders, and no answer (test/tikv/store-health.test.ts). Stubs say what the installed engines cannot: the placement
+ * driver of the tests gives neither an error of HTTP nor a garbled reply, and its one region always has a leader; a keyspace of
+ * LocalStrategy is made by Cassandra for itself alone. A stub hangs as a stopped process does:
  * the kernel takes the connection, and no reply comes.
  */
 import { createServer, type RequestListener } from 'node:http';

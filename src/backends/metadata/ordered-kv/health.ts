@@ -36,18 +36,21 @@ export async function storeHealth(endpoints: readonly string[], tls?: Tls): Prom
 function storesOf(endpoint: string, tls: Tls | undefined): Promise<string> {
   const ask = tls === undefined ? request : secureRequest;
   const scheme = tls === undefined ? 'http' : 'https';
-  const options = { agent: false, signal: AbortSignal.timeout(endpointMs), ...tls };
+  const signal = AbortSignal.timeout(endpointMs);
+  const options = { agent: false, signal, ...tls };
   return new Promise((resolve, reject) => {
+    const fail = (cause: Error): void =>
+      reject(signal.aborted ? new Error(`no answer within ${endpointMs / 1000} s`, { cause }) : cause);
     const sent = ask(`${scheme}://${endpoint}/pd/api/v1/stores`, options, (answer) => {
       const pieces: Buffer[] = [];
       answer.on('data', (piece: Buffer) => pieces.push(piece));
-      answer.on('error', reject);
+      answer.on('error', fail);
       answer.on('end', () => {
         if (answer.statusCode === 200) resolve(Buffer.concat(pieces).toString());
         else reject(new Error(`HTTP ${answer.statusCode}`));
       });
     });
-    sent.on('error', reject);
+    sent.on('error', fail);
     sent.end();
   });
 }
