@@ -28,7 +28,7 @@ import { retryInTurn } from '../retry-in-turn.ts';
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
 const aliasSuffix = '-s3alias';
-/** No bucket's name ends so. */
+/** A bucket's name cannot end with the alias suffix. */
 export const isAlias = (name: string): boolean => name.endsWith(aliasSuffix);
 
 const aliasMax = 63;
@@ -166,7 +166,7 @@ const scanStep = 200;
 
 export interface AccessPointPage {
   readonly items: readonly AccessPointRow[];
-  /** The name after which the next page begins, where there is one. */
+  /** The name after which the next page begins. Absent on the last page. */
   readonly next?: string;
 }
 

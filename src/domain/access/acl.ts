@@ -4,7 +4,7 @@ import type { Grant } from '../../metadata/tables.ts';
 /** Whether an ACL belongs to a bucket or to an object. */
 export type AclOf = 'bucket' | 'object';
 
-/** The public API takes no more. */
+/** The largest number of grants in one ACL (public API). */
 export const grantsMax = 100;
 
 const cannedOfObjects = [
@@ -19,7 +19,7 @@ const cannedOfObjects = [
 const cannedNames = { bucket: [...cannedOfObjects, 'log-delivery-write'], object: cannedOfObjects } as const;
 export type CannedAcl = (typeof cannedNames)['bucket'][number];
 
-/** The canned ACL of that name, where there is one for this kind of thing. */
+/** The canned ACL of that name; undefined when this kind of resource has none. */
 export const cannedAcl = (of: AclOf, name: string): CannedAcl | undefined =>
   cannedNames[of].find((each) => each === name);
 

@@ -36,7 +36,7 @@ const publicAclBlocked = () => fail('AccessDenied', { blockedBy: 'BlockPublicAcl
 
 /**
  * A commit calls this with the bucket row that it rests on. A later block fences the commit.
- * @throws AccessDenied where the ACL is public and the bucket blocks public ones
+ * @throws AccessDenied when the ACL is public and the bucket blocks public ACLs
  */
 export async function assertUnblocked(ctx: Ctx, bucket: BucketRow, grants: readonly Grant[]): Promise<void> {
   const block = await readDocument(ctx, bucket, publicAccessBlock);
@@ -54,8 +54,8 @@ interface Taking {
 }
 
 /**
- * The grants; undefined where the ACL changes nothing, because ACLs are turned off.
- * @throws AccessControlListNotSupported where ACLs are turned off, AccessDenied where public ones are blocked
+ * The grants; undefined when ACLs are turned off and the given one changes nothing.
+ * @throws AccessControlListNotSupported when ACLs are turned off, AccessDenied when the bucket blocks public ACLs
  */
 async function takeAcl(
   ctx: Ctx,
@@ -104,7 +104,7 @@ export async function accessOfNew(
     ownership === 'BucketOwnerEnforced' || (ownership === 'BucketOwnerPreferred' && isHandedOver);
   const owner = isBucketOwners ? bucket.owner : writer;
   if (given === undefined) return { owner };
-  // By `private` a writer of another account means that the object is its own.
+  // A writer of another account that sends `private` asks to own the object.
   const meant = ownership === 'BucketOwnerEnforced' ? writer : owner;
   const grants = await takeAcl(ctx, given, { of: 'object', bucket, owner: meant, ownership, accessPoint });
   return grants === undefined || isPlainAcl(grants, owner) ? { owner } : { owner, acl: grants };

@@ -16,7 +16,7 @@ export interface VersioningChange {
   readonly record?: Recorder | undefined;
 }
 
-/** Turning MFA delete on takes MFA, and so does every change while it is on. */
+/** Turning MFA delete on requires MFA, and so does every change while it is on. */
 export const takesMfa = (
   { mfaDelete = false }: Pick<BucketRow, 'mfaDelete'>,
   wanted: boolean | undefined,

@@ -1,4 +1,4 @@
-/** Buckets: how they are found, and deletion that never races a write. */
+/** Looks up buckets and deletes them. A deletion never races a write. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket, removeBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
@@ -11,7 +11,7 @@ import { abortUploadsOf } from '../uploads/upload-session.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
-/** A deleter that has not finished within this time has died: the bucket opens again. */
+/** A DeleteBucket that has not finished within this time has died, and the bucket opens again. */
 const closedMaxMs = 30_000;
 /** How long a writer waits for DeleteBucket, which mostly finds an object and reopens the bucket, and how often it checks. */
 const deleterMsMax = 1_000;
@@ -58,7 +58,7 @@ async function whenLetGo(ctx: Pick<Ctx, 'metadata' | 'clock'>, stale: BucketRow)
 const isBeingDeleted = async (ctx: Pick<Ctx, 'metadata'>, { closedAt }: BucketRow): Promise<boolean> =>
   closedAt !== 0 && (await ctx.metadata.now()) - closedAt < closedMaxMs;
 
-/** Refuses while a DeleteBucket is looking; reopens what a dead deleter left closed. */
+/** Refuses while a DeleteBucket runs; reopens a bucket that a dead one left closed. */
 export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<BucketRow>): Promise<BucketRow> {
   if (found.row.closedAt === 0) return found.row;
   if (await isBeingDeleted(ctx, found.row)) {
@@ -107,7 +107,7 @@ async function assertEmpty(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promi
 const closeBucket = (ctx: Ctx, { id, name }: Pick<BucketRow, 'id' | 'name'>): Promise<Stored<BucketRow>> =>
   retryInTurn(ctx, `bucket ${name}`, async () => {
     const found = await findBucket(ctx.metadata, name);
-    // Under the name there may be another bucket by now, which the caller was not judged by.
+    // The name may belong to another bucket by now, for which the caller is not authorized.
     if (found === undefined || found.row.id !== id)
       throw fail('NoSuchBucket', { elements: { BucketName: name } });
     await assertOpen(ctx, found);

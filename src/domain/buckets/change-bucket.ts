@@ -13,7 +13,7 @@ import { assertOpen } from './buckets.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
-/** A bucket as the caller was judged by it. */
+/** The bucket for which the caller was authorized. */
 export type JudgedBucket = Pick<BucketRow, 'id' | 'name'>;
 
 export interface Planned {

@@ -38,7 +38,7 @@ export const classSnapshot = async ({ metadata }: Ctx): Promise<ClassSnapshot | 
 export const beginSampling = ({ metadata }: Ctx, generation: number): Promise<Term> =>
   beginTerm(metadata, snapshots, generation);
 
-/** Replaces the snapshot. @throws LeaseLost where a later leader samples: what this one has counted is old */
+/** Replaces the snapshot. @throws LeaseLost when a later leader has begun to sample, because this sample is then stale */
 export async function publishSnapshot({ metadata }: Ctx, sample: ClassSample, term: Term): Promise<void> {
   const state = { ...sample.totals(), sampledAt: await metadata.now() };
   const found = await findTask(metadata, snapshots, '');
@@ -59,7 +59,7 @@ export class ClassSample {
   #largest: SampledBucket[] = [];
   #buckets = 0;
 
-  /** @param top of how many buckets each class is kept */
+  /** @param top the number of buckets whose classes are kept */
   constructor(top: number) {
     this.#top = top;
   }
@@ -79,7 +79,7 @@ export class ClassSample {
       bytes: usage.reduce((sum, [, { bytes }]) => sum + bytes, 0),
       classes: usage.map(([storageClass, counts]) => ({ bucket, storageClass, ...counts })),
     });
-    // Sorted now and then: what is held is bounded, however many buckets there are.
+    // Cut the list from time to time, so that it stays bounded with any number of buckets.
     if (this.#largest.length >= 2 * this.#top + 16) this.#cut();
   }
 

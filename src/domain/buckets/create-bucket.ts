@@ -1,4 +1,4 @@
-/** Creating a bucket, with the configurations that it is born with. */
+/** Creates a bucket together with its first configurations. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket, insertBucket, isListed, listBucket } from '../../metadata/buckets/buckets.ts';
@@ -20,7 +20,7 @@ export interface NewBucket {
   readonly creator: string;
   readonly region: string;
   readonly objectLock: boolean;
-  /** Texts of the configurations that it is born with, by family. */
+  /** Texts of its first configurations, by family. */
   readonly documents: Readonly<Record<string, string>>;
   readonly record?: Recorder | undefined;
 }

@@ -40,7 +40,7 @@ export interface Emptying {
 }
 const emptyings: TaskKind<Emptying> = { kind: 'force-empty' };
 
-/** How long the result of one is kept. */
+/** How long a result is kept. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
 const pageRows = 256;
 const atOnce = 8;
@@ -130,12 +130,12 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
   let kept = 0;
   await inParallel(atOnce, [...keys.values()], async (versions) => {
     let held = 0;
-    // The oldest first, so that none of them has to become the head.
+    // Oldest first, so that no deletion has to move a version to the head.
     for (const row of versions.toReversed()) {
       const outcome = await removeSeenVersion(ctx, bucket, { row, requestId: state.requestId });
       if (outcome === 'kept') held += 1;
       if (outcome === 'gone') gone[row.marker ? 'markers' : 'versions'] += 1;
-      // Under the marker stood one that is held: it is the head now, where it will be met and counted.
+      // A held version stood under the marker. It is the head now, and the next phase will count it there.
       if (outcome === 'gone' && row.marker && row.slot === headSlot && held > 0) held -= 1;
     }
     kept += held;

@@ -158,7 +158,7 @@ export async function reshardRound(
   const doubling =
     known?.ways === row.shards ? known : { ways: row.shards, isFenced: false, done: new Set<number>() };
   doublings.set(bucketId, doubling);
-  // A flip that died half-way, of this or of another kind, is finished by the same call.
+  // The same call finishes any change of the generation whose process died half-way.
   if (!doubling.isFenced) await ctx.metadata.raiseFence(objectsOf(row), row.generation);
   doubling.isFenced = true;
   const { rows, waitMs } = await splitShards(ctx, row, { doubling, signal });

@@ -8,7 +8,7 @@ import type { Cors, CorsRule } from './families.ts';
 export interface CrossOrigin {
   readonly origin: string;
   readonly method: string;
-  /** Names of the headers that it would carry, in lower case. */
+  /** Names of its headers, in lower case. */
   readonly headers: readonly string[];
 }
 

@@ -31,9 +31,9 @@ export interface Family<T> {
 /** A family whose text is the JSON of its value. */
 export const family = <T>(name: string): Family<T> => ({ name, parse: (text) => JSON.parse(text) as T });
 
-/** Parsed documents that a process keeps. */
+/** Limits of the cache of parsed documents, per process. */
 const keptMax = { entries: 16_384, bytes: 24 * 1024 * 1024 } as const;
-/** Objects made of a JSON text hold about this much for each of its characters. */
+/** Estimated memory of a parsed JSON text for each of its characters. */
 const bytesPerCharacter = 12;
 const leastBytes = 512;
 
@@ -55,7 +55,7 @@ class Documents extends BoundedCache<Kept> {
 /** Attempts to read a document that is being replaced. */
 const looksMax = 8;
 
-/** The configuration of a family, or undefined when it is not set. Costs no read once it was parsed. */
+/** The configuration of a family; undefined when it is not set. A cached document costs no read. */
 export async function readDocument<T>(
   { metadata, caches }: Pick<Context, 'metadata' | 'caches'>,
   bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
@@ -67,7 +67,7 @@ export async function readDocument<T>(
     const id = documents[name];
     if (id === undefined) return undefined;
     const known = kept.get(id);
-    // The cast: a document is only ever read by the family that its bucket names it under.
+    // The cast is safe: only the family under which the bucket names a document reads it.
     if (known !== undefined) return known.value as T;
     const text = await readText(metadata, id);
     if (text !== undefined) {
@@ -76,7 +76,7 @@ export async function readDocument<T>(
       kept.set(id, { value, bytes });
       return value;
     }
-    // Replaced since the row was read.
+    // The document was replaced after the row was read.
     const found = await findBucket(metadata, bucket.name);
     if (found === undefined || found.row.id !== bucket.id)
       throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
@@ -87,7 +87,7 @@ export async function readDocument<T>(
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 
-/** Stores the documents that a bucket is about to be born with. @returns their ids by family */
+/** Stores the first documents of a bucket before its row. @returns their ids by family */
 export async function writeDocuments(
   ctx: Ctx,
   texts: Readonly<Record<string, string>>,

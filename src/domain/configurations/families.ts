@@ -9,7 +9,7 @@ export interface Tagging {
 }
 export const bucketTagging = family<Tagging>('tagging');
 
-/** Grants of the bucket itself; unset means that its owner alone has any. */
+/** Grants of the bucket itself. Unset means that only its owner has access. */
 export const bucketAcl = family<readonly Grant[]>('acl');
 
 export interface OwnershipControls {

@@ -1,4 +1,4 @@
-/** The inventory configurations of a bucket: several, each under an id, together one document. */
+/** The inventory configurations of a bucket: one document holds all of them, each with an id. */
 import { family } from './documents.ts';
 
 /** The fields of each version in an inventory, beside bucket and key. */

@@ -6,7 +6,7 @@ import { conditionsOf, type Lifecycle, type LifecycleRule, waterfall } from './l
 
 type Tags = readonly (readonly [key: string, value: string])[];
 
-/** A version, as far as rules read it; times in ms since the epoch. */
+/** The fields of a version that rules read; times in ms since the epoch. */
 export interface Version {
   readonly key: string;
   readonly size: number;
@@ -35,10 +35,10 @@ function appliesToKey(rule: LifecycleRule, key: string): boolean {
 }
 
 const dayMs = 86_400_000;
-/** Days are counted to the next midnight (UTC), as the public service counts them. */
+/** Rounds up to the next midnight (UTC), as the public service does. */
 const daysAfter = (from: number, days: number): number => Math.ceil((from + days * dayMs) / dayMs) * dayMs;
 
-/** What will happen, when, and by which rule. */
+/** When an action is due (ms since the epoch), and the id of its rule. */
 export interface Due {
   readonly at: number;
   readonly rule: string;
@@ -91,7 +91,7 @@ export const markerRemovalOf = (
     }),
   );
 
-/** Moving a smaller object costs more than it saves. A rule with a condition on the size overrides this. */
+/** In bytes. Moving a smaller object costs more than it saves. A rule with a condition on the size overrides this. */
 const smallBytes = 128 * 1024;
 
 function isTooSmall(
@@ -113,7 +113,7 @@ interface Move extends Due {
   readonly to: string;
 }
 
-/** The coldest of the moves that are due, if it leads anywhere. */
+/** The coldest storage class among the due moves; undefined when it is not colder than the present one. */
 function coldest(moves: readonly Move[], from: string, now: number): Action | undefined {
   let best: Move | undefined;
   for (const move of moves) {
@@ -147,7 +147,7 @@ export function actionOnCurrent(
   return coldest(moves, version.storageClass, now);
 }
 
-/** A version that another one has followed. */
+/** A version that is not the latest of its key. */
 export interface NoncurrentVersion extends StoredVersion {
   /** When the next version was written, which made this one noncurrent. */
   readonly since: number;
@@ -191,6 +191,6 @@ export function actionOnNoncurrent(
   return coldest(moves, version.storageClass, now);
 }
 
-/** The header of an expiration. */
+/** The value of the `x-amz-expiration` header. */
 export const expirationHeader = ({ at, rule }: Due): string =>
   `expiry-date="${new Date(at).toUTCString()}", rule-id="${encodeURIComponent(rule)}"`;

@@ -6,7 +6,7 @@ export interface TagFilter {
 
 interface LifecycleTag {
   readonly Key: string;
-  /** A tag without a value is one with an empty value. */
+  /** Absent means the empty value. */
   readonly Value?: string;
 }
 
@@ -56,7 +56,7 @@ export interface Lifecycle {
   /** Which small objects change their class: a header of the Put request. Absent means the first. */
   readonly minimumSize?: 'all_storage_classes_128K' | 'varies_by_storage_class';
 }
-/** A rule's conditions, wherever its document has them; absent ones hold for everything. */
+/** The conditions of a rule, from any of their places in the document. An absent condition is always met. */
 export interface Conditions {
   readonly prefix: string;
   readonly tags: readonly TagFilter[];

@@ -20,7 +20,7 @@ export interface Notification {
   readonly EventBridgeConfiguration?: object;
 }
 
-/** A rule of any of the three kinds, with the ARN that it points to, and the service that the ARN must name. */
+/** A rule of any of the three kinds, with its target ARN and the service that the ARN must name. */
 export interface TargetedRule extends NotificationRule {
   readonly arn: string;
   readonly service: 'sns' | 'sqs' | 'lambda';
@@ -100,7 +100,7 @@ function decoded(value: string): string {
 
 const targetArn = /^arn:[a-z0-9-]+:(sqs|sns|lambda):[a-z0-9-]*:[^:]*:(?:function:)?([A-Za-z0-9_-]{1,80})$/;
 
-/** The id of the sink that a rule points to: the last field of its ARN. Undefined where that is none of its kind. */
+/** The id of a rule's sink: the last field of its ARN. Undefined when the ARN does not name the rule's service. */
 export function sinkOf({ arn, service }: Pick<TargetedRule, 'arn' | 'service'>): string | undefined {
   const found = targetArn.exec(arn);
   return found?.[1] === service ? found[2] : undefined;

@@ -13,7 +13,7 @@ import { bucketReplication, type ReplicationRule } from './families.ts';
 export const isReplicated = ({ documents }: Pick<BucketRow, 'documents'>): boolean =>
   bucketReplication.name in documents;
 
-/** The plan with what is to be replicated marked and queued. */
+/** The plan with the versions to replicate marked and queued. */
 export async function replicated(
   ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
   plan: Plan,
@@ -62,7 +62,7 @@ function concerns(rule: ReplicationRule, { fresh, amended, former }: Plan): bool
 const wasReplicated = ({ replication }: ObjectRow): boolean =>
   replication !== undefined && replication !== 'REPLICA';
 
-/** A rule of the first version, which has no filter, takes delete markers along. */
+/** A rule of the first version of the API, which has no filter, also replicates delete markers. */
 const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>
   (rule.Filter === undefined || rule.DeleteMarkerReplication?.Status === 'Enabled') &&
   key.startsWith(prefixOf(rule)) &&

@@ -4,7 +4,7 @@
  */
 import type { RoutingRule, Website } from './families.ts';
 
-/** Another address; what is absent stays as in the request. */
+/** A redirect target; absent parts stay as in the request. */
 export interface Elsewhere {
   readonly protocol?: string | undefined;
   readonly host?: string | undefined;
@@ -46,7 +46,7 @@ function follow({ Condition, Redirect }: RoutingRule, key: string): Elsewhere {
   return { protocol: Protocol, host: HostName, path, code };
 }
 
-/** The key of the page: that of its index document, where the key is a directory. Undefined where there is none. */
+/** The key of the page; for a directory, that of its index document. Undefined when the site has no index document. */
 export function pageOf({ IndexDocument }: Website, key: string): string | undefined {
   if (key !== '' && !key.endsWith('/')) return key;
   return IndexDocument === undefined ? undefined : key + IndexDocument.Suffix;

@@ -11,13 +11,13 @@ import { type Claims, wrongMd5 } from './digests.ts';
 export interface SignedHash {
   /** SHA-256 in lower-case hexadecimal. */
   readonly hex: string;
-  /** The caller takes over the comparison; call it before the source is read. */
+  /** The caller takes over the comparison. Call it before reading the source. */
   entrust(): void;
 }
 
 /** What the client sent about a content. */
 export interface Claimed {
-  /** In bytes; undefined where the client did not say it. */
+  /** In bytes; undefined when the client did not state it. */
   readonly length: number | undefined;
   readonly claims: Claims;
   /** Absent where the content is not signed by its hash, or where its source compares the hash itself. */

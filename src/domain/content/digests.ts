@@ -1,4 +1,4 @@
-/** Digests of a content that flows by: computed on the way, compared at its end. */
+/** Digests of a streamed content: computed while it passes, compared at its end. */
 
 import { tap } from '../../base/tap.ts';
 import { toHex } from '../../base/text/hex.ts';
@@ -52,18 +52,18 @@ export interface Digested {
 }
 
 export interface Digesting {
-  /** Throws `BadDigest` at its end where it is not what was claimed: before a store has the whole of it. */
+  /** Throws `BadDigest` at its end when a digest differs from the claim, before the store has the whole content. */
   readonly content: AsyncIterable<Uint8Array>;
-  /** After the end of `content`: a store has it, and this is its MD5. Throws where it is not what flowed by. */
+  /** Takes the MD5 that the store computed. Call it after the end of `content`. Throws when it differs from the streamed content's. */
   confirm(md5: string): void;
-  /** After the end of `content`: what it was. */
+  /** The digests of the content. Call it after the end of `content`. */
   digested(): Digested;
 }
 
 interface DigestingOptions {
   readonly claims: Claims;
   readonly sizeMax: number;
-  /** The store compares the MD5 with what was claimed, and confirms it: none is computed here. */
+  /** The store compares the MD5 with the claim and reports it, so this process computes none. */
   readonly isMd5Told?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Storing a content under an op: every byte that lands has an owner or a place in the deletion queue. */
+/** Stores a content under an op. Every stored byte ends up with an owner or in the deletion queue. */
 import type { Context } from '../../context.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
@@ -37,7 +37,7 @@ export interface ByteWrite {
   readonly storageClass: string;
   /** Absent: the content is stored unencrypted. */
   readonly objectKey?: ObjectKey | undefined;
-  /** Stores into something that has an owner already: then there is nothing to be found by the op. */
+  /** Stores into an extent that already has an owner; the op then has no stored bytes to recover. */
   readonly into?: ((source: AsyncIterable<Uint8Array>, options: WriteOptions) => Promise<Extent>) | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -140,7 +140,7 @@ export async function giveUp(
   }
 }
 
-/** Queues stored bytes that no row will own; without readers they need no grace. */
+/** Queues stored bytes that no row will own. They need no grace period, because no request reads them. */
 export async function queueUnowned(
   { metadata }: Pick<Ctx, 'metadata'>,
   extent: Extent,

@@ -147,7 +147,7 @@ const encodedKey = (key: string): string =>
     .replaceAll('%20', '+')
     .replaceAll('%2F', '/');
 
-/** The test event to every sink of a new configuration, in the commit that puts it. */
+/** The rows of the test event for every sink of a new configuration, for the commit that stores it. */
 export async function testEvents(
   ctx: Ctx,
   bucket: Pick<BucketRow, 'name'>,

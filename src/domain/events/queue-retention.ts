@@ -26,9 +26,9 @@ type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;
 
 /** This hour and the one before may still get rows: they are counted anew in each pass, and never deleted. */
 const openHours = 2;
-/** So far an open hour of one slot is counted; a larger one is shown as this number. */
+/** The largest count of one slot of an open hour; a larger one is reported as this number. */
 const openRowsMax = 10_000;
-/** Counted at most of an hour of one slot that is over. */
+/** The largest count of one slot of a past hour. */
 const closedRowsMax = 10_000_000;
 
 interface Counted extends QueueHour {
@@ -37,9 +37,9 @@ interface Counted extends QueueHour {
 
 /** What a leader remembers between passes, by its monotonic clock. */
 export interface Looks {
-  /** By queue: which hours are closed, and since when at the latest. */
+  /** By queue: the closed hours, and the latest time at which they were closed. */
   readonly closed: Map<HourlyQueue, ClosedHours & { readonly since: number }>;
-  /** By queue and hour: when a kept count was met first, and whether it was checked once more since. */
+  /** By queue and hour: when a stored count was first read, and whether it was checked again since. */
   readonly counts: Map<string, { readonly since: number; readonly isChecked: boolean }>;
 }
 export const firstLook = (): Looks => ({ closed: new Map(), counts: new Map() });
@@ -103,7 +103,7 @@ const firstOf = (hours: readonly Counted[]): number | undefined => {
   return first && first.hour * hourMs;
 };
 
-/** Closes hours, one step at a time. @returns the hour before which hours may be deleted by now */
+/** Closes hours, one step at a time. @returns the hour before which hours may now be deleted */
 async function closeBelow(
   { metadata, clock }: Ctx,
   queue: HourlyQueue,
@@ -160,7 +160,7 @@ function forgetCounts({ counts }: Looks, queue: HourlyQueue, hours: readonly Que
     if (name.startsWith(`${queue} `) && !counted.has(name)) counts.delete(name);
 }
 
-/** The oldest hours, as many as it takes to hold `max` rows; those that are open stay. */
+/** The oldest hours whose removal brings the queue down to `max` rows; open hours stay. */
 function surplusOf(
   hours: readonly Counted[],
   { max, firstOpen }: { readonly max: number; readonly firstOpen: number },

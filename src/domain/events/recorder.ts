@@ -2,10 +2,10 @@
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 
-/** What a commit does to a key. */
+/** The effect of a commit on a key. */
 export interface KeyMove {
   readonly bucket: BucketRow;
-  /** The version that it puts at the head, if it is a new one. */
+  /** The new version at the head, if the commit adds one. */
   readonly fresh?: ObjectRow;
   /** The version after the commit changed its tags, ACL or lock. */
   readonly amended?: ObjectRow;
@@ -16,9 +16,9 @@ export interface KeyMove {
 export interface Recorder {
   /** Side changes for the commit; called at each attempt. Without a move: for a commit that changes no object. */
   changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]>;
-  /** The ARN of what the request is about, where that is no bucket and no object. */
+  /** Sets the ARN of the request's resource when it is neither a bucket nor an object. */
   about(arn: string): void;
-  /** A commit that carried them has applied. */
+  /** Reports that a commit with these rows has applied. */
   applied(): void;
 }
 

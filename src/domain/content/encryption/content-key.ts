@@ -26,8 +26,8 @@ export const placeOf = ({ bucketId, key, part = 0 }: Owner, id: string): ExtentP
 });
 
 /**
- * The key of one extent. All that its bytes are bound to is in here, so that they decrypt nowhere else; and because a
- * write that is tried again has another op, no two contents ever share a key, and with it a nonce.
+ * The key of one extent. The derivation includes the place of the extent, so its bytes decrypt nowhere else. A retried
+ * write has another op, so no two contents ever share a key, and thereby a nonce.
  */
 export function extentKey(
   { hasher, cipher }: Ctx,
@@ -42,8 +42,8 @@ export function extentKey(
 const etagBytes = 16;
 
 /**
- * The MD5 itself only under the service's own key (public API "ETag"); else as long as one, and telling nothing about the
- * content to anybody without the object key.
+ * The MD5 itself only under the service's own key (public API "ETag"). Otherwise a value of the same length that reveals
+ * nothing about the content without the object key.
  */
 export function etagOf(
   { hasher }: Pick<Ctx, 'hasher'>,

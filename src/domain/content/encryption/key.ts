@@ -2,14 +2,14 @@
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 
-/** A key that a client sends along with each request; it is never kept. */
+/** A key that the client sends with each request; it is never stored. */
 export interface CustomerKey {
   readonly bytes: Uint8Array;
   /** Base64 of its MD5. */
   readonly md5: string;
 }
 
-/** An object key, and how it is kept. */
+/** An object key, and how the row stores it. */
 export interface ObjectKey {
   readonly bytes: Uint8Array;
   readonly encryption: Encryption;

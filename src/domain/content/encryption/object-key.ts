@@ -1,4 +1,4 @@
-/** Object keys: drawn for a write, kept wrapped, opened for a read (docs/adr/0006-encryption.md). */
+/** Object keys: generated for a write, stored wrapped, unwrapped for a read (docs/adr/0006-encryption.md). */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
@@ -42,7 +42,7 @@ async function draw(
 
 /**
  * Opens the key of a content.
- * @throws AccessDenied for a customer's key that is not the one, and for a provider's key that the user may not use, or what the key provider is refused with
+ * @throws AccessDenied for a wrong customer key and for a provider's key that the user may not use; or the key provider's error
  */
 export async function openObjectKey(
   ctx: Ctx,

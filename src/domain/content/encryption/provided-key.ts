@@ -18,9 +18,9 @@ type Provided = Extract<Encryption, { by: 'provider' }>;
 
 export type KeyAction = 'kms:GenerateDataKey' | 'kms:Decrypt';
 
-/** On whose behalf a key is used: each use is authorized before the provider is called. */
+/** The caller that uses a key. Each use is authorized before the provider is called. */
 export interface KeyUser {
-  /** @throws AccessDenied where the key's policy or the caller's own policies do not allow the action */
+  /** @throws AccessDenied when the key's policy or the caller's policies do not allow the action */
   assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
 }
 
@@ -63,7 +63,7 @@ export async function generateKey(
   return { bytes: drawn.key, encryption: keptAs(how, drawn) };
 }
 
-/** The provider's own name of a key that the user may use so: an alias that moves meanwhile changes nothing. */
+/** The provider's id of a key that the user may use, so that a later change of the alias has no effect. */
 async function usableKeyId(
   ctx: Ctx,
   name: string,
@@ -88,7 +88,7 @@ export async function findKey(
   }
 }
 
-/** @throws AccessDenied, KMS.NotFoundException: what a read of the content would be refused with */
+/** @throws AccessDenied, KMS.NotFoundException, as a read of the content would */
 export async function assertMayDecrypt(
   ctx: Ctx,
   encryption: Encryption | undefined,
@@ -98,7 +98,7 @@ export async function assertMayDecrypt(
     await usableKeyId(ctx, encryption.keyId, { action: 'kms:Decrypt', user });
 }
 
-/** Wraps a key that is in use already. */
+/** Wraps an existing object key. */
 export async function wrapKey(
   ctx: Ctx,
   place: KeyPlace,

@@ -22,9 +22,9 @@ export interface Rewrap {
 }
 
 /**
- * @throws InvalidRequest for what was not encrypted, or under a customer's key; AccessDenied for what a lock holds, and for
- * keys that the user may not use;
- * OperationAborted when the version was replaced or wrapped anew meanwhile
+ * @throws InvalidRequest for a version that is not encrypted, or under a customer's key; AccessDenied for a version that
+ * Object Lock holds, and for keys that the user may not use; OperationAborted when another request replaced the version or
+ * wrapped its key meanwhile
  */
 export async function rewrapKey(ctx: CommitCtx & WrapCtx, rewrap: Rewrap): Promise<void> {
   const { bucket, row, how, user, ...amendment } = rewrap;

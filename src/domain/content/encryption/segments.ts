@@ -11,9 +11,9 @@ import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/storag
 
 /** As stored, tag included. */
 export const segmentBytes = 64 * 1024;
-/** Content in a whole segment. */
+/** Bytes of content in a whole segment. */
 export const contentBytes = segmentBytes - tagBytes;
-/** Segments that are handed on as one array. */
+/** The largest number of segments that are yielded as one array. */
 const groupMax = 4;
 
 export const encryptedSize = (size: number): number => size + Math.ceil(size / contentBytes) * tagBytes;
@@ -47,7 +47,7 @@ function nonceOf(index: number, isLast: boolean): Uint8Array {
 
 /**
  * Encrypts a content, segment by segment. An array is valid until the array after the next is requested.
- * @param key has never encrypted anything else
+ * @param key must not have encrypted anything else
  */
 export async function* encryptSegments(
   source: AsyncIterable<Uint8Array>,
@@ -61,7 +61,7 @@ export async function* encryptSegments(
     await key.encrypt(content, { nonce: nonceOf(index++, isLast), into });
     return into;
   };
-  /** The first array, as long as there is no second: most contents are one, and need no copy. */
+  /** The first array until a second one arrives. Most contents are a single array and need no copy. */
   let only: Uint8Array | undefined;
   for await (const piece of source) {
     if (index === 0 && begun.length === 0 && only === undefined && piece.length <= contentBytes) {
@@ -70,7 +70,7 @@ export async function* encryptSegments(
     }
     if (only !== undefined) begun.add(only);
     only = undefined;
-    // A segment leaves only when more content follows: none but the very last one is marked as such.
+    // Seal a segment only when more content follows, because only the very last one is marked as the last.
     for (let rest = piece; rest.length > 0; ) {
       if (begun.isFull) yield await seal(begun.take(), false);
       if (begun.length === 0 && rest.length > contentBytes) {
@@ -83,7 +83,7 @@ export async function* encryptSegments(
   if (last.length > 0) yield await seal(last, true);
 }
 
-/** A segment that arrives in pieces. */
+/** A buffer that collects one segment from pieces. */
 class Segment {
   length = 0;
   readonly #size: number;
@@ -124,8 +124,8 @@ export interface Encrypted {
 
 /**
  * Decrypts a range of a content. An array is valid until the array after the next is requested; one that holds the whole range
- * is the consumer's to keep.
- * @throws ChunkDamaged before a byte is yielded of a segment that is not what was stored there
+ * may be kept by the consumer.
+ * @throws ChunkDamaged before it yields any byte of a segment that fails authentication
  */
 export async function* decryptSegments(
   encrypted: Encrypted,

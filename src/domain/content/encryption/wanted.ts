@@ -8,7 +8,7 @@ import type { CustomerKey } from './key.ts';
 
 export interface ByProvider {
   readonly by: 'provider';
-  /** An id or alias; absent: the default one. */
+  /** A key id or alias; absent means the default key. */
   readonly keyId?: string | undefined;
   readonly context?: Readonly<Record<string, string>> | undefined;
   readonly bucketKey?: boolean | undefined;
