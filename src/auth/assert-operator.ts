@@ -1,4 +1,4 @@
-/** Refuses everyone but operators, whatever policies allow. */
+/** Refuses callers that are not operators. Policies cannot override this. */
 import { fail } from '../errors/refusal.ts';
 import { operatorText } from './authorization/denial.ts';
 import type { Identity } from './identity.ts';

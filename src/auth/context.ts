@@ -1,4 +1,4 @@
-/** The inputs of authentication: the service's, and those of one request. */
+/** The inputs of authentication: those of the service, and those of one request. */
 import type { Caches } from '../base/caches.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/crypto/credentials.ts';
@@ -30,7 +30,7 @@ export interface ParsedTarget {
 
 export interface AuthenticationOptions {
   /**
-   * The secret that this request must be signed with, where it is not the access key's own: a bucket with a signing key of its own.
+   * The secret that must have signed this request, when the bucket has its own signing key instead of the access key's secret.
    * An error refuses the request: there is no fallback.
    */
   readonly secretFor?: ((credential: Credential) => Promise<string>) | undefined;
@@ -38,6 +38,6 @@ export interface AuthenticationOptions {
   readonly isActionQuery?: boolean | undefined;
   /** The bucket that a virtual host names; version-2 signatures cover it in front of the path. */
   readonly virtualBucket?: string | undefined;
-  /** The path without the one that the gateway is mounted under; version-2 signatures may cover that alone. */
+  /** The path without the prefix under which the gateway is mounted; version-2 signatures may cover this path instead. */
   readonly mountedPath?: string | undefined;
 }

@@ -5,7 +5,7 @@ import type { ErrorCode } from './codes.ts';
 export interface RefusalDetails {
   readonly message?: string;
   readonly cause?: unknown;
-  /** Seconds after which the client should retry, where it is not the catalogue's. */
+  /** Seconds after which the client should retry; absent uses the value of the catalogue. */
   readonly retryAfter?: number;
   /** The setting of a public access block that refuses, for the text that callers of the resource's account get. */
   readonly blockedBy?: 'BlockPublicAcls' | 'BlockPublicPolicy';

@@ -126,7 +126,7 @@ export type StoredIam = Stored<IamRow>;
 
 const iamAt = (account: string): At<typeof iam> => ({ table: iam, in: { account } });
 
-/** The cast: a kind's rows are only ever written from values of that kind. */
+/** The cast is safe: rows of a kind are only written from values of that kind. */
 export const recordOf = <K extends IamKind>({ row }: Pick<StoredIam, 'row'>): IamRecord<K> => ({
   name: row.name,
   value: row.value as IamRecords[K],
@@ -139,7 +139,7 @@ export const findIam = (
   key: { readonly kind: IamKind; readonly name: string },
 ): Promise<StoredIam | undefined> => metadata.get(iamAt(account), key);
 
-/** The state of an account's records: it is another one after every change. */
+/** Identifies the state of an account's records; every change gives another value. */
 export const iamRevision = async (
   metadata: Pick<Metadata, 'get'>,
   account: string,
@@ -152,7 +152,7 @@ export interface IamRange {
   readonly after?: string | undefined;
 }
 
-/** The records of a kind by name, as many as `count`. */
+/** The records of a kind by name, at most `count`. */
 export async function scanIam(
   metadata: Pick<Metadata, 'scan'>,
   account: string,
@@ -196,7 +196,7 @@ export const removeAccessKey = (accessKey: string): readonly SideChange[] => [
 export const findAccessKeyUse = async (metadata: Pick<Metadata, 'get'>, accessKey: string) =>
   (await metadata.get(useAt(accessKey), {}))?.row;
 
-/** A use is forgotten after as long as the public API keeps one; that also ends what outlived its key. */
+/** A use expires after the period for which the public API keeps one. The expiry also removes uses of deleted keys. */
 const useKeptMs = 400 * 24 * 60 * 60 * 1000;
 
 export const accessKeyUse = (use: AccessKeyUseRow): SideChange => ({

@@ -14,11 +14,11 @@ export const formatVersion = 1;
 export interface Installation {
   readonly id: string;
   readonly format: number;
-  /** The name of the key that seals; absent where the key lasts as long as the process. */
+  /** The name of the current master key; absent when the key exists only in the memory of this process. */
   readonly key?: string;
   /** Clusters that have the id beside their chunks; for pools of Ceph `<cluster>/<pool>/<namespace>`. */
   readonly clusters: readonly string[];
-  /** It was just begun or adopted, and some clusters may not have its id yet. */
+  /** The installation was just begun or adopted; some clusters may not have its id yet. */
   readonly isMarking?: true;
 }
 
@@ -35,7 +35,7 @@ export const findInstallation = (
   metadata: Pick<MetadataStore, 'get'>,
 ): Promise<KeptInstallation | undefined> => findTask(metadata, kind, '');
 
-/** @returns false where another process was first */
+/** @returns false when another process was first */
 export async function putInstallation(
   metadata: Metadata,
   state: Installation,
@@ -51,7 +51,7 @@ export interface FoundCluster {
   readonly id: string;
   /** Its name in `Installation.clusters`. */
   readonly markedAs: string;
-  /** Or the place of the mark in a bucket or pool. */
+  /** The directory, or the place of the mark in a bucket or pool. */
   readonly directory: string;
   /** The id beside the chunks. */
   readonly mark: string | undefined;
@@ -60,7 +60,7 @@ export interface FoundCluster {
 
 export interface FoundWorld {
   readonly kept: Installation | undefined;
-  /** Rows of clusters: there are some as soon as a gateway has served. */
+  /** Rows of clusters; not empty once a gateway has served. */
   readonly rows: readonly ClusterRow[];
   readonly clusters: readonly FoundCluster[];
   /** The marks at the first look of this start, by `markedAs`: `init` takes over what it found then. */
@@ -76,7 +76,7 @@ export interface FoundWorld {
  */
 export type InstallationMode = 'start' | 'init' | 'adopt' | 'inspect';
 
-/** Why this world is refused; undefined where it fits together. */
+/** The reason to refuse the start; undefined when metadata, chunks and keys belong together. */
 export function refusalOf(world: FoundWorld, mode: InstallationMode): string | undefined {
   const { kept } = world;
   if (kept === undefined) return mode === 'start' ? lostMetadata(world) : undefined;

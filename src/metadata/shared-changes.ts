@@ -1,6 +1,6 @@
 /**
- * Changes of rows that processes remember where a read of metadata is a round trip. The process that commits one forgets
- * the row, and waits until the other processes of its node have forgotten it or no longer believe it.
+ * Invalidates cached rows, for metadata where a read is a round trip. The process that commits a change drops the row from its
+ * caches, and waits until the other processes of its node have dropped it or their cached rows have expired.
  */
 import type { Siblings } from '../ports/siblings.ts';
 
@@ -33,13 +33,13 @@ function openChanges(metadata: object): Changes {
   return changes;
 }
 
-/** Calls `forget` for every change through this metadata and, once they are shared, for those of the siblings. */
+/** Calls `forget` for every change through this metadata and, after `shareChanges`, for the changes of sibling processes. */
 export function heedChanges(metadata: object, topic: ChangeTopic, forget: Forget): void {
   const { forgetting } = openChanges(metadata);
   forgetting.set(topic, [...(forgetting.get(topic) ?? []), forget]);
 }
 
-/** For metadata of which several processes of a node remember rows. */
+/** Call it for metadata whose rows several processes of a node cache. */
 export function shareChanges(metadata: object, sharing: Sharing): void {
   const changes = openChanges(metadata);
   changes.sharing = sharing;
@@ -47,7 +47,7 @@ export function shareChanges(metadata: object, sharing: Sharing): void {
     sharing.siblings.heed(topic, (about) => changes.forget(topic, about));
 }
 
-/** Awaits a commit, then makes every process of the node forget the row, also where the outcome is unknown. */
+/** Awaits a commit, then makes every process of the node drop the cached row, also when the outcome is unknown. */
 export async function announcing<T>(
   metadata: object,
   { topic, about }: { readonly topic: ChangeTopic; readonly about: string },

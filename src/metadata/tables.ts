@@ -26,24 +26,24 @@ export interface BucketRow {
   readonly created: number;
   readonly region: string;
   readonly generation: number;
-  /** '' until versioning was first set. */
+  /** '' until versioning is first set. */
   readonly versioning: '' | 'Enabled' | 'Suspended';
   /** Deleting a version permanently, and changing this or `versioning`, requires MFA; absent until it was first set. */
   readonly mfaDelete?: boolean;
   readonly objectLock: boolean;
-  /** The storage class of what is written without one; STANDARD where it is not set. */
+  /** The storage class of writes that name none; absent means STANDARD. */
   readonly defaultClass?: string;
-  /** Cluster id to weight: where its objects go; absent, they follow the weights of the clusters. */
+  /** The placement of new objects: cluster id to weight. Absent: by the weights of the clusters. */
   readonly placement?: Readonly<Record<string, number>>;
-  /** What to do where all of these are draining: use the weights of the clusters, or refuse the write. */
+  /** When all of these clusters are draining: `weighted` uses the weights of the clusters, `strict` refuses the write. */
   readonly placementMode?: 'weighted' | 'strict' | '';
-  /** The shard count N: as many as the bucket was made with, until it is resharded. */
+  /** The number of shards. */
   readonly shards: number;
-  /** Twice `shards`, while they split: a row that leaves its shard is in either. */
+  /** Twice `shards` while the shards split. A row that moves is then in its old or its new shard. */
   readonly splittingTo?: number;
   /** The configurations that are set, by family; each is an immutable document, so an id always refers to the same text. */
   readonly documents: Readonly<Record<string, string>>;
-  /** Store time since which a DeleteBucket has had it closed, 0 while open. */
+  /** Store time at which a DeleteBucket closed the bucket; 0 while it is open. */
   readonly closedAt: number;
 }
 export const buckets = table<BucketRow>()({
@@ -73,7 +73,7 @@ export const buckets = table<BucketRow>()({
   },
 });
 
-/** A stretch of a document's text. Documents are written before the bucket row that names them, and never changed. */
+/** A segment of a document's text. Documents are written before the bucket row that names them, and never changed. */
 export interface DocumentRow {
   readonly id: string;
   readonly segment: number;
@@ -168,7 +168,7 @@ export interface Lock {
   readonly legalHold?: boolean;
 }
 
-/** A restored copy of an archived version exists until then (ms since the epoch). */
+/** The restored copy of an archived version, and its end (ms since the epoch). */
 export interface Restore {
   readonly expires: number;
 }
@@ -214,8 +214,8 @@ export interface ObjectRow {
   /** The replication status; REPLICA was created by replication. */
   readonly replication?: 'PENDING' | 'COMPLETED' | 'FAILED' | 'REPLICA';
   /**
-   * The content of the key decided this write (a condition, or a copy of the key onto itself), or that is unknown. No concurrent write
-   * can be ordered directly before it. Absent: an unconditional write.
+   * Set when the write depended on the present content of the key (a condition, or a copy of the key onto itself), or when that is
+   * unknown. No concurrent write can be ordered directly before it. Absent: an unconditional write.
    */
   readonly conditional?: boolean;
 }
@@ -254,7 +254,7 @@ export const objects = table<ObjectRow>()({
   },
 });
 
-/** Immutable stretches of large manifests, written before the head that names them. */
+/** Immutable segments of large manifests, written before the head that names them. */
 export interface ManifestRow {
   readonly id: string;
   readonly segment: number;
@@ -277,7 +277,7 @@ export interface UploadSession {
   readonly state: 'uploading' | 'completing' | 'completed' | 'aborted';
   /** NUL-separated cluster, bucket, key and backend upload id. */
   readonly backendUploadId: string;
-  /** The extent that the store makes of its parts, where it holds them itself. */
+  /** The extent that the store assembles from the parts, when the store holds the parts itself. */
   readonly extentId?: string;
   readonly initiated: number;
   readonly storageClass: string;
@@ -288,7 +288,7 @@ export interface UploadSession {
   readonly encryption?: Encryption;
   readonly checksumAlgorithm?: Checksum['algorithm'];
   readonly checksumType?: Checksum['type'];
-  /** Headers that its parts do not repeat, by bare name: policies ask for them at every part. */
+  /** Headers of CreateMultipartUpload by bare name. Parts do not repeat them, but policy conditions read them at every part. */
   readonly begunAs?: Readonly<Record<string, string>>;
   readonly owner: string;
   readonly initiator: string;
@@ -308,7 +308,7 @@ export interface UploadResult {
 }
 export interface UploadPart {
   readonly extent: Extent;
-  /** Where the store holds the parts itself: the receipt that it requires at the completion. */
+  /** The receipt that the store requires at the completion, when the store holds the parts itself. */
   readonly receipt?: string;
   readonly etag: string;
   readonly modified: number;

@@ -1,4 +1,4 @@
-/** Signs what this service asks of another one that speaks the public API (signature version 4, in headers). */
+/** Signs requests of this service to another S3 service (signature version 4, in headers). */
 
 import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -18,13 +18,13 @@ export interface SignerOptions {
 
 export interface UnsignedRequest {
   readonly method: string;
-  /** As it is sent: encoded part by part with `encode`. */
+  /** The path as it is sent, each part encoded with `encode`. */
   readonly path: string;
   /** Not yet encoded. */
   readonly query: readonly (readonly [string, string])[];
   /** By lower-case name, `host` among them; values without blanks at their ends. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The hexadecimal SHA-256 of the body, or what stands in for it. */
+  /** The hexadecimal SHA-256 of the body, or a constant that replaces it, such as `UNSIGNED-PAYLOAD`. */
   readonly payloadHash: string;
 }
 
@@ -37,7 +37,7 @@ export interface SignedRequest {
 export type Signer = (request: UnsignedRequest) => SignedRequest;
 
 export function signer({ hasher, clock, accessKey, secretKey, region }: SignerOptions): Signer {
-  // A key lasts as long as its day.
+  // A signing key is valid for one day.
   let known: { readonly scope: string; readonly key: Uint8Array } | undefined;
   const keyFor = (scope: string): Uint8Array => {
     if (known?.scope !== scope)

@@ -1,4 +1,4 @@
-/** The times that a signature names: `20130524T000000Z`, and HTTP dates. */
+/** The time formats of signatures: `20130524T000000Z`, and HTTP dates. */
 import { memoizeLast } from '../base/memoize.ts';
 
 /** Milliseconds since the epoch of a `YYYYMMDDTHHMMSSZ` text, undefined when it is anything else. */

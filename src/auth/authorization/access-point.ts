@@ -8,7 +8,7 @@ import type { AccessPointSide } from '../policy/decision.ts';
 import { parsePolicy } from '../policy/document/document.ts';
 import { type Policy, policyBytes } from '../policy/evaluate.ts';
 
-/** Compiled policies by the id of their text, which never means another one. */
+/** Compiled policies by the id of their text. An id never refers to another text. */
 class AccessPointPolicies extends BoundedCache<Policy> {
   constructor() {
     super({

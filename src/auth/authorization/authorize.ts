@@ -40,8 +40,8 @@ export interface Question extends About {
    */
   readonly writer?: string | undefined;
   /**
-   * An anonymous writer names a canned ACL for the object that it makes. By the bucket's ACL the right to write is the
-   * right to that as well (public API).
+   * An anonymous writer names a canned ACL for its new object. A grant of WRITE in the bucket's ACL also allows that
+   * (public API).
    */
   readonly isWritersAcl?: boolean;
   /** Decides as if this were the bucket's policy. */
@@ -59,7 +59,7 @@ export interface AuthorizationContext {
   readonly config: { readonly SVC_REGION: string };
 }
 
-/** @throws AccessDenied. Undefined: allowed, and nothing had to be read to know. */
+/** @throws AccessDenied. Synchronously undefined when the request is allowed and no read was needed. */
 export const authorize = (
   ctx: AuthorizationContext,
   caller: Caller,
@@ -133,7 +133,7 @@ export async function verdictOn(
   return judge(ctx, identity, { ...question, accessPoint }, { facts });
 }
 
-/** @throws AccessDenied to a caller that may not list the bucket: whether a key exists is secret too */
+/** @throws AccessDenied for a caller that may not list the bucket and so must not learn whether a key exists */
 export async function assertMayKnow(
   ctx: AuthorizationContext,
   caller: Caller,
@@ -171,7 +171,7 @@ const blockOfBoth = (side: BucketSide, way: AccessPointSide): NonNullable<Bucket
     side.publicAccess?.restrictPublicBuckets === true || way.publicAccess?.restrictPublicBuckets === true,
 });
 
-/** Nearly every request: the root of the account that everything belongs to, and no policy that could deny it. */
+/** The fast path of most requests: the caller is the root of the account that owns the bucket and the object, and no policy can deny it. */
 const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, policy }: Question): boolean =>
   accessPoint === undefined &&
   identity?.root === true &&
@@ -191,7 +191,7 @@ const resourceOf = ({ action, bucketName, key }: Pick<Question, 'action' | 'buck
   return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;
 };
 
-/** The widest grants that a writer of the bucket could give to an object. */
+/** The bucket's grants of WRITE and FULL_CONTROL, as grants of WRITE_ACP on the new object. */
 const writersOf = (acl: readonly Grant[]): readonly Grant[] =>
   acl
     .filter(({ permission }) => permission === 'WRITE' || permission === 'FULL_CONTROL')

@@ -17,7 +17,7 @@ interface Ctx {
 
 /** The shape of IAM's access keys and unique ids. */
 const idPattern = /^(?:AKIA|ASIA|AIDA|AROA|AGPA|ANPA)[A-Z0-9]{16}$/;
-/** Names beyond these are taken for accounts: each costs reads. */
+/** The largest number of names to look up, because each costs reads. Further names count as accounts. */
 const lookedUpMax = 100;
 
 const refused = (name: string, is: string, arn: string) =>

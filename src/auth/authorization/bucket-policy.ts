@@ -4,7 +4,7 @@ import { parsePolicy } from '../policy/document/document.ts';
 import { type Policy, policyBytes } from '../policy/evaluate.ts';
 
 export interface BucketPolicy extends Policy {
-  /** As it was put. */
+  /** The text as the client sent it. */
   readonly text: string;
 }
 

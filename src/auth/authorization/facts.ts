@@ -127,7 +127,7 @@ const families: Readonly<Record<string, (source: Source, name: string) => string
 const headerFamily = 's3:x-amz-';
 
 export function factsOf(asking: Asking, about: About, circumstances: Circumstances): Facts {
-  // Named one by one, and all of them: copying whole requests would cost more than most decisions.
+  // Copy only the fields that facts need: copying whole requests would cost more than most decisions.
   const { wire, query, own: headers, identity, signed, operation, accessPoint } = asking;
   const { bucket, target, requestTags, named } = about;
   const { now, region, account } = circumstances;

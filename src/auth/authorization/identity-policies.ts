@@ -1,6 +1,6 @@
 /**
- * The policies that a caller brings: of the user, its groups or the role, compiled. They are kept for the state of the
- * account's records in which the caller was found, so they cost no read as long as nothing changes there.
+ * The compiled policies of a caller: of the user and its groups, or of the role. They are cached for one revision of the
+ * account's records, so they cost no read until a record of the account changes.
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
@@ -39,7 +39,7 @@ const mebibyte = 1024 * 1024;
 const entriesMax = 4_096;
 const callerBytes = 500;
 
-/** A policy that several callers have is counted for each of them: it is held as long as one of them is. */
+/** A policy that several callers have counts for each of them, because it stays in memory as long as one of them is cached. */
 const bytesOf = ({ identity, boundary = [], session = [] }: BroughtPolicies): number =>
   [...identity, ...boundary, ...session].reduce((sum, policy) => sum + policyBytes(policy), callerBytes);
 
@@ -67,7 +67,7 @@ interface Ctx {
   readonly metadata: MetadataStore;
 }
 
-/** Stored documents were checked when they were put; a limit of size that has changed since does not concern them. */
+/** Stored documents were checked when they were put. A smaller size limit that came later does not apply to them. */
 const anySize = 128 * 1024;
 
 const compile = (

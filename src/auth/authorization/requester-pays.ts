@@ -14,7 +14,7 @@ type Ctx = { readonly caches: Caches; readonly metadata: MetadataStore };
 type Payer = Pick<Caller, 'identity' | 'own'>;
 
 /**
- * Whether the request is charged to its caller's account. Almost no bucket is configured so; then there is no promise.
+ * Whether the request is charged to its caller's account. Synchronously false for a bucket without the configuration, the usual case.
  * @throws AccessDenied for a request of another account that does not accept the charge, or is anonymous
  */
 export const isCharged = (ctx: Ctx, payer: Payer, bucket: BucketRow): false | Promise<boolean> =>

@@ -7,7 +7,7 @@ export interface Simulation {
   readonly principal: Principal;
   readonly identity: readonly Policy[];
   readonly boundary: readonly Policy[] | undefined;
-  /** A resource's policy, and whose the resource is. */
+  /** The policy of the resource, and the account that owns the resource. */
   readonly resourcePolicy: Policy | undefined;
   readonly owner: string;
   readonly facts: ReadonlyMap<string, string | readonly string[]>;

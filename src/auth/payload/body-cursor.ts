@@ -19,7 +19,7 @@ export class BodyCursor {
     return this.#at < this.#piece.length;
   }
 
-  /** Waits for bytes; false at the end of the body. Call only when none are at hand. */
+  /** Waits for bytes; false at the end of the body. Call it only when no bytes are buffered. */
   async fill(): Promise<boolean> {
     for (;;) {
       const { done, value } = await this.#source.next();
@@ -31,7 +31,7 @@ export class BodyCursor {
     }
   }
 
-  /** Up to `limit` of the bytes at hand, as a view. */
+  /** A view of up to `limit` of the buffered bytes. */
   take(limit: number): Uint8Array {
     const from = this.#at;
     this.#at = Math.min(this.#piece.length, from + limit);

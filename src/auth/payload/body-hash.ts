@@ -21,7 +21,7 @@ interface Claimed {
   readonly incoming: Incoming;
 }
 
-/** The claim with the body's hash; nearly every request brings it. */
+/** The claim with the body's hash; computed only when the request did not declare it. */
 export const withBodyHash = (
   ctx: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
   incoming: Incoming,
@@ -41,7 +41,7 @@ async function withComputedHash(
   return { claim: { ...claim, payloadHash }, incoming: { ...incoming, body: read } };
 }
 
-/** Gives back what it took at once: the later reader of the body takes as much. */
+/** Releases the reserved memory when it returns, because the later reader of the body reserves the same amount. */
 async function readWhole(memory: BodyMemory, body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   let taken = 0;
   const charged = tap(body, {

@@ -23,7 +23,7 @@ export interface ChunkChain {
 interface ChunkRules {
   readonly hasher: Hasher;
   readonly dialect: Dialect;
-  /** Bytes of content that the request promised. */
+  /** Bytes of content that the request declared. */
   readonly length: number;
   /** Undefined: the chunks are not signed. */
   readonly chain: ChunkChain | undefined;

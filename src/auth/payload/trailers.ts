@@ -6,7 +6,7 @@ import { malformedChunk } from './body-cursor.ts';
 export interface TrailerRules {
   /** Lower-case names that must be sent; any other name is refused. */
   readonly announced: readonly string[];
-  /** Receives them. */
+  /** Receives the trailing headers. */
   readonly received: Map<string, string>;
 }
 

@@ -39,7 +39,7 @@ export interface TraceEntry extends StatementReference {
   /** The condition that did not hold. */
   readonly condition?: string;
 }
-/** Filled when given; without a trace, evaluation stops at the first Deny. */
+/** Collects the result of every statement. Without a trace, evaluation stops at the first Deny. */
 export type Trace = TraceEntry[];
 
 const refer = ({ name }: Policy, { index, sid }: Statement): StatementReference => ({

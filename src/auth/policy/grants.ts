@@ -31,7 +31,7 @@ const needByAction: ReadonlyMap<string, Need> = new Map([
   ...needs('object', 'WRITE_ACP', 'PutObjectAcl PutObjectVersionAcl'),
 ]);
 
-/** Actions on an object (or an upload) that its owner decides, not the bucket's, where what is written keeps its writer. */
+/** Actions on an object or upload that the object's owner decides, when new objects belong to their writer. */
 const ownerActions = new Set(
   [
     'GetObject GetObjectVersion GetObjectTorrent GetObjectVersionTorrent GetObjectAttributes',
@@ -58,7 +58,7 @@ function reachOfGrantee(grantee: Grant['grantee'], principal: Principal): Reach 
 
 export interface Acls {
   readonly bucket: readonly Grant[];
-  /** Undefined where the request is not about an existing object. */
+  /** Undefined when the request is not about an existing object. */
   readonly object?: readonly Grant[] | undefined;
 }
 

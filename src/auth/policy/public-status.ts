@@ -10,7 +10,7 @@ import type { Statement } from './document/statement.ts';
 import { splitArn } from './patterns.ts';
 import { anonymous, type Principal } from './request.ts';
 
-/** A text that no policy means: the account, user and VPC of a stranger. */
+/** A text that no policy names; used as the account, user and VPC of a stranger. */
 const unknown = 'stranger-0f9c2d7e';
 const strangers: readonly Principal[] = [
   anonymous,
@@ -51,10 +51,10 @@ const fixing = new Set([
 ]);
 const takesWildcards = new Set(['StringLike', 'ArnEquals', 'ArnLike']);
 
-/** Wider ranges are the whole internet by another name, except private ones. */
+/** Shortest prefixes of fixed ranges, of 128 bits. A wider range counts as the whole internet, unless it is private. */
 const widestFour = 96 + 8;
 const widestSix = 32;
-/** So many IPv4 addresses that narrow ranges may hold together: a sixteenth of all. */
+/** The largest number of IPv4 addresses in all narrow ranges together: a sixteenth of all addresses. */
 const fourMax = 2 ** 28;
 const privateRanges = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'].map(
   (text) => parseRange(text) as Range,
@@ -103,7 +103,7 @@ function areNarrow(values: readonly string[]): boolean {
   return fourIn(ranges) <= fourMax;
 }
 
-/** Any name of an access point will do where its account is fixed. */
+/** The name in an access point's ARN may be a pattern as long as the account is fixed. */
 function fixesAccount(value: string): boolean {
   const [, , , , account = ''] = splitArn(value) ?? [];
   return account !== '' && !/[*?]/.test(account);
@@ -140,7 +140,7 @@ const isPublicStatement = ({ effect, reach, conditions }: Statement): boolean =>
       reach(stranger) !== undefined && conditions.every((condition) => letsIn(condition, stranger)),
   );
 
-/** Requests ask again and again, documents never change. */
+/** Results by document; documents are immutable. */
 const known = new WeakMap<PolicyDocument, boolean>();
 
 export function isPublicPolicy(document: PolicyDocument): boolean {

@@ -1,4 +1,4 @@
-/** A question to the policy engine: who does what to which resource, and the facts that conditions read. */
+/** The input of the policy engine: the caller, the action, the resource, and the facts that conditions read. */
 
 /** The caller. Set by authentication, so that a header cannot forge it. */
 export interface Principal {

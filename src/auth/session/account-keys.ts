@@ -38,7 +38,7 @@ interface Kept {
 }
 
 const keptMax = 4_096;
-/** No key has another form. Other texts are not looked up, because a store may not be able to hold them. */
+/** The form of every access key. Other texts are not looked up, because a store may not accept them as a key. */
 const isPossible = /^[\w.=+@-]{3,128}$/;
 /** How often the last use of a key is recorded. */
 const useEveryMs = 5 * 60 * 1000;
@@ -98,7 +98,7 @@ export class AccountKeys {
     if (before !== undefined && at - before < useEveryMs) return;
     this.#usedAt.set(accessKey, at);
     const use = { accessKey, at, service, region };
-    // Room is not waited for: such rows are few and small.
+    // Do not wait for room in the buffer, because these rows are few and small.
     void this.#ctx.lateWrites.add(accessKeyUse(use), useBytes);
   }
 }

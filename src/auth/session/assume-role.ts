@@ -1,4 +1,4 @@
-/** May the caller assume a role, with the tags that it brings? */
+/** Authorizes AssumeRole: whether the caller may assume a role with the given session tags. */
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizationContext, Caller } from '../authorization/authorize.ts';
 import { type Denial, denialText } from '../authorization/denial.ts';
@@ -10,7 +10,7 @@ import { evaluate } from '../policy/evaluate.ts';
 import { principalOf } from './principal.ts';
 
 export interface Assumption {
-  /** The role's. */
+  /** The account of the role. */
   readonly account: string;
   readonly arn: string;
   /** The parameters as condition keys. */
@@ -29,8 +29,8 @@ export interface TrustingRole {
 }
 
 /**
- * @throws AccessDenied, with the same text where there is no such role as where it does not trust the caller: whether the
- * role exists is for those to know whom it trusts. The text names what the caller's own policies say.
+ * @throws AccessDenied. The text is the same for a missing role and for one that does not trust the caller, so that only trusted
+ * callers learn whether the role exists. The text names the result of the caller's own policies.
  */
 export async function assertMayAssume(
   ctx: AuthorizationContext,

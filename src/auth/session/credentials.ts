@@ -1,4 +1,4 @@
-/** Whose key it is: configured ones first, then those of IAM users; temporary ones by their token. */
+/** Finds credentials by access key: configured keys first, then keys of IAM users; temporary credentials by their token. */
 
 import { fail } from '../../errors/refusal.ts';
 import type { Account, Credential, Credentials } from '../../ports/crypto/credentials.ts';
@@ -13,11 +13,11 @@ function byAccessKey(records: readonly Credential[]): ReadonlyMap<string, Creden
   return found;
 }
 
-/** The accounts that configured credentials are of. */
+/** The accounts of the configured credentials. */
 function configuredAccounts(records: readonly Credential[]): Credentials['account'] {
   const byOwner = new Map<string, Account>();
   const byEmail = new Map<string, Account>();
-  // An account is called as its root is.
+  // The root comes first, because the account takes the display name of its root.
   for (const { owner, displayName, email } of [...records].sort((a, b) => Number(b.root) - Number(a.root))) {
     const account = byOwner.get(owner) ?? { owner, displayName };
     byOwner.set(owner, account);

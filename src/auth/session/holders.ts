@@ -14,7 +14,7 @@ export const userCaller = (account: string, user: UserRecord): Caller => ({
   tags: new Map(user.tags),
 });
 
-/** The session's tags count before the role's of the same names. */
+/** A tag of the session takes precedence over the role's tag of the same name. */
 function tagsOf(role: Tags, session: Tags): ReadonlyMap<string, string> {
   const own = new Set(session.map(([name]) => name.toLowerCase()));
   return new Map([...role.filter(([name]) => !own.has(name.toLowerCase())), ...session]);

@@ -11,7 +11,7 @@ import { denialText } from '../authorization/denial.ts';
 import type { Identity } from '../identity.ts';
 import { principalOf } from './principal.ts';
 
-/** The key's ARN in policies: under the account that asks, because several accounts may share a key. */
+/** The key's ARN in policies. It has the caller's account, because several accounts may share a key. */
 const keyArn = (region: string, account: string, keyId: string): string =>
   `arn:aws:kms:${region}:${account}:key/${keyId}`;
 

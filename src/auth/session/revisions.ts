@@ -18,7 +18,7 @@ interface Seen {
 /** When a read began. */
 export interface Look {
   readonly at: number;
-  /** How many changes this process had seen by then. */
+  /** The number of changes that this process had seen when the read began. */
   readonly changes: number;
 }
 
@@ -57,12 +57,12 @@ export class Revisions {
     return revision;
   }
 
-  /** Before an account's records are read for `saw`. */
+  /** Call it before reading the account's records for `saw`. */
   look(): Look {
     return { at: this.#ctx.clock.elapsed(), changes: this.#changes };
   }
 
-  /** The records were read in this state. Nothing is kept of a read during which an account changed: it may be older. */
+  /** Caches the revision that was read, unless an account changed during the read, because the revision may then be stale. */
   saw(account: string, revision: string | undefined, look: Look): void {
     if (this.#ctx.believedMs > 0 && look.changes === this.#changes)
       this.#seen.set(account, { revision, at: look.at });

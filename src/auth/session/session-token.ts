@@ -6,7 +6,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { Session } from '../../ports/crypto/credentials.ts';
 import type { Sealer } from '../../ports/crypto/sealer.ts';
 
-/** Who a session acts for: a role with a session name, a user, or the owner of a configured key. */
+/** The identity that a session acts for: a role with a session name, a user, or the owner of a configured key. */
 export type SessionHolder =
   | { readonly role: string; readonly name: string }
   | { readonly user: string }
@@ -21,7 +21,7 @@ export interface SessionClaims extends Session {
   readonly tags?: readonly (readonly [string, string])[];
 }
 
-/** A token travels in a header, with everything that a request else brings. */
+/** Bounded because the token must fit into the headers of a request, beside all others. */
 const claimsBytesMax = 4_096;
 /** An upper bound for the sealed claims in base64. */
 const tokenLengthMax = 6_144;
@@ -50,7 +50,7 @@ export async function openToken(sealer: Sealer, token: string): Promise<SessionC
   const sealed = token.length > tokenLengthMax ? undefined : fromBase64(token);
   const plain = sealed === undefined ? undefined : await sealer.open(sealed, place);
   if (plain === undefined) throw fail('InvalidToken');
-  // The cast: what opens was sealed by `sealToken`.
+  // The cast is safe: only texts that `sealToken` sealed can be opened.
   return JSON.parse(decoder.decode(plain)) as SessionClaims;
 }
 

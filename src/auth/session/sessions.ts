@@ -18,7 +18,7 @@ interface Kept {
   readonly credential?: Credential;
 }
 
-/** Tokens are long. */
+/** The cache is small, because tokens are long. */
 const keptMax = 1_024;
 const keptBytesMax = 8 * 1024 * 1024;
 

@@ -62,7 +62,7 @@ export function parseCredential(
   return { accessKey: credential.slice(0, afterKey), scope, date, region, service };
 }
 
-/** The day of the scope must be the day of the request: a signing key is good for one day. */
+/** The date of the scope must be the date of the request, because a signing key is valid for one day. */
 export function checkScopeDate(date: string, timestamp: string, code: MalformedCode): void {
   if (timestamp.startsWith(date) && date.length === 8) return;
   throw fail(
@@ -84,7 +84,7 @@ export function checkRegion(
   });
 }
 
-/** Header names without capitals, blanks or control characters, or the canonical text would be ambiguous. */
+/** Refuses header names with capitals, blanks or control characters, because they would make the canonical text ambiguous. */
 export function checkSignedHeaders(names: string, code: MalformedCode): void {
   if (isPrintable(names) && names === names.toLowerCase()) return;
   throw fail(code, 'SignedHeaders must be lower-case header names joined with ";".');
@@ -99,10 +99,10 @@ function isPrintable(text: string): boolean {
 }
 
 /**
- * Dialect headers that may stay unsigned, by bare name: `date` and `content-sha256` enter the signature by
- * other ways (the string to sign, the last line of the canonical request), the others mean nothing here and
- * are added by browsers and proxies after signing. Everything else could change what a request does: an ACL,
- * a copy source, a lock (GHSA-g8w9, GHSA-xm99).
+ * Dialect headers that may stay unsigned, by bare name. The signature covers `date` and `content-sha256` in other ways
+ * (the string to sign, the last line of the canonical request). The others have no effect here, and browsers and proxies
+ * add them after signing. Any other header could change the effect of a request: an ACL, a copy source, a lock
+ * (GHSA-g8w9, GHSA-xm99).
  */
 const free = new Set(['date', 'content-sha256', 'user-agent', 'cf-id']);
 const x = 'x'.charCodeAt(0);

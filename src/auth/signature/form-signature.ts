@@ -1,4 +1,4 @@
-/** Verifies who signed a form (public API "Browser-based uploads using POST"): the signature covers its policy as it was sent. */
+/** Verifies the signature of a form (public API "Browser-based uploads using POST"), which covers the text of its policy. */
 import { areEqual, equalsHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';

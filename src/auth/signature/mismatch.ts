@@ -1,4 +1,4 @@
-/** `SignatureDoesNotMatch`, with what a client needs to find its mistake (issue item 2). */
+/** `SignatureDoesNotMatch`, with the texts that a client needs to find its mistake. */
 
 import { maskLines } from '../../base/text/mask-secrets.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
@@ -29,7 +29,7 @@ export function mismatch({ accessKey, signature, stringToSign, canonicalRequest 
   return fail('SignatureDoesNotMatch', { elements });
 }
 
-/** A customer's encryption key or session token is in the signed text, and error bodies end in other people's logs. */
+/** Masks secrets: the signed text may contain a customer's encryption key or a session token, and clients log error bodies. */
 const withoutSecrets = (text: string): string => maskLines(text, '***');
 
 const utf8 = new TextEncoder();

@@ -1,6 +1,6 @@
 /**
- * The policy of a form (public API "POST Policy"): what the form may hold, so that its signer need not
- * see it again. A condition must cover every field, the bucket too, or a form could add fields that were not signed.
+ * The policy of a form (public API "POST Policy") restricts the fields that the form may send. A condition must cover every
+ * field, including the bucket; otherwise a form could add fields that its signer did not allow.
  */
 
 import { type Json, type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
@@ -98,9 +98,9 @@ const isLength = (value: unknown): value is number => Number.isSafeInteger(value
 const invalid = (problem: string): Refusal => fail('InvalidPolicyDocument', `Invalid Policy: ${problem}`);
 
 export interface PolicyCase {
-  /** By lower-case name: the key as it will be, and the bucket of the address. */
+  /** Fields by lower-case name, with the final key and the bucket of the address. */
   readonly fields: Fields;
-  /** Fields that are a part of the signature and need no condition. */
+  /** Fields of the signature itself, which need no condition. */
   readonly exempt: ReadonlySet<string>;
   readonly now: number;
 }

@@ -57,7 +57,7 @@ export function presignedClaim(
   };
 }
 
-/** The signing parameters by bare name; each must be there once, or two readers could disagree on which counts. */
+/** The signing parameters by bare name. Each must occur exactly once, because two readers could choose different values. */
 function signingParameters(query: Query, dialect: Dialect): Map<string, string> {
   const given = new Map<string, string>();
   const hashName = dialect.headerPrefix + contentSha256;

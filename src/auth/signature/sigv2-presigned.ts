@@ -1,6 +1,6 @@
 /**
- * Version-2 presigned queries, still what boto3 and s3cmd make by default. What they cover is read by
- * `sigv2-reading.ts`.
+ * Verifies version-2 presigned queries, which boto3 and s3cmd still create by default. `sigv2-reading.ts` reads the text that
+ * they cover.
  */
 import { areEqual } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -50,9 +50,9 @@ export async function verifySigV2(
 }
 
 /**
- * The paths that a client may have signed. Clients sign the path that an endpoint is mounted under, or leave it out. Left
- * out, a path that begins like the mount again could be read as two addresses, so that is not accepted; and in front of
- * the bucket of a virtual host the mount is always left out.
+ * The paths that a client may have signed: some clients include the prefix under which the endpoint is mounted, others leave it
+ * out. A shortened path that itself begins with the prefix is not accepted, because it would be valid for two addresses. With a
+ * virtual host the prefix is always left out.
  */
 function signedPaths(path: string, { virtualBucket, mountedPath }: AuthenticationOptions): readonly string[] {
   const mount = mountedPath === undefined ? '' : path.slice(0, path.length - mountedPath.length);
@@ -108,7 +108,7 @@ function checkExpires(expires: string, now: number): void {
   });
 }
 
-/** A `+` that was not encoded arrives as a space. Text that is not base64 matches no signature. */
+/** Reads a space as `+`, because a `+` that was not encoded arrives as a space. Text that is not base64 matches no signature. */
 export function fromBase64(text: string): Uint8Array {
   try {
     return Uint8Array.from(atob(text.replaceAll(' ', '+')), (char) => char.charCodeAt(0));

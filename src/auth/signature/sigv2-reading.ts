@@ -14,7 +14,7 @@ import { byteString } from '../../protocol/formats/header-text.ts';
 import { isHoisted } from '../../protocol/operations/hoisted.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 
-/** The public API's sub-resources and overrides, as botocore and s3cmd sign them, and the younger ones. */
+/** The sub-resources and response overrides of the public API that botocore and s3cmd sign, and those that came later. */
 const signedNames: ReadonlySet<string> = new Set(
   (
     'accelerate acl analytics attributes cors defaultObjectAcl delete encryption intelligent-tiering inventory ' +
@@ -26,7 +26,7 @@ const signedNames: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** The proof itself, and what clients add that no operation reads. */
+/** The signing parameters themselves, and parameters that clients add and no operation reads. */
 const freeNames: ReadonlySet<string> = new Set(['AWSAccessKeyId', 'Signature', 'Expires', 'x-id']);
 
 const tokenName = `${amz.headerPrefix}security-token`;
@@ -85,7 +85,7 @@ export function readSigV2(wire: Wire, query: Query): SigV2Reading {
   };
 }
 
-/** For a text that has one character for each byte. */
+/** The bytes of a text with one character per byte. */
 const octets = (text: string): Uint8Array => Uint8Array.from(text, (char) => char.charCodeAt(0));
 
 const ambiguous = (name: string): Refusal =>
@@ -120,7 +120,7 @@ function headerIn(wire: Wire, name: string, value: string): string | undefined {
 
 const joined = (values: readonly string[]): string => values.map((value) => trim(value, ' \t')).join(',');
 
-/** The headers that the signature covers, by name, wherever they stood. */
+/** The headers that the signature covers, by name, from the headers or the query. */
 function signedHeaders(
   wire: Wire,
   hoisted: readonly (readonly [string, string])[],

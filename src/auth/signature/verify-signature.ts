@@ -12,7 +12,7 @@ import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from '
 import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 
-/** Finds the key that a claim names; makes the checks that need no secret. */
+/** Finds the key that a claim names, and makes the checks that need no secret. */
 export async function findSigner(
   ctx: AuthenticationContext,
   wire: Wire,
@@ -68,8 +68,8 @@ const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, canonical: stri
   equalsHex(hasher.hmacSha256(key, stringToSign(hasher, claim, canonical)), claim.signature);
 
 /**
- * The token of temporary credentials, where the signature covers it: among the signed headers, or in the signed query.
- * @throws InvalidToken for one in the other place, or in both
+ * The token of temporary credentials, from the place that the signature covers: the signed headers or the signed query.
+ * @throws InvalidToken for a token in the other place, or in both
  */
 function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim): string | undefined {
   const inHeaders = wire.headers.all(`${dialect.headerPrefix}security-token`);
@@ -84,9 +84,9 @@ function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim
 const keysMax = 4096;
 
 /**
- * Derived keys by secret and scope. The secret itself is part of the name, so a rotated or per-bucket secret
- * can never meet the key of another. A key is remembered only once a signature verified under it: strangers
- * cannot push out the keys of real clients by naming regions.
+ * A cache of derived keys by secret and scope. The secret is part of the name, so a rotated or per-bucket secret never gets
+ * the key of another one. A key is cached only after a signature was verified with it, so that unauthenticated requests with
+ * many regions cannot evict the keys of real clients.
  */
 export class SigningKeys {
   readonly #keys = new BoundedCache<Uint8Array>({ name: 'signing-keys', entriesMax: keysMax });

@@ -6,7 +6,7 @@ type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 
 const clustersAt: At<typeof clusterState> = { table: clusterState, in: { slot: 0 } };
 
-/** More than can be listed, with all that ever were. */
+/** The largest number of rows, tombstones of removed clusters included. */
 const clustersMax = 10_000;
 
 export const everyCluster = (metadata: Metadata): Promise<readonly Stored<ClusterRow>[]> =>
@@ -21,7 +21,7 @@ export interface ClusterPut {
   readonly found: Stored<ClusterRow> | undefined;
 }
 
-/** All of them or none. */
+/** Applies all changes or none. */
 export const putClusters = (
   metadata: Pick<MetadataStore, 'commit'>,
   puts: readonly ClusterPut[],

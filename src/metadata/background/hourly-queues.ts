@@ -36,7 +36,7 @@ type Placing = Pick<MetadataStore, 'apply' | 'get'>;
  * slow wall clock has no effect.
  */
 export const placedMaxMs = 60_000;
-/** After so long no process places a row by what it read before: its commit may stall for nine minutes. */
+/** After this time no process uses a cached announcement any more: the cache lasts a minute, and a commit may stall for nine. */
 export const placementsEndMs = 10 * 60_000;
 
 /** The hours before `below` are closed: a row that is due in one of them goes into the hour `open`. */
@@ -46,7 +46,7 @@ export interface ClosedHours {
   readonly open: number;
 }
 const closedHours: TaskKind<ClosedHours> = { kind: 'queue-hours' };
-/** Leaders that close hours at the same moment. */
+/** Attempts against leaders that close hours concurrently. */
 const closingsMax = 8;
 
 /** What this process knows about the hours, and how long that is valid. */
@@ -152,14 +152,14 @@ export async function countHour(
   return { rows, oldest };
 }
 
-/** Keeps what was counted of an hour that is over. */
+/** Stores the count of a finished hour. */
 export const rememberCount = (
   metadata: Pick<MetadataStore, 'apply'>,
   hour: QueueHour,
   rows: number,
 ): Promise<void> => metadata.apply([{ at: hoursAt(hour.queue), put: { ...hour, rows } }]);
 
-/** Forgets a closed hour with all of its rows, not before `placementsEndMs` after it was closed. */
+/** Deletes a closed hour and all of its rows. Call it no earlier than `placementsEndMs` after the hour was closed. */
 export async function clearHour(metadata: Metadata, hour: QueueHour): Promise<void> {
   await metadata.clear(hourAt(hour), {});
   await metadata.apply([{ at: hoursAt(hour.queue), remove: { hour: hour.hour, slot: hour.slot } }]);

@@ -27,7 +27,7 @@ export const findReleased = async (
 ): Promise<ReleasedRow | undefined> =>
   (await metadata.get(releasedAt(bucketId, shardOf(key, slots)), { key, cluster }))?.row;
 
-/** Slot by slot, and by key within a slot. */
+/** Yields the rows slot by slot, ordered by key within a slot. */
 export async function* everyReleased(
   metadata: Pick<MetadataStore, 'scan'>,
   bucketId: string,

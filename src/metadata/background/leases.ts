@@ -1,13 +1,13 @@
 /**
- * Who may work on what: leases that expire by the store's clock, each hand-over a new generation.
+ * Leases on background work. They expire by the store's clock, and each new holder gets a new generation.
  *
- * A holder that was paused may go on beside its successor, because no clock can stop it. What it does then is harmless:
+ * A paused holder may resume while its successor works, because no clock can stop it. Its late effects are harmless:
  *
  * | Worker | Effect | What guards it |
  * |---|---|---|
  * | all | changes of versions, uploads, buckets, clusters | the commit states the revisions that the decision rests on |
- * | `gc` | removes extents, puts queue rows back | idempotent: ids are never used again |
- * | runs of fsck that mend | rows that are made again, bytes that are queued for deletion | the holder of `fsck-mending` reads its lease before each; `gc` looks for an owner before it deletes what fsck queued |
+ * | `gc` | removes extents, puts queue rows back | idempotent: ids are never reused |
+ * | runs of fsck that mend | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
  * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
  * | `bucket-stats`, `fsck`, `scrub` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
@@ -17,7 +17,7 @@ import { type LeaseRow, leases } from '../records/leases.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now'>;
 
-/** A lease in hand. It is only as good as its `expires`: a holder renews it well before, or stops. */
+/** A lease as its holder knows it. The holder renews it well before `expires`, or stops. */
 export interface Lease {
   readonly name: string;
   readonly holder: string;

@@ -14,7 +14,7 @@ export type QueueName = 'gc' | 'notify-dlq';
 export const queueSlots = 16;
 /** Rows that a consumer reads together. */
 export const queueBatchMax = 64;
-/** A backlog is counted up to here; a larger one is shown as this number. */
+/** A backlog is counted up to this number; a larger one is reported as this number. */
 export const backlogMax = 10_000;
 
 const retryFirstMs = 1_000;
@@ -36,7 +36,7 @@ export interface QueuedOptions {
   readonly attempts?: number;
 }
 
-/** A task, as the side change of the commit that makes it necessary. */
+/** The side change that queues a task, for the commit that makes the task necessary. */
 export function queued(queue: QueueName, slotKey: string, task: unknown, options: QueuedOptions): SideChange {
   const slot = slotOf(slotKey);
   const { id, due, requestId, attempts = 0 } = options;

@@ -24,7 +24,7 @@ const find = (
 export const findRebalance = async (metadata: Pick<MetadataStore, 'get'>, slot: number): Promise<SlotRow> =>
   (await find(metadata, slot))?.row ?? { slot };
 
-/** A slot in the hands of a lease's holder, until a later holder claims it. */
+/** A slot that the holder of its lease may write, until a later holder claims it. */
 export class ClaimedSlot {
   readonly #metadata: Pick<MetadataStore, 'commit'>;
   readonly #generation: number;
@@ -61,10 +61,10 @@ export class ClaimedSlot {
   }
 }
 
-/** Holders that claim a slot at the same moment. */
+/** Attempts against holders that claim the slot concurrently. */
 const claimsMax = 8;
 
-/** Fences all earlier holders of the slot's lease. @throws LeaseLost where a later one has claimed it */
+/** Fences all earlier holders of the slot's lease. @throws LeaseLost when a later holder has claimed the slot */
 export async function claimSlot(
   metadata: Pick<MetadataStore, 'get' | 'commit'>,
   slot: number,

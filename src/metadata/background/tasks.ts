@@ -5,10 +5,10 @@ import { LeaseLost } from './leases.ts';
 
 const tasksOf = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
 
-/** A kind of work and what is kept of it. */
+/** A kind of background work and the type of its stored state. */
 export interface TaskKind<State> {
   readonly kind: string;
-  /** Never there: it carries the type. */
+  /** Never set; it only carries the type. */
   readonly state?: State;
 }
 
@@ -18,7 +18,7 @@ export interface Task<State> {
   readonly revision: Revision;
 }
 
-/** The cast: a kind's states are only ever written by its own code. */
+/** The cast is safe: only the code of a kind writes its states. */
 const taskOf = <State>(row: TaskRow, revision: Revision): Task<State> => ({
   name: row.name,
   state: row.state as State,
@@ -42,10 +42,10 @@ export interface Term {
 
 /** The name of the row that records the leader of a kind of task; no task has this name. */
 const leaderName = 'leader';
-/** Leaders that begin at the same moment. */
+/** Attempts against leaders that begin concurrently. */
 const beginningsMax = 8;
 
-/** Ends the terms of all earlier leaders. @throws LeaseLost where a later one has begun its own */
+/** Ends the terms of all earlier leaders. @throws LeaseLost when a later leader has begun its own */
 export async function beginTerm<State>(
   metadata: Pick<MetadataStore, 'get' | 'commit'>,
   { kind }: TaskKind<State>,
@@ -72,7 +72,7 @@ export async function assertLeads<State>(
   if (found?.revision !== revision) throw new LeaseLost(kind, generation);
 }
 
-/** All of a kind, in pages. */
+/** Reads all tasks of a kind, in pages. */
 export async function* everyTask<State>(
   metadata: Pick<MetadataStore, 'scan'>,
   { kind }: TaskKind<State>,
@@ -82,7 +82,7 @@ export async function* everyTask<State>(
     for (const { row, revision } of page) if (row.name !== leaderName) yield taskOf(row, revision);
 }
 
-/** Writes the state of one; refused when it has changed since `expect` was read. */
+/** Writes the state of a task; refused when the task has changed since `expect` was read. */
 export const putTask = <State>(
   metadata: Pick<MetadataStore, 'commit'>,
   { kind }: TaskKind<State>,

@@ -31,8 +31,8 @@ export const findAlias = (
 ): Promise<Stored<AccessPointAliasRow> | undefined> => metadata.get(aliasAt(alias), {});
 
 /**
- * Claims the alias for the access point. An alias that is the access point's already is claimed again, so that a process that is about
- * to drop the former one does not.
+ * Claims the alias for the access point. If the access point already has the alias, this changes its revision, so that another
+ * process's pending `dropAlias` does not drop it.
  * @returns whether the access point has the alias now
  */
 export async function claimAlias(metadata: Metadata, row: AccessPointAliasRow): Promise<boolean> {

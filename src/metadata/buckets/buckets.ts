@@ -20,7 +20,7 @@ const inSlot = (slot: number): At<typeof bucketsAll> => ({ table: bucketsAll, in
 export const findBucket = (metadata: Metadata, name: string): Promise<Stored<BucketRow> | undefined> =>
   metadata.get(bucketAt(name), {});
 
-/** Its places in the lists of buckets. */
+/** The bucket's rows in the lists of buckets. */
 const placesOf = ({ name, owner, created, region }: BucketRow): SideChange[] => [
   { at: ownedBy(owner), put: { owner, name, created, region } },
   { at: inSlot(bucketSlotOf(name)), put: { slot: bucketSlotOf(name), name } },
@@ -42,11 +42,11 @@ export const insertBucket = (
 ): Promise<Outcome<typeof buckets>> =>
   changeRow(metadata, row.name, { put: row, expect: 'absent' }, [...placesOf(row), ...then]);
 
-/** Whether its owner's list has it. Where side changes are applied after their commit, it may be missing for a while. */
+/** Whether the owner's list has the bucket. In stores that apply side changes after their commit it may be missing for a while. */
 export const isListed = async (metadata: Metadata, { owner, name }: BucketRow): Promise<boolean> =>
   (await metadata.get(ownedBy(owner), { name })) !== undefined;
 
-/** Puts it in the lists if its row has not changed. */
+/** Adds the bucket to the lists if its row has not changed. */
 export const listBucket = (metadata: Metadata, found: Stored<BucketRow>): Promise<Outcome<typeof buckets>> =>
   replaceBucket(metadata, found, found.row, placesOf(found.row));
 

@@ -16,7 +16,7 @@ const seenMax = 1000;
 export interface Look {
   /** By the monotonic clock (ms). */
   readonly at: number;
-  /** How many changes this process had seen by then. */
+  /** The number of changes that this process had seen when the read began. */
   readonly changes: number;
 }
 export interface SeenBucket extends Look {
@@ -42,12 +42,12 @@ function openSeen({ caches, metadata }: Ctx): SeenBuckets {
   return seen;
 }
 
-/** Before a bucket is read that is to be remembered. */
+/** Call it before reading a bucket for `rememberBucket`. */
 export const lookAt = (ctx: Ctx, elapsed: number): Look => ({ at: elapsed, changes: openSeen(ctx).changes });
 
 export function rememberBucket(ctx: Ctx, bucket: BucketRow, { at, changes }: Look): void {
   const seen = openSeen(ctx);
-  // Read while a bucket changed: it may be the row from before.
+  // A bucket changed during the read, so this row may be stale.
   if (changes === seen.changes) seen.rows.set(bucket.name, { bucket, at, changes });
 }
 

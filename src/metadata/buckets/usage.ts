@@ -4,7 +4,7 @@ import { shardOf } from '../../base/shard.ts';
 import type { At, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { usage } from '../records/usage.ts';
 
-/** Counter rows are spread, so that the writers of a bucket do not queue for one row. */
+/** The counters of a bucket are spread over this many rows, so that its writers do not contend for one row. */
 const usageSlots = 64;
 
 const usageOf = (bucketId: string): At<typeof usage> => ({ table: usage, in: { bucketId } });
@@ -19,7 +19,7 @@ export interface UsageDelta {
 export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
   const slot = shardOf(opId, usageSlots);
   const at = usageOf(bucketId);
-  // A write that replaces nothing has one.
+  // A linear search suffices: a commit changes very few storage classes.
   const sums: { readonly storageClass: string; bytes: number; objects: number }[] = [];
   for (const { storageClass, bytes, objects } of deltas) {
     const sum = sums.find((each) => each.storageClass === storageClass);

@@ -11,10 +11,10 @@ import { findLiveHead } from './objects.ts';
 const freshMs = 1_000;
 
 export interface HeadAhead {
-  /** The bucket that the name led to a moment ago: in another one the head does not count. */
+  /** The bucket that the name belonged to at the read. The head is valid for this bucket only. */
   readonly bucketId: string;
   readonly key: string;
-  /** Rejects where it could not be read. */
+  /** Rejects when the read failed. */
   readonly head: Promise<Stored<ObjectRow> | undefined>;
   /** By the monotonic clock (ms). */
   readonly askedAt: number;
@@ -31,8 +31,8 @@ export function askAhead({ metadata, clock }: Ctx, bucket: BucketRow, key: strin
 }
 
 /**
- * The same store, whose first read of that head is answered by the one that began.
- * @param isAbsenceKnown whether it also answers that there is no head: writes find out in their commit, reads look again
+ * The same store; its first read of that head gets the result of the read that has begun.
+ * @param isAbsenceKnown whether to return an absent head too. Writes may, because their commit checks it; reads must read again.
  */
 export function withHeadAhead(
   { metadata, clock }: Ctx,

@@ -76,7 +76,7 @@ const looksMax = 16;
 
 /**
  * The head of a key, whether it is live or a delete marker. Without versioning there are no markers.
- * A head that changes its space between the two reads was missed by both: then we look again.
+ * A head that changes its space between the two reads is missed by both, so the reads are repeated.
  */
 export const findHead = (
   metadata: Metadata,
@@ -107,7 +107,7 @@ export async function findVersion(
   for (let look = 0; look < looksMax; look += 1) {
     const found = await versionBehind(metadata, bucket, { key, versionId, head });
     if (found !== undefined) return found;
-    // Versions move between head and history, and every move changes the head: "no" counts if it stood still.
+    // Versions move between head and history, and every move changes the head. So the version is absent if the head did not change.
     const now = await findHead(metadata, bucket, key);
     if (now?.revision === head?.revision) return undefined;
     head = now;

@@ -17,7 +17,7 @@ export const uploadsIn = (bucketId: string): At<typeof uploadIndex> => ({
   in: { bucketId },
 });
 
-/** The row of a session, with what makes it one. */
+/** Row 0 of an upload, with its session. */
 export interface StoredSession {
   readonly row: UploadRow & { readonly session: UploadSession };
   readonly revision: Stored<UploadRow>['revision'];
@@ -70,7 +70,7 @@ export const isIndexed = async (
   { bucketId, key }: UploadSession,
 ): Promise<boolean> => (await metadata.get(uploadsIn(bucketId), { key, uploadId })) !== undefined;
 
-/** Takes a session out of the list of open ones. */
+/** Removes a session from the list of open ones. */
 export const unindexed = (uploadId: string, session: UploadSession): SideChange => ({
   at: uploadsIn(session.bucketId),
   remove: { key: session.key, uploadId },

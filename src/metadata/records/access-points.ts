@@ -12,7 +12,7 @@ export interface AccessPointRow {
   readonly account: string;
   readonly name: string;
   readonly bucket: string;
-  /** A bucket that was created again under the name is not the one that this leads to. */
+  /** Names one bucket: a bucket that is created later under the same name has another id. */
   readonly bucketId: string;
   readonly bucketOwner: string;
   /** `<name>-<34 characters>-s3alias`: what clients may use in the place of a bucket's name. */
@@ -20,7 +20,7 @@ export interface AccessPointRow {
   readonly created: number;
   readonly region: string;
   readonly block: AccessPointBlock;
-  /** As it was put, with an id that never refers to another text. */
+  /** The text of the policy as the client sent it. The id never refers to another text. */
   readonly policy?: { readonly id: string; readonly text: string };
 }
 export const accessPoints = table<AccessPointRow>()({

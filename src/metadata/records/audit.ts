@@ -1,22 +1,22 @@
 /** The records of requests that are kept after their effect. */
 import { table } from '../../ports/metadata-store.ts';
 
-/** Who requested what, from where, with which result: one row for a request. */
+/** One row per request: the caller, the action, the source address and the result. */
 export interface AuditRow {
   /** Hours since the epoch. */
   readonly hour: number;
   readonly slot: number;
   /** When the request arrived (ms since the epoch). */
   readonly time: number;
-  /** The request's. */
+  /** The request id. */
   readonly id: string;
   /** The operation's name; `admin:<OperationName>` for operators' writes. */
   readonly action: string;
-  /** `bucket:<name>`, or the ARN of what IAM keeps; '' where the action is about neither. */
+  /** `bucket:<name>`, or the ARN of an IAM entity; '' when the action is about neither. */
   readonly resource: string;
   readonly key?: string;
   readonly status: number;
-  /** The error's code, where it was refused or failed. */
+  /** The error code of a request that was refused or failed. */
   readonly error?: string;
   /** The caller's ARN, access key id and account; absent for callers that are not authenticated. */
   readonly principal?: string;

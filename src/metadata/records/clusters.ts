@@ -4,14 +4,14 @@ import { table } from '../../ports/metadata-store.ts';
 import type { ClusterState } from '../../ports/storage/cluster-states.ts';
 
 export interface ClusterRow {
-  /** Always 0: there are few, and one scan reads them all. */
+  /** Always 0: there are few clusters, and one scan reads them all. */
   readonly slot: number;
   readonly id: string;
   readonly state: ClusterState;
   readonly weight: number;
   /** Store time (ms) of its last change of state. */
   readonly since: number;
-  /** For an evacuating cluster: since when it is empty, by store time. */
+  /** For an evacuating cluster: the store time at which it was found empty. */
   readonly emptiedAt?: number;
 }
 export const clusterState = table<ClusterRow>()({

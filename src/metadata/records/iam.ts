@@ -21,7 +21,7 @@ export const iam = table<IamRow>()({
   columns: { account: 'text', kind: 'text', name: 'text', value: 'json', text: 'text' },
 });
 
-/** The secret of an access key, and the account whose IAM records say whose key it is and whether it may be used. */
+/** The secret of an access key, and its account. The account's IAM records hold the key's user and status. */
 export interface AccessKeyRow {
   readonly accessKey: string;
   readonly account: string;

@@ -8,7 +8,7 @@ export interface Remaining {
   readonly bytes: number;
   /** Of these, the versions that no other cluster may hold. */
   readonly stuck: number;
-  /** … and those that could not be moved this time. */
+  /** Versions that this pass failed to move. */
   readonly failed: number;
   /** Open uploads that are bound to it. */
   readonly uploads: number;
@@ -27,7 +27,7 @@ export interface RebalancePass {
 export interface OpenPass extends RebalancePass {
   /** The bucket of its position; absent at the start. */
   readonly bucket?: string;
-  /** The last version in it that was dealt with, or that all of it was. */
+  /** The last processed version of the bucket; 'end' when all of its versions are processed. */
   readonly after?: { readonly space: number; readonly key: string; readonly slot: string } | 'end';
 }
 

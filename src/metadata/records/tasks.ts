@@ -2,7 +2,7 @@
 import { table } from '../../ports/metadata-store.ts';
 
 export interface TaskRow {
-  /** The worker, or what else does it. */
+  /** The name of the worker or command that owns the task. */
   readonly kind: string;
   /** The subject, such as a bucket's id; '' where there is only one. */
   readonly name: string;

@@ -1,4 +1,4 @@
-/** What buckets hold: counters that commits add to (docs/adr/0002-usage-is-added-in-the-commit.md). */
+/** Usage counters of buckets, to which commits add (docs/adr/0002-usage-is-added-in-the-commit.md). */
 import { table } from '../../ports/metadata-store.ts';
 
 /** Stored bytes and objects of a bucket by storage class; the sum over slots is the spec's counter. */

@@ -2,7 +2,7 @@
  * The Condition element: operators, quantifiers and `IfExists`, with AWS's meaning of missing keys, several values and negation. All
  * operators and keys of a block must hold; the values of one key are alternatives (for a negated operator: none may match).
  *
- * What cannot be determined is decided against the caller: where a value of the request is not of the operator's type (an invalid
+ * An undetermined condition is decided against the caller: when a value of the request is not of the operator's type (an invalid
  * address) or too long to search, an Allow does not hold and a Deny holds. A variable without a value matches nothing, and does not make
  * a negated Allow hold either.
  */

@@ -13,7 +13,7 @@ type Value = string | readonly string[] | undefined;
 
 interface Row {
   readonly type: KeyType;
-  /** Holds several values: only `ForAllValues:` and `ForAnyValue:` say what that means. */
+  /** The key may have several values, so a condition on it needs `ForAllValues:` or `ForAnyValue:`. */
   readonly multivalued?: true;
   /** Taken from the caller and never from the request's context. */
   readonly of?: (principal: Principal) => string | undefined;
@@ -39,7 +39,7 @@ const fromPrincipal: readonly [string, Row][] = [
   ['aws:PrincipalType', { type: 'text', of: (principal) => principalTypes[principal.kind] }],
   ['aws:PrincipalIsAWSService', { type: 'bool', of: ({ kind }) => String(kind === 'service') }],
   ['aws:PrincipalServiceName', { type: 'text', of: (principal) => principal.service }],
-  // Here no service calls another on behalf of a user.
+  // No service calls another one on behalf of a user here.
   ['aws:ViaAWSService', { type: 'bool', of: () => 'false' }],
 ];
 

@@ -32,13 +32,13 @@ export interface ValuePlace {
 export interface Operator {
   /** The key types that it can read. Text operators read the text of every key. */
   readonly types: readonly KeyType[] | 'all';
-  /** True where it holds when no value of the policy matches: also when the request has no such key. */
+  /** True for an operator that holds when no value of the policy matches, also when the request lacks the key. */
   readonly negated: boolean;
   /** @throws MalformedPolicy for a value that cannot be compared */
   compile(value: string, place: ValuePlace): Matcher;
 }
 
-/** The statements of a policy ask about the same value of a request again and again. */
+/** Caches the last result, because the statements of a policy parse the same value of a request repeatedly. */
 function once<T>(parse: (text: string) => T): (text: string) => T {
   let last: { readonly text: string; readonly parsed: T } | undefined;
   return (text) => {
@@ -47,7 +47,7 @@ function once<T>(parse: (text: string) => T): (text: string) => T {
   };
 }
 
-/** Matches with the variables of this request put in. */
+/** Matches after replacing the variables with the values of this request. */
 function dynamic<T>(
   tokens: readonly Token[],
   compile: (tokens: readonly Plain[]) => T,
@@ -76,7 +76,7 @@ function equals(fold: (text: string) => string): Operator['compile'] {
     );
 }
 
-/** Longer values are not searched: thousands of patterns could each read all of a header of 16 KiB. */
+/** In characters. Longer values are not searched, because thousands of patterns could each read a whole header of 16 KiB. */
 const searchedMax = 2_048;
 
 const like: Operator['compile'] = (given, { at, variables }) =>
@@ -106,7 +106,7 @@ const arn: Operator['compile'] = (given, place) => {
   return compileArnPattern(given, place);
 };
 
-/** Compares what `parse` makes of both sides. */
+/** Parses both sides, then compares them. */
 function compared<P, R = P>(
   read: {
     readonly policy: (text: string) => P | undefined;

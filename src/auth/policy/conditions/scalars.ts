@@ -34,7 +34,7 @@ export function parseDate(text: string): number | undefined {
   ] = found;
   const written = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const time = Date.parse(`${written}Z`);
-  // `Date.parse` rolls the 30th of February over; that date was never written.
+  // Refuse a date such as February 30, which `Date.parse` turns into a date in March.
   if (Number.isNaN(time) || new Date(time).toISOString().slice(0, 19) !== written) return undefined;
   return time + Number(`0.${fraction}`) * 1000 - zoneMs(zone);
 }

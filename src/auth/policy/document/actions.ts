@@ -49,7 +49,7 @@ const actionMax = 256;
 
 export interface ActionRules {
   readonly at: string;
-  /** The one service whose actions are meant, where only one makes sense. */
+  /** The only service whose actions this kind of policy may name; undefined allows every service. */
   readonly service: 's3' | 'sts' | undefined;
 }
 
@@ -75,7 +75,7 @@ function compileAction(given: string, { at, service }: ActionRules): Compiled {
   return { given, glob, levels };
 }
 
-/** On what the actions that match act. */
+/** The levels of the matching actions: service, bucket or object. */
 function levelsOf(lower: string, glob: Glob): ReadonlySet<ActionLevel> {
   const exact = storageActions.get(lower);
   if (exact !== undefined) return new Set([exact]);

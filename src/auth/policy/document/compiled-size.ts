@@ -8,8 +8,8 @@ import { malformed } from './malformed.ts';
 
 export interface CompiledSize {
   /**
-   * Texts with something between two wildcards `*`: each reads a value of the request to its end. One with `?` and a
-   * variable there counts as several, because it is compiled anew for each value of the variable.
+   * Patterns with characters between two wildcards `*`: each may read a value of the request to its end. A pattern with `?`
+   * and a variable in that part counts as several, because it is compiled again for each value of the variable.
    */
   readonly patterns: number;
   readonly bytes: number;
@@ -58,7 +58,7 @@ const sum = (sizes: readonly CompiledSize[], bytes = 0): CompiledSize => ({
   bytes: sizes.reduce((total, size) => total + size.bytes, bytes),
 });
 
-/** The depth of a policy is the grammar's: JSON that nests deeper was refused. */
+/** The recursion is bounded, because `readStrictJson` has refused JSON that nests too deeply. */
 function sizeOfJson(value: Json): CompiledSize {
   if (typeof value === 'string') return sizeOfText(value);
   if (Array.isArray(value)) return sum((value as readonly Json[]).map(sizeOfJson));

@@ -16,13 +16,13 @@ export interface PolicyDocument {
   readonly version: '2008-10-17' | '2012-10-17';
   readonly id: string | undefined;
   readonly statements: readonly Statement[];
-  /** What it costs while it is cached. */
+  /** The estimated cost of the compiled document. */
   readonly size: CompiledSize;
 }
 
 export interface DocumentOptions {
   readonly kind: PolicyKind;
-  /** The largest size where it is not the kind's: `policySizes` has AWS's for each use. */
+  /** Overrides the largest size of the kind; `policySizes` has AWS's limit for each use. */
   readonly sizeMax?: number;
   /** The document was accepted before: limits that were introduced later must not make it unreadable. */
   readonly isStored?: boolean;
@@ -43,7 +43,7 @@ export const policySizes = {
   session: 2048,
   trust: 2048,
 } as const;
-/** However blank it is. */
+/** The limit in bytes with blanks, which IAM's character count leaves out. */
 const bytesMax = 128 * 1024;
 
 interface KindRules extends Omit<StatementRules, 'variables' | 'bucket' | 'accessPoint'> {

@@ -1,4 +1,4 @@
-/** The Resource element: ARN patterns, and what a resource policy may name at all. */
+/** The Resource element: ARN patterns, and the resources that a resource policy may name. */
 
 import { compileArnPattern } from '../conditions/operators.ts';
 import { splitArn } from '../patterns.ts';

@@ -156,7 +156,7 @@ function readResources(
   const compiled = compileResources(list, {
     at: found.at,
     variables,
-    // NotResource may name what is elsewhere: it then excepts nothing.
+    // NotResource may name resources outside of the bucket; it then excludes nothing.
     bucket: found.negated ? undefined : bucket,
     accessPoint: found.negated ? undefined : accessPoint,
   });
