@@ -16,7 +16,7 @@ const pauseMsMax = 250;
 /** One mutex for all conditional writes of the gateway. */
 class WritesInTurn extends KeyedMutex {}
 
-/** Between two tries, in whole milliseconds: random, up to twice as long each time. */
+/** The pause before a retry, in whole milliseconds: random, with an upper bound that doubles each time. */
 export function pauseMs({ random }: Pick<Ctx, 'random'>, attempt: number): number {
   const [low = 0, high = 0] = random.bytes(2);
   const share = (high * 256 + low + 1) / 65_536;

@@ -181,7 +181,7 @@ export function splitArn(text: string): readonly string[] | undefined {
   return [...parts.slice(0, arnSegments - 1), parts.slice(arnSegments - 1).join(':')];
 }
 
-/** The tokens of each segment, split at the colons in the policy's own text, never at those in a variable's value. Undefined when it is no ARN. */
+/** The tokens of each segment, split at colons of the policy's text, not of a variable's value. Undefined when it is no ARN. */
 export function splitTokens(tokens: readonly Token[]): readonly (readonly Token[])[] | undefined {
   const segments: Token[][] = [[]];
   for (const token of tokens) {

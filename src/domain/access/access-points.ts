@@ -63,7 +63,7 @@ export interface NewAccessPoint {
   readonly account: string;
   readonly name: string;
   readonly bucket: string;
-  /** The account that owns the bucket; required where it is another account's. */
+  /** The account that owns the bucket. The request must name it when that is another account. */
   readonly bucketOwner: string;
   readonly block: AccessPointBlock;
   readonly record?: Recorder | undefined;
@@ -151,7 +151,7 @@ export const deleteAccessPoint = (ctx: Ctx, named: Named): Promise<void> =>
   retryInTurn(ctx, turnOf(named), async () => {
     const { account, name, record } = named;
     const found = await openAccessPoint(ctx, account, name);
-    // The rows as they are now: an alias that a new access point of the same name has claimed meanwhile stays.
+    // Read the rows before the removal: if a new access point of the same name claims an alias meanwhile, `dropAlias` leaves it.
     const names = [found.row.alias, hostLabelOf(found.row)];
     const aliases = await Promise.all(names.map((alias) => findAlias(ctx.metadata, alias)));
     const outcome = await removeAccessPoint(ctx.metadata, found, await recorded(record));

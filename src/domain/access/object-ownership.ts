@@ -74,7 +74,7 @@ async function takeAcl(
   return grants;
 }
 
-/** For a bucket, or for an object that exists. */
+/** The ACL to store for a bucket or an existing object. */
 export const acceptAcl = async (
   ctx: Ctx,
   given: GivenAcl,

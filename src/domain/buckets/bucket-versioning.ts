@@ -24,7 +24,7 @@ export const takesMfa = (
 
 export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must be used for this request');
 
-/** Sets the versioning state; from its return on every write and delete obeys it. */
+/** Sets the versioning state. Once it returns, every write and delete obeys it. */
 export async function setVersioning(
   ctx: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>,
   bucket: JudgedBucket,

@@ -13,7 +13,7 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
 /** A DeleteBucket that has not finished within this time has died, and the bucket opens again. */
 const closedMaxMs = 30_000;
-/** How long a writer waits for DeleteBucket, which mostly finds an object and reopens the bucket, and how often it checks. */
+/** How long a writer waits for a running DeleteBucket, which usually finds an object and reopens the bucket; and its polling interval. */
 const deleterMsMax = 1_000;
 const deleterLookMs = 25;
 
@@ -89,7 +89,7 @@ export async function deleteBucket(
     await assertEmpty(ctx, closed.row);
     await abortUploadsOf(ctx, closed.row, requestId);
   } catch (cause) {
-    // Open it at once, so that writers need not wait for the timeout that ends a dead deleter's claim.
+    // Reopen it now, so that writers need not wait until `closedMaxMs` has passed.
     const reopened = { ...closed.row, closedAt: 0, generation: closed.row.generation + 1 };
     await replaceBucket(ctx.metadata, closed, reopened);
     throw cause;

@@ -42,7 +42,7 @@ export const changeRow = (
     const found = await findBucket(ctx.metadata, bucket.name);
     if (found === undefined || found.row.id !== bucket.id)
       throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
-    // A bucket that a dead deleter left closed was reopened by a separate commit: read it again.
+    // `assertOpen` has reopened a bucket that a dead DeleteBucket left closed, so this row is stale: retry.
     if ((await assertOpen(ctx, found)) !== found.row) return undefined;
     const planned = await plan(found.row);
     if (planned === undefined) return { value: undefined };

@@ -1,6 +1,6 @@
 /**
- * What all buckets hold by storage class: the `bucket-stats` worker sums the counters of the buckets and stores the totals
- * where every gateway reads them.
+ * Totals of all buckets by storage class. The `bucket-stats` worker sums the counters of the buckets and stores the totals
+ * in the metadata store, where every gateway reads them.
  */
 import type { Context } from '../../context.ts';
 import {

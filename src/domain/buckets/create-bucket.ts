@@ -48,7 +48,7 @@ export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): 
   if (current === undefined) throw fail('OperationAborted');
   if (current.row.owner !== wanted.owner)
     throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
-  // A bucket that is being deleted is no success.
+  // Refuse when the existing bucket is being deleted.
   return assertListed(ctx, await assertOpen(ctx, current));
 }
 

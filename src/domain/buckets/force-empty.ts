@@ -45,7 +45,7 @@ const keptMs = 7 * 24 * 60 * 60 * 1000;
 const pageRows = 256;
 const atOnce = 8;
 
-/** Begins to empty a bucket; does nothing where that is running already. */
+/** Begins to empty a bucket; does nothing when it is being emptied already. */
 export async function beginEmptying(
   ctx: Pick<Context, 'metadata'>,
   name: string,

@@ -35,7 +35,7 @@ const reshardings: TaskKind<Resharding> = { kind: 'reshard' };
 export const shardsMax = 65_536;
 /** How long a result is kept. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
-/** How many shards split concurrently: each is a queue of its own in the store. */
+/** Shards that split concurrently; the store has one queue for each. */
 const atOnce = 4;
 /** How long a round may take before it saves its progress. */
 const roundMs = 2_000;
@@ -49,7 +49,7 @@ interface Asked {
   readonly record?: Recorder | undefined;
 }
 
-/** Begins to reshard a bucket; does nothing where that is running already with the same count. */
+/** Begins to reshard a bucket; does nothing when it is being resharded to the same count already. */
 export async function beginResharding(ctx: Changing, name: string, asked: Asked): Promise<Resharding> {
   const { to } = asked;
   if (!Number.isInteger(Math.log2(to)) || to > shardsMax)
@@ -81,7 +81,7 @@ function assertMore({ shards }: BucketRow, to: number): void {
     throw fail('InvalidArgument', `The bucket has ${shards} shards, which can only become more, not ${to}.`);
 }
 
-/** Where no row depends on the count there are no rows to move. */
+/** Changes the count alone, when the rows do not depend on it. */
 async function reshardAtOnce(
   ctx: Changing,
   {
@@ -127,7 +127,7 @@ export async function* everyResharding(ctx: Metadata): AsyncGenerator<Task<Resha
     if (task.state.finishedAt === undefined) yield task;
 }
 
-/** What one worker remembers about the doublings that it works on; another worker reads it anew. */
+/** The state of one doubling in the memory of one worker; another worker determines it again. */
 export interface Doubling {
   readonly ways: number;
   /** Every writer knows the new count. */
@@ -137,7 +137,7 @@ export interface Doubling {
 
 type Ctx = Pick<Context, 'metadata' | 'clock'>;
 
-/** Continues with one bucket for a while. @returns ms until it is worth calling again; 0: immediately */
+/** Works on one bucket for one round. @returns the pause before the next round, in ms; 0 means none */
 export async function reshardRound(
   ctx: Ctx,
   task: Task<Resharding>,

@@ -1,6 +1,6 @@
 /**
- * Which CORS rule applies to a cross-origin request. A pattern has at most one `*`, so comparing both ends is enough and nothing
- * backtracks.
+ * Finds the CORS rule that applies to a cross-origin request. A pattern has at most one `*`, so comparing both ends of the text
+ * suffices, without backtracking.
  */
 import type { Cors, CorsRule } from './families.ts';
 

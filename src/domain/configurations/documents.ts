@@ -22,7 +22,7 @@ import { retryInTurn } from '../retry-in-turn.ts';
 export interface Family<T> {
   readonly name: string;
   readonly parse: (text: string) => T;
-  /** How many bytes a parsed document holds in memory, where the length of its text does not tell. */
+  /** Bytes that a parsed document takes in memory, when the length of its text does not determine that. */
   heldBytes?(value: T): number;
   /** A change fences the commits of object writers that read an older bucket row: they retry with the new row. */
   readonly fencesWriters?: boolean;

@@ -120,7 +120,7 @@ export interface Logging {
     };
   };
 }
-/** Set where access is logged. */
+/** Set when access to the bucket is logged. */
 export const bucketLogging = family<Logging>('logging');
 
 export interface RoutingRule {
@@ -143,7 +143,7 @@ export interface Website {
 }
 export const bucketWebsite = family<Website>('website');
 
-/** Set where some event has a target. */
+/** Set when at least one event has a target. */
 export const bucketNotification = family<Notification>('notification');
 
 export interface ObjectLockConfiguration {

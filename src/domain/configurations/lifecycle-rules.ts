@@ -1,5 +1,5 @@
 /**
- * What a lifecycle configuration means for a version, an upload or a delete marker: which rules apply, what they do and when.
+ * Evaluates a lifecycle configuration for a version, an upload or a delete marker: which rules apply, what they do and when.
  * Pure functions: the caller passes the facts and the time.
  */
 import { conditionsOf, type Lifecycle, type LifecycleRule, waterfall } from './lifecycle.ts';
@@ -78,7 +78,7 @@ export const abortOf = (
     }),
   );
 
-/** When a delete marker without older versions is removed: at once by its own rule, or as a version would expire. */
+/** When a delete marker without older versions is removed: immediately under ExpiredObjectDeleteMarker, else like a version. */
 export const markerRemovalOf = (
   { Rule }: Lifecycle,
   { key, modified }: { readonly key: string; readonly modified: number },
@@ -160,7 +160,7 @@ interface NoncurrentRule {
   readonly NewerNoncurrentVersions?: number;
 }
 
-/** When a rule's action is due, if this version is not among those that the rule keeps. */
+/** When a rule's action is due; undefined while the version is among the newest ones that the rule keeps. */
 const noncurrentMoment = (
   { NoncurrentDays, NewerNoncurrentVersions = 0 }: NoncurrentRule,
   { since, newer }: NoncurrentVersion,

@@ -1,6 +1,6 @@
 /**
- * What is to be replicated: a version that a replication rule covers gets the status PENDING, and the commit that creates it
- * also queues it for the replicator.
+ * Selects versions for replication: a version that a replication rule covers gets the status PENDING, and the commit that
+ * creates it also queues it for the replicator.
  */
 import type { Context } from '../../context.ts';
 import { queuedByHour } from '../../metadata/background/hourly-queues.ts';

@@ -1,6 +1,6 @@
 /**
- * What a website answers for a key: a page, a redirect, or the error document. The order is that of the public service: redirects of
- * all requests, routing rules without an error, the page, routing rules with its error.
+ * Decides the answer of a website to a key: a page, a redirect, or the error document. The order is the public service's: the
+ * redirect of all requests, routing rules without an error code, the page, routing rules with its error code.
  */
 import type { RoutingRule, Website } from './families.ts';
 

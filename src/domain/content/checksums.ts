@@ -29,7 +29,7 @@ function multiply({ bits, polynomial }: Field, a: bigint, b: bigint): bigint {
   return product;
 }
 
-/** x to the power of 8·length: what appending `length` bytes multiplies a CRC by. */
+/** x to the power of 8·length. Appending `length` bytes multiplies a CRC by it. */
 function shiftBy(field: Field, length: number): bigint {
   let result = 1n << BigInt(field.bits - 1);
   let square = result >> 8n;

@@ -15,12 +15,12 @@ export interface SignedHash {
   entrust(): void;
 }
 
-/** What the client sent about a content. */
+/** The length and digests that the client sent for a content. */
 export interface Claimed {
   /** In bytes; undefined when the client did not state it. */
   readonly length: number | undefined;
   readonly claims: Claims;
-  /** Absent where the content is not signed by its hash, or where its source compares the hash itself. */
+  /** Absent when the signature does not cover a hash of the content, or when the source compares the hash itself. */
   readonly sha256?: SignedHash | undefined;
 }
 
@@ -30,7 +30,7 @@ export async function entrusted(
   { sha256, length, claims }: Claimed,
   { cluster, isEncrypted }: { readonly cluster: string; readonly isEncrypted: boolean },
 ): Promise<ClaimedDigests | undefined> {
-  // The store gets other bytes than the client sent if the content is encrypted.
+  // The store gets ciphertext when the content is encrypted, so it cannot compare the hash of the plaintext.
   if (sha256 === undefined || length === undefined || isEncrypted) return undefined;
   if (!(await bytes.verifies?.(cluster, length))) return undefined;
   sha256.entrust();

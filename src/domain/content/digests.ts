@@ -36,7 +36,7 @@ export const digestBytes: Readonly<Record<ChecksumAlgorithm, number>> = {
   XXHASH128: 16,
 };
 
-/** What the client declared about its content, beside the length. */
+/** The digests that the client declared for its content. */
 export interface Claims {
   /** Base64 of `Content-MD5`. */
   readonly md5?: string;

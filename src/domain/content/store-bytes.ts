@@ -105,7 +105,7 @@ export async function storeBytes<T>(
   }
 }
 
-/** All that is known about the bytes before they are stored; the fields that only a row can tell are marked. */
+/** The owner record that is stored beside the bytes, from the facts that are known before they are stored. */
 const ownerOf = ({ owner, storageClass, objectKey }: ByteWrite, size: number | undefined): Owner => ({
   ...owner,
   ...(size === undefined ? {} : { size }),
@@ -119,7 +119,7 @@ export interface FailedWrite extends Pick<ByteWrite, 'bucket' | 'requestId'> {
   readonly stored: readonly FoundExtent[];
 }
 
-/** Bars the op, checks whether its bytes have an owner all the same, and queues them for deletion if not. */
+/** Aborts the op, checks whether its bytes have an owner nevertheless, and queues them for deletion if not. */
 export async function giveUp(
   ctx: Pick<Ctx, 'metadata' | 'telemetry'>,
   { op, stored, bucket, requestId }: FailedWrite,

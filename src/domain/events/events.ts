@@ -94,7 +94,7 @@ interface Happened {
   readonly at: number;
 }
 
-/** Event kinds that were added to the public API later have another version number. */
+/** Events that the public API added later; their records have a higher version number. */
 const laterKinds = /^(Lifecycle|ObjectAcl|ObjectTagging|ObjectRestore:Delete)/;
 
 function recordOf({ name, bucket, subject, cause, sequencer, rule, at }: Happened) {

@@ -117,7 +117,7 @@ export async function listAccessKeys(
   return found.filter((key) => key !== undefined);
 }
 
-/** A key by its account's records. */
+/** Finds a key in its account's records. */
 export async function findKey(
   { metadata }: Pick<Ctx, 'metadata'>,
   account: string,
@@ -127,7 +127,7 @@ export async function findKey(
   return stored === undefined ? undefined : { accessKey, ...recordOf<'key'>(stored).value };
 }
 
-/** The account that a key belongs to and its secret; whether it may be used, the account's records say. */
+/** The account and the secret of a key. The status of the key is in the account's records. */
 export async function openAccessKey(
   { metadata, sealer }: Pick<Context, 'metadata' | 'sealer'>,
   accessKey: string,

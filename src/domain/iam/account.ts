@@ -1,6 +1,6 @@
 /**
- * Changes of an account's IAM records. Every change also writes the account's own record, which counts what is limited. Of two
- * concurrent changes the later one is decided again, so what a change has read still holds when it commits.
+ * Changes of an account's IAM records. Every change also writes the account's own record, which holds the counts that have limits.
+ * Of two concurrent changes the later one is decided again, so everything that a change has read is still true when it commits.
  */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -37,7 +37,7 @@ export const accountLimits: AccountRecord = {
   devices: 5_000,
 };
 
-/** An account's records as a change sees them, and what it writes. */
+/** The records of an account during a change, with the writes of the change. */
 export class AccountDraft {
   readonly account: string;
   readonly #metadata: Metadata;

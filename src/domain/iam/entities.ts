@@ -1,4 +1,4 @@
-/** Users, groups, roles and policies alike: found by name or by unique id, refused in the same words. */
+/** Look-ups by name or unique id, and refusals, for users, groups, roles and policies. */
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import { type EntityKind, findIam, type IamRecords, recordOf } from '../../metadata/iam.ts';
 import type { AccountDraft, Ctx } from './account.ts';
@@ -33,7 +33,7 @@ export async function findNamed<K extends EntityKind>(
   return entity?.name === named.name ? entity : undefined;
 }
 
-/** By a name of any case, as the parameters of actions say it (public API). */
+/** Finds by name without regard to case, as the public API does for the parameters of actions. */
 export async function findAnyCase<K extends EntityKind>(
   { metadata }: Reading,
   account: string,
@@ -141,7 +141,7 @@ export interface EntityPage<K extends EntityKind> {
   readonly keep?: (entity: IamRecords[K]) => boolean;
 }
 
-/** A kind's entities by name, those under a path. */
+/** The entities of a kind under a path, ordered by name. */
 export async function listEntities<K extends EntityKind>(
   ctx: Reading,
   account: string,

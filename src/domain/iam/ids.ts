@@ -4,7 +4,7 @@ import type { Random } from '../../ports/random.ts';
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const secretLetters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** The alphabets have 32 and 64 letters, so that five or six random bits are one. */
+/** The alphabets have 32 and 64 letters, so that every letter is equally likely. */
 const draw = (random: Random, alphabet: string, length: number): string =>
   Array.from(random.bytes(length), (byte) => alphabet[byte % alphabet.length]).join('');
 
@@ -18,7 +18,7 @@ export interface KeyPair {
   readonly secretKey: string;
 }
 
-/** 80 random bits of name, 240 of secret. */
+/** The access key has 80 random bits, the secret 240. */
 const drawPair = (random: Random, prefix: string): KeyPair => ({
   accessKey: prefix + draw(random, letters, 16),
   secretKey: draw(random, secretLetters, 40),

@@ -4,7 +4,7 @@ import { type IamKind, type IamRecord, recordOf, scanIam } from '../../metadata/
 
 export interface PageOf<K extends IamKind> {
   readonly kind: K;
-  /** Of the records' names. */
+  /** A prefix of the records' names. */
   readonly prefix?: string;
   readonly after: string | undefined;
   readonly max: number;
@@ -12,11 +12,11 @@ export interface PageOf<K extends IamKind> {
 }
 export interface Page<T> {
   readonly items: readonly T[];
-  /** The name after which the next page begins, where there is one. */
+  /** The name after which the next page begins. Absent on the last page. */
   readonly next?: string;
 }
 
-/** Records are read in steps of this many. */
+/** Records per read. */
 const stepMax = 200;
 
 export async function pageOf<K extends IamKind>(

@@ -3,7 +3,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { IamTag } from '../../metadata/iam.ts';
 
 const tagsMax = 50;
-/** All of them in a row with everything else about the entity. */
+/** The limit for all tags of an entity together, because its row holds them. */
 const charactersMax = 4_096;
 
 /** @throws InvalidInput, LimitExceeded */

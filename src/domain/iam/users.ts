@@ -61,7 +61,7 @@ export const updateUser = (
     await moveEntity(draft, kind, { from: name, to: next });
   });
 
-/** @throws DeleteConflict while anything is the user's */
+/** @throws DeleteConflict while the user has keys, policies, groups or devices */
 export const deleteUser = (ctx: Ctx, account: string, name: string): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     const user = await namedIn(draft, { kind, name });

@@ -37,7 +37,7 @@ export function seekTo(cursor: Pick<Cursor<typeof objects>, 'seek'>, space: numb
   else cursor.seek({ space, key: start.after }, { past: true });
 }
 
-/** The live heads under a prefix: versions and delete markers cost a listing nothing, for it never meets them. */
+/** The live heads under a prefix. Old versions and delete markers cost nothing, because the listing does not read them. */
 export function liveObjects(
   ctx: Ctx,
   bucket: BucketRow,

@@ -71,7 +71,7 @@ export function commonPrefixOf(key: string, prefix: string, delimiter: string): 
   return at < 0 ? undefined : key.slice(0, at + delimiter.length);
 }
 
-/** Where a page begins after a marker: a marker that is a common prefix stands for all keys under it. */
+/** The start of a page after a marker. A marker that is a common prefix also skips all keys under it. */
 export function startBehind(
   marker: string,
   { prefix, delimiter }: Grouping,

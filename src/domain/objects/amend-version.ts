@@ -1,4 +1,4 @@
-/** Changing what is kept about a version (ACL, tags, locks, its wrapped key) without touching its bytes. */
+/** Changes the row of a version (ACL, tags, locks, its wrapped key) without touching its bytes. */
 import { fail } from '../../errors/refusal.ts';
 import { findVersion } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
@@ -26,7 +26,7 @@ export interface Amendment {
 }
 
 /**
- * Amends one version, and nothing of what concurrent requests change about it is lost.
+ * Amends one version. Changes of it by concurrent requests are not lost.
  * @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker
  */
 export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<ObjectRow> {

@@ -1,4 +1,4 @@
-/** Looking for something among all versions of a key, while writers move them about. */
+/** Searches all versions of a key while writers move them. */
 import type { Context } from '../../context.ts';
 import { liveHeadOf, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';

@@ -1,4 +1,4 @@
-/** Commits a decision about one key: read its head, decide, commit, and begin again when the world has moved. */
+/** Commits a decision about one key: reads its head, decides, commits, and starts again when another writer came first. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { releaseForeign } from '../../metadata/background/imports.ts';
@@ -28,7 +28,7 @@ export interface KeyChange {
   readonly key: string;
   readonly requestId: string;
   readonly op?: Op;
-  /** Names the side changes where there is no op. */
+  /** Names the rows of the side changes, also when there is no op. */
   readonly id: string;
   /** Side changes in addition to the plan's own. */
   readonly then?: readonly SideChange[];
@@ -37,7 +37,7 @@ export interface KeyChange {
   readonly bypass?: boolean;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
-  /** Called with the row that was found where a commit was refused: `true` ends the change there. */
+  /** Called with the row that refused the commit; `true` ends the change without another attempt. */
   lost?(winner: ObjectRow, state: KeyState): boolean;
 }
 
@@ -46,7 +46,7 @@ export type KeyOutcome =
   | { readonly done: 'nothing' }
   | { readonly done: 'lost'; readonly winner: ObjectRow };
 
-/** After so many attempts, most of them with pauses, the client gets `SlowDown`. */
+/** After this many attempts, most of them with pauses, the client gets `SlowDown`. */
 const attemptsMax = 64;
 /** Later attempts wait for a mutex, so that writers of one key do not keep refusing each other. */
 const eagerAttempts = 4;

@@ -8,7 +8,7 @@ export interface Conditions {
   readonly ifNoneMatch?: string;
   readonly ifModifiedSince?: number;
   readonly ifUnmodifiedSince?: number;
-  /** Deletes state these too: exactly that size, exactly that second. */
+  /** For deletes only: the exact size, and the exact second of the last change. */
   readonly ifSize?: number;
   readonly ifModifiedAt?: number;
 }
@@ -52,7 +52,7 @@ function checkUnchanged(
   }
 }
 
-/** For the source of a copy, where what would be 304 is 412. */
+/** For the source of a copy: a result that would be 304 in a read is 412. */
 export function checkCopySource(conditions: Conditions, row: Pick<ObjectRow, 'etag' | 'modified'>): void {
   if (checkRead(conditions, row) === 'not-modified') throw preconditionFailed('copy-source-if-none-match');
 }
@@ -97,6 +97,6 @@ export function checkDelete(
 const preconditionFailed = (condition: string) =>
   fail('PreconditionFailed', { elements: { Condition: condition } });
 
-/** Whether a write is conditional, so that its client must be told of a lost race. */
+/** Whether a write is conditional, so that the client must get an error when another write wins. */
 export const isConditional = ({ ifMatch, ifNoneMatch, ifUnmodifiedSince }: Conditions): boolean =>
   ifMatch !== undefined || ifNoneMatch !== undefined || ifUnmodifiedSince !== undefined;

@@ -1,4 +1,4 @@
-/** Deleting an object, a version, or laying a delete marker on top. */
+/** Deletes an object or a version, or adds a delete marker. */
 import { fail } from '../../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
@@ -24,7 +24,7 @@ export interface Deletion {
   readonly requestId: string;
 }
 
-/** `version` is the marker laid or the version removed; undefined where there was nothing to do. */
+/** `version` is the new delete marker or the removed version; undefined when there was nothing to do. */
 export interface Deleted {
   readonly version: ObjectRow | undefined;
 }

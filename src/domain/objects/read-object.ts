@@ -1,4 +1,4 @@
-/** Reading an object: find the version, choose the bytes, stream them. */
+/** Reads an object: finds the version, chooses the bytes, streams them. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';

@@ -27,7 +27,7 @@ export function assertReadable(
     throw fail('InvalidObjectState', { message, elements: { StorageClass: row.storageClass } });
 }
 
-/** As the public API counts: whole days from now, rounded up to midnight. */
+/** The end of a restored copy: whole days from now, rounded up to midnight (public API). */
 const endOf = (now: number, days: number): number => Math.ceil((now + days * dayMs) / dayMs) * dayMs;
 
 /**

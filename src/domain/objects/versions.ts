@@ -1,5 +1,5 @@
 /**
- * What a write or delete changes in the rows of a key, as pure plans.
+ * Pure functions that plan the changes of a key's rows for a write or delete.
  *
  * A key has exactly one head: its newest version, either live (in the live space) or a delete marker (in the history space).
  * Every plan writes the head at its revision, or checks that there is none, so of two concurrent writers of a key only one

@@ -1,4 +1,4 @@
-/** Writing an object: place, store, commit by compare-and-set; the loser of a race is answered too. */
+/** Writes an object: places and stores its bytes, commits the row by compare-and-set, and decides the answer to the loser of a race. */
 import type { Context } from '../../context.ts';
 import type { Encryption } from '../../metadata/objects/encryption.ts';
 import { findLiveHead } from '../../metadata/objects/objects.ts';
@@ -49,7 +49,7 @@ export interface NewObject {
   readonly lock?: Lock | undefined;
   readonly owner: string;
   readonly conditions: Conditions;
-  /** The content was read from the key itself, so what stood there decides what is written. */
+  /** The content was read from the key itself, so the write depends on the present version. */
   readonly copiesItself?: boolean;
   /** Absent: the content is stored unencrypted. */
   readonly objectKey?: ObjectKey | undefined;
@@ -58,7 +58,7 @@ export interface NewObject {
   readonly signal: AbortSignal;
 }
 
-/** The version that the client is told: its own, or the one that replaced it at once. */
+/** The version in the answer: the written one, or the concurrent one that replaced it. */
 export interface WrittenObject {
   readonly row: ObjectRow;
   readonly won: boolean;

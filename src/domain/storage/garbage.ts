@@ -14,7 +14,7 @@ export interface GarbageOptions {
   /** Names the rows: an op's or a request's id. The extents make it unique. */
   readonly id: string;
   readonly requestId: string;
-  /** Store time from which the bytes may go: now + `SVC_GC_GRACE`, so that readers in flight finish. */
+  /** Store time from which the bytes may be deleted: now + `SVC_GC_GRACE`, so that reads in progress can finish. */
   readonly due: number;
   /** Also deletes the `manifests` rows of this id, and the extents that they name unless `extents` is given. */
   readonly manifestId?: string;
@@ -69,7 +69,7 @@ export function queueUpload(
   return queued('gc', uploadId, task, { id: `${uploadId}/${to}`, ...options });
 }
 
-/** Queues all that a manifest names. A manifest without bytes (a delete marker's) queues nothing. */
+/** Queues all extents and rows that a manifest names. A manifest without bytes (a delete marker's) queues nothing. */
 export function queueManifest(
   manifest: Manifest,
   options: Omit<GarbageOptions, 'manifestId'>,

@@ -1,4 +1,4 @@
-/** Who owns stored bytes. The sweeper and fsck ask this before they treat anything as garbage. */
+/** Finds the owner of stored bytes. The sweeper and fsck use it before they treat bytes as garbage. */
 import type { Context } from '../../context.ts';
 import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { manifestParts } from '../../metadata/objects/objects.ts';
@@ -19,7 +19,7 @@ type Ctx = Pick<Context, 'metadata'>;
 /** Extents that were found to be owned while the owner of another one was looked up. */
 const seenMax = 20_000;
 
-/** Answers for one run over many extents; `shards` is what `bucketShards` found. */
+/** The state of one run over many extents; `shards` holds the shard counts by bucket id. */
 export interface Ownership {
   readonly shards: ReadonlyMap<string, number>;
   /** Extents that were owned when they were found. A change that removes an owner queues the bytes itself, so this never gets stale. */
@@ -96,7 +96,7 @@ function ownsIn(ctx: Ctx, { seen }: Ownership, { extent, owner }: FoundExtent) {
 
 type Segmented = Extract<Manifest, { manifestId: string }>;
 
-/** Parts ascend by number over the segments, so the right one is found by halving. */
+/** A binary search, because parts ascend by number over the segments. */
 async function isInSegments(
   { metadata }: Ctx,
   manifest: Segmented,
@@ -116,7 +116,7 @@ async function isInSegments(
     else if (holds(parts)) return true;
     else break;
   }
-  // The number was a hint. Before the answer is "no", every part is read.
+  // The part number was only a hint. Read every part before the answer "not owned".
   for await (const parts of manifestParts(metadata, manifest.manifestId)) if (holds(parts)) return true;
   return false;
 }

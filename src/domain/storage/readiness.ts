@@ -11,7 +11,7 @@ import { drawId } from '../objects/version-ids.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'room' | 'clusterStates'>;
 
-/** `full`: it can be read and deletions work. */
+/** `full`: reads and deletions work, further data is refused. */
 export type ComponentStatus = 'ok' | 'full' | 'failed';
 
 export interface ComponentState {
@@ -36,7 +36,7 @@ const freshMs = 5_000;
 const freshUpstreamMs = 60_000;
 /** How long a failed probe is valid, so that many concurrent requests cause one probe. */
 const freshFailureMs = 250;
-/** A backend that takes longer is no use to a request either. */
+/** The limit for a probe; with a slower backend requests would time out too. */
 const probeTimeoutMs = 5_000;
 /** A probe row expires after this time if its process no longer renews it. */
 const rowLifeMs = 60 * 60_000;
@@ -106,7 +106,7 @@ function reasonOf(error: unknown): string {
   return said.length === 0 ? String(error) : said.join(': ');
 }
 
-/** A row of this process, written again and read back. */
+/** Writes a row of this process and reads it back. */
 async function probeMetadata({ metadata }: Ctx, name: string): Promise<void> {
   const now = await metadata.now();
   const former = await metadata.get(rows, { name });
@@ -119,14 +119,14 @@ async function probeMetadata({ metadata }: Ctx, name: string): Promise<void> {
     throw new Error('a row that was just written was not read back');
 }
 
-/** A small extent, written under an op and read back; the sweep finds what a process that dies here leaves. */
+/** Writes a small extent under an op and reads it back. If the process dies here, the sweeper removes the extent. */
 async function probeData({ metadata, bytes, random }: Ctx, cluster: string): Promise<void> {
   const written = random.bytes(16);
   const op = await metadata.begin({ cluster });
   let extent: Extent = { cluster, id: op.id, size: unknownSize };
   try {
     const owner = { bucketId: kind, key: '', size: written.length };
-    // `noop` forgets what it stores: there is nothing to compare.
+    // The `noop` backend does not keep contents, so compare the length only.
     extent = await bytes.write(once(written), { cluster, id: op.id, owner, size: written.length });
     const read = await gather(bytes, extent);
     if (read.length !== written.length) throw new Error('bytes that were just written were not read back');

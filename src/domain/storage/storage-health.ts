@@ -21,11 +21,11 @@ export interface DataReport {
 export interface StorageHealth {
   readonly ok: boolean;
   readonly warnings: readonly string[];
-  /** The backends that are not well, comma-separated; '' while all is. */
+  /** The backends with a warning, comma-separated; '' when there are none. */
   readonly source: string;
 }
 
-/** An engine that cannot be reached is a warning of the report, not a failure of it. */
+/** Never rejects: an engine that cannot be reached becomes a warning in the report. */
 export async function probeMetadata({
   metadata,
   config,
@@ -89,7 +89,7 @@ function poolWarnings({ status, pools }: ClusterHealth): readonly string[] {
   const warnings = pools.flatMap(({ pool, state, error = 'unknown' }) =>
     state === 'error' ? [`pool stats failed for ${pool}: ${error}`] : [],
   );
-  // A pool is reported once, in however many of its namespaces there are chunks.
+  // Report a pool once, even if several of its namespaces have chunks.
   return [...new Set(warnings)];
 }
 

@@ -9,7 +9,7 @@ import { isOwned, type Ownership, openOwnership } from './ownership.ts';
 export type SweepContext = Pick<Context, 'metadata' | 'bytes'>;
 
 const sweepId = 'sweep';
-/** So many are examined together, and settled before the next are: what one walk gathers is bounded, and not done again. */
+/** Intents that are examined together and settled before the next ones. This bounds the memory of a walk, and a crash repeats little. */
 const intentsPerWalk = 64;
 
 /**
@@ -50,7 +50,7 @@ interface Run {
 const placesOf = ({ bytes }: SweepContext, { cluster }: Abandoned): readonly string[] =>
   cluster === undefined ? bytes.clusters : [cluster];
 
-/** A cluster may have to be walked over whole: once, for many intents. */
+/** Groups the prefixes, because one walk over a whole cluster can serve many intents. */
 function prefixesByCluster(
   context: SweepContext,
   abandoned: readonly Abandoned[],
@@ -79,7 +79,7 @@ async function knowsBucket(context: SweepContext, run: Run, { bucketId }: Owner)
   return true;
 }
 
-/** False when it has to end before the end, and the intents wait for another sweep. */
+/** False when it must stop early; the intents then wait for another sweep. */
 async function examine(context: SweepContext, run: Run, place: Place): Promise<boolean> {
   const { away } = run;
   if (away.has(place.cluster)) return true;
@@ -92,7 +92,7 @@ async function examine(context: SweepContext, run: Run, place: Place): Promise<b
   }
 }
 
-/** Queues what lacks an owner on one cluster; false when it has to end before the end. */
+/** Queues the bytes without an owner on one cluster for deletion; false when it must stop early. */
 async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes }: Place): Promise<boolean> {
   let orphans: Extent[] = [];
   for await (const found of context.bytes.find(cluster, ...prefixes)) {
@@ -109,7 +109,7 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
   return true;
 }
 
-/** Due at once: these bytes were never visible, so there are no readers. */
+/** Queues bytes for immediate deletion: they were never visible, so there are no readers. */
 async function queueOrphans({ metadata }: SweepContext, orphans: readonly Extent[]): Promise<void> {
   const due = await metadata.now();
   await metadata.apply([queueGarbage(orphans, { id: sweepId, requestId: sweepId, due })]);

@@ -4,7 +4,7 @@ import type { Clock } from '../../ports/clock.ts';
 /** The longest turn. */
 const turnMs = 10;
 
-/** @returns what the work awaits between its pieces: nothing, until its time is up */
+/** @returns a function that the work calls and awaits between its pieces; it returns undefined until the turn is over */
 export function openTurns(clock: Pick<Clock, 'elapsed' | 'sleep'>): () => Promise<void> | undefined {
   let since = clock.elapsed();
   let others: Promise<void> | undefined;

@@ -40,7 +40,7 @@ export interface Completion {
   readonly signal: AbortSignal;
 }
 
-/** With more parts than this the manifest gets rows of its own; fewer where other fields fill the object's row. */
+/** With more parts than this the manifest is stored in separate rows. The limit is lower when other fields fill the object's row. */
 function inlinePartsMax({ acl, encryption }: UploadSession): number {
   if (encryption?.by === 'provider') return 4;
   return acl === undefined ? 32 : 16;
@@ -64,7 +64,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       await ctx.metadata.end(op);
       return await resultOfOther(ctx, name, digest);
     }
-    // Again, now that no part can change: one that was replaced since it was read is garbage by now.
+    // Check again, now that no part can change: a part that was replaced since the first check is garbage by now.
     const checked = await checkParts(ctx, found, completion);
     const whole = await completeHeld(ctx, found.row, checked.held);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
@@ -132,7 +132,7 @@ function storedResult(
   throw noSuchUpload(uploadId);
 }
 
-/** The code is the specification's. A client that gives up because of it loses nothing but the answer. */
+/** The error code is the specification's. The other completion continues if the client gives up. */
 const underWay = (uploadId: string) =>
   fail('NoSuchUpload', {
     message:

@@ -82,7 +82,7 @@ export async function completeHeld(
   return { cluster: upload.cluster, id: session.extentId, size };
 }
 
-/** The refusal when the store has other parts, or none: the client has to begin again, whatever it was answered before. */
+/** The refusal when the store has other parts, or none: the client must start the upload again, despite earlier successful answers. */
 export function refusalOf(cause: unknown, uploadId: string): unknown {
   if (cause instanceof UploadGone) return fail('NoSuchUpload', { cause, elements: { UploadId: uploadId } });
   if (cause instanceof PartsChanged) return fail('InvalidPart', { cause });

@@ -1,4 +1,4 @@
-/** The part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
+/** Checks the part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
 
 import { fromHex, toHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -21,7 +21,7 @@ export interface ListedPart {
   readonly checksums: Readonly<Partial<Record<ChecksumAlgorithm, string>>>;
 }
 
-/** What the client declares about the object as a whole. */
+/** The size and checksum that the client declares for the whole object. */
 export interface ObjectClaims {
   readonly size?: number;
   readonly checksum?: { readonly algorithm: ChecksumAlgorithm; readonly value: string };
@@ -39,7 +39,7 @@ export interface CheckedParts {
 
 interface Chosen {
   readonly number: number;
-  /** Of its content. */
+  /** The size of its content, in bytes. */
   readonly size: number;
   readonly stored: UploadPart;
 }

@@ -1,4 +1,4 @@
-/** Finishing or undoing a completion that was cut short, and clearing sessions that are over. */
+/** Finishes or undoes an interrupted completion, and clears ended sessions. */
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { clearManifest } from '../../metadata/objects/objects.ts';
 import {
@@ -90,7 +90,7 @@ export async function finishCompleting(
     session: { ...session, state: 'completed', ...(result === undefined ? {} : { result }) },
     then: [unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
   });
-  // Refused: gc or the sweep settled it meanwhile.
+  // Refused, because gc or the sweeper settled the session first.
   if (!outcome.applied && result !== undefined) await addResult(ctx, uploadId, result);
 }
 
@@ -111,12 +111,12 @@ async function addResult(ctx: Ctx, uploadId: string, result: UploadResult): Prom
 
 /** Rows that one commit removes, below the commit limit. */
 const partsPerCommit = 48;
-/** Collectors that got to a page of parts before us. */
+/** Attempts against other processes that clear the same session. */
 const refusalsMax = 16;
 
 /**
- * Removes the part rows of a session that is over; bytes that no object took over are queued. Only then
- * does the session begin to expire: with it, the way to its parts would be lost.
+ * Removes the part rows of an ended session, and queues the bytes that no object owns. Only then the session gets an expiry,
+ * because without its row the parts could not be found.
  */
 async function clearParts(ctx: Ctx, { row }: StoredSession): Promise<void> {
   const { uploadId, session, requestId } = row;
@@ -140,7 +140,7 @@ async function clearParts(ctx: Ctx, { row }: StoredSession): Promise<void> {
     // Another process clears the same session, but may not live to end it.
     if (outcome.applied) cleared = page.at(-1)?.row.part ?? cleared;
     else refusals += 1;
-    // A session has up to 10,000 parts: the requests between them are not to wait for all.
+    // A session has up to 10,000 parts: yield to the event loop, so that requests need not wait for all of them.
     await ctx.clock.sleep(0);
   }
   throw new Error(`the parts of upload ${uploadId} are being cleared by others`);
@@ -160,7 +160,7 @@ async function ownedOf(
   return ownedParts(ctx, { bucket, key: session.key, uploadId }, extentIds);
 }
 
-/** Undefined where the bucket was deleted; a new bucket of the same name is another one. */
+/** Undefined when the bucket was deleted, also if a new bucket has the same name. */
 async function bucketOf({ metadata }: Ctx, session: UploadSession): Promise<BucketRow | undefined> {
   const found = await findBucket(metadata, session.bucket);
   return found?.row.id === session.bucketId ? found.row : undefined;

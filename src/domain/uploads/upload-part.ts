@@ -1,4 +1,4 @@
-/** Storing a part: it belongs to its session only while that takes parts. */
+/** Stores a part. The commit requires that the session still takes parts. */
 import { fail } from '../../errors/refusal.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/objects/uploads.ts';
 import type { UploadPart } from '../../metadata/tables.ts';
@@ -18,7 +18,7 @@ export interface PartWrite {
   readonly name: UploadName;
   readonly part: number;
   readonly record?: Recorder | undefined;
-  /** The session's, where it is encrypted. */
+  /** The object key of the session; absent when the upload is not encrypted. */
   readonly objectKey?: ObjectKey | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;

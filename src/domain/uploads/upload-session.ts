@@ -1,4 +1,4 @@
-/** Multipart sessions: opening, finding, aborting. */
+/** Opens, finds and aborts multipart sessions. */
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
@@ -33,7 +33,7 @@ export type Ctx = Pick<
   | 'random'
 >;
 
-/** How long a session is remembered after it ended and was cleared, so that a retry gets the same answer. */
+/** How long the row of an ended session is kept, so that a retry gets the same answer. */
 export const rememberedMs = 7 * 24 * 60 * 60 * 1000;
 
 export interface NewUpload
@@ -109,7 +109,7 @@ async function insertSession(
     throw new Error(`upload id ${uploadId} was drawn twice`);
   }
   record?.applied();
-  // A DeleteBucket that listed the uploads before this one was there had closed the bucket before that.
+  // Check the bucket again: a DeleteBucket that did not see this upload closed the bucket before it listed the uploads.
   const now = await findBucket(ctx.metadata, bucket.name);
   if (now?.row.id === bucket.id && now.row.closedAt === 0) return { uploadId, session };
   await abortSession(
@@ -121,7 +121,7 @@ async function insertSession(
   throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
 }
 
-/** Parts go to the cluster where the session began, whatever the placement is now. */
+/** The cluster where the session began. All parts go there, even if the placement has changed. */
 export const clusterOf = (session: UploadSession): string => session.backendUploadId.split('\0', 1)[0] ?? '';
 
 export interface UploadName {

@@ -8,7 +8,7 @@ import type { ObjectKey } from './key.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'cipher'>;
 
-/** What an extent belongs to; bound into its key. */
+/** The object, op and part that an extent belongs to; its key is derived from them. */
 export interface ExtentPlace {
   readonly bucketId: string;
   readonly key: string;

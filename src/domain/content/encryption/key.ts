@@ -15,7 +15,7 @@ export interface ObjectKey {
   readonly encryption: Encryption;
 }
 
-/** What a wrapped object key belongs to: it can be unwrapped for nothing else. */
+/** The object that a wrapped key is bound to; it cannot be unwrapped for another one. */
 export interface KeyPlace {
   readonly bucket: Pick<BucketRow, 'id' | 'name'>;
   readonly key: string;

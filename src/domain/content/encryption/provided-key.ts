@@ -24,7 +24,7 @@ export interface KeyUser {
   assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
 }
 
-/** The provider binds the key to it and logs it; a client cannot set it (public API "Encryption context"). */
+/** A name in the encryption context. The provider binds the key to its value and logs it; a client cannot set it (public API). */
 export const arnName = 'aws:s3:arn';
 
 function contextOf(
@@ -74,7 +74,7 @@ async function usableKeyId(
   return key.keyId;
 }
 
-/** Undefined where the provider has no such key, and where there is no provider: both may change. */
+/** Undefined when the provider has no such key, or when no provider is configured. */
 export async function findKey(
   { keys }: Pick<Ctx, 'keys'>,
   name: string,

@@ -9,7 +9,7 @@ import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import { type CipherKey, nonceBytes, tagBytes } from '../../../ports/crypto/cipher.ts';
 import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/storage/object-bytes.ts';
 
-/** As stored, tag included. */
+/** The size of a stored segment, with its tag. */
 export const segmentBytes = 64 * 1024;
 /** Bytes of content in a whole segment. */
 export const contentBytes = segmentBytes - tagBytes;

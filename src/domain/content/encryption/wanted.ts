@@ -1,4 +1,4 @@
-/** The encryption of a write: as the request asks, else the bucket's default. */
+/** Chooses the encryption of a write: the request's headers take precedence over the bucket's default. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
@@ -23,7 +23,7 @@ export type WantedEncryption =
   | ChosenEncryption
   | { readonly by: 'default'; readonly bucketKey?: boolean | undefined };
 
-/** Undefined without a promise where nothing is to be encrypted, which costs nothing. */
+/** Synchronously undefined when neither the request nor the bucket asks for encryption. */
 export function chooseEncryption(
   ctx: Pick<Context, 'caches' | 'metadata'>,
   bucket: BucketRow,

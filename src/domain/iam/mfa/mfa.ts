@@ -10,10 +10,10 @@ import { matchCodes, seedBytes } from './totp.ts';
 type CodeCtx = Ctx & Pick<Context, 'sealer' | 'hasher'>;
 
 const devicesOfUserMax = 8;
-/** How many steps the clock of a device may be off, when it is enabled and when a code of it is verified. */
+/** The largest error of a device's clock, in steps, when the device is enabled and when a code is verified. */
 const enableDrift = 2;
 const codeDrift = 1;
-/** After so many wrong codes all are refused for a while, because six digits can be guessed. */
+/** After this many wrong codes all codes are refused for `pauseMs`, because six digits can be guessed. */
 const failuresMax = 5;
 const pauseMs = 5 * 60 * 1000;
 const attemptsMax = 8;
@@ -23,7 +23,7 @@ export interface DeviceName {
   readonly name: string;
   readonly path: string;
 }
-/** Whose a device is: a user's by name, or the account's root. */
+/** The holder of a device: a user, by name, or the account's root. */
 export type DeviceHolder = { readonly user: string } | 'root';
 
 const placeOf = (account: string, name: string): string => `mfa device ${account} ${keyOf(name)}`;
@@ -66,7 +66,7 @@ async function seedOf({ sealer }: Pick<CodeCtx, 'sealer'>, account: string, devi
 export interface Enabling {
   readonly device: DeviceName;
   readonly holder: DeviceHolder;
-  /** Two that the device showed one after the other. */
+  /** Two consecutive codes of the device. */
   readonly codes: readonly [string, string];
 }
 
@@ -141,12 +141,12 @@ export const listDevices = async (
   return { ...end, items: items.map(({ value }) => value) };
 };
 
-/** The user of an enabled device, undefined where it is the root's. */
+/** The user of an enabled device; undefined for a device of the root. */
 export const userOfDevice = async (ctx: Pick<Ctx, 'metadata'>, account: string, { user }: DeviceRecord) =>
   user === undefined || user === '' ? undefined : findById(ctx, account, { kind: 'user', id: user });
 
 export interface ShownCode {
-  /** Whose it must be: the id of a user, '' for the account's root. */
+  /** The required holder: the id of a user, '' for the account's root. */
   readonly holder: string;
   readonly device: DeviceName;
   readonly code: string;

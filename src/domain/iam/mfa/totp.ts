@@ -22,11 +22,11 @@ export interface Shown {
   /** How many steps the device's clock may be off in each direction. */
   readonly drift: number;
   readonly now: number;
-  /** The last step whose code was taken: no code is good twice, and none before it. */
+  /** The step of the last accepted code. That code and all earlier ones are no longer valid. */
   readonly after: number;
 }
 
-/** The step of the last code, or undefined where they are not the device's. */
+/** The step of the last code; undefined when the codes do not match. */
 export function matchCodes(
   hasher: Pick<Hasher, 'hmacSha1'>,
   seed: Uint8Array,
@@ -47,7 +47,7 @@ export function matchCodes(
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
-/** RFC 4648, for lengths that fill their last letter. */
+/** Base32 of RFC 4648 without padding, for lengths that are multiples of five bits. */
 export function base32(bytes: Uint8Array): string {
   let text = '';
   let bits = 0;

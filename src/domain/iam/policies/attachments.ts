@@ -1,4 +1,4 @@
-/** Managed policies on users, groups and roles, as what they may do or as its boundary. */
+/** Managed policies of users, groups and roles: attached ones, and permissions boundaries. */
 import { fail } from '../../../errors/refusal.ts';
 import { type PolicyRecord, type RoleRecord, scanIam, type UserRecord } from '../../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
@@ -14,7 +14,7 @@ type As = 'policy' | 'boundary';
 
 const rowName = (policyId: string, holderId: string, as: As): string => `${policyId}/${holderId}/${as}`;
 
-/** A policy of the account counts where it is used; a built-in one belongs to no account. */
+/** Counts the uses of a policy of the account. Uses of built-in policies are not counted, because they belong to no account. */
 async function countUse(
   draft: AccountDraft,
   policy: PolicyRecord,
@@ -32,7 +32,7 @@ export interface Attachment<K extends HolderKind = HolderKind> {
   readonly policy: PolicyName;
 }
 
-/** Attaching what is attached changes nothing. @throws LimitExceeded */
+/** Attaching a policy that is attached already changes nothing. @throws LimitExceeded */
 export const attachPolicy = <K extends HolderKind>(
   ctx: Ctx,
   account: string,
@@ -52,7 +52,7 @@ export const attachPolicy = <K extends HolderKind>(
     await countUse(draft, policy, { as: 'policy', by: 1 });
   });
 
-/** @throws NoSuchEntity for what is not attached */
+/** @throws NoSuchEntity for a policy that is not attached */
 export const detachPolicy = <K extends HolderKind>(
   ctx: Ctx,
   account: string,
@@ -68,13 +68,13 @@ export const detachPolicy = <K extends HolderKind>(
     await countUse(draft, policy, { as: 'policy', by: -1 });
   });
 
-/** The cast: the same record, but for the boundary. */
+/** The cast is safe: only the boundary of the record changes. */
 const withBoundary = <T extends UserRecord | RoleRecord>(
   { boundary: _, ...rest }: T,
   id: string | undefined,
 ): T => (id === undefined ? rest : { ...rest, boundary: id }) as T;
 
-/** Sets what a user or role may do at most; undefined removes it. */
+/** Sets the permissions boundary of a user or role; undefined removes it. */
 export const changeBoundary = (
   ctx: Ctx,
   account: string,
@@ -146,7 +146,7 @@ export interface EntitiesPage {
   readonly max: number;
 }
 
-/** Whom a policy is on. */
+/** The users, groups and roles that have a policy. */
 export async function entitiesOf(
   ctx: Pick<Ctx, 'metadata'>,
   account: string,
@@ -174,10 +174,10 @@ export async function entitiesOf(
   return { ...end, items: found.filter(isShown) };
 }
 
-/** More than this is shown as this. */
+/** The largest reported number of uses. */
 const usesMax = 1_000;
 
-/** A policy with how often it is used, which only those of an account know of themselves. */
+/** A policy with the number of its uses. The record holds it for policies of the account; uses of a built-in one are counted now. */
 export async function withUses(
   { metadata }: Pick<Ctx, 'metadata'>,
   account: string,

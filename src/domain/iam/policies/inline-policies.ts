@@ -72,7 +72,7 @@ export async function getInlinePolicy(
   return found.text ?? '';
 }
 
-/** Names. */
+/** The names of a holder's inline policies. */
 export async function listInlinePolicies(
   ctx: Pick<Ctx, 'metadata'>,
   account: string,

@@ -1,4 +1,4 @@
-/** Managed policies and their versions; those that every account has are read like its own. */
+/** Managed policies and their versions. Built-in policies are read like an account's own. */
 import { fail, type Refusal } from '../../../errors/refusal.ts';
 import { findIam, type IamTag, type PolicyRecord, recordOf } from '../../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
@@ -15,7 +15,7 @@ const versionsMax = 5;
 
 /** The parts of a policy's ARN. */
 export interface PolicyName {
-  /** The owner's, or that of built-in policies. */
+  /** The account that owns the policy, or `aws` for a built-in one. */
   readonly account: string;
   readonly path: string;
   readonly name: string;

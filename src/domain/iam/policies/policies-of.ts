@@ -12,13 +12,13 @@ export interface PolicyText {
   /** The name in a trace: `user/alice/readers` is an inline policy, `policy/readers` a managed one. */
   readonly name: string;
   readonly text: string;
-  /** Another one for every other text. */
+  /** Identifies the text: no other text has this key. */
   readonly key: string;
 }
 
 export interface PolicyTexts {
   readonly identity: readonly PolicyText[];
-  /** Undefined where there is no boundary. */
+  /** Undefined when the holder has no boundary. */
   readonly boundary: readonly PolicyText[] | undefined;
 }
 

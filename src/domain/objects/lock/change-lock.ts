@@ -1,4 +1,4 @@
-/** Changing what Object Lock holds: the retention and legal hold of a version, the configuration of a bucket. */
+/** Changes Object Lock: the retention and legal hold of a version, the configuration of a bucket. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { objectsOf } from '../../../metadata/objects/objects.ts';

@@ -54,7 +54,7 @@ export function assertRemovable({ lock }: Pick<ObjectRow, 'lock'>, { now, bypass
 
 /**
  * The lock with another retention, or with none. Every caller may extend it in the same mode.
- * @throws AccessDenied for less than a COMPLIANCE retention holds, and without bypass than a GOVERNANCE one does
+ * @throws AccessDenied when it would shorten, remove or change the mode of a COMPLIANCE retention, or of a GOVERNANCE one without bypass
  */
 export function withRetention(
   lock: Lock | undefined,

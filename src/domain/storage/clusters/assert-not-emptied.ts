@@ -4,10 +4,10 @@ import { fail } from '../../../errors/refusal.ts';
 import { findCluster } from '../../../metadata/background/clusters.ts';
 
 /**
- * Call it between storing the bytes and the commit that owns them. A drained cluster is marked as empty first, and its
- * chunks are counted again after that: either the count finds these bytes, or this call finds the mark. The row is read
- * only where the view excludes the cluster: no cluster is marked before every view does.
- * @throws ServiceUnavailable where the cluster of the bytes was found empty since it was chosen
+ * Call it between storing the bytes and the commit that owns them. The end of a drain first marks the cluster as empty and then
+ * counts its chunks again: either the count finds these bytes, or this call finds the mark. The row is read only when the cached
+ * view excludes the cluster, because no cluster is marked before every view excludes it.
+ * @throws ServiceUnavailable when the cluster of the bytes was found empty after it was chosen
  */
 export async function assertNotEmptied(
   ctx: Pick<Context, 'metadata' | 'clusterStates'>,

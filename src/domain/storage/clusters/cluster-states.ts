@@ -13,7 +13,7 @@ type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'telemetry' | 'sibling
 const ttlMs = 30_000;
 const topic = 'clusters';
 
-/** The first view of a process reconciles: the boot step needs a store that answers, and is tried until it has one. */
+/** The first view of a process reconciles the rows of clusters, and retries until the metadata store answers. */
 export function openClusterStates(ctx: Ctx): ClusterStates {
   let held: { readonly view: ClusterView; readonly readAt: number } | undefined;
   let reading: Promise<ClusterView> | undefined;
@@ -35,7 +35,7 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   function readAnew(): Promise<ClusterView> {
     const readAt = ctx.clock.elapsed();
     const mine: Promise<ClusterView> = read().then((view) => {
-      // Invalidated meanwhile: the waiting callers get it, later ones read again.
+      // If the view was invalidated during the read, waiting callers still get it, and later callers read again.
       if (reading === mine) held = { view, readAt };
       return view;
     });

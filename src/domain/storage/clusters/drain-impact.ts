@@ -18,7 +18,7 @@ const pageRows = 200;
 
 export interface BucketImpact {
   readonly bucket: string;
-  /** Versions that have bytes on it, and how many. */
+  /** Versions that have bytes on the cluster, and the number of these bytes. */
   readonly manifests: number;
   readonly bytes: number;
   /** Of these, the versions that no other cluster may hold: an evacuation would never end. */
@@ -32,7 +32,7 @@ export interface BucketImpact {
 
 export interface DrainImpact {
   readonly buckets: readonly BucketImpact[];
-  /** The bucket to go on after, where the reply ended before the last. */
+  /** The bucket after which the next request continues. Absent when the reply includes the last bucket. */
   readonly next?: string;
 }
 

@@ -1,4 +1,4 @@
-/** How far a drain has come, and whether the cluster can be removed from the settings. */
+/** The progress of a drain, and whether the cluster can be removed from the settings. */
 import type { Context } from '../../../context.ts';
 import { rebalanceRows } from '../../../metadata/background/rebalance.ts';
 import type { ClusterRow } from '../../../metadata/records/clusters.ts';
@@ -14,13 +14,13 @@ export interface Seen extends Remaining {
   readonly slotsSeen: number;
   /** Slots whose last pass began while other gateways could still begin uploads on the cluster. */
   readonly slotsSeenEarly: number;
-  /** Store time; the oldest of the passes that this is from. */
+  /** Store time of the oldest pass among those that were counted. */
   readonly seenAt: number | undefined;
 }
 
 export interface DrainProgress {
   readonly seen: Seen;
-  /** Undefined where the cluster is not listed and cannot be read. */
+  /** Undefined when the settings do not list the cluster, so that it cannot be read. */
   readonly chunks: number | undefined;
   readonly gcQueue: number;
   readonly reasons: readonly string[];
@@ -34,7 +34,7 @@ const settledMs = 60_000;
  */
 const passSettledMs = 45_000;
 
-/** From when a pass can begin that misses no upload of another gateway. */
+/** The earliest store time (ms) at which a pass may begin without missing an upload of another gateway. */
 export const settledPassFrom = ({ since }: Pick<ClusterRow, 'since'>): number => since + passSettledMs;
 
 export async function seenOn({ metadata }: Pick<Ctx, 'metadata'>, { id, since }: ClusterRow): Promise<Seen> {

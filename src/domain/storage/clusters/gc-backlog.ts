@@ -6,7 +6,7 @@ import type { GarbageTask } from '../../../metadata/records/queues.ts';
 export interface GcBacklog {
   /** Extents, counted in the first `backlogMax` rows of the queue. */
   readonly extents: ReadonlyMap<string, number>;
-  /** Rows that only say when they are worked on where their bytes are: of large manifests and of uploads. */
+  /** Rows whose clusters are known only when they are processed: large manifests and uploads. */
   readonly elsewhere: number;
 }
 

@@ -1,4 +1,4 @@
-/** The boot step: the rows of clusters follow the list of the settings. */
+/** Updates the rows of clusters from the list in the settings, at the start of a process. */
 import type { Context } from '../../../context.ts';
 import { type ClusterPut, everyCluster, putClusters } from '../../../metadata/background/clusters.ts';
 import type { ClusterRow } from '../../../metadata/records/clusters.ts';
@@ -7,7 +7,7 @@ import { defaultWeight, moved } from './transitions.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'telemetry'>;
 
-/** Other processes that boot reconcile too. */
+/** Attempts against other processes that start and reconcile concurrently. */
 const attemptsMax = 32;
 
 /** @returns every row in its new state, listed or not */
@@ -27,7 +27,7 @@ export async function reconcileClusters(ctx: Ctx): Promise<readonly ClusterRow[]
   throw new Error('the states of the clusters never stood still');
 }
 
-/** Listed clusters that have no row, or one of an earlier life. */
+/** Rows for listed clusters that have no row, or only a tombstone. */
 async function missing(
   ctx: Ctx,
   found: readonly Stored<ClusterRow>[],
@@ -46,7 +46,7 @@ async function missing(
   return puts;
 }
 
-/** A cluster that cannot be reached waits for an operator. */
+/** False for a cluster that cannot be reached: it is then pending until an operator activates it. */
 const mayHoldChunks = ({ bytes, telemetry }: Ctx, id: string): Promise<boolean> =>
   bytes.holdsAnything(id).catch((cause: unknown) => {
     telemetry.log('WARN', 'a new cluster cannot be asked what is on it; it is pending', {

@@ -1,10 +1,10 @@
 /** Counts the chunks that are stored on a cluster, up to a limit. */
 import { chunkBytes, type ObjectBytes } from '../../../ports/storage/object-bytes.ts';
 
-/** More are not counted one by one. */
+/** If the store's estimate is above this number, the estimate is returned; the exact count stops here too. */
 const countMax = 10_000;
 
-/** Exact where there are few: a cluster counts as empty only when its chunks were listed. */
+/** Exact for small numbers, because a cluster counts as empty only after its chunks were listed. */
 export async function storedChunks(
   bytes: Pick<ObjectBytes, 'find' | 'health'>,
   cluster: string,

@@ -1,4 +1,4 @@
-/** The states of a cluster and what moves it between them, as data. */
+/** The state machine of a cluster, as a table of triggers. */
 import type { ClusterState } from '../../../ports/storage/cluster-states.ts';
 
 type Moves = { readonly [From in ClusterState]?: ClusterState };
@@ -10,7 +10,7 @@ export const transitions = {
   'drain readonly': { live: 'draining_readonly', draining_readonly: 'draining_readonly' },
   'drain evacuate': { live: 'evacuating', draining_readonly: 'evacuating', evacuating: 'evacuating' },
   undrain: { draining_readonly: 'live', evacuating: 'live' },
-  /** The settings leave it out, and nothing is on it. */
+  /** The settings no longer list the cluster, and it is empty. */
   deregister: { pending: 'removed', evacuating: 'removed' },
   /** The settings list it again. */
   relist: { removed: 'pending' },
@@ -18,7 +18,7 @@ export const transitions = {
 
 export type Trigger = keyof typeof transitions;
 
-/** The state that it leads to; undefined where it does not apply. */
+/** The new state; undefined when the trigger does not apply in this state. */
 export function moved(from: ClusterState, trigger: Trigger): ClusterState | undefined {
   const moves: Moves = transitions[trigger];
   return moves[from];

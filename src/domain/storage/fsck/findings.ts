@@ -1,4 +1,4 @@
-/** What fsck can find, and what a run keeps of what it has seen. */
+/** The findings of fsck, and the counts of a run. */
 import type { Context } from '../../../context.ts';
 
 /** The guard of a run that may change something: only one such run works at a time (`workers/supervision/mending.ts`). */
@@ -15,13 +15,13 @@ export type FsckContext = Pick<
 
 /**
  * - `metadata`: a row or a page of the metadata is damaged. A run that found one mends nothing from then on.
- * - `missing`, `damaged`, `unreadable`: a row names bytes that are not there, not what was stored, or not to be read now.
- * - `removed`: a row names bytes that are marked as removed, so that their space is going to be given back.
- * - `manifest`: the rows of a large manifest, or the sizes of its bytes, are not what the object says.
- * - `upload`: the list of open uploads names one that is not there.
+ * - `missing`, `damaged`, `unreadable`: a row names bytes that do not exist, that differ from what was stored, or that cannot be read now.
+ * - `removed`: a row names bytes that are marked as removed, so that their space will be reclaimed.
+ * - `manifest`: the rows of a large manifest, or the sizes of its bytes, do not match the object.
+ * - `upload`: the list of open uploads names one that does not exist.
  * - `shared`: two versions, or a version and a part of an open upload, name the same bytes.
  * - `queued`: bytes that a version or part owns wait to be deleted.
- * - `unowned`: stored bytes that no row owns, that are not queued for deletion and that no op or sweep has in hand.
+ * - `unowned`: stored bytes that no row owns, that are not queued for deletion, and that belong to no open op or abandoned intent.
  * - `usage`: the counter of a bucket differs from the sum over its rows.
  */
 export const findingKinds = [
@@ -57,7 +57,7 @@ export interface FsckFinding {
   readonly extent?: string;
   /** What a run with `fix` did about it. */
   readonly fixed?: string;
-  /** Why nothing was, by a run that fixes. */
+  /** Why a run with `fix` did nothing about it. */
   readonly left?: string;
 }
 
@@ -75,9 +75,9 @@ const counters = [
 type Counter = (typeof counters)[number];
 
 /**
- * `named` extents are those that rows name, `stored` those that are there; without an owner are of these the ones that
- * are `leaving`, by gc or the sweep, and those `underway`, which an open op may yet commit. `unjudged` buckets have counters
- * that differed from the sum over their rows while writers, or commits that are not settled, could still account for it.
+ * `named` counts the extents that rows name, `stored` those that exist. Stored extents without an owner are `leaving`, when gc or
+ * the sweeper will delete them, or `underway`, when an open op may still commit them. `unjudged` counts buckets whose counters
+ * differed from the sum over their rows while concurrent writers, or commits that are not settled, could explain it.
  */
 export interface FsckSummary extends Readonly<Record<Counter, number>> {
   readonly findings: Readonly<Record<FindingKind, number>>;
@@ -119,7 +119,7 @@ export function openRun(
   run: Pick<FsckRun, 'mode' | 'signal'> & {
     readonly report: FsckReport;
     readonly seen: FsckSummary;
-    /** Finds what is damaged in the metadata now: it is called before something is mended. */
+    /** Finds damage in the metadata; called before a mend. */
     readonly verify: (run: FsckRun) => Promise<void>;
   },
 ): FsckRun & { summary(): FsckSummary } {

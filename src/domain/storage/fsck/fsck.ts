@@ -1,4 +1,4 @@
-/** Compares metadata and data, both ways, a page at a time; reports what does not match, and mends it where it may. */
+/** Compares metadata and data in both directions, a page at a time; reports differences, and mends them when the mode allows it. */
 import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow, objects, uploadIndex } from '../../../metadata/tables.ts';
 import { MetadataDamaged, type SortOf } from '../../../ports/metadata-store.ts';
@@ -41,7 +41,7 @@ interface InCluster {
   readonly before: FsckSummary;
 }
 
-/** All that it takes to go on after a kill. */
+/** The state from which a run resumes after a kill. */
 export interface FsckState {
   readonly mode: FsckMode;
   readonly position: Position;
@@ -57,9 +57,9 @@ export const fromTheStart = (mode: FsckMode): FsckState => ({
 type Run = ReturnType<typeof openRun>;
 
 const unitExtents = 1_000;
-/** A mend rests on metadata that was verified at most so long ago, */
+/** Before a mend the metadata is verified again, unless the last verification is younger than this (ms), */
 const verifiedMs = 5_000;
-/** or so many times as long as verifying it takes. */
+/** or than this many times its duration, if that is longer. */
 const verifiedTimes = 4;
 
 /**

@@ -1,14 +1,14 @@
 /**
- * What fsck does about what it finds, where it may, and what proves that it may. Each mend is safe to repeat, and takes
- * nothing on an outcome that is not known:
+ * The mends of fsck, and the proof that each is safe. Each mend is idempotent, and none deletes anything when the outcome of a
+ * commit is unknown:
  *
  * | mend | proof |
  * |---|---|
- * | `queueExtent` | the op that the bytes are named after is not open, which holds for good; after that no row owns them (`bytes.ts`), and `gc` looks for an owner again before it deletes them |
+ * | `queueExtent` | the op that the bytes are named after is closed, which is final; after that no row owns them (`bytes.ts`), and `gc` looks for an owner again before it deletes them |
  * | `correctUsage` | see `usage.ts`; the commit states that no other run has corrected counters since |
- * | `unlistUpload` | upload ids are never used again, and a session's row is there before it is listed and for as long as it is |
- * | `keepRemoved` | the row names the bytes in the revision that was met; bytes that nothing names are removed again by a later run |
- * | `dropVersion` | the commit takes away the row of the revision that named the missing bytes, no later one |
+ * | `unlistUpload` | upload ids are never reused, and a session's row exists before the session is listed and as long as it is listed |
+ * | `keepRemoved` | the row still names the bytes at the revision that was read; a later run removes bytes that no row names |
+ * | `dropVersion` | the commit removes the row only at the revision that named the missing bytes |
  * | `rebuildIndex` | as `queueExtent`; the commit states that the key is absent |
  */
 
@@ -26,7 +26,7 @@ import type { FsckRun, Mended } from './findings.ts';
 
 const requestId = 'fsck';
 
-/** Bytes without an owner that can get none. They are queued for gc, so the operator has time to stop it. */
+/** Queues bytes that have no owner and cannot get one. gc deletes them after its grace period, so an operator has time to stop it. */
 export async function queueExtent(
   { metadata, config }: FsckRun,
   { extent, owner }: { readonly extent: Extent; readonly owner: Owner },
@@ -43,8 +43,8 @@ export const lastCorrection = async ({ metadata }: FsckRun): Promise<'absent' | 
   (await findTask(metadata, corrections, ''))?.revision ?? 'absent';
 
 /**
- * Added, not set: what writers add meanwhile stays. A commit, because its outcome is settled as any other's is: an addition
- * alone, whose outcome is unknown, could be applied after the next run has made it again.
+ * Adds the difference instead of setting the sum, so that concurrent additions of writers stay. It uses a commit, because the
+ * outcome of a commit is always settled: a bare addition with an unknown outcome could apply after the next run has repeated it.
  */
 export async function correctUsage(
   run: FsckRun,
@@ -102,7 +102,7 @@ export async function dropVersion(
   { seen, cluster }: { readonly seen: Stored<ObjectRow>; readonly cluster: string | undefined },
 ): Promise<Mended> {
   if (!run.mode.drop) return { left: 'its bytes cannot be made again; --drop-missing takes it away' };
-  // A cluster that holds nothing at all is more likely the wrong one than an empty one.
+  // An entirely empty cluster is probably a wrong or unmounted one.
   if (cluster === undefined || !(await run.bytes.holdsAnything(cluster)))
     return { left: `cluster ${cluster} holds nothing at all: is it the right one?` };
   switch (await removeSeenVersion(run, bucket, { row: seen.row, revision: seen.revision, requestId })) {

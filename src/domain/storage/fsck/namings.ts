@@ -15,7 +15,7 @@ type Ctx = { readonly metadata: MetadataStore };
 
 /** A place that names an extent. */
 export interface Naming {
-  /** The same for one that has moved. */
+  /** The name stays the same when a version moves. */
   readonly name: string;
   readonly place: {
     readonly bucket?: string;
@@ -24,9 +24,9 @@ export interface Naming {
     readonly uploadId?: string;
     readonly part?: number;
   };
-  /** The row, where it waits in the deletion queue. */
+  /** The row, if it is one of the deletion queue. */
   readonly queued?: QueueRow;
-  /** The revision of the row that still names it; undefined where none does. Rows of the queue never change. */
+  /** The revision of the row, undefined if it no longer names the extent; 'queued' for rows of the queue, which never change. */
   look(): Promise<Revision | 'queued' | undefined>;
 }
 

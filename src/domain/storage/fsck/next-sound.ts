@@ -1,7 +1,7 @@
-/** Reads a page of rows and passes over those that are damaged, which the check of the metadata has reported. */
+/** Reads a page of rows and skips damaged ones, which the check of the metadata has reported. */
 import { type Cursor, MetadataDamaged, type Stored } from '../../../ports/metadata-store.ts';
 
-/** Damaged rows that are passed over for one page. */
+/** The largest number of damaged rows that are skipped for one page. */
 const damagedMax = 10_000;
 
 export async function nextSound<T, Row>(

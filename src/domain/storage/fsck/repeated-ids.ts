@@ -24,7 +24,7 @@ export class RepeatedIds {
   readonly #words: Uint32Array;
   readonly #mask: number;
 
-  /** @param ids how many are expected in all passes together */
+  /** @param ids the expected number of ids in all passes together */
   constructor(ids: number, slice: Slice) {
     this.#slice = slice;
     const bits = 2 ** Math.ceil(Math.log2((ids * bitsPerId) / slice.passes + 1));

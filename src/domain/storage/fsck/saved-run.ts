@@ -32,7 +32,7 @@ export const beginComparing = ({ metadata }: Pick<Context, 'metadata'>, generati
 
 /**
  * Of two concurrent saves one is lost, which costs repeated work only.
- * @throws LeaseLost where a later leader of the worker has begun: its run is further than this one's
+ * @throws LeaseLost when a later leader of the worker has begun, because its run is ahead of this one
  */
 export async function saveRun(
   { metadata }: Pick<Context, 'metadata'>,

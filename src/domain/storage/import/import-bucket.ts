@@ -11,7 +11,7 @@ import { type Ctx, type ImportOptions, type ImportResult, importObject } from '.
 export type ImportCounts = Readonly<Record<ImportResult, number>>;
 
 export interface ImportState {
-  /** Every key up to this one has been dealt with; '' at the beginning. */
+  /** Every key up to this one was processed; '' at the beginning. */
   readonly after: string;
   readonly counts: ImportCounts;
   /** Store time (ms); absent while the run is not finished. */
@@ -27,15 +27,15 @@ const begin: ImportState = {
 export interface ImportRun extends ImportOptions {
   /** Objects a second, at most. */
   readonly rate: number;
-  /** Hears of each batch whose position was kept. */
+  /** Called after each batch whose position was saved. */
   readonly progress: (state: ImportState) => void;
-  /** Hears of each object that changed upstream since it was imported. */
+  /** Called for each object that changed upstream since it was imported. */
   readonly changed: (key: string) => void;
 }
 
 /** Keys of one page of the listing, which bounds what a run holds in memory. */
 const listedMax = 1_000;
-/** Objects between two positions; so many are read and committed once more after a kill. */
+/** Objects between two saved positions; after a kill at most this many are read and committed again. */
 const batchMax = 100;
 const parallelMax = 8;
 

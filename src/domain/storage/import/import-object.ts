@@ -17,7 +17,7 @@ export type Ctx = Pick<Context, 'caches' | 'metadata' | 'bytes' | 'clock' | 'ran
  * - `replaced`: the version of an earlier import named a former content of the upstream object; it names the present one now.
  * - `changed`: the same, but the run does not replace; a read of the version is refused.
  * - `present`: the key has a version or a delete marker, which stays as it is.
- * - `released`: a client deleted or replaced what an earlier import made of this content.
+ * - `released`: a client deleted or replaced the version that an earlier import made from this content.
  * - `skipped`: the object is gone, another gateway stored it, or its key or headers do not fit into a row.
  */
 export type ImportResult = 'imported' | 'replaced' | 'changed' | 'present' | 'released' | 'skipped';
@@ -32,7 +32,7 @@ export interface ImportOptions {
   readonly signal: AbortSignal;
 }
 
-/** Named in the place of a request. */
+/** Recorded in place of a request id. */
 const requestId = 'import';
 /** The same limit as for keys that clients write (public API). */
 const keyBytesMax = 1024;
@@ -50,7 +50,7 @@ export async function importObject(
   const { key } = listed;
   if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
     return 'skipped';
-  // Before the upstream is called: most keys of a second run have a version.
+  // Check the head before calling the upstream, because in a second run most keys have a version.
   const seen = await findHead(ctx.metadata, bucket, key);
   const standing = standingFor(seen?.row, listed, { cluster, again });
   if (standing !== undefined) return standing;
@@ -65,7 +65,7 @@ export async function importObject(
   return commitImport(ctx, { details, headers }, options);
 }
 
-/** The result for a key that has a head; undefined where a row is to be made. */
+/** The result for a key that has a head; undefined when a row must be created. */
 function standingFor(
   head: ObjectRow | undefined,
   { key, etag }: ForeignObject,
@@ -96,7 +96,7 @@ async function commitImport(
       const standing = standingFor(head?.row, details, { cluster, again });
       result = standing ?? (head === undefined ? 'imported' : 'replaced');
       if (standing !== undefined) return undefined;
-      // After the head: the removal of the version noted the release in the same commit.
+      // Read the release after the head, because one commit removes the version and records the release.
       const released = await findReleased(ctx.metadata, now.id, { key, cluster });
       if (head === undefined && released?.etag === etag) {
         result = 'released';

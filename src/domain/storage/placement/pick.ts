@@ -1,4 +1,4 @@
-/** The picker: deterministic over a policy, an exclude set and the write's id. */
+/** Picks a cluster; deterministic for a policy, an exclude set and the write's id. */
 import { fnv32a } from '../../../base/shard.ts';
 
 /**
@@ -27,7 +27,7 @@ export function pick(
 /** Above 0 and below 1. */
 const fraction = (number: number): number => (mixed(number) + 0.5) / 2 ** 32;
 
-/** Every bit of the number sways every bit of the result (the finalizer of MurmurHash3). */
+/** Every bit of the number affects every bit of the result (the finalizer of MurmurHash3). */
 function mixed(number: number): number {
   let hash = Math.imul(number ^ (number >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);

@@ -12,7 +12,7 @@ export interface Placing {
   readonly storageClass: string;
 }
 
-/** A value where nothing has to be read for it, which is nearly always. @throws DrainRefused */
+/** Synchronous when the view is cached, the usual case. @throws DrainRefused */
 export function placeWrite(ctx: Ctx, placing: Placing, seed: string): string | Promise<string> {
   const view = ctx.clusterStates.view();
   return view instanceof Promise
@@ -34,7 +34,7 @@ function placeIn(
 
 const noWish: Wish = {};
 
-/** The wish of the settings for a class, and of the bucket. */
+/** The placement rules of the settings for the storage class, and of the bucket. */
 export function wishOf({ config }: Pick<Ctx, 'config'>, { bucket, storageClass }: Placing): Wish {
   const { SVC_STORAGE_CLASSES: classes } = config;
   const pin = classes.length === 0 ? undefined : pinOf(classes, storageClass);

@@ -2,7 +2,7 @@
 import type { ClusterState, ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { pick } from './pick.ts';
 
-/** What a bucket and a storage class require of the cluster of a write. */
+/** The placement rules of a bucket and a storage class. */
 export interface Wish {
   /** The cluster that the class is pinned to; or several, of which one takes the write. */
   readonly pin?: string | readonly string[] | undefined;
@@ -24,7 +24,7 @@ const takesWrites: Readonly<Record<ClusterState, boolean>> = {
 /** Whether a request may name the cluster: it may be pending or have no weight, but not be draining. */
 export const isOpen = (state: ClusterState): boolean => takesWrites[state];
 
-/** The default policy: what is live and has a weight. */
+/** The default policy: the live clusters that have a weight. */
 export const defaultPolicy = (
   clusters: Iterable<
     readonly [id: string, cluster: { readonly state: ClusterState; readonly weight: number }]
@@ -45,7 +45,7 @@ export const effectivePolicy = (
     Object.entries(placement).filter(([id, weight]) => weight > 0 && states.has(id) && !closed.has(id)),
   );
 
-/** The cluster of one write; undefined where every one that it may go to is draining. */
+/** The cluster of one write; undefined when every allowed cluster is draining. */
 export function chooseCluster(seen: Seen, wish: Wish, seed: string): string | undefined {
   const { pin, placement, placementMode } = wish;
   if (pin !== undefined) return choosePinned(seen, typeof pin === 'string' ? [pin] : pin, seed);

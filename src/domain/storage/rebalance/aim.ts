@@ -1,11 +1,11 @@
-/** Where the bytes of a version belong, and which of them must move there. */
+/** Chooses the target cluster of a version, and the extents that must move there. */
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
 import type { Extent } from '../../../ports/storage/object-bytes.ts';
 import { chooseCluster, type Wish } from '../placement/policy.ts';
 
 export interface Aim {
-  /** Undefined where there is no cluster that it may go to. */
+  /** Undefined when no cluster may take the version. */
   readonly to: string | undefined;
   /** Whether these bytes must, or should, leave their cluster. */
   leaves(extent: Extent): boolean;

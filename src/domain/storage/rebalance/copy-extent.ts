@@ -10,7 +10,7 @@ export interface ExtentCopy extends Pick<WriteOptions, 'cluster' | 'id' | 'owner
   readonly signal: AbortSignal;
 }
 
-/** @throws ChunkDamaged where what is read back is not what was read */
+/** @throws ChunkDamaged when the copy differs from the original */
 export async function copyExtent(
   { bytes, hasher }: Ctx,
   from: Extent,

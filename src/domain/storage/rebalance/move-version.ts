@@ -39,7 +39,7 @@ export interface Move {
 /** Recorded in place of a request id. */
 const requestId = 'rebalance';
 
-/** @returns false where the version changed meanwhile: then a later pass processes it again */
+/** @returns false when the version changed meanwhile; a later pass processes it again */
 export async function moveVersion(ctx: Ctx, move: Move): Promise<boolean> {
   for await (const stretch of stretchesOf(ctx, move.row.manifest)) {
     const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));
@@ -128,7 +128,7 @@ async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promi
   return outcome.done === 'applied';
 }
 
-/** They were never visible to readers. */
+/** Queues the copies for immediate deletion, because they were never visible to readers. */
 async function discard({ metadata }: Ctx, copies: readonly Extent[]): Promise<void> {
   const due = await metadata.now();
   await metadata.apply([queueGarbage(copies, { id: copies[0]?.id ?? '', requestId, due })]);

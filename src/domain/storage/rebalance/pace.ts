@@ -1,10 +1,10 @@
 /** Limits how fast bytes move: an average rate, kept by waiting. */
 import type { Clock } from '../../../ports/clock.ts';
 
-/** Waits until so many bytes more are within the rate. */
+/** Waits until this many further bytes are within the rate. */
 export type Pace = (bytes: number, signal: AbortSignal) => Promise<void>;
 
-/** Shorter waits are saved up: a timer is not exact anyway. */
+/** Shorter waits are added to the next one, because timers are not exact. */
 const waitMsMin = 10;
 
 export function openPace(clock: Pick<Clock, 'elapsed' | 'sleep'>, bytesPerSecond: number): Pace {

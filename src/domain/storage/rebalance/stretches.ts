@@ -1,4 +1,4 @@
-/** A manifest in pieces that one commit can replace: what it holds itself, or one of its rows. */
+/** Splits a manifest into pieces that one commit can replace: its inline extents, or one of its rows. */
 import type { Context } from '../../../context.ts';
 import { manifestParts, manifestRow } from '../../../metadata/objects/objects.ts';
 import type { Manifest, ManifestPart, ObjectRow } from '../../../metadata/tables.ts';
@@ -13,7 +13,7 @@ export interface Stretch {
   readonly segment?: number;
 }
 
-/** An extent, and the part that it is. */
+/** An extent, with its part number for a multipart object. */
 export type Piece = { readonly extent: Extent } | ManifestPart;
 
 export async function* stretchesOf(ctx: Ctx, manifest: Manifest): AsyncGenerator<Stretch> {
@@ -56,7 +56,7 @@ async function segmentOf(
   return (await manifestParts(ctx.metadata, manifest.manifestId, segment).next()).value ?? undefined;
 }
 
-/** The row with other extents in one stretch, and what else has to be put with it. */
+/** The row with other extents in one stretch, and the side changes that must be committed with it. */
 export interface Replaced {
   readonly row: ObjectRow;
   readonly then: readonly SideChange[];
@@ -75,7 +75,7 @@ export function withCopies(
   const [{ extent: whole } = {}] = next;
   if (manifest.whole !== undefined && whole !== undefined)
     return { row: { ...row, manifest: { ...manifest, whole } }, then: [] };
-  // The cast: extents alone were dealt with.
+  // The cast is safe: manifests without parts returned above.
   const parts = next as readonly ManifestPart[];
   if ('manifestId' in manifest) return { row, then: [manifestRow(manifest.manifestId, segment ?? 0, parts)] };
   const inline = { ...row, manifest: { parts } };

@@ -1,4 +1,4 @@
-/** What the `rebalance` worker does with one version: moves it where it must be, and counts it where it stays. */
+/** One step of the `rebalance` worker: moves a version to its target cluster, and counts the bytes that stay. */
 import type { Context } from '../../../context.ts';
 import { extentsOf } from '../../../metadata/objects/objects.ts';
 import type { Remaining } from '../../../metadata/records/rebalance.ts';
@@ -18,7 +18,7 @@ export interface Tending {
   /** The clusters whose remains are counted. */
   readonly clusters: ReadonlySet<string>;
   readonly byWeight: boolean;
-  /** Clusters between which nothing could be moved since this began: it is not tried again for every version. */
+  /** Clusters that could not be reached, so that the worker does not try again for every version. */
   readonly away: Set<string>;
   readonly pace: Pace;
   readonly signal: AbortSignal;
@@ -34,7 +34,7 @@ export function addTo(found: Found, cluster: string, more: Partial<Remaining>): 
   found.set(cluster, sum);
 }
 
-/** @returns what of it is on the clusters that are counted, once it was moved as far as it could be */
+/** @returns the remains of the version on the counted clusters, after it was moved as far as possible */
 export async function tendVersion(
   ctx: Ctx,
   tending: Tending,

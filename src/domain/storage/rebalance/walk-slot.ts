@@ -99,7 +99,7 @@ async function* pages(
   yield { ...now, found: Object.fromEntries(found), after: 'end' };
 }
 
-/** Open uploads stay: their parts go where they began. */
+/** Counts open uploads. They do not move, because their parts go to the cluster where the upload began. */
 async function countUploads(
   { metadata }: Ctx,
   bucket: BucketRow,

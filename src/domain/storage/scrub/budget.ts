@@ -25,18 +25,18 @@ export class ScrubBudget {
     this.#rows -= 1;
   }
 
-  /** A row for the list of what is damaged: a commit holds few of them. */
+  /** Counts a row for the list of damaged contents, because a commit takes few rows. */
   listing(): void {
     this.#listings -= 1;
   }
 
-  /** Ends the unit: the next read would fail as the last one did. */
+  /** Ends the step, because the next read would fail like the last one. */
   end(): void {
     this.#isOver = true;
   }
 }
 
-/** Bytes per second: what is not used for two seconds is lost, what was read beyond is waited for. */
+/** Limits bytes per second. Unused budget expires after two seconds; overdrawn budget delays the next read. */
 export class ScrubPace {
   readonly #perSecond: number;
   #left: number;
@@ -49,7 +49,7 @@ export class ScrubPace {
     this.#at = elapsed;
   }
 
-  /** How many bytes may be read now; 0 or less: none. */
+  /** The number of bytes that may be read now; none when 0 or less. */
   left(elapsed: number): number {
     const earned = ((elapsed - this.#at) / 1000) * this.#perSecond;
     this.#at = elapsed;

@@ -14,7 +14,7 @@ import type { DamagedContent, ScrubCounts, ScrubRun, Within } from './state.ts';
 /** Attempts to read a row that changes while its bytes are read. */
 const looksMax = 8;
 
-/** The MD5 of all that this process has read of a content, from its beginning without a gap. */
+/** The MD5 of the bytes of a content that this process has read, from the beginning and without a gap. */
 export interface Digest {
   readonly name: string;
   readonly md5: Hash;
@@ -58,7 +58,7 @@ export class ContentReader {
     }
   }
 
-  /** Something that was to be read could not be: this pass is not complete. */
+  /** Records something that could not be read, which makes this pass incomplete. */
   passOver(what: string, why: string): void {
     this.seen.unread += 1;
     this.unread.set(what, why);
@@ -93,7 +93,7 @@ export class ContentReader {
       // The digest includes a part of the content that failed.
       digest = undefined;
       read = got.read;
-      // Bytes go once no row names them any more: those that a former state of the row named may rightly be missing.
+      // Read the row again: if it has changed, bytes of its former state may have been deleted correctly.
       const now = await looked.again();
       if (now === undefined) return undefined;
       if (now.revision !== looked.revision && looks < looksMax) {
@@ -117,7 +117,7 @@ export class ContentReader {
     const former = this.digest;
     this.digest = undefined;
     if (former?.name === name && former.read === read) return former;
-    // A store that compares contents with digests itself may name them otherwise: see `compares` in `fsck/compare/rows.ts`.
+    // Not for a store that verifies contents itself, because the ETags may be the store's own (`compares` in `fsck/compare/rows.ts`).
     const isWanted = md5 !== undefined && read === 0 && this.#context.bytes.verifies === undefined;
     return isWanted ? { name, md5: this.#context.hasher.create('md5'), read } : undefined;
   }

@@ -11,7 +11,7 @@ import type { DamagedContent } from './state.ts';
 type Ctx = { readonly metadata: MetadataStore };
 
 export interface Content {
-  /** Unique among all that a scrub reads. */
+  /** Unique among all contents. */
   readonly name: string;
   readonly labels: Pick<DamagedContent, 'bucket' | 'bucketId' | 'key' | 'version' | 'uploadId' | 'part'>;
   readonly revision: Revision;
@@ -22,7 +22,7 @@ export interface Content {
   again(): Promise<Content | undefined>;
 }
 
-/** The clock of a gateway may be this much ahead; times beyond are wrong, and say nothing of when a row was written. */
+/** The largest lead of a gateway's clock. Later times are wrong, and do not show when a row was written. */
 const clockSkewMax = 15 * 60_000;
 
 /** Whether bytes were stored during the pass: then the next pass reads them, so that writers cannot prolong a pass forever. */
@@ -80,6 +80,6 @@ export function partContent(
   };
 }
 
-/** Its parts are still its own. */
+/** Whether the session still owns its parts. */
 export const isOpen = ({ state }: { readonly state: string }): boolean =>
   state === 'uploading' || state === 'completing';

@@ -1,9 +1,9 @@
-/** How fast the scrub reads. */
+/** The read rate of the scrub. */
 import type { Config } from '../../../config.ts';
 
 const defaultRate = 16 * 1024 * 1024;
 
-/** Bytes per second; 0: never. Reading from an upstream costs money, so that it is scrubbed only where an operator set a rate. */
+/** In bytes per second; 0 means never. An upstream is scrubbed only when an operator set a rate, because its reads cost money. */
 export const scrubRate = ({
   SVC_SCRUB_RATE: rate,
   SVC_DATA_BACKEND: backend,

@@ -1,4 +1,4 @@
-/** Reads the stored bytes of a version or a part from some position on, as far as a budget allows. */
+/** Reads the stored bytes of a version or part from a position, as far as a budget allows. */
 import type { Context } from '../../../context.ts';
 import { ChunkMissing, type Extent } from '../../../ports/storage/object-bytes.ts';
 import { type ReadFault, readFault } from '../fsck/compare/extent-faults.ts';
@@ -9,7 +9,7 @@ const stepBytes = 1024 * 1024;
 /** For a store whose every request costs money. */
 const requestBytes = 16 * 1024 * 1024;
 
-/** `read`: how far it came; `next`: where the chunk after a fault begins. */
+/** `read`: the position that was reached; `next`: the beginning of the chunk after a fault. */
 export type ReadOn =
   | { readonly ended: 'whole'; readonly read: number }
   | { readonly ended: 'budget'; readonly read: number }

@@ -85,7 +85,7 @@ export async function* damagedContents({ metadata }: Ctx): AsyncGenerator<Task<D
     if (name.startsWith(prefix)) yield { name, state: state as DamagedContent, revision };
 }
 
-/** Takes out of the list what a pass that read everything has not met again. @returns how many are left */
+/** After a complete pass, removes the contents from the list that the pass did not find damaged. @returns the number that is left */
 export async function forgetSound({ metadata }: Ctx, { startedAt }: ScrubRun, term: Term): Promise<number> {
   let left = 0;
   let gone: TaskChange<DamagedContent>[] = [];

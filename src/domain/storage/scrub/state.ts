@@ -17,7 +17,7 @@ export interface Within {
   readonly damagedChunks: number;
 }
 
-/** The version at the place is another one by now where `version` differs: it was written after it was met. */
+/** If the version at the place is no longer `version`, a client has written another one since the scrub began to read it. */
 export interface WithinVersion extends Within {
   readonly place: VersionPlace;
   readonly version: string;

@@ -1,4 +1,4 @@
-/** fsck from the bytes to the rows: all stored bytes have an owner, or are queued for deletion. */
+/** fsck from the bytes to the rows: checks that all stored bytes have an owner or are queued for deletion. */
 
 import { allRows, queueSlots } from '../../../../metadata/background/queues.ts';
 import { everyBucket, findBucket } from '../../../../metadata/buckets/buckets.ts';
@@ -15,12 +15,12 @@ type Ctx = { readonly metadata: MetadataStore; readonly bytes: ObjectBytes };
 /** How many extents without an owner are looked up in the deletion queue together. */
 const suspectsMax = 10_000;
 
-/** The extents of a cluster, so many at a time: a walk that cannot begin in the middle. */
+/** Walks over the extents of a cluster, some at a time. It cannot resume in the middle. */
 export class StoredWalk {
   readonly cluster: string;
   readonly #extents: AsyncIterator<FoundExtent>;
   readonly #suspects = new Map<string, FoundExtent>();
-  /** Read once: what it does not know yet is a suspect, and checked again. */
+  /** Read once. An extent whose owner it does not have is a suspect, which is checked again. */
   #ownership: Ownership | undefined;
 
   constructor({ bytes }: Ctx, cluster: string) {
@@ -47,7 +47,7 @@ export class StoredWalk {
   }
 }
 
-/** An owner whose row is damaged is an owner: the check of the metadata has reported it. */
+/** An owner whose row is damaged counts as an owner, because the check of the metadata has reported the row. */
 async function mayBeOwned(run: FsckRun, ownership: Ownership, found: FoundExtent): Promise<boolean> {
   try {
     return await isOwned(run, ownership, found);
@@ -97,7 +97,7 @@ export async function sift(ctx: Ctx, suspects: ReadonlyMap<string, FoundExtent>)
   const ownership = await openOwnership(ctx);
   const unowned: FoundExtent[] = [];
   for (const found of left.values()) {
-    // It may have found its owner meanwhile, or gc may have deleted it.
+    // Check again: a commit may have given the extent an owner, or gc may have deleted it.
     if (!(await isOwned(ctx, ownership, found)) && (await ctx.bytes.isStored(asFarAsMet(found))))
       unowned.push(found);
   }

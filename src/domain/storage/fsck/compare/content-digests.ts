@@ -55,7 +55,7 @@ export class ContentDigests {
     this.#partSum?.update(bytes);
   }
 
-  /** After the bytes of a part. */
+  /** Call it after the bytes of a part. */
   endPart(number: number, checksum: string | undefined): void {
     if (!this.#expected.isMultipart) return;
     if (this.#md5 !== undefined) this.#partMd5s.push(this.#md5.digest());
@@ -68,7 +68,7 @@ export class ContentDigests {
     this.#begin();
   }
 
-  /** After all bytes: what they are not. */
+  /** Call it after all bytes. @returns a sentence about the first digest that differs, or undefined */
   fault(): string | undefined {
     const { etag, checksum, isMultipart } = this.#expected;
     const found = isMultipart ? this.#compositeEtag() : this.#md5 && toHex(this.#md5.digest());
@@ -96,7 +96,7 @@ export class ContentDigests {
   }
 }
 
-/** Undefined where the stored bytes are not the content, or where the store puts parts together. */
+/** Undefined when the stored bytes are encrypted, or when the store assembled the parts. */
 export function digestsOfVersion(hasher: Hasher, row: ObjectRow): ContentDigests | undefined {
   const { manifest, encryption, etag, checksum } = row;
   const isMultipart = !('extents' in manifest);

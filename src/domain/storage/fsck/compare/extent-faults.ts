@@ -9,7 +9,7 @@ export type Fault = Pick<FsckFinding, 'kind' | 'detail' | 'cluster' | 'extent'>;
 /** An extent of a version: a part, or a piece of a content that was written as one. */
 export type NamedExtent = Pick<ManifestPart, 'extent' | 'checksum'> & Partial<Pick<ManifestPart, 'number'>>;
 
-/** The first thing that is wrong. @param digests of what is read; only where all of it is */
+/** The first fault among the extents. @param digests of the content; given only when all bytes are read */
 export async function faultAmong(
   run: FsckRun,
   parts: readonly NamedExtent[],
@@ -50,7 +50,7 @@ async function faultIn(
   return undefined;
 }
 
-/** Bytes that a store still has and that are marked as removed: metadata that is older than the removal names them again. */
+/** The fault of bytes that are marked as removed but still stored: a restored backup of the metadata names them again. */
 async function markOf({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
   if (extent.foreign !== undefined || (await bytes.removals?.isMarked(extent)) !== true) return undefined;
   const detail = 'its bytes are marked as removed, and go when their space is given back';

@@ -45,7 +45,7 @@ export class OwnersWalk {
     if (this.#found === undefined) this.#repeated.add(id);
     if (this.#found === undefined || !this.#repeated.candidates.has(id)) return;
     const known = this.#found.get(id) ?? [];
-    // A version that moved was met twice.
+    // The walk may have read a version twice, because it moved.
     if (known.length < namingsMax && !known.some(({ name }) => name === naming.name))
       this.#found.set(id, [...known, naming]);
   }
@@ -69,7 +69,7 @@ export class OwnersWalk {
   }
 }
 
-/** Rows that are named for one extent. */
+/** The largest number of rows that are reported for one extent. */
 const namingsMax = 8;
 
 async function judge(run: FsckRun, id: string, namings: readonly Naming[]): Promise<void> {

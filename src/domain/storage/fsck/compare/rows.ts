@@ -53,7 +53,7 @@ async function checkVersion(run: FsckRun, bucket: BucketRow, met: Stored<ObjectR
   for (let look = 0; look < looksMax; look += 1) {
     const fault = await faultOf(run, seen.row);
     if (fault === undefined) return;
-    // Bytes go once no row names them any more: those that a former state of the row named may rightly be missing.
+    // Read the row again: if it has changed, bytes of its former state may have been deleted correctly.
     const now = await findAgain(run, bucket, seen.row);
     if (now === undefined) return;
     if (now.revision === seen.revision) return findFault(run, bucket, { seen, fault });
@@ -76,7 +76,7 @@ async function findFault(
 
 const unmendable = 'its bytes cannot be made again';
 
-/** The same version under the same place; one that moved is met again there, or was met already. */
+/** The same version in the same place. The walk reads a version that moved in its new place, or has read it there already. */
 async function findAgain(
   { metadata }: FsckRun,
   bucket: BucketRow,
@@ -86,7 +86,7 @@ async function findAgain(
   return found?.row.version === version ? found : undefined;
 }
 
-/** The first thing that is wrong with a version's bytes. */
+/** The first fault of a version's bytes. */
 async function faultOf(run: FsckRun, row: ObjectRow): Promise<Fault | undefined> {
   const { manifest, encryption } = row;
   const digests = compares(run) ? digestsOfVersion(run.hasher, row) : undefined;
@@ -118,7 +118,7 @@ async function faultOf(run: FsckRun, row: ObjectRow): Promise<Fault | undefined>
   return damagedBy(digests);
 }
 
-/** A store that compares contents with digests itself may name them otherwise. */
+/** Not for a store that verifies contents itself, because the ETags may be the store's own. */
 const compares = ({ mode, bytes }: FsckRun): boolean => mode.deep === true && bytes.verifies === undefined;
 
 function damagedBy(digests: ContentDigests | undefined): Fault | undefined {
@@ -132,7 +132,7 @@ const md5Form = /^[0-9a-f]{32}$/;
 export const comparableMd5 = ({ manifest, encryption, etag }: ObjectRow): string | undefined =>
   encryption === undefined && 'extents' in manifest && md5Form.test(etag) ? etag : undefined;
 
-/** A page of the parts of open uploads. Those of finished ones belong to an object, or are on their way out. */
+/** A page of the parts of open uploads. Parts of ended uploads belong to an object or wait for deletion. */
 export async function checkUploads(
   run: FsckRun,
   bucket: BucketRow,
@@ -161,7 +161,7 @@ async function checkUpload(run: FsckRun, bucket: BucketRow, { key, uploadId }: L
   for await (const { row, revision, stored } of everyPart(run.metadata, uploadId)) {
     run.signal.throwIfAborted();
     run.count('parts');
-    // The store shows what it holds itself only when it is put together.
+    // Parts that the store holds cannot be read before the completion.
     if (stored.receipt !== undefined) continue;
     const digests = compares(run) ? await digestsOfOpenPart(run, uploadId, stored) : undefined;
     const fault = (await faultAmong(run, [{ extent: stored.extent }], digests)) ?? damagedBy(digests);

@@ -1,6 +1,6 @@
 /**
- * fsck on the counters: what a bucket is said to hold is the sum over its versions. A difference is reported and mended
- * only where all of this proves it:
+ * fsck on the usage counters: compares the counters of a bucket with the sum over its versions. A difference is reported and
+ * mended only when all of the following hold:
  *
  * 1. The counters have the same revisions before and after all else, so nothing was added to them in between.
  * 2. Afterwards no commit that has applied still has to add to them. The additions of a gateway that was killed between a
@@ -53,7 +53,7 @@ interface Difference {
   readonly delta: UsageDelta;
 }
 
-/** Undefined where writers, or a commit that is not settled, leave the proof open. */
+/** Undefined when concurrent writers, or a commit that is not settled, could explain the difference. */
 async function provenDifferences(
   run: FsckRun,
   bucket: BucketRow,

@@ -1,10 +1,10 @@
-/** fsck on the metadata itself: every row is read and compared with its checksum, before anything is concluded from it. */
+/** fsck on the metadata itself: reads every row and compares it with its checksum, before the other checks use the rows. */
 import { everyBucket, findBucket } from '../../../../metadata/buckets/buckets.ts';
 import { tables } from '../../../../metadata/tables.ts';
 import { MetadataDamaged, type MetadataFault } from '../../../../ports/metadata-store.ts';
 import type { FsckRun } from '../findings.ts';
 
-/** Faults that are reported one by one; a file that is overwritten has as many as rows. */
+/** The largest number of reported faults. An overwritten file may have one for each row. */
 const reportedMax = 10_000;
 
 export async function verifyMetadata(run: FsckRun): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * The versions of a key, made again from stored bytes whose back-references name it. What only the lost rows knew stays lost:
+ * Rebuilds the versions of a key from stored bytes whose back-references name it. Facts that only the lost rows had stay lost:
  * headers, tags, ACLs, locks, delete markers, empty objects.
  */
 
@@ -29,18 +29,18 @@ import type { FsckContext } from '../findings.ts';
 
 export type RebuildContext = FsckContext;
 
-/** The bytes of what was one version: of one write, or the parts of an upload. */
+/** The bytes of one former version: of one write, or the parts of an upload. */
 export interface Remains {
   /** The op of its last write, which orders it among the others. */
   readonly opId: string;
   readonly storageClass: string;
-  /** The version id that its write was after. */
+  /** The version id that the write had drawn. */
   readonly wanted?: string;
   readonly uploadId?: string;
   readonly parts: readonly ManifestPart[];
 }
 
-/** The versions that could be made of what was found of one key, the oldest first; and what cannot be used, and why. */
+/** The versions that can be rebuilt from the extents of one key, oldest first; and the unusable extents, with the reason. */
 export function remainsOf(found: readonly FoundExtent[]): {
   readonly usable: readonly Remains[];
   readonly unusable: ReadonlyMap<FoundExtent, string>;
@@ -58,7 +58,7 @@ export function remainsOf(found: readonly FoundExtent[]): {
   );
   for (const [uploadId, parts] of uploads) {
     const upload = uploadOf(uploadId, parts);
-    // Fewer bytes than were stored would look like the object, and not be it.
+    // Do not use an incomplete upload: the result would look like the object, but lack bytes.
     const gap = upload.parts.findIndex(({ number }, i) => number !== i + 1) + 1;
     if (gap === 0) usable.push(upload);
     else for (const part of parts) unusable.set(part, `part ${gap} of upload ${uploadId} is not there`);
@@ -73,7 +73,7 @@ const singleOf = ({ extent, owner }: FoundExtent): Remains => ({
   parts: [{ number: 1, extent }],
 });
 
-/** Of a part that was uploaded twice the later one counts. A content that the store assembled is one part. */
+/** If a part was uploaded twice, the later upload counts. A content that the store assembled is one part. */
 function uploadOf(uploadId: string, found: readonly FoundExtent[]): Remains {
   const sorted = found.toSorted((a, b) => (a.extent.id < b.extent.id ? -1 : 1));
   const parts = new Map(sorted.map(({ extent, owner }) => [owner.part ?? 1, extent]));
@@ -95,7 +95,7 @@ export function kept(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Rem
 }
 const isNull = ({ wanted, uploadId }: Remains): boolean => wanted === undefined && uploadId === undefined;
 
-/** A content that was read back: bytes that are damaged make no version. */
+/** A content that was read back without a fault; damaged bytes give no version. */
 export interface Read extends Remains {
   readonly etag: string;
   readonly size: number;
@@ -131,7 +131,7 @@ export async function rowsOf(
       owner: bucket.owner,
       ...(each.uploadId === undefined ? {} : { uploadId: each.uploadId }),
       requestId: 'fsck',
-      // An old write: a concurrent write that meets this row is not placed before it.
+      // This row stands for an old write, so no concurrent write may be ordered before it.
       conditional: true,
     });
   }

@@ -74,7 +74,7 @@ export async function rebuildIndex(
     },
   };
   await assertSound(run);
-  // All of them before the first: a run that ends on the second flag would have obeyed the first.
+  // Check all flags before restoring the first bucket, so that a refused run changes nothing.
   for (const bucket of buckets) await assertRestorable(run, bucket);
   for (const bucket of buckets) await restoreBucket(run, bucket);
   for (let passes = 1; passes <= passesMax; passes *= 2) {
@@ -83,7 +83,7 @@ export async function rebuildIndex(
   throw new Error('there are more unowned extents of one key than can be held');
 }
 
-/** Keys that cannot be found because of damage look lost, and would be made a second time. */
+/** Refuses to run on damaged metadata, because keys that cannot be read would look lost and be created a second time. */
 async function assertSound({ metadata, signal }: Run): Promise<void> {
   for await (const [fault] of metadata.verify?.(Object.values(tables)) ?? []) {
     signal.throwIfAborted();
@@ -203,7 +203,7 @@ async function assertRestorable(run: Run, { id, name }: LostBucket): Promise<voi
     throw new Error(`there is another bucket ${name}, of the id ${there.row.id}: nothing was changed`);
 }
 
-/** The row of a bucket under its old id, so that what is stored is its own. Versioned if any of its writes was. */
+/** Creates the row of a bucket with its old id, so that the stored bytes belong to it. Versioned if any of its writes was. */
 async function restoreBucket(run: Run, { id, name, owner }: LostBucket): Promise<void> {
   const there = await findBucket(run.metadata, name);
   if (there?.row.id === id) return;
