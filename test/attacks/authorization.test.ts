@@ -82,7 +82,7 @@ describe('negated elements', () => {
 });
 
 describe('conditions', () => {
-  test('a negated quantifier does not let a request through that lacks the key', async () => {
+  test('ForAllValues with Null does not allow a request without the key', async () => {
     await using world = await openGateway();
     const onlyTeam = {
       'ForAllValues:StringEquals': { 's3:RequestObjectTagKeys': ['team'] },
@@ -243,7 +243,7 @@ describe('actions', () => {
     expect((await world.client.get('/bucket/key', { query: { versionId: version } })).status).toBe(200);
   });
 
-  test('DeleteObjects asks for each key, and tells of each that it kept', async () => {
+  test('DeleteObjects authorizes each key, and reports an error for each key that it kept', async () => {
     await using world = await openGateway();
     await ruled(world, {
       Principal: { AWS: 'bob-account' },
@@ -298,7 +298,7 @@ describe('actions', () => {
     expect((await client.put('/target/copy', { headers: missing })).status).toBe(404);
   });
 
-  test('a part of an upload is a write, and its object nobody else’s for that', async () => {
+  test('UploadPart requires s3:PutObject and reveals nothing about the object to other accounts', async () => {
     await using world = await openGateway();
     await ruled(world, {
       Principal: { AWS: 'bob-account' },
@@ -314,7 +314,7 @@ describe('actions', () => {
     await putPart(world.client, '/bucket/hers', { uploadId, number: 1, body: 'x' });
   });
 
-  test('configurations ask for rights of their own: who may write objects may not open the bucket', async () => {
+  test('each configuration requires its own permission: s3:PutObject does not allow PutBucketPolicy or PutBucketAcl', async () => {
     await using world = await openGateway();
     await ruled(world, {
       Principal: { AWS: 'bob-account' },
@@ -351,7 +351,7 @@ describe('actions', () => {
 });
 
 describe('what cannot be read', () => {
-  test('a policy that is gone from the store refuses everybody: it may have denied', async () => {
+  test('a bucket whose policy document is missing refuses every caller, because the policy may have denied', async () => {
     await using world = await openGateway();
     await ruled(world, { Action: 's3:GetObject', Resource: objects });
     expect((await world.anonymous.get('/bucket/key')).status).toBe(200);
@@ -366,7 +366,7 @@ describe('what cannot be read', () => {
   });
 });
 
-test('root of one account is nobody special in another', async () => {
+test('the root of one account has no rights in another', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');

@@ -77,7 +77,7 @@ describe.each(requests)('a held %s', (_, request) => {
     expect(await stateOf(world)).toEqual(before);
   });
 
-  test('is refused when the bucket policy that lets it was removed, or a block was put on, meanwhile', async () => {
+  test('is refused when the bucket policy that allows it was removed, or a public access block was set, meanwhile', async () => {
     for (const change of ['policy', 'publicAccessBlock']) {
       const { world, clock } = await openWorld();
       await using _world = world;
@@ -121,7 +121,7 @@ test('a held IAM action is refused when its key was made inactive meanwhile', as
   expect((await iam('GetUser', { UserName: 'late' })).code).toBe('NoSuchEntity');
 });
 
-test('a public policy is refused by a public access block that came while its body was held back', async () => {
+test('PutBucketPolicy is refused by a public access block that was set while its body was held back', async () => {
   const { world } = await openWorld();
   await using _world = world;
   const { client } = world;
@@ -136,7 +136,7 @@ test.each([
   ['policy', open, 'BlockPublicPolicy'],
   ['acl', undefined, 'BlockPublicAcls'],
 ] as const)(
-  'a public %s is refused by a block that came between its judgement and its commit',
+  'a public %s is refused by a public access block that was set between its authorization and its commit',
   async (family, body, name) => {
     let between = async (): Promise<unknown> => undefined;
     await using world = await openGateway({
@@ -170,7 +170,7 @@ test.each([
   ['PutObject with a public ACL', '/bucket/key'],
   ['PutObject of a new key with a public ACL', '/bucket/new'],
 ])(
-  '%s is refused by a public access block that came between its judgement and its commit',
+  '%s is refused by a public access block that was set between its authorization and its commit',
   async (_, path) => {
     let between = async (): Promise<unknown> => undefined;
     await using world = await openGateway({
@@ -211,7 +211,7 @@ test('an object whose body was held back while versioning was enabled is a versi
 });
 
 describe('the time that a body may take', () => {
-  test('a configuration whose body does not come within SVC_BODY_TIMEOUT is refused, and holds no memory', async () => {
+  test('a configuration whose body does not arrive within SVC_BODY_TIMEOUT is refused, and its memory is released', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock, settings: { SVC_BODY_TIMEOUT: '10s' } });
     await world.client.put('/bucket');
@@ -229,7 +229,7 @@ describe('the time that a body may take', () => {
     expect([answer.status, answer.code]).toEqual([400, 'RequestTimeout']);
   });
 
-  test('an object that trickles below SVC_BODY_RATE_MIN is refused, and one that comes at it is stored', async () => {
+  test('an object that arrives below SVC_BODY_RATE_MIN is refused, and one that arrives at that rate is stored', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock, settings: { SVC_BODY_RATE_MIN: '1KiB' } });
     await world.client.put('/bucket');
@@ -252,7 +252,7 @@ describe('the time that a body may take', () => {
     }
   });
 
-  test('the body of a caller who is refused whatever it says is not read', async () => {
+  test('the body of a request that is refused in any case is not read', async () => {
     const { world } = await openWorld();
     await using _world = world;
     let isRead = false;

@@ -31,7 +31,7 @@ const tagBucket = { method: 'PUT', path: '/bucket?tagging', ask: { body: tagging
 
 describe.each(backends)('on %s', (backend) => {
   describe.each(heldWriteNames)('a held %s whose cluster is drained meanwhile', (name) => {
-    test('is stored on the cluster of its beginning, which is not empty before the object has moved', async () => {
+    test('is stored on the cluster where it began, which is not reported empty before the object has moved', async () => {
       const { world, admin, clock, drain } = await openPair(backend);
       await using _ = world;
       await world.client.put('/bucket');

@@ -56,14 +56,14 @@ describe('the key of another account', () => {
     expect(byDefault.header('*-server-side-encryption-aws-kms-key-id')).toBeUndefined();
   });
 
-  test('is not reached by a bucket of its name', async () => {
+  test('is not found by the name of a bucket', async () => {
     await using world = await open();
     await world.bob.put('/payroll');
     const refused = await world.bob.put('/payroll/key', { body: 'x', headers: provider() });
     expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
   });
 
-  test('the own one works in each of its spellings, and the other account’s for that account', async () => {
+  test('works in each of its spellings for its own account, and another account’s key for that account', async () => {
     await using world = await open();
     for (const key of ['own', 'arn:aws:kms:default:bob-account:key/own'])
       expect((await world.bob.put('/of-bob/key', { body: 'x', headers: provider(key) })).status).toBe(200);

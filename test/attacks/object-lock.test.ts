@@ -80,7 +80,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(lockIn(await client.head('/bucket/key'))[0]).toBe('COMPLIANCE');
   });
 
-  test('a null version that is held is not overwritten, whatever state its bucket is in', async () => {
+  test('a locked null version is not overwritten in any versioning state', async () => {
     await using world = await openLocked(backend);
     const { client, context } = world;
     for (const versioning of ['', 'Suspended'] as const) {
@@ -106,7 +106,7 @@ describe.each(backends)('on %s', (backend) => {
     }
   });
 
-  test('the collector takes nothing that is held, and everything that was let go', async () => {
+  test('gc deletes no bytes of locked versions, and those of every removed version', async () => {
     await using world = await openLocked(backend);
     const { client, clock } = world;
     const versions = [

@@ -9,7 +9,7 @@ const pathOf = (path: string): string => path.replace(/:\w+/g, 'bucket');
 describe.each(adminOperationNames)('%s', (name) => {
   const { method, path, audited } = describeAdminOperation(name);
 
-  test('is refused to roots, users of other accounts and visitors, who change nothing, and told to the audit log', async () => {
+  test('is refused to roots, users of other accounts and anonymous callers, changes nothing, and is audited', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     const stolen = world.as({ credential: { ...operator, secretKey: 'not the secret of the operator' } });

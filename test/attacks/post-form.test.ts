@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test('a form that is as it was signed is taken', async () => {
+test('a form that was not altered is accepted', async () => {
   expect((await post(form())).status).toBe(204);
   expect((await world.client.get('/bucket/k')).text).toBe('content');
   expect((await world.client.delete('/bucket/k')).status).toBe(204);
@@ -127,7 +127,7 @@ describe('the signature', () => {
     );
   });
 
-  test('is not lent by headers: what stands there describes nothing that is stored', async () => {
+  test('is not replaced by headers, which do not describe the stored object', async () => {
     const headers = {
       ...multipart(),
       'x-amz-acl': 'public-read',

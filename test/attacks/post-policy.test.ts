@@ -12,7 +12,7 @@ afterAll(() => world.close());
 
 describe('the policy', () => {
   const failed = 'Invalid according to Policy: Policy Condition failed: ';
-  test('that has expired, or says no time or another than UTC, signs nothing', async () => {
+  test('that has expired, or has no expiration, or one in another zone than UTC, is refused', async () => {
     await refuses(
       post(form({}, { expiration: new Date(Date.now() - 1000).toISOString() })),
       403,
@@ -34,7 +34,7 @@ describe('the policy', () => {
     await refuses(post(form({}, { conditions: [anyKey] })), 403, 'AccessDenied', extra);
   });
 
-  test('for another bucket signs for that one, whatever the form or the path says (GHSA-w5fh)', async () => {
+  test('for another bucket is refused, whatever bucket the form or the path names (GHSA-w5fh)', async () => {
     const toOther = { conditions: [{ bucket: 'other' }, anyKey] };
     await refuses(post(form({}, toOther)), 403, 'AccessDenied', failed);
     await refuses(post(form({ bucket: 'other' }, toOther)), 403, 'AccessDenied', failed);
@@ -59,7 +59,7 @@ describe('the policy', () => {
       await refuses(post(form({}, { conditions: [bucket, condition] })), 403, 'AccessDenied', failed);
   });
 
-  test('must hold in each of its conditions', async () => {
+  test('must be satisfied in each of its conditions', async () => {
     const conditions = [bucket, anyKey, { key: 'other' }];
     await refuses(post(form({}, { conditions })), 403, 'AccessDenied', /\["eq","\$key","other"\]$/);
     await refuses(post(form({}, { conditions: [...covered, { absent: 'x' }] })), 403, 'AccessDenied', failed);
@@ -71,7 +71,7 @@ describe('the policy', () => {
     );
   });
 
-  test('whose fields are known by their beginning must be followed in every member of a list', async () => {
+  test('with starts-with must be satisfied by every member of a list', async () => {
     const conditions = [...covered, ['starts-with', '$Content-Type', 'image/']];
     await refuses(
       post(form({ 'Content-Type': 'image/png,text/html' }, { conditions })),
@@ -93,7 +93,7 @@ describe('the policy', () => {
     );
   });
 
-  test('covers every field but its own signature and those that are to be ignored', async () => {
+  test('must mention every field except the signature and ignored ones', async () => {
     for (const [name, value] of [
       ['acl', 'public-read'],
       ['success_action_redirect', 'https://evil.example'],

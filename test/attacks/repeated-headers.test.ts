@@ -80,7 +80,7 @@ const twice = (world: GatewayWorld, { name, values, method, path, body }: Omit<R
     ...(body === undefined ? {} : { body }),
   });
 
-describe.each(repeated)('$name that is given twice', (header) => {
+describe.each(repeated)('a repeated $name', (header) => {
   test.each(['in one order', 'in the other'])(
     '%s is refused, and neither value has an effect',
     async (order) => {
@@ -108,7 +108,7 @@ test('one value of each of these headers has the effect that the repeated one ha
   }
 });
 
-test('x-amz-bypass-governance-retention that is given twice bypasses nothing', async () => {
+test('a repeated x-amz-bypass-governance-retention bypasses nothing', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
@@ -131,7 +131,7 @@ test('x-amz-bypass-governance-retention that is given twice bypasses nothing', a
 });
 
 describe('a guard that a header could get around', () => {
-  test('a policy that asks for a header is judged by the joined values, as the operation is', async () => {
+  test('a policy condition on a repeated header gets the joined values, as the operation does', async () => {
     await using world = await openWorld();
     const statement = {
       Effect: 'Allow',

@@ -31,7 +31,7 @@ describe('refused is', () => {
     expect(await get({ credential })).toBe('InvalidAccessKeyId');
   });
 
-  test('a token beside a key that needs none', async () => {
+  test('a session token with a key that has none', async () => {
     const { world, carol, first, get } = await open();
     await using _ = world;
     for (const credential of [alice, carol.credential])
@@ -69,7 +69,7 @@ describe('refused is', () => {
     expect(await get({ credential, token: Buffer.from(other).toString('base64') })).toBe('InvalidToken');
   });
 
-  test('a token that the signature does not cover, or that comes twice', async () => {
+  test('a session token that the signature does not cover, or that is repeated', async () => {
     const { world, first, second, get } = await open();
     await using _ = world;
     const { credential, token } = first.options;
@@ -100,7 +100,7 @@ test('nothing of a session can be read from its token', async () => {
     expect(bytes + token).not.toContain(secret);
 });
 
-test('what a refused signature is told about does not show the token', async () => {
+test('SignatureDoesNotMatch does not echo the session token', async () => {
   const { world, first } = await open();
   await using _ = world;
   const options = { ...first.options, credential: { ...first.options.credential, secretKey: 'wrong' } };
@@ -114,7 +114,7 @@ test('what a refused signature is told about does not show the token', async () 
   }
 });
 
-test('a session of one account never speaks for another', async () => {
+test('a session of one account has no rights of another', async () => {
   const { world, carol } = await open();
   await using _ = world;
   await world.bob.put('/bobs');

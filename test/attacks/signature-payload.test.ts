@@ -64,7 +64,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
   });
 
   test.each([`STREAMING-${secret}-HMAC-SHA256-PAYLOAD`, `STREAMING-${secret}-HMAC-SHA256-PAYLOAD-TRAILER`])(
-    'nobody sends %s anonymously',
+    '%s is refused to anonymous callers',
     async (contentSha256) => {
       const request = client.anonymous({
         method: 'PUT',
@@ -178,7 +178,7 @@ test('a body declared in both dialects at once is refused', async () => {
   expect(await refusalCode(signAs().anonymous({ method: 'PUT', body: 'x', headers }))).toBe('InvalidRequest');
 });
 
-test('a body that is given up is let go', async () => {
+test('the source of an abandoned body is released', async () => {
   for (const payload of modes) {
     let released = false;
     const request = signAs().request({ method: 'PUT', body: 'x'.repeat(100), payload, chunkSize: 10 });

@@ -23,7 +23,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
   const query = dialect === 'amz' ? 'X-Amz-' : 'X-Store-';
   const presigned = (spec: PresignSpec = {}) => client.presign({ path: '/bucket/key', ...spec });
 
-  test('a proper one is let through, with any body', async () => {
+  test('a valid one is accepted, with any body', async () => {
     expect((await check(presigned())).identity?.owner).toBe('account-alice');
     const { content, dialect: spoken } = await check(presigned({ method: 'PUT', body: 'anything' }));
     expect(Buffer.from(content).toString()).toBe('anything');
@@ -37,13 +37,13 @@ describe.each(both)('in the dialect %s', (dialect) => {
     [week, week * second + 1, 'AccessDenied'],
     [900, -15 * minute, undefined],
     [900, -15 * minute - 1, 'AccessDenied'],
-  ])('good for %i s and used %i ms after: %s', async (expires, after, code) => {
+  ])('valid for %i s and used %i ms after signing: %s', async (expires, after, code) => {
     const options = { at: now + after };
     if (code === undefined) expect((await check(presigned({ expires }), options)).identity).toBeDefined();
     else expect(await refusalCode(presigned({ expires }), options)).toBe(code);
   });
 
-  test('tells that it has expired, and when', async () => {
+  test('is refused as expired, with the time of its expiration', async () => {
     const refused = await refusal(presigned({ expires: 60 }), { at: now + 61 * second });
     expect(refused.message).toBe('Request has expired');
     expect(refused.details.elements).toEqual({
@@ -143,7 +143,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     expect(await refusalCode(withTarget(presigned(), change))).toBe(code);
   });
 
-  test.each(['PUT', 'DELETE', 'POST', 'HEAD'])('a URL for GET is not good for %s', async (method) => {
+  test.each(['PUT', 'DELETE', 'POST', 'HEAD'])('a URL for GET is refused for %s', async (method) => {
     expect(await refusalCode({ ...presigned(), method })).toBe('SignatureDoesNotMatch');
   });
 
@@ -186,7 +186,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     expect(await refusalCode(withHeaders(presigned({ method: 'PUT', body: 'x' }), headers))).toBe(code);
   });
 
-  test('an added UNSIGNED-PAYLOAD says what was signed', async () => {
+  test('an added UNSIGNED-PAYLOAD header equals what was signed, and is accepted', async () => {
     const request = withHeaders(presigned({ method: 'PUT', body: 'x' }), {
       [`${prefix}content-sha256`]: 'UNSIGNED-PAYLOAD',
     });
@@ -213,7 +213,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     expect(await refusalCode({ ...request, body: Buffer.from('y') })).toBe('XAmzContentSHA256Mismatch');
   });
 
-  test('chunks cannot be signed by whoever holds the URL', async () => {
+  test('the holder of a presigned URL cannot sign chunks', async () => {
     const declared = `STREAMING-${dialect === 'amz' ? 'AWS4' : 'STORE4'}-HMAC-SHA256-PAYLOAD`;
     const request = presigned({ method: 'PUT', body: 'x', headers: { '*-content-sha256': declared } });
     expect(await refusalCode(request)).toBe('InvalidRequest');

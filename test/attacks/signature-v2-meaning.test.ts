@@ -136,7 +136,7 @@ test('a type that was moved into the query is the type of the object', async () 
   expect(head.header('*-meta-name')).toBe('J\u00c3\u00bcrgen');
 });
 
-test('a version-2 query signs no form of actions, whose body decides what is done', async () => {
+test('a version-2 query is refused for an action form, because it does not cover the body', async () => {
   await using world = await openGateway();
   const answer = await world.client.presignedV2('POST', '/', {
     body: 'Action=CreateUser&Version=2010-05-08&UserName=eve',
@@ -145,7 +145,7 @@ test('a version-2 query signs no form of actions, whose body decides what is don
   expect([answer.status, answer.code]).toEqual([403, 'AccessDenied']);
 });
 
-test('under a mount point a signature is good for one address', async () => {
+test('under a mount point a signature is valid for one address', async () => {
   await using world = await openGateway({ basePath: '/s3' });
   for (const bucket of ['bbb', 's3x']) expect((await world.client.put(`/s3/${bucket}`)).status).toBe(200);
   await world.client.put('/s3/bbb/k', { body: 'one' });

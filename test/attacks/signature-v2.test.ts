@@ -91,11 +91,11 @@ describe('a version-2 presigned query', () => {
     expect(await refusalCode(withHeaders(presigned({ method: 'PUT', body: 'x' }), headers))).toBe(code);
   });
 
-  test('is not good for another method', async () => {
+  test('is refused for another method', async () => {
     expect(await refusalCode({ ...presigned(), method: 'DELETE' })).toBe('SignatureDoesNotMatch');
   });
 
-  test('ends when it says', async () => {
+  test('expires at its time', async () => {
     expect((await check(presigned({ expires: 60 }), { at: now + 60_000 })).identity).toBeDefined();
     const refused = await refusal(presigned({ expires: 60 }), { at: now + 60_001 });
     expect([refused.code, refused.message]).toEqual(['AccessDenied', 'Request has expired']);
@@ -108,13 +108,13 @@ describe('a version-2 presigned query', () => {
       expect(await refusalCode(request, { virtualBucket })).toBe('SignatureDoesNotMatch');
   });
 
-  test('is turned off by the setting, and names what is wanted', async () => {
+  test('is refused when the setting disables it, with a message that names version 4', async () => {
     const refused = await refusal(presigned(), { sigV2Presign: false });
     expect(refused.code).toBe('InvalidRequest');
     expect(refused.message).toContain('AWS4-HMAC-SHA256');
   });
 
-  test('never opens a bucket with a key of its own', async () => {
+  test('is refused for a bucket with a signing key of its own', async () => {
     const keyed = { secretFor: async () => 'the-bucket-key' };
     expect(await refusalCode(presigned(), keyed)).toBe('AccessDenied');
     const forged = signAs({ secretKey: 'the-bucket-key' }).presignV2({ path: '/bucket/key' });

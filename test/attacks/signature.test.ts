@@ -29,7 +29,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
       body: 'content',
     });
 
-  test('lets a properly signed request through', async () => {
+  test('accepts a properly signed request', async () => {
     const { identity, content, payload, dialect: spoken } = await check(proper());
     expect(identity).toEqual({
       accessKey: alice.accessKey,
@@ -118,7 +118,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     expect(await refusalCode(withAuthorization(proper(), change))).toBe(code);
   });
 
-  test('tells an unknown and a blank access key apart by nothing but the key', async () => {
+  test('answers an unknown and an empty access key alike', async () => {
     const of = async (accessKey: string) =>
       refusal(withAuthorization(proper(), (v) => v.replace(alice.accessKey, accessKey)));
     const [unknown, blank] = [await of('AKIDNOBODY'), await of('')];
@@ -149,7 +149,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     expect(await refusalCode({ ...request, headers: change(request.headers) })).toBe('AccessDenied');
   });
 
-  test('takes the Date header where the dialect has none', async () => {
+  test('uses the Date header where there is no dialect date header', async () => {
     const request = client.request({
       path: '/bucket',
       headers: { date: new Date(now).toUTCString() },
@@ -199,7 +199,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     ['accept-encoding', 'identity'],
     ['x-forwarded-for', '10.0.0.1'],
     ['expect', '100-continue'],
-  ])('lets an unsigned %s pass, which proxies and clients add', async (name, value) => {
+  ])('accepts an unsigned %s, which proxies and clients add', async (name, value) => {
     const request = client.request({ path: '/b/k', unsignedHeaders: { [name]: value } });
     expect((await check(request)).identity).toBeDefined();
   });
@@ -225,7 +225,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
     },
   );
 
-  test('holds a strict region, and tells the right one', async () => {
+  test('refuses another region where regions are strict, and names the right one', async () => {
     const strict = { regionStrict: true, region: 'eu-north-1' };
     expect((await check(signAs({ dialect, region: 'eu-north-1' }).request(), strict)).identity).toBeDefined();
     const refused = await refusal(proper(), strict);

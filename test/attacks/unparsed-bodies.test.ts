@@ -9,7 +9,7 @@ const policy = JSON.stringify({
   ],
 });
 
-test('an anonymous caller whom nothing lets in is refused before its body is parsed', async () => {
+test('an anonymous caller without permission is refused before its body is parsed', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
   await world.client.put('/open');

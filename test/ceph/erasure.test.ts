@@ -91,7 +91,7 @@ describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? ''
     },
   );
 
-  test('a gateway goes on while one of three OSDs is away, and nothing is left in the end', async () => {
+  test('a gateway serves while one of three OSDs is down, and gc leaves no chunk at the end', async () => {
     await using world = await openGateway({ settings: settingsOf(ceph, 'odd') });
     const { client } = world;
     await client.put('/bucket');

@@ -96,7 +96,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     await expectEvacuated(pair);
   });
 
-  test('what is encrypted moves as it is, whoever has the key, and nobody else reads it afterwards', async () => {
+  test('an evacuation copies encrypted bytes unchanged, and they are readable with their key only', async () => {
     const pair = await openOn('encrypted', await encryptingSettings());
     const { world, drain, names } = pair;
     await using _ = world;
@@ -139,7 +139,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     expect(await fsckOf(world)).toEqual([]);
   }, 120_000);
 
-  test('weights move what is stored where a setting asks for it, and no more once it lies as they want it', async () => {
+  test('SVC_REBALANCE_WEIGHTS moves stored bytes until they are distributed by weight', async () => {
     const pair = await openOn('weights', { SVC_REBALANCE_WEIGHTS: 'on' });
     const { world, admin, clock, names } = pair;
     await using _ = world;
@@ -210,7 +210,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     expect((await client.delete('/bucket')).status).toBe(204);
   }, 120_000);
 
-  test('one that begins in the middle of a PUT lets it end where it began, and takes that along', async () => {
+  test('an evacuation that begins during a PUT lets it finish on its cluster, and then moves its bytes', async () => {
     const pair = await openOn('middle-of-put');
     const { world, drain, names } = pair;
     await using _ = world;
@@ -232,7 +232,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     expect((await world.client.get('/bucket/fresh')).text).toBe('fresh');
   });
 
-  test('one that begins in the middle of an upload lets it be completed where it began, and refuses new ones that have no place', async () => {
+  test('an evacuation that begins during a multipart upload lets it complete on its cluster, and refuses new uploads without another cluster', async () => {
     const pair = await openOn('middle-of-upload');
     const { world, admin, drain, clock, names } = pair;
     await using _ = world;

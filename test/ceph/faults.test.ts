@@ -79,7 +79,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
     world.as({ credential: operator }).get('/admin/v1/storage/data');
 
   test(
-    'without its OSD refuses reads and writes, and goes on when it is back',
+    'answers 503 to reads and writes while its OSD is down, and serves again when it is up',
     async () => {
       await ceph.stop('osd.0');
       for (const answer of await Promise.all([world.client.get('/bucket/small'), put('refused')]))
@@ -106,7 +106,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
   );
 
   test(
-    'that stands still costs a timeout, and nobody else waits for it',
+    'that hangs costs its own requests a timeout, and no others',
     async () => {
       for (const daemon of daemons) ceph.signal(daemon, 'SIGSTOP');
       let isOver = false;
@@ -153,7 +153,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
   );
 
   test(
-    'that loses a pool says so, keeps the others, and takes writes when the pool is made again',
+    'that loses a pool reports it, serves the others, and accepts writes when the pool is created again',
     async () => {
       const headers = { 'x-amz-storage-class': 'STANDARD_IA' };
       expect((await world.client.put('/bucket/cold', { body, headers })).status).toBe(200);
@@ -194,7 +194,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
   );
 
   test(
-    'in which a byte flips gives an error, and never that byte',
+    'with a flipped byte returns an error, and never that byte',
     async () => {
       const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
       await world.client.put('/bucket/flipped', { body });

@@ -77,7 +77,7 @@ describe.skipIf(noCeph !== undefined)(`fsck on Ceph${noCeph === undefined ? '' :
     await gateway.expectHeld(held);
   });
 
-  test('what an index from a backup knows nothing of comes back, and a chunk that is gone is told with its object', async () => {
+  test('fsck --rebuild restores objects that a backup of the index lacks, and fsck reports a missing chunk with its object', async () => {
     await using gateway = await Killable.begin(clusters, 'backup');
     const [metadata, backup] = ['metadata', 'backup'].map((name) => join(gateway.dataDir, name)) as [
       string,
@@ -114,7 +114,7 @@ describe.skipIf(noCeph !== undefined)(`fsck on Ceph${noCeph === undefined ? '' :
     await gateway.expectHeld(held);
   });
 
-  test('what lost its beginning, its middle or its end is told with its object, and goes whole where nobody owns it', async () => {
+  test('fsck reports an extent that lost its beginning, middle or end with its object, and removes all of it where it has no owner', async () => {
     await using gateway = await Killable.begin(clusters, 'torn');
     const [metadata, backup] = [join(gateway.dataDir, 'metadata'), join(gateway.dataDir, 'backup')];
     const held = await fill(gateway);

@@ -74,7 +74,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
     await set('auth_allow_insecure_global_id_reclaim', String(on));
   };
 
-  test('a cluster that is well says nothing; one that is not says what it complains of, five at most and in order, without what is muted', {
+  test('a healthy cluster has no warning; an unhealthy one reports its complaints, five at most, in order, without muted ones', {
     timeout: caseMs,
   }, async () => {
     await expectStatus('HEALTH_OK');
@@ -95,7 +95,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
     await expectStatus('HEALTH_OK');
   });
 
-  test('a pool that is gone is an error beside its siblings, once for each of its namespaces', {
+  test('a deleted pool is reported as an error for each of its namespaces, beside the other pools', {
     timeout: caseMs,
   }, async () => {
     const sound = { pool: 'chunks', namespace: '', state: 'ok', ChunkCount: 3, BytesUsed: 3 * chunkBytes };

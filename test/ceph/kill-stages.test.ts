@@ -12,7 +12,7 @@ describe.skipIf(noCeph !== undefined)(`kill -9 on Ceph${noCeph === undefined ? '
   const clusters = cephPair();
 
   test.concurrent(
-    'in the middle of an evacuation: what was acknowledged stays, and it goes on until the cluster is empty',
+    'in the middle of an evacuation: acknowledged objects stay, and the evacuation continues until the cluster is empty',
     async () => {
       await using gateway = await Killable.begin(clusters, 'evacuation');
       await gateway.admin('PUT', '/clusters/b/weight', { weight: 0 });

@@ -56,7 +56,7 @@ test.each(ways)(
   },
 );
 
-test('without the key, or with another, the client says why', async () => {
+test('without the key, or with another one, the client prints the reason', async () => {
   const at = `s3://${bucket}/customer-1000`;
   const none = await cli.attempt('s3', 'cp', at, 'back');
   // A HEAD has no body to tell more.
@@ -65,7 +65,7 @@ test('without the key, or with another, the client says why', async () => {
   expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('(403)')]);
 });
 
-test('a bucket’s default encrypts what says nothing', async () => {
+test('a bucket’s default encrypts objects whose requests name no encryption', async () => {
   const rule = { ApplyServerSideEncryptionByDefault: { SSEAlgorithm: 'aws:kms', KMSMasterKeyID: 'first' } };
   const configuration = JSON.stringify({ Rules: [{ ...rule, BucketKeyEnabled: true }] });
   await api('put-bucket-encryption', '--server-side-encryption-configuration', configuration);

@@ -50,7 +50,7 @@ test.each(familiesOf(bucket))('$of is put, told and taken away', async (family) 
   expect(steps).toEqual(expectedOf(family));
 });
 
-test('the payer is told, and inventories are listed', async () => {
+test('RequestPayment is returned, and inventories are listed', async () => {
   const api = cli.apiOf(bucket);
   expect(await api('get-bucket-request-payment')).toEqual({ Payer: 'BucketOwner' });
   await api('put-bucket-request-payment', '--request-payment-configuration', 'Payer=Requester');

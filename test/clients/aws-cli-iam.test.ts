@@ -50,7 +50,7 @@ async function userWithKey(name: string): Promise<Keys> {
   return (await iam('create-access-key', ...user)).AccessKey;
 }
 
-test('a caller is told who it is', async () => {
+test('GetCallerIdentity returns the caller', async () => {
   expect(await sts('get-caller-identity')).toMatchObject({ Account: account, Arn: arn('user/alice') });
 });
 

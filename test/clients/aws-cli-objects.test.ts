@@ -18,7 +18,7 @@ const refusal = async (bucket: string, operation: string, ...args: string[]): Pr
 };
 const key = ['--key', 'key'] as const;
 
-test('tags are put, told, counted and deleted', async () => {
+test('tags are put, returned, counted and deleted', async () => {
   const api = cli.apiOf('cli-tags');
   await api('create-bucket');
   await api('put-object', ...key, '--body', 'body', '--tagging', 'a=1');

@@ -25,7 +25,7 @@ const visit = (url: string, host: string): Promise<Page> =>
     }).on('error', reject);
   });
 
-test('cross-origin rules are put, told and deleted', async () => {
+test('CORS rules are put, returned and deleted', async () => {
   await cli.aws('s3', 'mb', 's3://cli-cors');
   const api = cli.apiOf('cli-cors');
   const rules = { CORSRules: [{ AllowedMethods: ['GET', 'PUT'], AllowedOrigins: ['*'], MaxAgeSeconds: 9 }] };

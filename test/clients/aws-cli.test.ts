@@ -35,14 +35,14 @@ test('a bucket that was made is listed', async () => {
   expect(await aws('s3', 'ls')).toContain(bucket);
 });
 
-test('a small object comes back as it went', async () => {
+test('a small object is downloaded unchanged', async () => {
   const small = world.file('small.bin', 4_096);
   await aws('s3', 'cp', small.path, `s3://${bucket}/small é.bin`);
   await aws('s3', 'cp', `s3://${bucket}/small é.bin`, 'small.back');
   expect(await shaOfFile(world.path('small.back'))).toBe(small.sha);
 });
 
-test('100 MiB go up in 13 parts and come back as they went', async () => {
+test('100 MiB are uploaded in 13 parts and downloaded unchanged', async () => {
   await aws('s3', 'cp', '--no-progress', large.path, `s3://${bucket}/large.bin`);
   const head = await api('head-object', '--key', 'large.bin');
   expect(head['ETag']).toMatch(/-13"$/);
@@ -60,7 +60,7 @@ test('a tree of 2,500 files is synchronised once, and listed whole', async () =>
   expect(lines).toHaveLength(keyCount);
 });
 
-test('a synchronisation carries what changed, and deletes what is gone', async () => {
+test('a synchronisation transfers what changed, and deletes what was removed', async () => {
   const tree = world.path('sync');
   mkdirSync(tree);
   for (const name of ['kept', 'changed', 'gone']) writeFileSync(`${tree}/${name}`, name);
@@ -149,7 +149,7 @@ test.each(checksums)('an upload by parts with $says keeps it', async ({ says, cr
   else expect(got[name]).toMatch(type === 'COMPOSITE' ? /-2$/ : /=$/);
 });
 
-test('an upload that was begun is listed, and gone when it is aborted', async () => {
+test('an open upload is listed until it is aborted', async () => {
   const { UploadId } = await api('create-multipart-upload', '--key', 'begun');
   const listed = (await api('list-multipart-uploads')) as { Uploads: { Key: string; UploadId: string }[] };
   expect(listed.Uploads).toMatchObject([{ Key: 'begun', UploadId }]);

@@ -49,7 +49,7 @@ test('ACLs are canned, granted, and put as they were got', async () => {
   await client.send(new s3.PutBucketAclCommand({ Bucket, ACL: 'private' }));
 });
 
-test('a policy is put, told, judged and deleted', async () => {
+test('a policy is put, returned, evaluated and deleted', async () => {
   await client.send(new s3.PutBucketPolicyCommand({ Bucket, Policy: policyOf(Bucket) }));
   expect((await client.send(new s3.GetBucketPolicyCommand({ Bucket }))).Policy).toBe(policyOf(Bucket));
   const { PolicyStatus } = await client.send(new s3.GetBucketPolicyStatusCommand({ Bucket }));

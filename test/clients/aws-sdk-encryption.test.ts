@@ -88,7 +88,7 @@ test.each(ways)('$name: put, head, get and copy', async ({ name, write, read, co
 });
 
 test.each(ways)(
-  '$name: an upload in parts comes back, whole and in a range',
+  '$name: a multipart upload is read whole and in a range',
   async ({ name, write, read, shown }) => {
     const Key = `large-${name}`;
     await new Upload({ client, params: { Bucket, Key, Body: large.bytes, ...write } }).done();
@@ -124,7 +124,7 @@ test('a key is changed without moving the object', async () => {
   expect(after.LastModified).toEqual(before.LastModified);
 });
 
-test('a bucket’s default encrypts what says nothing', async () => {
+test('a bucket’s default encrypts objects whose requests name no encryption', async () => {
   const Rules = [{ ApplyServerSideEncryptionByDefault: { SSEAlgorithm: 'AES256' as const } }];
   await client.send(new PutBucketEncryptionCommand({ Bucket, ServerSideEncryptionConfiguration: { Rules } }));
   const { ServerSideEncryptionConfiguration } = await client.send(new GetBucketEncryptionCommand({ Bucket }));

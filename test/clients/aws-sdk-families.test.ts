@@ -39,14 +39,14 @@ test.each(familiesOf(Bucket))('$of is put, told and taken away', async (family) 
   expect(steps).toEqual(expectedOf(family));
 });
 
-test('the payer is told, and inventories are listed', async () => {
+test('RequestPayment is returned, and inventories are listed', async () => {
   expect(await ask('GetBucketRequestPayment', {})).toEqual({ Payer: 'BucketOwner' });
   await ask('PutBucketRequestPayment', { RequestPaymentConfiguration: { Payer: 'Requester' } });
   expect(await ask('GetBucketRequestPayment', {})).toEqual({ Payer: 'Requester' });
   expect(await ask('ListBucketInventoryConfigurations', {})).toEqual({ IsTruncated: false });
 });
 
-test('an object tells when it expires', async () => {
+test('the replies for an object have its expiration', async () => {
   const LifecycleConfiguration = {
     Rules: [{ ID: 'soon', Status: 'Enabled', Filter: { Prefix: '' }, Expiration: { Days: 1 } }],
   };

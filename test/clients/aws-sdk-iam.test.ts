@@ -39,7 +39,7 @@ afterAll(async () => {
   await world?.stop();
 });
 
-test('a user is made, tagged, listed, told of by name, and signs with a key of its own', async () => {
+test('a user is created, tagged, listed and found by name, and signs with its own key', async () => {
   const UserName = 'grace';
   const { User } = await users.send(new iam.CreateUserCommand({ UserName, Path: '/staff/' }));
   expect(User?.Arn).toBe('arn:aws:iam::alice-account:user/staff/grace');

@@ -37,7 +37,7 @@ beforeAll(async () => {
 });
 afterAll(() => sdk?.stop());
 
-test('tags are put, told, counted and deleted', async () => {
+test('tags are put, returned, counted and deleted', async () => {
   const at = { Bucket, Key: 'tagged é' };
   await client.send(new PutObjectCommand({ ...at, Body: 'x', Tagging: 'a=1' }));
   const told = async () => (await client.send(new GetObjectTaggingCommand(at))).TagSet;
@@ -86,7 +86,7 @@ test('retention and legal hold keep a version, one by one and in bulk', async ()
   await expect(remove()).rejects.toMatchObject({ name: 'AccessDenied' });
 });
 
-test('a default retention is put and told', async () => {
+test('a default retention is put and returned', async () => {
   const Rule = { DefaultRetention: { Mode: 'COMPLIANCE' as const, Days: 3 } };
   const ObjectLockConfiguration = { ObjectLockEnabled: 'Enabled' as const, Rule };
   await client.send(new PutObjectLockConfigurationCommand({ Bucket, ObjectLockConfiguration }));
@@ -117,7 +117,7 @@ test('an archived object is refused by its error, restored, read, and listed wit
   expect(expiry).toBeGreaterThan(Date.now() + dayMs);
 });
 
-test('the parts of an object are told in pages', async () => {
+test('the parts of an object are returned in pages', async () => {
   const at = { Bucket, Key: 'parts' };
   const Body = Buffer.alloc(11 * mib, 'parts');
   await new Upload({ client, params: { ...at, Body, ChecksumAlgorithm: 'SHA256' } }).done();

@@ -68,7 +68,7 @@ test('a page of an allowed origin uploads a FormData that somebody signed', asyn
   }
 });
 
-test('a website is put, told and deleted', async () => {
+test('a website configuration is put, returned and deleted', async () => {
   const { client } = sdk;
   const Bucket = 'sdk-site';
   await client.send(new CreateBucketCommand({ Bucket }));

@@ -137,7 +137,7 @@ test('a condition that fails and a key that is not there are errors with their n
   await expect(get).rejects.toBeInstanceOf(NoSuchKey);
 });
 
-test('what is deleted a thousand at a time is gone, and the empty bucket is removed', async () => {
+test('DeleteObjects removes a thousand keys at a time, and DeleteBucket the empty bucket', async () => {
   let deleted = 0;
   for await (const { Contents = [] } of paginateListObjectsV2({ client }, { Bucket })) {
     const Objects = Contents.map(({ Key = '' }) => ({ Key }));

@@ -18,7 +18,7 @@ test('objects of every kind are put, copied, got and described', async () => {
   });
 });
 
-test('20 MiB go up in parts, are copied by parts, and come back in ranges', async () => {
+test('20 MiB are uploaded in parts, copied by parts, and read in ranges', async () => {
   const { path, sha } = boto.world.file('large.bin', 20 * mib + 3);
   const both = [sha, sha];
   expect(await boto.step('large', path)).toEqual({ s3: both, kms: both, c: both });

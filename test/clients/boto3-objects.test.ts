@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => boto?.world.stop());
 
-test('tags are put, told, counted and deleted, of a version', async () => {
+test('tags of a version are put, returned, counted and deleted', async () => {
   expect(await boto.step('tagging')).toEqual({
     first: [
       { Key: 'a', Value: '1' },
@@ -48,6 +48,6 @@ test('an archived object is read once it is restored', async () => {
   });
 });
 
-test('attributes are told', async () => {
+test('GetObjectAttributes returns the attributes', async () => {
   expect(await boto.step('attributes')).toEqual({ etag: true, size: 5, class: 'STANDARD_IA', crc32: true });
 });

@@ -32,7 +32,7 @@ test.each([
   },
 );
 
-test('a form leads where its signer wants', async () => {
+test('a form redirects to the address in its policy', async () => {
   const etag = '%225d41402abc4b2a76b9719d911017c592%22';
   const location = `https://app.example/done?from=form&bucket=boto-redirect&key=k&etag=${etag}`;
   expect(await boto.step('redirect')).toEqual([303, location]);

@@ -31,7 +31,7 @@ test('a small object keeps its bytes, metadata and the checksum that the client 
   });
 });
 
-test('100 MiB go up in 13 parts and come back as they went', async () => {
+test('100 MiB are uploaded in 13 parts and downloaded unchanged', async () => {
   const { etag, ...rest } = (await step('large', large.path)) as { etag: string };
   expect(etag).toMatch(/-13"$/);
   expect(rest).toEqual({ size: largeBytes, sha: large.sha });
@@ -83,6 +83,6 @@ test('versions and delete markers are listed and deleted, and their bucket with 
   ]);
 });
 
-test('what is deleted a thousand at a time is gone, and the empty bucket is removed', async () => {
+test('DeleteObjects removes a thousand keys at a time, and DeleteBucket the empty bucket', async () => {
   expect(await step('remove')).toEqual({ count: keyCount + 6, errors: [], buckets: [] });
 });

@@ -34,7 +34,7 @@ test('a bucket that was made is listed', async () => {
   expect(await told('ls', 'gateway')).toMatchObject([{ key: 'mc-bucket/' }]);
 });
 
-test('a small object comes back as it went, and its properties with it', async () => {
+test('a small object is downloaded unchanged, with its metadata', async () => {
   await mc('cp', '--attr', 'colour=blue', world.small.path, `${bucket}/`);
   await mc('cp', `${bucket}/small é+.bin`, 'small.back');
   expect(await shaOfFile(world.path('small.back'))).toBe(world.small.sha);
@@ -42,7 +42,7 @@ test('a small object comes back as it went, and its properties with it', async (
   expect(stat).toMatchObject({ size: world.small.size, metadata: { 'X-Amz-Meta-Colour': 'blue' } });
 });
 
-test('100 MiB go up in 7 parts and come back as they went', async () => {
+test('100 MiB are uploaded in 7 parts and downloaded unchanged', async () => {
   await mc('cp', world.large.path, `${bucket}/large.bin`);
   expect((await told('stat', `${bucket}/large.bin`))[0]?.['etag']).toMatch(/-7$/);
   await mc('cp', `${bucket}/large.bin`, 'large.back');
@@ -67,7 +67,7 @@ test('cat brings the bytes, of a range as well', async () => {
   expect(await mc('head', '--lines', '1', `${bucket}/text`)).toContain('hello');
 });
 
-test('what is piped in comes back', async () => {
+test('an upload from a pipe is downloaded unchanged', async () => {
   await world.run(
     'sh',
     '-c',

@@ -96,7 +96,7 @@ test('a body in signed chunks is stored without them', async () => {
   expect(got.headers['content-encoding']).toBeUndefined();
 });
 
-test('100 MiB go up in 13 parts of signed chunks and come back as they went', async () => {
+test('100 MiB are uploaded in 13 parts of signed chunks and downloaded unchanged', async () => {
   const path = key('large.bin');
   const [uploadId = ''] = (await ok('POST', { path, query: { uploads: '' } })).all('UploadId');
   const etags: string[] = [];
@@ -167,7 +167,7 @@ test('a condition that fails changes nothing', async () => {
   expect((await ok('GET', { path: key('copy') })).text).toBe('hello');
 });
 
-test('versions are told by the header of the dialect', async () => {
+test('versions are returned in the header of the dialect', async () => {
   const path = '/neutral-versions';
   await ok('PUT', { path });
   const body = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
@@ -185,7 +185,7 @@ test('versions are told by the header of the dialect', async () => {
   await ok('DELETE', { path });
 });
 
-test('what is deleted a thousand at a time is gone, and the empty bucket is removed', async () => {
+test('DeleteObjects removes a thousand keys at a time, and DeleteBucket the empty bucket', async () => {
   const full = await client.send('DELETE', { path: bucket });
   expect([full.status, full.all('Code')]).toEqual([409, ['BucketNotEmpty']]);
   for (let keys = await listed(''); keys.length > 0; keys = keys.slice(1_000)) {

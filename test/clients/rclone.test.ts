@@ -42,14 +42,14 @@ describe.each(['plain', 'other'])('the remote %s', (name) => {
     expect(await rclone('lsd', `${name}:`)).toContain(`rclone-${name}`);
   });
 
-  test('a small object comes back as it went', async () => {
+  test('a small object is downloaded unchanged', async () => {
     await rclone('copy', world.small.path, bucket);
     await rclone('copyto', `${bucket}/small é+.bin`, world.path(`small-${name}`));
     expect(await shaOfFile(world.path(`small-${name}`))).toBe(world.small.sha);
   });
 
   // Up to 200 MiB it sends a file whole; what it reads from a pipe goes in parts.
-  test('100 MiB come back as they went, and 12 MiB from a pipe as well', async () => {
+  test('100 MiB, and 12 MiB from a pipe, are downloaded unchanged', async () => {
     await rclone('copy', world.large.path, bucket);
     expect(await rclone('size', '--json', `${bucket}/large.bin`)).toContain(`"bytes":${largeBytes}`);
     await rclone('copyto', `${bucket}/large.bin`, world.path(`large-${name}`));
@@ -92,7 +92,7 @@ test('2,500 files are copied and listed, and the check finds no difference', asy
   expect(stderr).toContain('1 differences found');
 });
 
-test('what is purged is gone, and the bucket with it', async () => {
+test('purge removes the objects and the bucket', async () => {
   for (const bucket of ['plain:rclone-plain', 'other:rclone-other']) await rclone('purge', bucket);
   expect(await rclone('lsd', 'plain:')).toBe('');
 });

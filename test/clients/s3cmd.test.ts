@@ -43,13 +43,13 @@ test('a bucket that was made is listed', async () => {
   expect(await s3cmd('info', `s3://${bucket}`)).toContain(`Location:  ${region}`);
 });
 
-test('a small object comes back as it went', async () => {
+test('a small object is downloaded unchanged', async () => {
   await s3cmd('put', world.small.path, `s3://${bucket}/small é+.bin`);
   await s3cmd('get', `s3://${bucket}/small é+.bin`, 'small.back');
   expect(await shaOfFile(world.path('small.back'))).toBe(world.small.sha);
 });
 
-test('100 MiB go up in 7 parts and come back as they went', async () => {
+test('100 MiB are uploaded in 7 parts and downloaded unchanged', async () => {
   await s3cmd('put', '--no-progress', world.large.path, `s3://${bucket}/large.bin`);
   const { headers } = await sender({ url: world.url, ...world.user })('HEAD', `/${bucket}/large.bin`);
   expect(headers['etag']).toMatch(/-7"$/);
@@ -58,7 +58,7 @@ test('100 MiB go up in 7 parts and come back as they went', async () => {
 });
 
 // It says that it sent 0 bytes, because it asks the pipe for its size; what it sends is whole.
-test('what is piped in comes back', async () => {
+test('an upload from a pipe is downloaded unchanged', async () => {
   await world.run(
     'sh',
     '-c',
@@ -68,7 +68,7 @@ test('what is piped in comes back', async () => {
   expect(await shaOfFile(world.path('piped.back'))).toBe(sha(world.large.bytes.subarray(0, 20_000_000)));
 });
 
-test('a download that was cut goes on where it stopped, by a range', async () => {
+test('an interrupted download resumes with a range request', async () => {
   writeFileSync(world.path('cut.back'), world.large.bytes.subarray(0, largeBytes / 2));
   await s3cmd('get', '--continue', '--no-progress', `s3://${bucket}/large.bin`, 'cut.back');
   expect(await shaOfFile(world.path('cut.back'))).toBe(world.large.sha);

@@ -29,13 +29,13 @@ test('a bucket that was made is listed', async () => {
   await s5cmd('head', bucket);
 });
 
-test('a small object comes back as it went', async () => {
+test('a small object is downloaded unchanged', async () => {
   await s5cmd('cp', world.small.path, `${bucket}/`);
   await s5cmd('cp', `${bucket}/small é+.bin`, 'small.back');
   expect(await shaOfFile(world.path('small.back'))).toBe(world.small.sha);
 });
 
-test('100 MiB go up in 2 parts and come back as they went', async () => {
+test('100 MiB are uploaded in 2 parts and downloaded unchanged', async () => {
   await s5cmd('cp', world.large.path, `${bucket}/large.bin`);
   expect(await s5cmd('ls', '--etag', `${bucket}/large.bin`)).toMatch(/-2 /);
   await s5cmd('cp', `${bucket}/large.bin`, 'large.back');

@@ -46,7 +46,7 @@ describe.skipIf(noCeph !== undefined)(`cluster-pool${noCeph === undefined ? '' :
       yield* inPieces(content.subarray(begun), 100_000);
     }
 
-    test('leaves memory as it comes, is seen by others as torn, and is whole in the end', async () => {
+    test('is written as it arrives, is listed as torn by others, and is complete at the end', async () => {
       const { store, reopen, dispose } = await fixture();
       const other = reopen();
       const held = Promise.withResolvers<void>();

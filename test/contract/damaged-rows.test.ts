@@ -73,7 +73,7 @@ describe('clear of a partition in a damaged file', () => {
     });
   });
 
-  it('says so where it cannot remove a row because a flipped key of a branch page hides it from look-ups', async () => {
+  it('reports a row that it cannot remove because a flipped key of a branch page hides it from look-ups', async () => {
     await fillBoards();
     await patchFile(dataFile(), (bytes) => {
       const entry = branchEntries(bytes).filter(({ key }) => isOf('b', key))[0];
@@ -199,7 +199,7 @@ it('a commit that adds to a damaged counter applies nothing', async () => {
   });
 });
 
-it('a process whose own epoch row is damaged goes on with another epoch after its next renewal', async () => {
+it('a process whose own epoch row is damaged uses another epoch after its next renewal', async () => {
   await withStore(async (store) => {
     let commits = 0;
     const commit = (id: string) =>

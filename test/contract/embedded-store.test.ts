@@ -96,7 +96,7 @@ describe('an embedded store', () => {
     await store.close();
   });
 
-  it('rolls its epochs by count and by time, and lets go of those that are done', async () => {
+  it('starts new epochs by count and by time, and removes those that are done', async () => {
     const store = openStore();
     const held = await store.begin({ cluster: 'c' });
     const epochs = new Set<string>();
@@ -134,7 +134,7 @@ describe('an embedded store', () => {
     await store.close();
   });
 
-  it('finishes what was sent before it closes, and refuses what comes after', async () => {
+  it('finishes commits that were submitted before it closes, and refuses later ones', async () => {
     const store = openStore();
     const sent = Array.from({ length: 700 }, (_, index) =>
       store.commit(headsOf('b'), [{ put: head('b', `k${index}`), expect: 'absent' }]),
@@ -151,7 +151,7 @@ describe('an embedded store', () => {
     await again.close();
   });
 
-  it('grows with what it is given', async () => {
+  it('grows with its rows', async () => {
     const store = embeddedStore({ directory, clock, random: systemRandom(), durable: false });
     const manifest = new Uint8Array(12_000).fill(7);
     const count = 4000;

@@ -73,7 +73,7 @@ describe('damage', () => {
     expect(await refusedBy(fixture.reopen(), chunks)).toEqual([]);
   });
 
-  test('a file cut off anywhere never gives a wrong byte, and what stands before the cut is still read', async () => {
+  test('a file truncated anywhere never returns a wrong byte, and chunks before the cut are readable', async () => {
     const chunks = await putVarious();
     await store.close();
     for (const path of await dataFiles()) {
@@ -125,7 +125,7 @@ describe('damage', () => {
     expect(await refusedBy(store, [first, outer])).toEqual(['outer.0']);
   });
 
-  test('a locator that points elsewhere gives no bytes', async () => {
+  test('a locator with a wrong position returns no bytes', async () => {
     const [a, b] = [await put(store, 'a.0', 100), await put(store, 'b.0', 100)];
     for (const at of [b.at, `${a.at}1`, a.at?.replace(/^./, 'v')]) {
       const read = readWhole(store.read({ ...a, ...(at && { at }) }, whole(a)));

@@ -136,7 +136,7 @@ describe('several processes', () => {
   );
 
   test.runIf(process.platform === 'linux')(
-    'a process id that was given again does not keep a segment open; a maker that cannot be looked up does',
+    'a reused process id does not keep a segment open; a process that cannot be looked up does',
     async () => {
       const { kill } = await startWriter('r1');
       await kill();

@@ -68,7 +68,7 @@ describe('space', () => {
     }
   });
 
-  test('another process that has the segment open lets go of it in time', async () => {
+  test('another process that has the segment open closes it in time', async () => {
     let now = 0;
     const reader = fixture.reopen({ clock: { ...systemClock, elapsed: () => now } });
     const chunk = await put(store, 'a.0', 100);
@@ -80,7 +80,7 @@ describe('space', () => {
     await expect(readWhole(reader.read(chunk, whole(chunk)))).rejects.toThrow(ChunkMissing);
   });
 
-  test('a segment sealed under its maker, who was taken for dead, loses nothing', async () => {
+  test('a segment that another process sealed, taking its owner for dead, loses nothing', async () => {
     const before = await put(store, 'before.0', 100);
     const other = fixture.reopen({ clock: laterBy(2 * hour) });
     await other.remove([before]);
@@ -121,7 +121,7 @@ describe('space', () => {
     expect(fs.readdirSync(temporary)).toEqual([]);
   });
 
-  test('a packing that was killed leaves a lock that gives way in time', async () => {
+  test('the lock of a killed compaction expires', async () => {
     const chunks = await Promise.all(Array.from({ length: 10 }, (_, n) => put(store, `c${n}.0`, 4096)));
     await store.remove(chunks.slice(1));
     await store.close();
@@ -135,7 +135,7 @@ describe('space', () => {
     await expectIntact(fixture.reopen(), chunks[0] as ChunkRef);
   });
 
-  test('a torn entry among the removed does not shift those behind it', async () => {
+  test('a torn entry in the list of removals does not shift the entries after it', async () => {
     const chunks = await Promise.all(Array.from({ length: 4 }, (_, n) => put(store, `c${n}.0`, 100)));
     await store.remove(chunks.slice(0, 1));
     const [path = ''] = (await filesIn(fixture.directory)).filter((each) => each.endsWith('.dead'));

@@ -165,7 +165,7 @@ describe('chunked', () => {
     expect(await listAll(memory)).toEqual([]);
   });
 
-  test('over noop it takes anything and gives zeros', async () => {
+  test('over noop it accepts any bytes and returns zeros', async () => {
     const bytes = chunked({ default: noopChunks() });
     const size = chunkBytes + 17;
     const extent = await bytes.write(inPieces(contentOf('n', size), 1 << 20), {

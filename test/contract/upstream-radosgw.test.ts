@@ -87,7 +87,7 @@ describe.skipIf(noCeph !== undefined)(`on radosgw${noCeph === undefined ? '' : `
     await bytes.close();
   });
 
-  test('it compares contents with what their senders said, and tells their MD5: of objects and of parts', async () => {
+  test('it verifies the digests that senders declared, and reports the MD5 of objects and parts', async () => {
     const bytes = await open();
     const { uploads } = bytes;
     if (uploads === undefined) throw new Error('an upstream holds uploads');
@@ -197,7 +197,7 @@ describe.skipIf(noCeph !== undefined)(`on radosgw${noCeph === undefined ? '' : `
     expect(await world.stored()).toEqual([]);
   });
 
-  test('tells whether the bucket answers', async () => {
+  test('reports whether the bucket answers', async () => {
     const bytes = openUpstreams(upstreamAt(radosgw.endpoint, 'no-such-bucket', radosgw));
     const [health] = await bytes.health();
     expect(health?.pools[0]).toMatchObject({ pool: 'no-such-bucket', state: 'error' });

@@ -151,7 +151,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     await world.close();
   });
 
-  it('counts what a dead process left behind once, though two sweeps make it again', async () => {
+  it('counts the additions of a dead process once, though two sweeps repeat them', async () => {
     const world = await opened();
     const op = await world.store.begin({ cluster: 'x' });
     const put = { put: head('b', fresh()), expect: 'absent' as const };
@@ -174,7 +174,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     await world.close();
   });
 
-  it('does not count below the floor what a process writes whose lease ran out', async () => {
+  it('ignores additions below the floor by a process whose lease has expired', async () => {
     const world = await opened();
     await world.add(1);
     // It stands still in the middle of an addition, and somebody sweeps and folds meanwhile.
@@ -190,7 +190,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     await world.close();
   });
 
-  it('opens epochs above the floor for a gateway whose clock is an hour slow', async () => {
+  it('opens epochs above the floor on a gateway whose clock is an hour slow', async () => {
     const world = await opened();
     await world.add(1);
     await endEpoch(world);

@@ -103,7 +103,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
       timeout: 100_000,
     });
 
-  it('is not made where the default replication cannot reach a quorum, as on one node: the start says what to set', async () => {
+  it('is not created where the default replication cannot reach a quorum, as on one node: the start names the setting', async () => {
     const { hosts } = engine;
     if (hosts.length > 1) return;
     const keyspace = keyspaceOfOurs();
@@ -118,7 +118,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
     expect((await cql.execute(made)).rows).toEqual([]);
   });
 
-  it('is made once by two gateways that start at once, and serves them both', async () => {
+  it('is created once by two gateways that start together, and serves both', async () => {
     const env = settings(keyspaceOfOurs());
     const servers = await Promise.all(
       [1, 2].map(() => startServer({ dataDir: 'memory', env, startMs: 240_000 })),
@@ -135,7 +135,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
     expect(await versionOf(env['SVC_WIDECOL_KEYSPACE'] as string)).toBe(schemaVersion);
   });
 
-  it('is refused to a gateway whose chunks are of another installation, and both are named', async () => {
+  it('is refused to a gateway whose chunks belong to another installation, and the message names both', async () => {
     // It has metadata of an installation: two gateways have served from it.
     const keyspace = keyspaces.at(-1) ?? '';
     expect(await versionOf(keyspace)).toBe(schemaVersion);
@@ -195,7 +195,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
     expect(status).toBe(2);
   });
 
-  it('waits for whoever is at it, and goes on where they have died', async () => {
+  it('waits for another process that migrates it, and continues where that process died', async () => {
     const keyspace = keyspaceOfOurs();
     await cql.execute(`CREATE KEYSPACE ${keyspace} WITH replication = ${replicatedOver(engine.hosts)}`);
     await cql.execute(definitionOf(keyspace, schemaState));

@@ -76,7 +76,7 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
         (error: unknown) => error,
       );
 
-    it('lets in who knows the password and has a certificate', async () => {
+    it('accepts a gateway with the password and a certificate', async () => {
       const { context, close } = await opened();
       try {
         expect((await context.metadata.health()).nodes).toHaveLength(1);
@@ -85,7 +85,7 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
       }
     });
 
-    it('takes a node by the name that it was told', async () => {
+    it('accepts a node with the configured server name', async () => {
       await (await opened({ SVC_WIDECOL_SERVER_NAME: 'localhost' })).close();
     });
 
@@ -94,13 +94,13 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
       ['to a node that nobody vouches for', { SVC_WIDECOL_CA_FILE: file('other.pem', two.cert) }],
       ['to a node of another name', { SVC_WIDECOL_SERVER_NAME: 'elsewhere.example' }],
     ];
-    it.each(strangers)('does not go on %s', async (_, changed) => {
+    it.each(strangers)('does not connect %s', async (_, changed) => {
       const refusal = await refusalOf(changed);
       expect(refusal).toBeInstanceOf(StoreRefused);
       expect(String(refusal)).not.toContain('wrong');
     });
 
-    it('does not go on without a certificate, or without TLS, or without a login', async () => {
+    it('does not connect without a certificate, without TLS, or without a login', async () => {
       const { SVC_WIDECOL_CERT_FILE: _, SVC_WIDECOL_KEY_FILE: __, ...anonymous } = settings({});
       for (const lacking of [
         anonymous,
@@ -113,7 +113,7 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
         await expect(compose(configWith(lacking), { credentials: [alice] })).rejects.toThrow();
     });
 
-    it('lists what lies behind, before and between deserts that the cluster refuses to cross', async () => {
+    it('lists rows after, before and between ranges of tombstones that the cluster refuses to read', async () => {
       const { context, close } = await opened();
       try {
         const { metadata } = context;
@@ -141,7 +141,7 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
       }
     });
 
-    it('tells of statements that took longer than they may, and not of what was in them', async () => {
+    it('logs slow statements without their values', async () => {
       const told: unknown[] = [];
       const telemetry: Telemetry = {
         ...silentTelemetry,

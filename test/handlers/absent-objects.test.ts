@@ -131,7 +131,7 @@ describe.each(reads)('%s', (_, read) => {
       expect((await read(callerOf(subject, name), '/bucket/there')).status, name).toBe(403);
   });
 
-  test('tells a caller who may neither list nor read the same of a key that is there and of one that is not', async () => {
+  test('answers a caller who may neither list nor read alike for existing and missing keys', async () => {
     const subject = await openSubject();
     await using _world = subject.world;
     for (const [name, bucket] of [

@@ -76,7 +76,7 @@ describe.each(backends)('on %s', (backend) => {
     ]);
   });
 
-  test('a line says what was asked, what was sent, and where the log goes', async () => {
+  test('a line has the request, the reply and the destination of the log', async () => {
     await using world = await openWorld(
       backend,
       logging(
@@ -122,7 +122,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-test('a client that goes away in the middle is told with what it got', async () => {
+test('the line of an interrupted download has the bytes that were sent', async () => {
   await using world = await openWorld();
   const { gateway, context } = world;
   await world.client.put('/bucket/key', {

@@ -16,7 +16,7 @@ import type { Client } from '../support/gateway-client.ts';
 import { must, openUser } from '../support/iam-users.ts';
 
 describe.each(backends)('an access point on %s', (backend) => {
-  test('is made, told, listed and deleted, as actions and in the shape of S3 Control', async () => {
+  test('is created, returned, listed and deleted, by actions and by requests of S3 Control', async () => {
     await using world = await openGateway({ backend, ...open });
     await world.client.put('/bucket');
     const act = acting(world);
@@ -119,7 +119,7 @@ describe.each(backends)('an access point on %s', (backend) => {
 });
 
 describe('the policy of an access point', () => {
-  test('is kept to the letter, told, judged public or not, and removed', async () => {
+  test('is stored unchanged, returned, evaluated as public or not, and removed', async () => {
     await using world = await openGateway(open);
     await furnished(world, open4);
     const control = controlling(world);
@@ -182,7 +182,7 @@ describe('operations on access points', () => {
     expect((await acting(world)('ListAccessPoints')).all('Name')).toEqual([]);
   });
 
-  test('may be for the bucket of another account, who says what comes through it', async () => {
+  test('may be for another account’s bucket, whose policy decides about requests through it', async () => {
     await using world = await openGateway(open);
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'x' });
@@ -230,7 +230,7 @@ describe('operations on access points', () => {
     expect((await controlling(world, bob, 'alice-account')('GET', '')).code).toBe('AccessDenied');
   });
 
-  test('a bucket goes after its access points, and one that goes takes no other along', async () => {
+  test('a bucket with access points is not deleted, and deleting one access point does not affect others', async () => {
     await using world = await openGateway(open);
     const alias = await furnished(world);
     await world.client.delete('/bucket/key');
@@ -241,7 +241,7 @@ describe('operations on access points', () => {
     expect((await world.client.get(`/${alias}/key`)).code).toBe('NoSuchAccessPoint');
   });
 
-  test('an access point whose bucket was made anew by somebody else leads nowhere', async () => {
+  test('an access point whose bucket was deleted and created by another account leads nowhere', async () => {
     await using world = await openGateway(open);
     await world.client.put('/bucket');
     const made = await must(
@@ -256,7 +256,7 @@ describe('operations on access points', () => {
     expect((await world.bob.get(`/${made.one('Alias')}`)).code).toBe('NoSuchBucket');
   });
 
-  test('nobody takes the host of another’s access point: neither by a bucket nor by an access point', async () => {
+  test('neither a bucket nor an access point can take the host name of another account’s access point', async () => {
     await using world = await openGateway(open);
     await furnished(world);
     const bucket = await world.bob.put('/photos-alice-account');

@@ -75,7 +75,7 @@ describe.each(backends)('a missing key on %s', (backend) => {
 });
 
 describe.each(backends)('the ACL of an object on %s', (backend) => {
-  test('comes with any write, and each write decides it anew', async () => {
+  test('is set by any write, and replaced by each', async () => {
     await using world = await openGateway({ backend });
     const { client, anonymous } = world;
     await client.put('/bucket');
@@ -120,7 +120,7 @@ describe.each(backends)('the ACL of an object on %s', (backend) => {
     expect((await anonymous.get('/bucket/key', { query: old })).status).toBe(403);
   });
 
-  test('is told of no key that is not there, and of no delete marker', async () => {
+  test('is not returned for a missing key or a delete marker', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');
@@ -216,7 +216,7 @@ describe('grant headers', () => {
     expect(grantsIn(await client.get('/bucket/old?acl'))).toEqual([full]);
   });
 
-  test('may be empty as a canned ACL, which says nothing', async () => {
+  test('may be an empty header, which counts as absent', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     expect((await world.client.put('/bucket/key', { body: 'x', headers: { '*-acl': '' } })).status).toBe(200);

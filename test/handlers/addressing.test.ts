@@ -40,7 +40,7 @@ describe('virtual hosts', () => {
     expect((await plain.as({ host: 'bucket.s3.test' }).get('/key')).code).toBe('NoSuchBucket');
   });
 
-  test('a completed upload is located where the client knows the object', async () => {
+  test('the Location of a completed upload has the host and path that the client used', async () => {
     const { complete, createUpload, putPart } = await import('../support/gateway-bodies.ts');
     await using world = await openGateway({ settings: { SVC_DOMAIN: 's3.test' }, basePath: '/s3' });
     await world.client.put('/s3/bucket');
@@ -99,7 +99,7 @@ describe('areas', () => {
     expect((await world.anonymous.get('/healthz')).status).toBe(200);
   });
 
-  test('metrics are for operators, or whoever has the token', async () => {
+  test('metrics require an operator or the token', async () => {
     await using world = await openGateway({ settings: { SVC_METRICS_TOKEN: 'a-token-of-metrics' } });
     const bearer = (token: string) =>
       world.anonymous.get('/metrics', { headers: { authorization: `Bearer ${token}` } });
@@ -138,7 +138,7 @@ describe('areas', () => {
   });
 });
 
-test('a fetch handler gives what a runtime with sockets gives', async () => {
+test('a fetch handler returns the same reply as a runtime with sockets', async () => {
   await using world = await openGateway();
   const client = world.as({ fetch: true });
   expect((await client.put('/bucket')).status).toBe(200);

@@ -9,7 +9,7 @@ describe('areas', () => {
     for (const path of ['/healthz', '/readyz']) expect((await world.anonymous.get(path)).status).toBe(200);
   });
 
-  it('show metrics to operators and to whoever holds the token, to nobody else', async () => {
+  it('show metrics to operators and to requests with the token only', async () => {
     await using world = await openGateway({ settings: { SVC_METRICS_TOKEN: 'a-token-of-the-test' } });
     expect((await world.client.get('/metrics')).status).toBe(403);
     expect((await world.anonymous.get('/metrics')).status).toBe(403);

@@ -76,7 +76,7 @@ describe.each(backends)('on %s', (backend) => {
     ]);
   });
 
-  test('a row says who asked, from where, when, and under which request id', async () => {
+  test('a row has the caller, the address, the time and the request id', async () => {
     await using world = await openGateway({ backend });
     const since = Date.now();
     const answer = await world.client.put('/bucket');
@@ -92,7 +92,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(row?.time).toBeLessThanOrEqual(Date.now());
   });
 
-  test('what is refused leaves one row with the error, whoever asked', async () => {
+  test('a refused request leaves one row with its error code', async () => {
     await using world = await openGateway({ backend, clock: tickingClock() });
     await world.client.put('/bucket');
     await world.bob.put('/bucket/key', { body: 'x' });
@@ -113,7 +113,7 @@ describe.each(backends)('on %s', (backend) => {
     ]);
   });
 
-  test('the row rides in the commit of what was done: nothing is written beside it', async () => {
+  test('the row is written in the commit of the change, without a write of its own', async () => {
     const { applies, wrap } = countingApplies();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -330,7 +330,7 @@ describe('refusals', () => {
     );
   });
 
-  test('have rows of a bounded size, whatever the caller says', async () => {
+  test('have rows of a bounded size, whatever the request contains', async () => {
     const proxied = { SVC_TRUSTED_PROXIES: '127.0.0.0/8' };
     await using world = await openGateway({ settings: proxied });
     await world.client.put('/bucket');

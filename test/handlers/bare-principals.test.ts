@@ -47,14 +47,14 @@ describe('a bucket policy', () => {
   });
 
   test.each(['AKIAIOSFODNN7EXAMPLE', 'AIDACKCEVSQ6C2EXAMPL', 'AROAJ2UCCR6DPCEXAMPL'])(
-    'with %s is refused, whoever’s it is',
+    'with %s is refused, whichever account it belongs to',
     async (name) => {
       await using world = await open();
       expect((await setPolicy(world, policyOf(name))).code).toBe('MalformedPolicy');
     },
   );
 
-  test('takes accounts by id, also ones that are not known, and does not tell keys of other accounts', async () => {
+  test('accepts account ids, also unknown ones, and does not reveal access keys of other accounts', async () => {
     await using world = await open();
     for (const name of ['bob-account', '111122223333', 'another-account', 'KEY-bob', 'bob', carol])
       expect((await setPolicy(world, policyOf(name))).status, name).toBe(204);

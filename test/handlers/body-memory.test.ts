@@ -43,7 +43,7 @@ const slowly = (last: Promise<void>) =>
     }
   };
 
-test('many slow bodies stay under the ceiling, and whoever finds no memory left is told to come again', async () => {
+test('many slow bodies stay within the memory limit, and further ones get SlowDown', async () => {
   const { world, held } = await watchedGateway();
   await using _ = world;
   const { client } = world;
@@ -63,7 +63,7 @@ test('many slow bodies stay under the ceiling, and whoever finds no memory left 
   expect(held.now).toBe(0);
 });
 
-test('a body gives back what it held, whether it was taken or refused', async () => {
+test('a body releases its memory, whether it was accepted or refused', async () => {
   const { world, held } = await watchedGateway();
   await using _ = world;
   const { client } = world;

@@ -126,7 +126,7 @@ describe.each(families)('?$query', (family) => {
   };
 
   test.each(backends)(
-    'is told as unset, stored, shown as it came, replaced and taken away, twice, on %s',
+    'is unset, stored, returned unchanged, replaced and removed, twice, on %s',
     async (backend) => {
       await using world = await open(backend);
       const { client } = world;
@@ -154,7 +154,7 @@ describe.each(families)('?$query', (family) => {
     },
   );
 
-  test('is refused without a body, with another root, and with what it does not know, and stays as it was', async () => {
+  test('is refused without a body, with another root or with unknown elements, and does not change', async () => {
     await using world = await open();
     const { client } = world;
     const [inside] = family.documents;
@@ -172,7 +172,7 @@ describe.each(families)('?$query', (family) => {
     expect((await client.get(path)).text).toBe(shown(family, inside));
   });
 
-  test('is nobody else’s, and of no bucket that is not there', async () => {
+  test('is refused to other accounts, and for a missing bucket', async () => {
     await using world = await open();
     const body = wrapped(family, family.documents[0]);
     for (const client of [world.bob, world.anonymous]) {
@@ -187,7 +187,7 @@ describe.each(families)('?$query', (family) => {
     expect([missing.status, missing.code]).toEqual([404, 'NoSuchBucket']);
   });
 
-  test('is taken with and without a digest of its body, and never with a wrong one', async () => {
+  test('is accepted with and without a digest of its body, and refused with a wrong one', async () => {
     await using world = await open();
     const { client } = world;
     const body = wrapped(family, family.documents[0]);
@@ -205,7 +205,7 @@ describe.each(families)('?$query', (family) => {
     expect((await client.get(path)).text).toBe(shown(family, family.documents[0]));
   });
 
-  test('asks for its own actions of the policy language', async () => {
+  test('requires its own policy actions', async () => {
     await using world = await open();
     const [get, put, remove = put] = family.actions;
     const body = wrapped(family, family.documents[0]);

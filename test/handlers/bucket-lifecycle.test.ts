@@ -167,7 +167,7 @@ test.each(Object.entries(refused))('refuses %s', async (_, [sent, code]) => {
   expect((await world.client.get(path)).status).toBe(404);
 });
 
-test('gives a rule that has no id one that stays', async () => {
+test('gives a rule without an id a permanent one', async () => {
   await using world = await open();
   await world.client.put(path, {
     body: body(rule(days(1)), rule(days(2), `<Filter/><ID>${'i'.repeat(255)}</ID>`)),
@@ -194,7 +194,7 @@ test('keeps a class by its wire name, and which small objects move', async () =>
 });
 
 describe.each(backends)('on %s', (backend) => {
-  test('a bucket takes 1,000 rules and not 1,001, and the text of the former ones goes', async () => {
+  test('a bucket accepts 1,000 rules and not 1,001, and the document of the former rules is removed', async () => {
     await using world = await open(backend);
     const { client, context } = world;
     const full = (count: number, prefix: string) =>

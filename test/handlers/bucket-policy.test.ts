@@ -10,7 +10,7 @@ const itself = 'arn:aws:s3:::bucket';
 const readable = policyOf({ Action: 's3:GetObject', Resource: objects });
 
 describe.each(backends)('the policy of a bucket on %s', (backend) => {
-  test('is told as unset, stored to the letter, replaced, removed, and removed again', async () => {
+  test('is unset, stored unchanged, replaced, removed, and removed again', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');
@@ -33,7 +33,7 @@ describe.each(backends)('the policy of a bucket on %s', (backend) => {
     expect((await client.get('/bucket?policy')).code).toBe('NoSuchBucketPolicy');
   });
 
-  test('holds from the next request on, and no longer than it stands', async () => {
+  test('applies from the next request until it is removed', async () => {
     await using world = await openGateway({ backend });
     const { client, anonymous } = world;
     await client.put('/bucket');
@@ -194,7 +194,7 @@ describe('a policy is refused', () => {
 });
 
 describe('another account', () => {
-  test('may be let into everything but the policy: 405 where it says so, else 403', async () => {
+  test('may be allowed everything but the bucket policy: MethodNotAllowed where a policy allows it, else AccessDenied', async () => {
     await using world = await openGateway();
     const { client, bob, anonymous } = world;
     await client.put('/bucket');
@@ -220,7 +220,7 @@ describe('GetBucketPolicyStatus', () => {
   const isPublic = async ({ client }: GatewayWorld) =>
     (await client.get('/bucket?policyStatus')).one('IsPublic');
 
-  test('tells a public policy from one that is held to somebody', async () => {
+  test('distinguishes a public policy from one that is restricted', async () => {
     await using world = await openGateway();
     const { client } = world;
     await client.put('/bucket');
@@ -242,7 +242,7 @@ describe('GetBucketPolicyStatus', () => {
 });
 
 describe('a public access block', () => {
-  test('BlockPublicPolicy refuses public policies, and leaves the one that stands', async () => {
+  test('BlockPublicPolicy refuses public policies, and keeps the present one', async () => {
     await using world = await openGateway();
     const { client, anonymous } = world;
     await client.put('/bucket');
@@ -284,7 +284,7 @@ describe('a public access block', () => {
   });
 });
 
-test('a policy that would cost too much compiled is refused with the limit, and the one before stands', async () => {
+test('a policy that exceeds the compiled size is refused with the limit, and the former one stays', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');

@@ -9,7 +9,7 @@ const tagging = (...tags: readonly (readonly [string, string])[]): string =>
   `<Tagging><TagSet>${tags.map(([key, value]) => `<Tag><Key>${key}</Key><Value>${value}</Value></Tag>`).join('')}</TagSet></Tagging>`;
 
 describe.each(backends)('bucket tagging on %s', (backend) => {
-  test('is told as unset, stored, replaced, removed, and removed again', async () => {
+  test('is unset, stored, replaced, removed, and removed again', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');
@@ -23,7 +23,7 @@ describe.each(backends)('bucket tagging on %s', (backend) => {
     expect((await client.get('/bucket?tagging')).status).toBe(404);
   });
 
-  test('leaves no text behind that no bucket names', async () => {
+  test('leaves no document without a bucket', async () => {
     await using world = await openGateway({ backend });
     const { client, context } = world;
     await client.put('/bucket');
@@ -47,7 +47,7 @@ describe.each(backends)('bucket tagging on %s', (backend) => {
   });
 });
 
-test('a bucket takes 50 tags and not 51, each key once, none of the service itself', async () => {
+test('a bucket accepts 50 tags and not 51, each key once, none with the prefix aws:', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');
@@ -121,7 +121,7 @@ describe('a bucket created with tags', () => {
     expect((await client.get('/bucket?tagging')).all('Key')).toEqual(['a']);
   });
 
-  test('asks its creator for the right to tag', async () => {
+  test('requires s3:TagResource of its creator', async () => {
     await using world = await openGateway();
     const { credential } = await openUser(world, 'carol', { policy: allow('s3:CreateBucket') });
     const carol = world.as({ credential });

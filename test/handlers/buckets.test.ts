@@ -35,7 +35,7 @@ describe.each(backends)('CreateBucket on %s', (backend) => {
     expect([other.status, other.code]).toEqual([409, 'BucketAlreadyExists']);
   });
 
-  test('lists a bucket for whoever is told of it, where its maker died before it was listed', async () => {
+  test('a CreateBucket that answers 200 finds the bucket in the list, also where its first creator died before listing it', async () => {
     let dies = true;
     await using world = await openGateway({
       backend,
@@ -113,7 +113,7 @@ describe('CreateBucket', () => {
     if (status === 400) expect(created.code).toBe('InvalidBucketName');
   });
 
-  test('is refused to nobody, and for malformed bodies', async () => {
+  test('is refused to anonymous callers, and for malformed bodies', async () => {
     await using world = await openGateway();
     expect((await world.anonymous.put('/bucket')).code).toBe('AccessDenied');
     const doctype = `<!DOCTYPE x [<!ENTITY a "b">]>${location('&a;')}`;
@@ -126,7 +126,7 @@ describe('CreateBucket', () => {
 });
 
 describe('HeadBucket', () => {
-  test('tells what is missing and what is forbidden by status alone', async () => {
+  test('answers 404 or 403 without a body', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     const missing = await world.client.head('/nothing');
@@ -139,7 +139,7 @@ describe('HeadBucket', () => {
 });
 
 describe.each(backends)('ListBuckets on %s', (backend) => {
-  test("shows the caller's own in order, and nobody an empty list", async () => {
+  test("lists the caller's own buckets in order, and nothing to anonymous callers", async () => {
     await using world = await openGateway({ backend });
     for (const name of ['bbb', 'aaa', 'ccc']) await world.client.put(`/${name}`);
     await world.bob.put('/bobs');

@@ -192,7 +192,7 @@ describe('a request', () => {
     }
   });
 
-  test('whose trailer nobody could verify is refused', async () => {
+  test('with an unverifiable trailer is refused', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     const ask = { body: 'x', payload: 'unsigned-trailer', trailers: { '*-checksum-md4': 'AAAA' } } as const;

@@ -43,7 +43,7 @@ test('a cluster that was emptied can be left out, and comes back as a new one', 
   }
 });
 
-test('one that is left out before it is empty is told, and everything is there when it is listed again', async () => {
+test('a cluster that is left out before it is empty is reported, and its objects are readable when it is listed again', async () => {
   const { clock, restart } = await openRestarts();
   {
     const { world, admin } = await restart('a,b');
@@ -78,7 +78,7 @@ test('one that is left out before it is empty is told, and everything is there w
   }
 });
 
-test('one that is left out while it is being emptied, and by then is, needs nobody', async () => {
+test('a cluster that is left out while it is emptied, and becomes empty, needs no operator', async () => {
   const { clock, restart } = await openRestarts();
   {
     const { world, admin } = await restart('a,b');
@@ -93,7 +93,7 @@ test('one that is left out while it is being emptied, and by then is, needs nobo
   expect((await world.anonymous.get('/readyz')).status).toBe(200);
 });
 
-test('one that was listed by mistake goes as it came, a live one does not', async () => {
+test('a pending cluster that was listed by mistake can be removed, a live one cannot', async () => {
   const { clock, restart } = await openRestarts();
   {
     const { world } = await restart('a,b');

@@ -89,7 +89,7 @@ test('a cluster that is new to the rows and holds chunks is live', async () => {
   expect(await clusterRows({ context: world.context })).toEqual(['a live 100', 'b live 100']);
 });
 
-test('a new cluster that cannot be asked what is on it is pending', async () => {
+test('a new cluster that does not answer is pending', async () => {
   await using world = await openGateway({ settings: { SVC_POOL_CLUSTERS: 'a,b' } });
   const { bytes } = world.context;
   const holdsAnything: ObjectBytes['holdsAnything'] = async (cluster) => {

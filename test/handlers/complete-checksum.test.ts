@@ -8,7 +8,7 @@ const body = 'the only part';
 const ofPart = digest64('sha256', body);
 const ofParts = digest64('sha256', Buffer.from(ofPart, 'base64'));
 
-test('speaks of the object, and not of the XML that comes with it', async () => {
+test('is about the object, and not about the XML body', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const headers = { '*-checksum-algorithm': 'SHA256' };

@@ -322,7 +322,7 @@ test('replication needs versions', async () => {
   expect((await client.put('/bucket?replication', { body })).status).toBe(200);
 });
 
-test('no ownership is enforced while an ACL gives rights to others', async () => {
+test('BucketOwnerEnforced is refused while an ACL grants rights to others', async () => {
   await using world = await openGateway();
   const { client, context } = world;
   await client.put('/bucket');

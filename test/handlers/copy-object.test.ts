@@ -24,7 +24,7 @@ const copy = (client: Client, to: string, from: string, headers: Record<string, 
   client.put(to, { headers: { '*-copy-source': from, ...headers } });
 
 describe.each(backends)('CopyObject on %s', (backend) => {
-  test('makes bytes of its own, across buckets, in either dialect', async () => {
+  test('copies bytes across buckets, in either dialect', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await world.client.put('/other');
@@ -50,7 +50,7 @@ describe.each(backends)('CopyObject on %s', (backend) => {
     expect((await world.client.get('/other/nothing2')).text).toBe('');
   });
 
-  test('copies one version, and says which', async () => {
+  test('copies one version, and returns its id', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
@@ -77,7 +77,7 @@ describe.each(backends)('CopyObject on %s', (backend) => {
 });
 
 describe('directives', () => {
-  test('COPY keeps what the source is described with, REPLACE takes what the request says', async () => {
+  test('COPY keeps the metadata of the source, REPLACE takes that of the request', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'x', headers: described });

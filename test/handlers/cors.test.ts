@@ -43,7 +43,7 @@ const asking = (method: string, from = origin, headers = '') => ({
 });
 
 describe.each(backends)('on %s', (backend) => {
-  test('a preflight that a rule allows is told what, on bucket and key, whatever the query', async () => {
+  test('a preflight that a rule allows gets the CORS headers, on bucket and key, with any query', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await allow(world, rule, open);
@@ -106,7 +106,7 @@ test('a refused signature can be read by the page that sent it', async () => {
   expect([silent.code, shown(silent)]).toEqual(['SignatureDoesNotMatch', nothing]);
 });
 
-test('what a request says of a preflight counts for the request too', async () => {
+test('the CORS headers of a preflight and of the request agree', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');
@@ -120,7 +120,7 @@ test('what a request says of a preflight counts for the request too', async () =
   expect(shown(await client.delete('/bucket/key', { headers: { origin } }))).toEqual(nothing);
 });
 
-test('a bucket with rules says that its replies vary, also to who names no origin; one without says nothing', async () => {
+test('a bucket with CORS rules sends Vary, also without an Origin; a bucket without rules does not', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');
@@ -241,7 +241,7 @@ describe('a preflight is refused', () => {
   });
 });
 
-test('a preflight of a presigned URL is not held against its signature, nor a bad one of its own', async () => {
+test('a preflight of a presigned URL is answered without verifying the signature', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   await allow(world, rule);

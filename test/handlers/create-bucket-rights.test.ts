@@ -36,7 +36,7 @@ test.each([
   expect((await create('allowed', other)).status).toBe(200);
 });
 
-test('creating a bucket with an ACL, an ownership, locks or tags asks for the rights to set them', async () => {
+test('CreateBucket with an ACL, an ownership, Object Lock or tags requires the permissions to set them', async () => {
   await using world = await openGateway();
   const body =
     '<CreateBucketConfiguration><Tags><Tag><Key>team</Key><Value>blue</Value></Tag></Tags></CreateBucketConfiguration>';

@@ -5,7 +5,7 @@ import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
 import { faulty } from '../support/faulty.ts';
 import { openGateway } from '../support/gateway.ts';
 
-test('while the cluster is away reads and writes answer 503 with Retry-After, and go on when it is back', async () => {
+test('while the cluster is unavailable reads and writes answer 503 with Retry-After, and work again when it is back', async () => {
   let isAway = false;
   const check = () => {
     if (isAway) throw new DataUnavailable('cluster default does not answer');

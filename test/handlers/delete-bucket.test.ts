@@ -71,7 +71,7 @@ describe.each(backends)('on %s', (backend) => {
 });
 
 describe.each(backends)('races on %s', (backend) => {
-  test('of a PUT and a DeleteBucket at most one is told that it was done', async () => {
+  test('of a PUT and a concurrent DeleteBucket at most one succeeds', async () => {
     await using world = await openGateway({ backend, wrap: jittering(7) });
     const { client } = world;
     const seen = { put: 0, deleted: 0, neither: 0 };
@@ -102,7 +102,7 @@ describe.each(backends)('races on %s', (backend) => {
     expect(await world.stored()).toHaveLength(60);
   });
 
-  test('trying to delete a bucket in use disturbs none of its writers', async () => {
+  test('DeleteBucket on a bucket in use does not disturb its writers', async () => {
     await using world = await openGateway({ backend, wrap: jittering(17) });
     const { client } = world;
     await client.put('/bucket');
@@ -113,7 +113,7 @@ describe.each(backends)('races on %s', (backend) => {
     for (const reply of await Promise.all(writers)) expect(reply.status).toBe(200);
   });
 
-  test('of an upload and a DeleteBucket nothing is left behind that nobody owns', async () => {
+  test('an upload and a concurrent DeleteBucket leave no bytes without an owner', async () => {
     await using world = await openGateway({ backend, wrap: jittering(11) });
     const { client } = world;
     for (let round = 0; round < 30; round += 1) {
@@ -145,7 +145,7 @@ describe.each(backends)('races on %s', (backend) => {
     expect(await world.stored()).toEqual([]);
   });
 
-  test('of a CreateBucket and a DeleteBucket the one that is told of a bucket has it', async () => {
+  test('a CreateBucket that races a DeleteBucket and answers 200 has the bucket', async () => {
     await using world = await openGateway({ backend, wrap: jittering(3) });
     const { client } = world;
     for (let round = 0; round < 40; round += 1) {
@@ -187,7 +187,7 @@ test.each([0, 1])('a deleter that died leaves a bucket that opens again (fence %
 });
 
 describe.each(backends)('writers and deleters on %s', (backend) => {
-  test('a writer waits a moment for a deleter that lets go, and no longer', async () => {
+  test('a writer waits a bounded time for a DeleteBucket that reopens the bucket', async () => {
     let meanwhile = async (): Promise<unknown> => undefined;
     const clock = faulty(systemClock, { sleep: () => meanwhile().then(() => undefined) });
     await using world = await openGateway({ backend, wrap: (context) => ({ ...context, clock }) });

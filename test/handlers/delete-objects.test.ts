@@ -5,7 +5,7 @@ import { backends, openGateway } from '../support/gateway.ts';
 import { deletion, setVersioning } from '../support/gateway-bodies.ts';
 
 describe.each(backends)('on %s', (backend) => {
-  test('deletes what is there, and says so also of what is not', async () => {
+  test('deletes existing keys, and reports missing ones as deleted', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');
@@ -19,7 +19,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await world.stored()).toHaveLength(1);
   });
 
-  test('with Quiet tells only what failed', async () => {
+  test('with Quiet reports errors only', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');

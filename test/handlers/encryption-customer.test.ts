@@ -15,7 +15,7 @@ const stored = /stored using a form of Server Side Encryption/;
 const prefix = '*-server-side-encryption-customer';
 
 describe('without the right key', () => {
-  test('nothing about the object is told', async () => {
+  test('nothing about the object is revealed', async () => {
     await using world = await open();
     await world.client.put('/bucket/key', { body: 'secret', headers: customer(1) });
     const none = await world.client.get('/bucket/key');
@@ -189,7 +189,7 @@ describe('over plain HTTP', () => {
     expect((await world.client.put('/bucket/key', { body: 'x', headers: service })).status).toBe(200);
   });
 
-  test('a trusted proxy may say that its own side was HTTPS, and nobody else', async () => {
+  test('X-Forwarded-Proto is believed from a trusted proxy only', async () => {
     const headers = { ...customer(), 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.7' };
     await using trusted = await openGateway({
       settings: { ...settings, SVC_TRUSTED_PROXIES: '127.0.0.1/32' },

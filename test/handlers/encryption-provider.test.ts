@@ -69,7 +69,7 @@ describe('which key', () => {
 });
 
 describe('the context', () => {
-  test('is the client’s and the object’s ARN, told to the provider each time, and repeated by writes', async () => {
+  test('is the client’s with the object’s ARN, sent to the provider each time, and returned by writes', async () => {
     const asked: unknown[] = [];
     const wrap = (context: Context): Context => {
       const keys = context.keys as KeyProvider;
@@ -102,7 +102,7 @@ describe('the context', () => {
   });
 });
 
-describe('the provider is asked', () => {
+describe('the provider is called', () => {
   test('for the content, and not for what describes it', async () => {
     let unwrapped = 0;
     const wrap = (context: Context): Context => {

@@ -27,7 +27,7 @@ describe.each(both)('%s on %s', (_, backend, mode) => {
   });
   afterAll(() => world.close());
 
-  test.each(sizes)('%i bytes come back as they went, whole and in ranges', async (size) => {
+  test.each(sizes)('%i bytes are read unchanged, whole and in ranges', async (size) => {
     const body = bytesOf(size);
     const put = await world.client.put('/bucket/key', { body, headers: mode.write });
     expect([put.status, shownBy(put, mode)]).toEqual([200, mode.shown]);
@@ -95,7 +95,7 @@ describe.each(both)('%s on %s', (_, backend, mode) => {
     expect((await world.client.get('/counted?list-type=2')).one('Size')).toBe('200000');
   });
 
-  test('an upload in parts comes back whole, by part and in ranges, and keeps its word about sizes', async () => {
+  test('a multipart upload is read whole, by part and in ranges, with the right sizes', async () => {
     const bodies = [bytesOf(5 * MiB, 2), bytesOf(6 * MiB + 7, 3), bytesOf(99, 4)];
     const whole = Buffer.concat(bodies);
     const created = await world.client.post('/bucket/parts?uploads', { headers: mode.write });
@@ -136,7 +136,7 @@ describe.each(both)('%s on %s', (_, backend, mode) => {
     expect(Buffer.compare(still.bytes, whole)).toBe(0);
   });
 
-  test('a copy is decrypted and encrypted as it asks, with a key of its own', async () => {
+  test('a copy is decrypted, and encrypted as its request asks, under another key', async () => {
     const body = bytesOf(300_000);
     await world.client.put('/bucket/source', { body, headers: mode.write });
     for (const to of [...modes, undefined]) {
@@ -178,7 +178,7 @@ describe.each(both)('%s on %s', (_, backend, mode) => {
     }
   });
 
-  test('each version keeps its own', async () => {
+  test('each version keeps its own encryption', async () => {
     await world.client.put('/versions');
     await setVersioning(world.client, 'versions', 'Enabled');
     const one = await world.client.put('/versions/key', { body: 'encrypted', headers: mode.write });
@@ -208,7 +208,7 @@ describe('the default of a bucket', () => {
     return world;
   };
 
-  test('encrypts what says nothing: PUT, copy and upload', async () => {
+  test('applies to PUT, copy and upload without encryption headers', async () => {
     await using world = await open(standard('AES256'));
     const put = await world.client.put('/bucket/key', { body: 'text' });
     expect(put.header('*-server-side-encryption')).toBe('AES256');
@@ -219,7 +219,7 @@ describe('the default of a bucket', () => {
     expect(created.header('*-server-side-encryption')).toBe('AES256');
   });
 
-  test('gives way to what a request says', async () => {
+  test('is overridden by a request’s headers', async () => {
     await using world = await open(standard('AES256'));
     const put = await world.client.put('/bucket/key', { body: 'text', headers: customer() });
     expect(put.header('*-server-side-encryption')).toBeUndefined();
@@ -265,7 +265,7 @@ describe('the default of a bucket', () => {
     expect([got.header('*-server-side-encryption'), got.text]).toEqual(['AES256', 'before']);
   });
 
-  test('is not inherited: a copy out of the bucket is as its own bucket says', async () => {
+  test('is not inherited: a copy into another bucket follows that bucket’s default', async () => {
     await using world = await open(standard('AES256'));
     await world.client.put('/bucket/key', { body: 'text' });
     await world.client.put('/other');

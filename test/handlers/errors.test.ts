@@ -21,7 +21,7 @@ test('an error is XML with a code, a message, the resource and the request id of
   }
 });
 
-test('every reply has a request id of its own; who shows no dialect gets both names', async () => {
+test('every reply has a request id; a request without a dialect gets it under both names', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const ids = new Set<string | undefined>();
@@ -69,7 +69,7 @@ test('a refused signature is answered in the dialect that it was tried in', asyn
   }
 });
 
-test('both dialects are one service: what one writes the other reads, each under its own names', async () => {
+test('what one dialect writes the other reads, each under its own header names', async () => {
   await using world = await openGateway();
   await world.neutral.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
   const put = await world.neutral.put('/bucket/key', {
@@ -187,7 +187,7 @@ describe('a request that no row of the table knows', () => {
   });
 });
 
-test('what is inside is never told: a failing store is an internal error with its cause in the log alone', async () => {
+test('a failing store is InternalError, with its cause in the log only', async () => {
   const logged = new Map<string, unknown>();
   const { silentTelemetry } = await import('../../src/ports/telemetry.ts');
   const { faulty } = await import('../support/faulty.ts');
@@ -207,7 +207,7 @@ test('what is inside is never told: a failing store is an internal error with it
   });
 });
 
-test("expected-bucket-owner guards against somebody else's bucket", async () => {
+test("expected-bucket-owner refuses another account's bucket", async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   await world.client.put('/bucket/key', { body: 'x' });

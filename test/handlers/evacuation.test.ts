@@ -170,7 +170,7 @@ describe.each(backends)('on %s', (backend) => {
     await expectReady(world, { admin, backend });
   });
 
-  test('what has nowhere else to go is told, and goes as soon as it can', async () => {
+  test('versions that no other cluster may hold are reported, and move as soon as one may', async () => {
     const { world, admin, clock, drain } = await openPair(backend);
     await using _ = world;
     const { client } = world;

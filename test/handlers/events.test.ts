@@ -43,7 +43,7 @@ async function openWorld(options: GatewayWorldOptions, ...rules: readonly Rule[]
 const inShort = ({ eventName, s3: { object } }: EventRecord): string => `${eventName} ${object.key}`;
 
 describe.each(backends)('on %s', (backend) => {
-  test('every change of an object is told once, by its name in the public API', async () => {
+  test('every change of an object sends one event, with its name in the public API', async () => {
     await using world = await openWorld({ backend, clock: tickingClock() }, { id: 'all' });
     const { client, context } = world;
     await client.put('/bucket/key', { body: 'one' });
@@ -93,7 +93,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(row).toMatchObject({ action: 'RestoreObject', status: 202 });
   });
 
-  test('markers and versions that go for good have names of their own', async () => {
+  test('delete markers and permanent deletions have their own event names', async () => {
     await using world = await openWorld({ backend, clock: tickingClock() }, { id: 'all' });
     const { client, context } = world;
     await setVersioning(client, 'bucket', 'Enabled');
@@ -113,7 +113,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(order).toEqual([...new Set(order)].sort());
   });
 
-  test('DeleteObjects tells each key that went, and leaves one audit row', async () => {
+  test('DeleteObjects sends an event for each deleted key, and leaves one audit row', async () => {
     await using world = await openWorld({ backend }, { id: 'all' });
     const { client, context } = world;
     for (const key of ['a', 'b', 'kept']) await client.put(`/bucket/${key}`, { body: key });
@@ -129,7 +129,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(rows.filter(({ action }) => action === 'DeleteObjects')).toHaveLength(1);
   });
 
-  test('what is refused is told to nobody', async () => {
+  test('a refused request sends no event', async () => {
     await using world = await openWorld({ backend }, { id: 'all' });
     const { client, context } = world;
     await client.put('/bucket/key', { body: 'x', headers: { 'if-match': '"e"' } });
@@ -140,7 +140,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await eventsOf(context)).toEqual([]);
   });
 
-  test('a change that had to be tried again is told once', async () => {
+  test('a change that was retried sends one event', async () => {
     let conflicts = 0;
     const wrap = (context: Context): Context => {
       const commit: MetadataStore['commit'] = (at, changes, options) => {
@@ -163,7 +163,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(objects).toHaveLength(2);
   });
 
-  test('names, wildcards, prefixes and suffixes choose what is told, and to whom', async () => {
+  test('event names, wildcards, prefixes and suffixes select events and targets', async () => {
     await using world = await openWorld(
       { backend },
       { id: 'images', events: ['s3:ObjectCreated:*'], prefix: 'img/', suffix: '.jpg', sink: 'hooks' },
@@ -223,7 +223,7 @@ test('a record is that of the public API', async () => {
   });
 });
 
-test('a configuration that is put is tried on each of its sinks, once, and on none when it is refused', async () => {
+test('PutBucketNotificationConfiguration sends one test event to each sink, and none when it is refused', async () => {
   await using world = await openWorld(
     {},
     { id: 'a', events: ['s3:ObjectCreated:Put'], sink: 'hooks' },

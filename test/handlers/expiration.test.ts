@@ -20,7 +20,7 @@ describe.each(backends)('on %s', (backend) => {
   };
   const inThree = 'expiry-date="Wed, 14 Jan 2026 00:00:00 GMT", rule-id="r%201"';
 
-  test('every way to write an object tells when it expires, and so does reading it', async () => {
+  test('every write and read of an object returns its expiration', async () => {
     await using world = await open(`<ID>r 1</ID><Filter/>${days(3)}`);
     const { client } = world;
     const put = await client.put('/bucket/key', { body: 'x' });
@@ -51,7 +51,7 @@ describe.each(backends)('on %s', (backend) => {
     expect([old.text, old.header('*-expiration')]).toEqual(['2', undefined]);
   });
 
-  test('an upload tells when it is aborted', async () => {
+  test('CreateMultipartUpload returns the abort date', async () => {
     await using world = await open(`<ID>u</ID><Filter><Prefix>up/</Prefix></Filter>${abort}`);
     const { client } = world;
     const created = await client.post('/bucket/up/key?uploads');

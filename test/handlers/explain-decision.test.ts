@@ -38,7 +38,7 @@ const why = async (world: GatewayWorld, question: unknown) => {
   return client.post('/admin/v1/why', { body: JSON.stringify(question) });
 };
 
-test('names the statement that decided, and what the others said', async () => {
+test('names the statement that decided, and the results of the others', async () => {
   await using world = await furnished();
   const question = { accessKey: bob.accessKey, action: 's3:GetObject', bucket: 'bucket', key: 'key' };
   const allowed = JSON.parse((await why(world, question)).text);
@@ -53,7 +53,7 @@ test('names the statement that decided, and what the others said', async () => {
   expect(put.statements[0]).toMatchObject({ sid: 'readers', outcome: 'other-action' });
 });
 
-test('tells rights, ACLs and policies of users apart, each by what decided', async () => {
+test('distinguishes ownership, ACLs and identity policies as the reason', async () => {
   await using world = await furnished();
   const policy = JSON.stringify({
     Version: '2012-10-17',
@@ -81,7 +81,7 @@ test('tells rights, ACLs and policies of users apart, each by what decided', asy
   expect(await told(bob.accessKey, 's3:PutObject')).toEqual([false, 'other-account', undefined, undefined]);
 });
 
-test('answers operators only, and says what is wrong with a question', async () => {
+test('answers operators only, and describes invalid questions', async () => {
   await using world = await furnished();
   for (const client of [world.client, world.anonymous]) {
     const refused = await client.post('/admin/v1/why', { body: '{"action":"s3:GetObject"}' });

@@ -27,7 +27,7 @@ const versioned = async (world: GatewayWorld) => {
 };
 
 describe.each(backends)('force-empty: %s', (backend) => {
-  test('takes versions, markers and uploads, and their chunks', async () => {
+  test('removes versions, delete markers and uploads, and their chunks', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');
@@ -56,7 +56,7 @@ describe.each(backends)('force-empty: %s', (backend) => {
     expect((await client.delete('/bucket')).status).toBe(204);
   });
 
-  test('keeps what Object Lock holds, whoever asks, and says how much (attack 8)', async () => {
+  test('keeps versions under Object Lock, and reports how many (attack 8)', async () => {
     await using world = await openLocked(backend);
     const { client } = world;
     const held = [
@@ -83,7 +83,7 @@ describe.each(backends)('force-empty: %s', (backend) => {
     expect(await asked(world)).toMatchObject({ empty: true, kept: 0 });
   });
 
-  test('leaves alone what a writer puts in the place of what it saw, and says that something is left', async () => {
+  test('keeps versions that writers add meanwhile, and reports that something is left', async () => {
     const { rightBefore, wrap } = ambush();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -109,7 +109,7 @@ test('a hold that is placed in the middle wins', async () => {
   expect((await world.client.get('/bucket/key')).text).toBe('content');
 });
 
-test('goes on after a kill at any commit, and takes no bucket twice', async () => {
+test('resumes after a kill at any commit, and processes no bucket twice', async () => {
   for (let killedAt = 1; killedAt < 12; killedAt += 1) {
     await using world = await openGateway();
     await versioned(world);
@@ -137,7 +137,7 @@ test('goes on after a kill at any commit, and takes no bucket twice', async () =
   }
 });
 
-test('a page is not the whole bucket: progress is told meanwhile', async () => {
+test('reports progress between pages', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   for (let i = 0; i < 300; i += 1) await world.client.put(`/bucket/${i}`, { body: '' });
@@ -170,7 +170,7 @@ test('is for operators, for buckets that are there, and is audited', async () =>
   expect(rows.filter((row) => row.includes('403'))).toHaveLength(3);
 });
 
-test('a bucket that takes MFA to delete versions keeps them', async () => {
+test('keeps the versions of a bucket with MFA delete', async () => {
   await using world = await openGateway();
   await versioned(world);
   await world.client.put('/bucket/key', { body: 'x' });

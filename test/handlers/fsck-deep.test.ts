@@ -122,7 +122,7 @@ describe('fsck over damaged metadata', () => {
     expect(summary.versions).toBe(2);
   });
 
-  it('--fix queues no bytes for deletion, whatever looks unowned', async () => {
+  it('--fix queues no bytes for deletion while metadata is damaged', async () => {
     await fill();
     await flip('data.mdb', 'second\0');
     await using world = await openWorld();

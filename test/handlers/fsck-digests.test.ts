@@ -87,7 +87,7 @@ const wrongPart = ({ manifest }: ObjectRow) => {
   };
 };
 
-test('what is read is compared with the ETag, the checksums and the size of its row', async () => {
+test('--deep compares contents with the ETag, the checksums and the size of their rows', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   await world.client.put('/bucket/single', {

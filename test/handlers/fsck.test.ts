@@ -52,7 +52,7 @@ const versioning = async ({ client }: GatewayWorld, status: string) =>
   });
 
 describe.each(backends)('a lost index: %s', (backend) => {
-  test('comes back from the bytes: objects, parts and what was versioned, under the ids that clients know', async () => {
+  test('is rebuilt from the bytes: objects, parts and versions, with their original ids', async () => {
     await using world = await openGateway({ backend, clock: tickingClock() });
     const { client } = world;
     await client.put('/bucket');
@@ -110,7 +110,7 @@ describe.each(backends)('a lost index: %s', (backend) => {
     expect((await rebuilt(world)).summary).toEqual({ rebuilt: 0, left: 0 });
   });
 
-  test('whose bucket is lost too is restored under its old id, which fsck tells', async () => {
+  test('with a lost bucket is restored under the bucket’s old id, which fsck reports', async () => {
     await using world = await openGateway({ backend });
     const { client, context } = world;
     await client.put('/bucket');
@@ -182,7 +182,7 @@ test('what is torn or has a part missing is not taken for a whole object', async
   );
 });
 
-test('a version that lies in two places, because it was being moved, is one version', async () => {
+test('a version that is stored on two clusters, because it was being moved, becomes one version', async () => {
   await using world = await openGateway({ clock: tickingClock() });
   const { client, context } = world;
   await client.put('/bucket');
@@ -239,7 +239,7 @@ describe('the worker', () => {
     await context.bytes.write(source, { cluster: 'default', id: 'stray', storageClass: 'STANDARD', owner });
   };
 
-  test('begins when its time has come, tells how it stands, and mends where it is set to', async () => {
+  test('begins when it is due, reports its state, and mends where it is configured to', async () => {
     for (const fix of [false, true]) {
       const clock = virtualClock();
       const logged: string[] = [];
@@ -272,7 +272,7 @@ describe('the worker', () => {
     }
   });
 
-  test('begins sooner when an operator says so, once, and nobody else', async () => {
+  test('begins sooner on an operator’s request only, once', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     await plant(world);

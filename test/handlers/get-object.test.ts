@@ -166,7 +166,7 @@ describe('response overrides', () => {
     expect((await world.client.get('/bucket/key')).header('content-type')).toBe('a/b');
   });
 
-  test('are refused to nobody, and where they would break the header', async () => {
+  test('are refused to anonymous callers, and where they would break the header', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'x' });
@@ -191,7 +191,7 @@ describe('response overrides', () => {
 });
 
 describe('an object that is not there', () => {
-  test('is told so in a GET by code and key, in a HEAD by status', async () => {
+  test('is reported by GET with code and key, by HEAD with the status', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     const got = await world.client.get('/bucket/a%20b');

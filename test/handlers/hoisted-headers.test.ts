@@ -90,7 +90,7 @@ describe('copies', () => {
   });
 });
 
-it('a 304 tells the freshness that a 200 would have told', async () => {
+it('a 304 has the freshness headers of a 200', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const stored = await world.client.put('/bucket/key', {

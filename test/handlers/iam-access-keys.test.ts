@@ -50,7 +50,7 @@ describe.each(backends)('an access key on %s', (backend) => {
     expect(listed.text).not.toContain(credential.secretKey);
   });
 
-  test('that was given by an operator signs like any other', async () => {
+  test('that an operator imported signs like any other', async () => {
     await using world = await openGateway({ backend });
     await must(openActions(world)('CreateUser', { UserName: 'carol' }));
     const pair = { accessKey: 'moved-from-elsewhere', secretKey: 'a secret of elsewhere' };
@@ -67,7 +67,7 @@ describe.each(backends)('an access key on %s', (backend) => {
       ).rejects.toMatchObject({ code: 'EntityAlreadyExists' });
   });
 
-  test('deleted and given again with another secret is good with that one alone', async () => {
+  test('deleted and imported again is valid with the new secret only', async () => {
     await using world = await openGateway({ backend });
     const iam = openActions(world);
     const { act, credential } = await openUser(world, 'carol');

@@ -35,7 +35,7 @@ describe.each(backends)('groups on %s', (backend) => {
 });
 
 describe('a group', () => {
-  test('gives its users what its policies allow, as long as they are in it', async () => {
+  test('gives its members the permissions of its policies while they are members', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     await world.client.put('/bucket');

@@ -80,7 +80,7 @@ describe.each(backends)('a device on %s', (backend) => {
     await must(iam('DeleteUser', { UserName: 'carol' }));
   });
 
-  test('opens with each code once, also to many who show it at the same time', async () => {
+  test('accepts each code once, also among concurrent requests', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ backend, clock });
     const carol = await openUser(world, 'carol');
@@ -99,7 +99,7 @@ describe.each(backends)('a device on %s', (backend) => {
 });
 
 describe('a code', () => {
-  test('is of the caller and of its device alone', async () => {
+  test('is accepted from the owner of the device only', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock });
     const carol = await openUser(world, 'carol');
@@ -127,7 +127,7 @@ describe('a code', () => {
     await must(carol.act('GetSessionToken', ask));
   });
 
-  test('is not looked at for five minutes after five wrong ones', async () => {
+  test('is refused for five minutes after five wrong ones', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock });
     const carol = await openUser(world, 'carol');
@@ -182,7 +182,7 @@ describe('a code', () => {
     expect(await status(shown.options)).toBe(403);
   });
 
-  test('opens a role that wants one', async () => {
+  test('satisfies a trust policy that requires MFA', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock });
     const iam = openActions(world);

@@ -90,7 +90,7 @@ describe.each(backends)('a managed policy on %s', (backend) => {
     expect((await iam('GetPolicyVersion', { ...policy, VersionId: '1' })).code).toBe('ValidationError');
   });
 
-  test('is attached, counted, found by whom it is on, and deleted when it is on nobody', async () => {
+  test('is attached, counted, listed with its holders, and deleted when it has none', async () => {
     await using world = await openGateway({ backend });
     const iam = openActions(world);
     await must(iam('CreatePolicy', { PolicyName: 'p', PolicyDocument: allow('s3:*') }));
@@ -310,7 +310,7 @@ describe('what a user may do', () => {
     expect((await act('AttachUserPolicy', { UserName: 'dave', PolicyArn: admin })).code).toBe('AccessDenied');
   });
 
-  test('lets a user administer others within a boundary, and only while they have it', async () => {
+  test('lets a user administer others only while they have the boundary', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     const within = { PermissionsBoundary: readOnly };

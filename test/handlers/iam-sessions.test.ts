@@ -73,7 +73,7 @@ describe.each(backends)('a session of a role on %s', (backend) => {
 });
 
 describe('a session', () => {
-  test('ends when it was said to, and not before', async () => {
+  test('expires at its time, and not before', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock });
     await openRole(world, { more: { MaxSessionDuration: '7200' } });
@@ -98,7 +98,7 @@ describe('a session', () => {
       expect((await asked(seconds)).code).toBe(code);
   });
 
-  test('is limited by the policies that it was asked with', async () => {
+  test('is limited by its session policies', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'x' });
@@ -176,7 +176,7 @@ describe('a session', () => {
 });
 
 describe('a role', () => {
-  test('is assumed by whom it trusts, and its account lets', async () => {
+  test('is assumed by a caller that the trust policy and the caller’s account allow', async () => {
     await using world = await openGateway();
     const user = 'arn:aws:iam::alice-account:user/carol';
     await openRole(world, { principal: { AWS: user } });
@@ -293,7 +293,7 @@ describe('GetSessionToken', () => {
   });
 });
 
-test('GetAccessKeyInfo tells an account of its own keys, and operators of all', async () => {
+test('GetAccessKeyInfo returns keys of the caller’s account, and all keys to operators', async () => {
   await using world = await openGateway();
   const carol = await openUser(world, 'carol', { policy: allow('sts:GetAccessKeyInfo') });
   const { operator } = await import('../support/gateway.ts');

@@ -46,7 +46,7 @@ test('a custom policy is tried on every action and resource', async () => {
   expect(answer.all('SourcePolicyId')).toEqual(Array(4).fill('PolicyInputList.1').slice(0, 3));
 });
 
-test('a page ends when it took long, and the next one goes on', async () => {
+test('a page that takes long ends early, and the next one continues', async () => {
   let now = 0;
   await using world = await openGateway({ clock: { ...systemClock, elapsed: () => (now += 20) } });
   const iam = openActions(world);
@@ -61,7 +61,7 @@ test('a page ends when it took long, and the next one goes on', async () => {
   expect(await everyPage(iam, 'SimulateCustomPolicy', rest)).toEqual(actions);
 });
 
-test('conditions see the entries that are given, and what is missing is named', async () => {
+test('conditions use the given entries, and missing ones are reported', async () => {
   await using world = await openGateway();
   const iam = openActions(world);
   const policy = write({
@@ -116,7 +116,7 @@ describe('a principal', () => {
     expect(await tried()).toEqual([false, false, false]);
   });
 
-  test('is of the caller’s account, and to be named by who may', async () => {
+  test('is limited to the caller’s account and permissions', async () => {
     await using world = await openGateway();
     const carol = await openUser(world, 'carol', { policy: allow('s3:*') });
     const ask = {

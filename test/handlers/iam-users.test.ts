@@ -81,30 +81,33 @@ describe('a user', () => {
   test.each([
     ['user', 'User'],
     ['group', 'Group'],
-  ])('who may change a %s of one path moves or renames it to no other', async (kind, word) => {
-    await using world = await openGateway();
-    const iam = openActions(world);
-    const Resource = ['dev/*', 'old', 'new'].map((at) => `arn:aws:iam::alice-account:${kind}/${at}`);
-    const policy = JSON.stringify({
-      Version: '2012-10-17',
-      Statement: [{ Effect: 'Allow', Action: `iam:Update${word}`, Resource }],
-    });
-    const { act } = await openUser(world, 'dave', { policy });
-    await must(iam(`Create${word}`, { [`${word}Name`]: 'kim', Path: '/dev/' }));
-    await must(iam(`Create${word}`, { [`${word}Name`]: 'old' }));
-    const update = (name: string, to: Record<string, string>) =>
-      act(`Update${word}`, { [`${word}Name`]: name, ...to });
-    for (const [name, to] of [
-      ['kim', { NewPath: '/admin/' }],
-      ['kim', { NewPath: '/' }],
-      ['old', { [`New${word}Name`]: 'boss' }],
-    ] as const)
-      expect((await update(name, to)).code).toBe('AccessDenied');
-    await must(update('kim', { NewPath: '/dev/web/', [`New${word}Name`]: 'kimberly' }));
-    await must(update('old', { [`New${word}Name`]: 'new' }));
-  });
+  ])(
+    'a permission on a %s of one path does not allow moving or renaming it to another path',
+    async (kind, word) => {
+      await using world = await openGateway();
+      const iam = openActions(world);
+      const Resource = ['dev/*', 'old', 'new'].map((at) => `arn:aws:iam::alice-account:${kind}/${at}`);
+      const policy = JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [{ Effect: 'Allow', Action: `iam:Update${word}`, Resource }],
+      });
+      const { act } = await openUser(world, 'dave', { policy });
+      await must(iam(`Create${word}`, { [`${word}Name`]: 'kim', Path: '/dev/' }));
+      await must(iam(`Create${word}`, { [`${word}Name`]: 'old' }));
+      const update = (name: string, to: Record<string, string>) =>
+        act(`Update${word}`, { [`${word}Name`]: name, ...to });
+      for (const [name, to] of [
+        ['kim', { NewPath: '/admin/' }],
+        ['kim', { NewPath: '/' }],
+        ['old', { [`New${word}Name`]: 'boss' }],
+      ] as const)
+        expect((await update(name, to)).code).toBe('AccessDenied');
+      await must(update('kim', { NewPath: '/dev/web/', [`New${word}Name`]: 'kimberly' }));
+      await must(update('old', { [`New${word}Name`]: 'new' }));
+    },
+  );
 
-  test('has a name that no other user of the account has, whatever its case', async () => {
+  test('has a name that is unique in its account without regard to case', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     await must(iam('CreateUser', { UserName: 'carol' }));
@@ -138,7 +141,7 @@ describe('a user', () => {
       expect((await dave('GetUser', { UserName })).code).toBe('AccessDenied');
   });
 
-  test('is made once by many who make it at the same time, and all of many are made', async () => {
+  test('is created once among concurrent requests, and concurrent creations of different users all succeed', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     const same = await Promise.all(Array.from({ length: 8 }, () => iam('CreateUser', { UserName: 'carol' })));
@@ -175,7 +178,7 @@ describe('a user', () => {
     expect((await iam('ListUsers')).all('UserName')).toEqual([]);
   });
 
-  test('has tags whose names are told apart without regard to case', async () => {
+  test('has tags whose keys are compared without regard to case', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     await must(iam('CreateUser', { UserName: 'carol' }));
@@ -256,7 +259,7 @@ describe('an account', () => {
 });
 
 describe('a user without a policy', () => {
-  test('may know who it is, and nothing else', async () => {
+  test('may call GetCallerIdentity, and nothing else', async () => {
     await using world = await openGateway();
     const { act } = await openUser(world, 'carol');
     const self = await must(act('GetCallerIdentity'));

@@ -7,7 +7,7 @@ const whoAmI = { Action: 'GetCallerIdentity', Version: '2011-06-15' };
 const rootArn = 'arn:aws:iam::alice-account:root';
 
 describe('an action', () => {
-  test('comes as a form that is signed for sts, without a header for its hash', async () => {
+  test('is accepted as a form signed for sts, without a hash header', async () => {
     await using world = await openGateway();
     const answer = await openActions(world)('GetCallerIdentity');
     expect([answer.status, answer.one('Arn')]).toEqual([200, rootArn]);
@@ -20,7 +20,7 @@ describe('an action', () => {
   });
 
   test.each(['s3', 'iam', 'sts'] as const)(
-    'comes as a form or in the URL, signed for %s',
+    'is accepted as a form or in the URL, signed for %s',
     async (service) => {
       await using world = await openGateway();
       for (const dialect of ['amz', 'store'] as const) {

@@ -55,7 +55,7 @@ test.each(['x'.repeat(5_000), 'a%00b', '%2e%2e', 'a%20b'])('no user is called %s
   expect(answer.status).toBe(404);
 });
 
-test('only operators import, and never a key that somebody has', async () => {
+test('only operators import access keys, and only new ones', async () => {
   await using world = await openGateway();
   const carol = await openUser(world, 'carol');
   for (const client of [world.client, world.anonymous, world.as({ credential: carol.credential })])

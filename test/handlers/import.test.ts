@@ -152,7 +152,7 @@ describe('what was imported', () => {
     await world.close();
   });
 
-  test('is refused when it changed upstream since, until a run takes its new content', async () => {
+  test('is refused after it changed upstream, until a run imports the new content', async () => {
     const { world, there } = await inFront();
     await put(`/${there}/key`, 'first');
     await imported(world);
@@ -183,7 +183,7 @@ describe('an import', () => {
     await world.close();
   });
 
-  test('passes over the objects of gateways, its own by name and others by their back-references', async () => {
+  test('skips objects of gateways, its own by name and others by their back-references', async () => {
     const { world, there } = await inFront();
     await world.client.put('/bucket/own', { body: 'own' });
     await put(`/${there}/sluice/installation.json`, '{}');
@@ -203,7 +203,7 @@ describe('an import', () => {
     await world.close();
   });
 
-  test('goes on behind the last batch when it was cut short, and a repeated run changes nothing', async () => {
+  test('resumes after the last batch, and a repeated run changes nothing', async () => {
     const { world, there } = await inFront();
     const keys = Array.from({ length: 230 }, (_, i) => `key-${String(i).padStart(3, '0')}`);
     for (const key of keys) await put(`/${there}/${key}`, key);
@@ -226,7 +226,7 @@ describe('an import', () => {
     await world.close();
   });
 
-  test('makes one row of a key for two runs at once', async () => {
+  test('makes one row of a key in two concurrent runs', async () => {
     const { world, there } = await inFront();
     for (let i = 0; i < 40; i += 1) await put(`/${there}/key-${i}`, 'x');
     await Promise.all([imported(world), imported(world)]);
@@ -235,7 +235,7 @@ describe('an import', () => {
   });
 });
 
-test('fsck finds an imported object that is gone upstream, and takes none for an orphan', async () => {
+test('fsck reports an imported object that was deleted upstream, and treats none as an orphan', async () => {
   const { world, there } = await inFront();
   await world.client.put('/bucket/own', { body: 'own' });
   for (const key of ['one', 'two']) await put(`/${there}/${key}`, key);

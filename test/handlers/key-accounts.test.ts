@@ -102,7 +102,7 @@ describe('a key without accounts', () => {
     expect((await world.client.get('/bucket/key')).text).toBe('text');
   });
 
-  test('goes on to decrypt what it encrypted when the file named none', async () => {
+  test('still decrypts objects from before it named accounts', async () => {
     const SVC_HSM_KEYS_FILE = await writeKeyFile({ bare: text(6) });
     const settings = { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE };
     await using world = await openGateway({
@@ -178,7 +178,7 @@ describe('every way to write', () => {
     ],
   ];
 
-  test.each(ways)('%s asks the key’s policy', async (_, write) => {
+  test.each(ways)('%s is authorized by the key’s policy', async (_, write) => {
     await using world = await open();
     const refused = await write(world, 'bobs');
     expect(told(refused)).toEqual(denied);
@@ -189,7 +189,7 @@ describe('every way to write', () => {
     expect((await write(world, 'shared')).status).toBeLessThan(300);
   });
 
-  test('PutObject under a bucket’s default key asks the writer’s account', async () => {
+  test('PutObject under a bucket’s default key is authorized for the writer’s account', async () => {
     await using world = await open();
     const body = (key: string) =>
       `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>${key}</KMSMasterKeyID></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>`;
@@ -278,7 +278,7 @@ describe('a user', () => {
     );
   });
 
-  test('is let into no key that its account may not use', async () => {
+  test('may not use a key that its account may not use', async () => {
     await using world = await open();
     const client = await userOf(world, allow('*'));
     expect(told(await put(client, 'bobs'))).toEqual(denied);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { leftOutNames, leftOutOperations } from '../../src/protocol/operations/left-out.ts';
 import { openGateway } from '../support/gateway.ts';
 
-test('each is answered 501 with its reason, whatever comes with it, and changes nothing', async () => {
+test('each is answered 501 with its reason, with any body, and changes nothing', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');

@@ -57,7 +57,7 @@ async function fill(world: GatewayWorld): Promise<string[]> {
 }
 
 describe.each(backends)('on %s', (backend) => {
-  test('gives every version and marker once, by key and then the newest first, however small the page', async () => {
+  test('returns every version and delete marker once, by key and then the newest first, with any page size', async () => {
     await using world = await openGateway({ backend });
     const expected = await fill(world);
     for (const size of ['1', '2', '3', '5', '1000']) {
@@ -72,7 +72,7 @@ describe.each(backends)('on %s', (backend) => {
     }
   });
 
-  test('resumes behind the null version also when that has gone meanwhile', async () => {
+  test('resumes after the null version also when that was removed meanwhile', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
@@ -91,7 +91,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-test('shows what is known of each version and marker', async () => {
+test('returns the fields of each version and delete marker', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   await setVersioning(world.client, 'bucket', 'Enabled');

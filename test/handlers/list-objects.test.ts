@@ -35,7 +35,7 @@ async function walk(client: Client, version: 1 | 2, query: Record<string, string
 
 describe.each(backends)('listings on %s', (backend) => {
   test.each([1, 2] as const)(
-    'version %i gives every key once and each common prefix once, however small the page',
+    'version %i returns every key and each common prefix once, with any page size',
     async (version) => {
       await using world = await openGateway({ backend });
       await fill(world.client, tree);
@@ -77,7 +77,7 @@ describe.each(backends)('listings on %s', (backend) => {
     }
   });
 
-  test('keys come in the order of their UTF-8 bytes', async () => {
+  test('keys are in the order of their UTF-8 bytes', async () => {
     await using world = await openGateway({ backend });
     const keys = ['\u{10000}', '\uffee', 'z', 'é', 'Z', 'a b', '\u{1f600}x', 'a+b', '\ue000', '\u0001'];
     await fill(world.client, keys);
@@ -96,7 +96,7 @@ describe.each(backends)('listings on %s', (backend) => {
 });
 
 describe('ListObjects', () => {
-  test('shows what is known of each object', async () => {
+  test('returns the fields of each object', async () => {
     await using world = await openGateway();
     await fill(world.client, ['key']);
     const page = await world.client.get('/bucket');
@@ -108,7 +108,7 @@ describe('ListObjects', () => {
     expect([page.one('Marker'), page.one('MaxKeys')]).toEqual(['', '1000']);
   });
 
-  test('resumes behind a marker that need not exist, and behind a common prefix', async () => {
+  test('resumes after a marker that need not exist, and after a common prefix', async () => {
     await using world = await openGateway();
     await fill(world.client, tree);
     expect((await world.client.get('/bucket?marker=b/1x')).all('Key')).toEqual([
@@ -124,7 +124,7 @@ describe('ListObjects', () => {
 });
 
 describe('ListObjectsV2', () => {
-  test('counts keys and prefixes, echoes what was asked, shows owners on request', async () => {
+  test('returns KeyCount, echoes the parameters, and returns owners on request', async () => {
     await using world = await openGateway();
     await fill(world.client, tree);
     const page = await world.client.get('/bucket?list-type=2&delimiter=/&start-after=a&max-keys=2');
@@ -140,7 +140,7 @@ describe('ListObjectsV2', () => {
     expect((await world.client.get('/bucket?list-type=2&fetch-owner=false')).one('ID')).toBeUndefined();
   });
 
-  test('takes an opaque token, and a literal marker of older clients', async () => {
+  test('accepts an opaque token, and a literal marker of older clients', async () => {
     await using world = await openGateway();
     await fill(world.client, tree);
     const first = await world.client.get('/bucket?list-type=2&max-keys=3');
@@ -159,7 +159,7 @@ describe('ListObjectsV2', () => {
     expect([empty.status, empty.code]).toEqual([400, 'InvalidArgument']);
   });
 
-  test("takes a token of another bucket for what it says: a place in this bucket's keys", async () => {
+  test("uses a token of another bucket as a position among this bucket's keys", async () => {
     await using world = await openGateway();
     await fill(world.client, tree);
     await world.client.put('/other');
@@ -174,7 +174,7 @@ describe('ListObjectsV2', () => {
 });
 
 describe('page sizes', () => {
-  test('0 gives an empty page that is not truncated; more than 1000 gives 1000', async () => {
+  test('max-keys 0 returns an empty page that is not truncated; more than 1000 returns 1000', async () => {
     await using world = await openGateway();
     await fill(
       world.client,

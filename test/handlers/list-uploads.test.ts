@@ -48,7 +48,7 @@ describe.each(backends)('on %s', (backend) => {
     }
   });
 
-  test('parts come in order and in pages', async () => {
+  test('parts are returned in order and in pages', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     const uploadId = await createUpload(world.client, '/bucket/key');
@@ -74,7 +74,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-test('shows what is known of an upload, and nothing of one that is over', async () => {
+test('returns the fields of an open upload, and does not list an ended one', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const uploadId = await createUpload(world.client, '/bucket/key', {

@@ -9,7 +9,7 @@ import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, MiB, md5, putPart, setVersioning } from '../support/gateway-bodies.ts';
 
 describe.each(backends)('on %s', (backend) => {
-  test('of two unconditional PUTs the one that commits second is answered with the one that stands', async () => {
+  test('of two unconditional PUTs the one that commits second is answered with the ETag of the first', async () => {
     const { rightBefore, wrap } = ambush();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -28,7 +28,7 @@ describe.each(backends)('on %s', (backend) => {
     }
   });
 
-  test('conditional ones are told: the loser gets 412', async () => {
+  test('the loser of two conditional PUTs gets 412', async () => {
     const { rightBefore, wrap } = ambush();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -54,7 +54,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await world.stored()).toEqual([]);
   });
 
-  test('in a versioned bucket nobody loses', async () => {
+  test('in a versioned bucket both PUTs keep their versions', async () => {
     const { rightBefore, wrap } = ambush();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -67,7 +67,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.get('/bucket?versions')).all('VersionId')).toHaveLength(2);
   });
 
-  test('a winner that is gone again lets the write through', async () => {
+  test('a PUT that lost to an object that was deleted meanwhile commits', async () => {
     const { rightBefore, wrap } = ambush();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -81,7 +81,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await world.stored()).toHaveLength(1);
   });
 
-  test('a versioning flip in the middle of a PUT is obeyed, and the reply tells the version', async () => {
+  test('a PUT during a change of versioning obeys it, and returns the version id', async () => {
     const { rightBefore, wrap } = ambush();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -121,7 +121,7 @@ test('a part that is replaced while its upload completes is not lost', async () 
   }
 });
 
-test('a large completion that loses leaves no manifest behind', async () => {
+test('a large Complete that loses leaves no manifest', async () => {
   const { rightBefore, wrap } = ambush();
   await using world = await openGateway({ wrap, settings: { SVC_DATA_BACKEND: 'noop' } });
   const { client, context } = world;
@@ -157,7 +157,7 @@ test('a large completion that loses leaves no manifest behind', async () => {
   expect(left).toEqual([]);
 });
 
-test('a Complete whose upload gc settled, its object overwritten already, answers its retries all the same', async () => {
+test('a Complete answers its retries also when gc settled the upload and the object was overwritten', async () => {
   const { rightBefore, wrap } = ambush();
   await using world = await openGateway({ wrap });
   const { client, context } = world;

@@ -56,7 +56,7 @@ const putVersion = async (client: Client): Promise<string> =>
   (await client.put('/bucket/key', { body: 'content' })).header('*-version-id') ?? '';
 
 describe.each(backends)('on %s', (backend) => {
-  test('is turned on and off with a code, and the state is told', async () => {
+  test('is enabled and disabled with a code, and returned by GetBucketVersioning', async () => {
     await using world = await openWorld(backend);
     const { client, device, putVersioning } = world;
     const told = async () => {
@@ -104,7 +104,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await world.stored()).toHaveLength(1);
   });
 
-  test('one code stands for all keys of a request; without it, or with a wrong one, nothing is deleted', async () => {
+  test('one code is valid for all keys of DeleteObjects; without it, or with a wrong one, nothing is deleted', async () => {
     await using world = await openWorld(backend);
     const { client, device, putVersioning } = world;
     await putVersioning(state('Enabled', 'Enabled'), device.show());

@@ -59,7 +59,7 @@ const kinds: [ChecksumAlgorithm, string | undefined, 'FULL_OBJECT' | 'COMPOSITE'
 ];
 
 describe.each(kinds)('%s of type %s', (algorithm, asked, type) => {
-  test('is composed, verified against what Complete says, stored and shown', async () => {
+  test('is composed, compared with the one in Complete, stored and returned', async () => {
     await using world = await openGateway();
     const { client } = world;
     const { uploadId, parts, name } = await upload(client, algorithm, asked);
@@ -136,7 +136,7 @@ describe('a session', () => {
     expect((await create({ '*-checksum-type': 'FULL_OBJECT' })).code).toBe('InvalidRequest');
   });
 
-  test('takes no part of another algorithm, and computes what a part does not bring', async () => {
+  test('refuses parts with another algorithm, and computes missing checksums', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     const uploadId = await createUpload(world.client, path, {
@@ -154,7 +154,7 @@ describe('a session', () => {
     expect((await complete(world.client, path, { uploadId, parts })).one('ChecksumSHA256')).toMatch(/-1$/);
   });
 
-  test('whose parts carry no checksum cannot be told one of the whole', async () => {
+  test('without checksums of parts refuses a checksum of the whole', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     const uploadId = await createUpload(world.client, path);
@@ -182,7 +182,7 @@ describe('a session', () => {
 });
 
 describe.each(backends)('GetObjectAttributes on %s', (backend) => {
-  test('gives what is asked for and nothing else', async () => {
+  test('returns the requested attributes only', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');

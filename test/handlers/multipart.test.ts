@@ -175,7 +175,7 @@ describe.each(backends)('on %s', (backend) => {
     }
   });
 
-  test('a retried Complete gets the stored result, another list does not, and Abort comes too late', async () => {
+  test('a retried Complete gets the stored result; another part list and Abort get NoSuchUpload', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
@@ -226,7 +226,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await world.client.delete('/bucket/other', { query: { uploadId: other } })).status).toBe(204);
   });
 
-  test('of concurrent Completes one commits, and all that are told 200 are told the same', async () => {
+  test('of concurrent Completes one commits, and all 200 replies are equal', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');

@@ -10,7 +10,7 @@ const asking = (names: string, more: Record<string, string> = {}) => ({
 });
 
 describe.each(backends)('on %s', (backend) => {
-  test('of each version its own are told, the ETag without quotes; of a marker none', async () => {
+  test('each version has its own attributes, the ETag without quotes; a delete marker has none', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');
@@ -42,7 +42,7 @@ describe.each(backends)('on %s', (backend) => {
     );
   });
 
-  test('parts that carry checksums are told in pages, each once and in order', async () => {
+  test('parts with checksums are returned in pages, each once and in order', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     const uploadId = await openUpload(world, { '*-checksum-algorithm': 'CRC32C' });
@@ -84,7 +84,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-test('attributes are for those who may read the object and its attributes, of a version too', async () => {
+test('attributes require the permissions to read the object and its attributes, also of a version', async () => {
   await using world = await openGateway();
   const { client, bob } = world;
   await client.put('/bucket');

@@ -14,7 +14,7 @@ import {
 } from '../support/locks.ts';
 
 describe.each(backends)('on %s', (backend) => {
-  test('Object Lock comes with the bucket or with a configuration of a versioned one, and stays', async () => {
+  test('Object Lock is enabled with the bucket or by a configuration of a versioned one, and cannot be disabled', async () => {
     await using world = await openLocked(backend);
     const { client } = world;
     const born = await client.get('/bucket?object-lock');
@@ -44,7 +44,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.get('/later')).status).toBe(200);
   });
 
-  test('a default retention holds every new version whose writer says nothing, and no marker', async () => {
+  test('a default retention applies to every new version without a lock of its own, and to no delete marker', async () => {
     await using world = await openLocked(backend);
     const { client, clock } = world;
     const before = await putVersion(client, '/bucket/key');
@@ -100,7 +100,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-test('a configuration is refused that holds for no time, for ever, or that says something else', async () => {
+test('a configuration with a period of zero, without an end, or with unknown elements is refused', async () => {
   await using world = await openLocked();
   const { client } = world;
   const put = (body: string) => client.put('/bucket?object-lock', { body });

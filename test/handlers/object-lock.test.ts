@@ -15,7 +15,7 @@ import {
 } from '../support/locks.ts';
 
 describe.each(backends)('on %s', (backend) => {
-  test('a retention is told as unset, set, shown where the version is read, and holds until its time', async () => {
+  test('a retention is unset, set, returned with the version, and holds until its date', async () => {
     await using world = await openLocked(backend);
     const { client, clock } = world;
     const version = await putVersion(client, '/bucket/key');
@@ -43,7 +43,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await world.stored()).toEqual([]);
   });
 
-  test('a legal hold holds until it is taken off, whatever time passes and whoever asks', async () => {
+  test('a legal hold protects a version until it is removed', async () => {
     await using world = await openLocked(backend);
     const { client, clock } = world;
     const at = `versionId=${await putVersion(client, '/bucket/key')}`;
@@ -123,7 +123,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.delete(at)).status).toBe(204);
   });
 
-  test('of a hold and a delete at once, one wins: held and there, or gone and refused', async () => {
+  test('of a concurrent legal hold and delete one succeeds: the version is held, or deleted', async () => {
     await using world = await openLocked(backend);
     const { client } = world;
     for (let round = 0; round < 20; round += 1) {
@@ -214,7 +214,7 @@ test('a multipart upload keeps the lock that it was begun with, and its object h
   expect((await client.delete(`/bucket/key?versionId=${version}`)).status).toBe(403);
 });
 
-test('a copy has the lock that it asks for, and none of its source', async () => {
+test('a copy has the lock of its own request, and none of its source', async () => {
   await using world = await openLocked();
   const { client, inDays } = world;
   await putVersion(client, '/bucket/source', heldUntil('COMPLIANCE', inDays(1)));
@@ -267,7 +267,7 @@ test('what is no lock is refused, in headers and in bodies', async () => {
   expect(lockIn(await client.head('/bucket/key'))).toEqual([undefined, undefined, undefined]);
 });
 
-test('a bucket without Object Lock takes no lock; a marker and what is not there has none', async () => {
+test('a bucket without Object Lock refuses locks; a delete marker or missing version has none', async () => {
   await using world = await openLocked();
   const { client, inDays } = world;
   await client.put('/plain');

@@ -13,7 +13,7 @@ const tagsIn = (answer: Answer): Tag[] =>
   answer.all('Key').map((key, i) => [key, answer.all('Value')[i] ?? '']);
 
 describe.each(backends)('on %s', (backend) => {
-  test('tags are an empty set, what was put, what replaced it, and gone again', async () => {
+  test('tags are empty, put, replaced and removed', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');
@@ -85,7 +85,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-test('an object takes 10 tags and not 11, keys of 128 and values of 256 characters and not one more', async () => {
+test('an object accepts 10 tags, keys of 128 and values of 256 characters, and no more', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');
@@ -145,7 +145,7 @@ test('concurrent changes of tags and of the object itself lose nothing of each o
   expect((await client.get('/bucket?versions')).all('VersionId')).toHaveLength(3);
 });
 
-test('who may touch the tags of an object may not touch those of a version, nor set what a policy does not allow', async () => {
+test('permissions on tags of objects do not extend to versions, nor to tags that a policy forbids', async () => {
   await using world = await openGateway();
   const { client, bob } = world;
   await client.put('/bucket');
@@ -180,7 +180,7 @@ test('who may touch the tags of an object may not touch those of a version, nor 
   expect((await bob.get('/bucket/key?tagging')).status).toBe(403);
 });
 
-test('tags are counted for those who may read them, and copied by those who may read and set them', async () => {
+test('x-amz-tagging-count requires the permission to read tags, and a copy of tags those to read and set them', async () => {
   await using world = await openGateway();
   const { client, bob } = world;
   await client.put('/bucket');
@@ -209,7 +209,7 @@ test('tags are counted for those who may read them, and copied by those who may 
   }
 });
 
-test('tags that a copy passes over are no reason to let it', async () => {
+test('tags that a copy does not take do not allow it', async () => {
   await using world = await openGateway();
   const { client, bob } = world;
   await client.put('/bucket');

@@ -39,25 +39,28 @@ async function writeAll(world: GatewayWorld, headers: Readonly<Record<string, st
 const allOf = (owner: string) => ({ copy: owner, parts: owner, put: owner });
 
 describe.each(backends)('what bob writes into a bucket of alice on %s', (backend) => {
-  test.each(['ObjectWriter', 'BucketOwnerPreferred'])('is his under %s', async (ownership) => {
-    await using world = await openGateway({ backend });
-    await bucketOf(world, ownership);
-    await writeAll(world);
-    expect(await ownersIn(world)).toEqual(allOf('bob-account'));
-    // It is not hers to read, only to delete.
-    expect((await world.client.get('/bucket/put')).status).toBe(403);
-    expect((await world.client.get('/bucket/put?acl')).status).toBe(403);
-    expect((await world.bob.get('/bucket/put')).text).toBe('x');
-    const acl = await world.bob.get('/bucket/put?acl');
-    expect([acl.one('ID'), acl.one('DisplayName'), grantsIn(acl)]).toEqual([
-      'bob-account',
-      'bob',
-      ['bob-account FULL_CONTROL'],
-    ]);
-    expect((await world.client.delete('/bucket/put')).status).toBe(204);
-  });
+  test.each(['ObjectWriter', 'BucketOwnerPreferred'])(
+    'belongs to the writer under %s',
+    async (ownership) => {
+      await using world = await openGateway({ backend });
+      await bucketOf(world, ownership);
+      await writeAll(world);
+      expect(await ownersIn(world)).toEqual(allOf('bob-account'));
+      // It is not hers to read, only to delete.
+      expect((await world.client.get('/bucket/put')).status).toBe(403);
+      expect((await world.client.get('/bucket/put?acl')).status).toBe(403);
+      expect((await world.bob.get('/bucket/put')).text).toBe('x');
+      const acl = await world.bob.get('/bucket/put?acl');
+      expect([acl.one('ID'), acl.one('DisplayName'), grantsIn(acl)]).toEqual([
+        'bob-account',
+        'bob',
+        ['bob-account FULL_CONTROL'],
+      ]);
+      expect((await world.client.delete('/bucket/put')).status).toBe(204);
+    },
+  );
 
-  test('with bucket-owner-full-control stays his under ObjectWriter, where both then have full control', async () => {
+  test('with bucket-owner-full-control belongs to the writer under ObjectWriter, and both have full control', async () => {
     await using world = await openGateway({ backend });
     await bucketOf(world, 'ObjectWriter');
     await writeAll(world, handedOver);
@@ -76,7 +79,7 @@ describe.each(backends)('what bob writes into a bucket of alice on %s', (backend
     expect((await world.client.get('/bucket/put')).text).toBe('x');
   });
 
-  test('with another ACL stays his under BucketOwnerPreferred', async () => {
+  test('with another ACL belongs to the writer under BucketOwnerPreferred', async () => {
     await using world = await openGateway({ backend });
     await bucketOf(world, 'BucketOwnerPreferred');
     const headers = { '*-grant-full-control': 'id="alice-account"' };
@@ -108,7 +111,7 @@ describe('BucketOwnerEnforced', () => {
     expect((await anonymous.get('/bucket/put')).text).toBe('x');
   });
 
-  test('takes no ACL but the full control of the owner, by whatever way', async () => {
+  test('accepts no ACL but the full control of the owner, by any operation', async () => {
     await using world = await openGateway();
     const { client } = world;
     await bucketOf(world, 'BucketOwnerEnforced');
@@ -147,7 +150,7 @@ describe('BucketOwnerEnforced', () => {
     }
   });
 
-  test('takes private of the owner only: from another account it would say that the object is that one’s', async () => {
+  test('accepts private from the owner only', async () => {
     await using world = await openGateway();
     await bucketOf(world, 'BucketOwnerEnforced');
     const open = policyOf({ Action: 's3:PutObject', Resource: 'arn:aws:s3:::bucket/*' });
@@ -180,7 +183,7 @@ describe('a new bucket', () => {
     ['BucketOwnerEnforced', 'log-delivery-write', 400],
     ['BucketOwnerPreferred', 'public-read', 200],
     ['ObjectWriter', 'public-read', 200],
-  ])('of %s takes the ACL %s: %i', async (ownership, acl, status) => {
+  ])('of %s answers the ACL %s with %i', async (ownership, acl, status) => {
     await using world = await openGateway();
     const headers = { '*-object-ownership': ownership, '*-acl': acl };
     const created = await world.client.put('/bucket', { headers });
@@ -189,7 +192,7 @@ describe('a new bucket', () => {
     expect((await world.client.head('/bucket')).status).toBe(status === 200 ? 200 : 404);
   });
 
-  test('shows the ownership that it was asked for, and none where it was not', async () => {
+  test('returns the ownership that was requested, and none where none was', async () => {
     await using world = await openGateway();
     const { client } = world;
     await client.put('/asked', { headers: { '*-object-ownership': 'ObjectWriter' } });
@@ -200,7 +203,7 @@ describe('a new bucket', () => {
     expect([wrong.status, wrong.code]).toEqual([400, 'InvalidArgument']);
   });
 
-  test('has the ownership of the setting where it asks for none', async () => {
+  test('has the configured default ownership where the request names none', async () => {
     await using world = await openGateway({ settings: { SVC_DEFAULT_OWNERSHIP: 'BucketOwnerEnforced' } });
     const { client } = world;
     await client.put('/bucket');
@@ -232,7 +235,7 @@ describe('a new bucket', () => {
     expect((await client.put('/asked', { headers: asked })).code).toBe('InvalidBucketAclWithObjectOwnership');
   });
 
-  test('that is there already keeps its ACL, whoever creates it again with another', async () => {
+  test('that exists already keeps its ACL when it is created again with another one', async () => {
     await using world = await openGateway();
     const headers = { '*-acl': 'public-read' };
     await world.client.put('/bucket', { headers });

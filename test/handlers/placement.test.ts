@@ -23,7 +23,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await clusterRows(world)).toEqual(['a live 100', 'b live 0']);
   });
 
-  test('a draining cluster takes no fresh write and serves everything else', async () => {
+  test('a draining cluster accepts no new objects and serves everything else', async () => {
     const { world, admin } = await openClusters('a', { backend });
     await using _ = world;
     const { client } = world;
@@ -66,7 +66,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.put('/bucket/other', { body: 'x' })).status).toBe(200);
   });
 
-  test('a bucket goes where its placement says: in weighted mode elsewhere when all of it drains, in strict mode nowhere', async () => {
+  test('objects are stored by the bucket’s placement; when all of its clusters drain, elsewhere in weighted mode and nowhere in strict mode', async () => {
     const { world, admin } = await openClusters('a,b,c', { backend });
     await using _ = world;
     const { client } = world;
@@ -96,7 +96,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await put()).toBe('');
   });
 
-  test('the class of a write may be pinned, and comes from the bucket where the write names none', async () => {
+  test('a storage class may be pinned to clusters, and is the bucket’s default where the write names none', async () => {
     const settings = { SVC_STORAGE_CLASSES: 'default,standard-ia@b,archive@c' };
     const { world, admin } = await openClusters('a,b,c', { backend, settings });
     await using _ = world;
@@ -155,7 +155,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-test('what another process did to a cluster is known within 30 s', async () => {
+test('another process’s change of a cluster takes effect within 30 s', async () => {
   const clock = virtualClock();
   const { world } = await openClusters('a', { clock });
   await using _ = world;

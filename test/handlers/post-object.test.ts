@@ -152,7 +152,7 @@ const formOf = (who: typeof bob, fields: Readonly<Record<string, string>> = {}) 
   return [...fieldsOf({ key: 'k', ...fields, ...signForm(who, { conditions }) }), fileOf('x')];
 };
 
-test('the signer must be allowed to write, and whatever is written along', async () => {
+test('the signer must be allowed to write the object, its tags, its lock and its ACL', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   expect(told(await post(world, formOf(bob)))).toEqual([403, 'AccessDenied']);
@@ -181,7 +181,7 @@ test('policies see that a request is a form, how it was signed and what its fiel
   }
 });
 
-test('a form that nobody signed writes where everybody may, and nowhere else', async () => {
+test('an unsigned form writes only where anonymous callers may', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const form = [...fieldsOf({ key: 'k', 'Content-Type': 'text/plain' }), fileOf('x')];
@@ -194,7 +194,7 @@ test('a form that nobody signed writes where everybody may, and nowhere else', a
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what forms say.
 const variable = '${filename}';
 
-test('the name of the file takes its place in the key, without its path', async () => {
+test('the variable for the file name in the key is replaced by the name without its path', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const send = (key: string, fileName: string, prefix = 'up/') => {
@@ -242,7 +242,7 @@ describe('a successful form is answered', () => {
     ]);
   });
 
-  test('by a redirect that tells what was stored, which the status does not change', async () => {
+  test('with a redirect that names the stored object, whatever success_action_status is', async () => {
     const query = `bucket=bucket&key=a%20b%2Fc&etag=${encodeURIComponent(etag)}`;
     for (const [url, location] of [
       ['https://app.example/done', `https://app.example/done?${query}`],
@@ -296,7 +296,7 @@ test('a page of an allowed origin can read what its form is answered', async () 
     expect((await post(world, parts, ask)).header('access-control-allow-origin')).toBe('https://app.example');
 });
 
-test('a form is told to the audit once, taken or refused, with its signer and its key', async () => {
+test('a form has one audit row, accepted or refused, with its signer and its key', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const rows = async () => (await auditRows(world.context)).filter(({ action }) => action === 'PostObject');
@@ -348,7 +348,7 @@ test('encryption, lock and ACL are fields of a form as they are headers of a req
   expect((await world.client.get('/bucket/c', { headers: key })).text).toBe('hidden');
 });
 
-test('a sink is told that a form made an object', async () => {
+test('a form sends ObjectCreated:Post', async () => {
   const sink = JSON.stringify([{ id: 'jobs', type: 'queue', url: 'redis://example.com' }]);
   await using world = await openGateway({ settings: { SVC_NOTIFY_TARGETS: sink } });
   await world.client.put('/bucket');
@@ -362,7 +362,7 @@ test('a sink is told that a form made an object', async () => {
   ]);
 });
 
-test('a form that comes as a Request of the web is the same', async () => {
+test('a form in a fetch Request works the same', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const web = world.as({ anonymous: true, fetch: true });

@@ -30,7 +30,7 @@ describe('BlockPublicAcls', () => {
     ['PUT', '/bucket?acl'],
   ] as const;
 
-  test('refuses every public ACL, by whatever way, and no other', async () => {
+  test('refuses every public ACL, by any operation, and no other', async () => {
     await using world = await openGateway();
     const { client } = world;
     await client.put('/bucket');
@@ -91,7 +91,7 @@ describe.each(backends)('IgnorePublicAcls on %s', (backend) => {
 test.each([
   ['a range of IPv6 that holds all of IPv4', { IpAddress: { 'aws:SourceIp': '::/32' } }],
   ['the id that anonymous requests have', { StringEquals: { 'aws:userid': 'anonymous' } }],
-])('a policy that lets in %s is public', async (_, Condition) => {
+])('a policy that allows %s is public', async (_, Condition) => {
   await using world = await openGateway();
   const { client, anonymous } = world;
   await client.put('/bucket');

@@ -163,7 +163,7 @@ describe.each(places)('on $backend, heads read ahead: $isDistant', (place) => {
       await expectTidy(world, 'the loser'.length);
     });
 
-    test(`with SVC_PUT_RACE=retry ${loser} commits again whatever it lost to`, async () => {
+    test(`with SVC_PUT_RACE=retry ${loser} commits again after every lost race`, async () => {
       const { world, rightBefore } = await openRace(place, { SVC_PUT_RACE: 'retry' });
       await using _ = world;
       for (const [winner, win] of Object.entries(writes)) {

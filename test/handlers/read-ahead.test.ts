@@ -38,7 +38,7 @@ function bucketsBehindHeads(): { readonly read: Around; readonly heads: () => nu
 }
 
 describe('reading ahead', () => {
-  test('a GET and a HEAD ask for the head before the row of the bucket has come', async () => {
+  test('a GET and a HEAD request the head in parallel with the bucket’s row', async () => {
     const around = { read: plainly };
     await using world = await openDistant(around);
     await world.client.put('/bucket');
@@ -57,7 +57,7 @@ describe('reading ahead', () => {
     ['PUT', 'what is there'],
     ['DELETE', 'what is there'],
   ])(
-    'a %s of %s asks for its head before the row of the bucket has come, and only once',
+    'a %s of %s requests its head in parallel with the bucket’s row, and only once',
     async (method, what) => {
       const around = { read: plainly };
       await using world = await openDistant(around);
@@ -99,7 +99,7 @@ describe('reading ahead', () => {
     expect(found.text).toBe('overtook');
   });
 
-  test('a condition is judged by the head that was read ahead, and by another look behind the body', async () => {
+  test('a condition is checked with the head that was read ahead, and again after the body', async () => {
     const around = { read: plainly };
     await using world = await openDistant(around);
     await world.client.put('/bucket');
@@ -156,7 +156,7 @@ describe('reading ahead', () => {
     expect((await world.client.get(`/bucket/key?versionId=${versionId}`)).text).toBe('1');
   });
 
-  test('a guess that fails is no failure of the request, and lets nobody in', async () => {
+  test('a wrong guess does not fail the request, and grants nothing', async () => {
     const around = { read: plainly };
     await using world = await openDistant(around);
     await world.client.put('/bucket');
@@ -226,7 +226,7 @@ describe('believing a bucket', () => {
     }
   });
 
-  test('a bucket that was read while it changed is not believed', async () => {
+  test('a bucket row that was read during its change is not cached', async () => {
     const around = { read: plainly };
     await using world = await openDistant(around);
     await world.client.put('/bucket');
@@ -244,7 +244,7 @@ describe('believing a bucket', () => {
     expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
   });
 
-  test('what another process takes away holds once the row was seen too long ago; what it grants, at once', async () => {
+  test('a revocation by another process takes effect when the cached row expires; a grant immediately', async () => {
     const clock = virtualClock();
     await using world = await openDistant({ read: plainly }, clock);
     await using beside = await openBeside(world, clock);

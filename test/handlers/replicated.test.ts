@@ -33,7 +33,7 @@ const replicationTasks = async (context: Context): Promise<readonly ReplicationT
   );
 
 describe.each(backends)('on %s', (backend) => {
-  test('every way to write a version queues it once, and says so on it', async () => {
+  test('every write of a version queues it once, and sets its replication status', async () => {
     await using world = await openWorld(second('<Filter><Prefix>a</Prefix></Filter>', 'Enabled'), backend);
     const { client, context } = world;
     const put = await client.put('/bucket/a', { body: 'one' });

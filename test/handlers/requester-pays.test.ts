@@ -7,7 +7,7 @@ const payment = (payer: string): string =>
   `<RequestPaymentConfiguration><Payer>${payer}</Payer></RequestPaymentConfiguration>`;
 const agreed = { '*-request-payer': 'requester' };
 
-test('another account is let in where it agrees to pay, and is told that it does', async () => {
+test('another account that agrees to pay is accepted, and the reply says that it is charged', async () => {
   const ursula = person('ursula', { owner: alice.owner, root: false });
   await using world = await openGateway({ people: [ursula] });
   const { client, bob, anonymous } = world;

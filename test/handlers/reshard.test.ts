@@ -46,7 +46,7 @@ async function work(context: Context, signal = new AbortController().signal): Pr
 }
 
 describe.each(inOneRange)('a bucket that is one ordered range: %s', (backend: Backend) => {
-  test('has more shards at once, and says why', async () => {
+  test('gets more shards immediately, and reports why', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'content' });
@@ -88,7 +88,7 @@ function dyingMidway(context: Context): { readonly context: Context; readonly de
   return { context: { ...context, metadata }, death };
 }
 
-test('a worker goes on with a bucket where another one died between two batches of a shard', {
+test('a worker continues with a bucket where another one died between two batches of a shard', {
   timeout: 300_000,
 }, async () => {
   await using world = await openSharded('memory, sharded');
@@ -116,7 +116,7 @@ test('a worker goes on with a bucket where another one died between two batches 
   await assertAllThere();
 });
 
-describe.each(sharded)('a bucket whose rows lie in shards: %s', (backend) => {
+describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
   test('is the same to its clients before, while and after it gets four times as many', {
     timeout: 300_000,
   }, async () => {
@@ -176,7 +176,7 @@ describe.each(sharded)('a bucket whose rows lie in shards: %s', (backend) => {
     expect((await client.get(`${path}?versionId=${id}`)).status).toBe(404);
   });
 
-  test('is not resharded twice at a time, and goes on to where it was wanted', {
+  test('is not resharded twice at a time, and reaches the requested count', {
     timeout: 300_000,
   }, async () => {
     await using world = await openSharded(backend);
@@ -229,7 +229,7 @@ test.each([
   expect(await told(world)).toEqual({ state: 'none', shards: 4 });
 });
 
-test('a bucket that there is not is not resharded, nor one by somebody who is no operator', async () => {
+test('a missing bucket is not resharded, and only operators may reshard', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const missing = await ask(world, 8, '/admin/v1/buckets/missing/reshard');

@@ -111,7 +111,7 @@ test('conditions and attributes of an archived object are answered without resto
   expect((await client.get('/bucket/key?attributes', attributes)).one('StorageClass')).toBe('GLACIER');
 });
 
-test('what needs no restore, is not there, or asks for nonsense is refused', async () => {
+test('RestoreObject is refused for a class without restore, a missing object and an invalid request', async () => {
   await using world = await openGateway();
   const { client, bob } = world;
   await client.put('/bucket');

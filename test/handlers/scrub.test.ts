@@ -169,7 +169,7 @@ describe.each(backends)('the scrub: %s', (backend) => {
     });
   });
 
-  test('names a missing chunk once, over several passes, and forgets it when its version is gone', async () => {
+  test('reports a missing chunk once, over several passes, until its version is removed', async () => {
     const scrubbed = await openScrubbed(backend, { SVC_SCRUB_RATE: '1GiB' });
     await using world = scrubbed.world;
     await fill(scrubbed);
@@ -200,7 +200,7 @@ describe.each(backends)('the scrub: %s', (backend) => {
   });
 });
 
-test('a successor goes on where the last saved step ended, in the middle of an object', async () => {
+test('a successor resumes where the last saved step ended, in the middle of an object', async () => {
   const scrubbed = await openScrubbed();
   await using world = scrubbed.world;
   const stored = await fill(scrubbed);
@@ -215,7 +215,7 @@ test('a successor goes on where the last saved step ended, in the middle of an o
   expect(await asked(scrubbed)).toMatchObject({ versions: 5, bytes: stored, unread: 0 });
 });
 
-test('a leader that stood still does not put its successor back to where it was', async () => {
+test('a paused leader does not reset its successor’s position', async () => {
   const scrubbed = await openScrubbed();
   await using world = scrubbed.world;
   await fill(scrubbed);
@@ -233,7 +233,7 @@ test('a leader that stood still does not put its successor back to where it was'
   expect(await asked(scrubbed)).toEqual(done);
 });
 
-test('content that is not what its ETag says is damaged, where the store itself has no checksum', async () => {
+test('a content that differs from its ETag is damaged, where the store has no checksums', async () => {
   const scrubbed = await openScrubbed();
   await using world = scrubbed.world;
   await fill(scrubbed);
@@ -290,7 +290,7 @@ test('a writer that replaces its object without end does not keep a pass from en
   expect(writes).toBeGreaterThan(1);
 });
 
-test('a pass that cannot read a cluster is not complete: the age of the oldest unchecked chunk goes on, and nothing is called damaged', async () => {
+test('a pass that cannot read a cluster is not complete: the age of the oldest unchecked chunk grows, and nothing is reported damaged', async () => {
   const scrubbed = await openScrubbed('memory', { SVC_SCRUB_RATE: '1GiB' });
   await using _ = scrubbed.world;
   await fill(scrubbed);

@@ -12,7 +12,7 @@ async function setDefaultClass({ context }: GatewayWorld, defaultClass: string):
 }
 
 describe.each(backends)('on %s', (backend) => {
-  test('a write without a class takes that of its bucket, one with a class keeps it', async () => {
+  test('a write without a storage class gets the bucket’s default', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket');

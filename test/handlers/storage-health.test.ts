@@ -25,7 +25,7 @@ async function sample(world: GatewayWorld): Promise<void> {
 }
 
 describe.each(backends)('storage health: %s', (backend) => {
-  test('tells of the nodes that keep metadata', async () => {
+  test('reports the metadata nodes', async () => {
     await using world = await openGateway({ backend });
     const { nodes, warnings, ...rest } = await ask(world, 'meta');
     expect(rest.backend).toBe(world.context.config.SVC_META_BACKEND);
@@ -42,7 +42,7 @@ describe.each(backends)('storage health: %s', (backend) => {
     if (backend === 'wide-column') expect(rest.replicationFactor).toBe(1);
   });
 
-  test('tells of every cluster what it holds, in bytes and chunks', async () => {
+  test('reports the bytes and chunks of every cluster', async () => {
     await using world = await openGateway(clustered({ backend }));
     await world.client.put('/bucket');
     for (let i = 0; i < 8; i += 1) await world.client.put(`/bucket/${i}`, { body: 'x'.repeat(1000) });
@@ -69,7 +69,7 @@ describe.each(backends)('storage health: %s', (backend) => {
 });
 
 describe('a part that is away', () => {
-  test('a cluster that cannot be asked is a warning beside its sibling', async () => {
+  test('an unreachable cluster is a warning beside the others', async () => {
     await using world = await openGateway({
       ...clustered({}),
       wrap: (context) => ({
@@ -92,7 +92,7 @@ describe('a part that is away', () => {
     expect((await world.anonymous.get('/readyz')).status).toBe(200);
   });
 
-  test('metadata that cannot be asked is a warning, not an error', async () => {
+  test('unreachable metadata is a warning, not an error', async () => {
     await using world = await openGateway({
       wrap: (context) => ({
         ...context,
@@ -127,7 +127,7 @@ describe('SVC_STORAGE_HEALTH_OVERRIDE', () => {
   });
 });
 
-test('only operators are told how storage is', async () => {
+test('only operators may read storage health', async () => {
   await using world = await openGateway();
   for (const what of ['meta', 'data', 'classes', 'health']) {
     for (const client of [world.client, world.anonymous])
@@ -176,7 +176,7 @@ describe.each(backends)('storage classes: %s', (backend) => {
   });
 });
 
-test('a sampler that is told to stop shows nothing any more, as another one will', async () => {
+test('a stopped sampler removes its metrics, because another process reports them', async () => {
   const told: number[] = [];
   await using world = await openGateway({
     telemetry: { ...silentTelemetry, bucketClasses: (classes) => void told.push(classes.length) },

@@ -45,7 +45,7 @@ async function openUpstreamPair() {
 
 const kinds = [{ name: 'plain', write: {}, read: {} }, ...modes];
 
-test('what is plain or encrypted in any way, whole or in parts, moves and reads byte for byte as before', async () => {
+test('plain and encrypted objects, whole or in parts, move and are read unchanged', async () => {
   const { world, admin, drain, names } = await openUpstreamPair();
   await using _ = world;
   const { client } = world;

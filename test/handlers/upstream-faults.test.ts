@@ -89,7 +89,7 @@ describe('a large PUT', () => {
     },
   );
 
-  test('is sent again as long as nobody has taken a byte of it: when the upstream was away and comes back', async () => {
+  test('is sent again if no byte of it was taken, when the upstream is available again', async () => {
     let pauses = 0;
     const sleep: Clock['sleep'] = async () => {
       pauses += 1;
@@ -127,7 +127,7 @@ describe('a large PUT', () => {
     await nothingIsLeft(1);
   });
 
-  test('is read no faster than the upstream takes it', async () => {
+  test('is read no faster than the upstream accepts it', async () => {
     way.fail(put, { deaf: true });
     const { bytes } = world.context;
     let pulled = 0;
@@ -140,7 +140,7 @@ describe('a large PUT', () => {
     expect(pulled).toBeLessThan(64);
   });
 
-  test('whose client claims another content is refused, and never whole upstream', async () => {
+  test('whose client declared another digest is refused, and never complete upstream', async () => {
     const claimed = await world.client.put('/bucket/key', {
       body,
       headers: { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' },
@@ -166,7 +166,7 @@ describe('a GET', () => {
     },
   );
 
-  test('that is large is answered 503 too: nothing has been sent yet when the first bytes do not come', async () => {
+  test('that is large is answered 503 too, because nothing has been sent when the first bytes do not arrive', async () => {
     const config = configWith({ SVC_LISTEN: '127.0.0.1:0', SVC_SHUTDOWN_TIMEOUT: '0s' });
     const serving = await serve({ gateway: world.gateway, config });
     way.fail(read, slowDown);
@@ -198,7 +198,7 @@ describe('a GET', () => {
     await expect(world.client.get('/bucket/key')).rejects.toThrow(DataUnavailable);
   });
 
-  test('never gives wrong bytes for ones that are not there', async () => {
+  test('never returns wrong bytes for missing ones', async () => {
     const headers = { range: 'bytes=0-9' };
     way.fail(read, { headers: { 'content-range': 'bytes 0-9/10' } });
     expect((await world.client.get('/bucket/key', { headers })).status).toBe(500);
@@ -227,7 +227,7 @@ describe('a completion', () => {
   };
 
   test.each([...passing, ['200 with an error in it', { status: 200, code: 'InternalError' }] as const])(
-    'is asked for again after %s',
+    'is requested again after %s',
     async (_, fault) => {
       way.fail(completion, fault, 1);
       expect((await finish()).status).toBe(200);
@@ -236,7 +236,7 @@ describe('a completion', () => {
   );
 
   test.each([...passing, ['200 with an error in it', { status: 200, code: 'InternalError' }] as const])(
-    'that %s does not let through leaves the upload as it was',
+    'that %s prevents leaves the upload open',
     async (_, fault) => {
       way.fail(completion, fault);
       isAway(await finish());
@@ -248,7 +248,7 @@ describe('a completion', () => {
     },
   );
 
-  test('that is given up although the upstream did it can be aborted', async () => {
+  test('that failed although the upstream completed it can be aborted', async () => {
     way.fail(completion, { reset: 'after' });
     isAway(await finish());
     way.mend();
@@ -276,7 +276,7 @@ describe('a completion', () => {
     await nothingIsLeft(0);
   });
 
-  test('of a part whose second sending was refused takes the first', async () => {
+  test('of a part whose second attempt was refused uses the first', async () => {
     const claims = { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' };
     const query = { uploadId, partNumber: '1' };
     const refused = await world.client.put('/bucket/key', {

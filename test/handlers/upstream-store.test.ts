@@ -41,8 +41,8 @@ async function upstreamObjects(bucket: string) {
   );
 }
 
-describe('what lies upstream', () => {
-  test('an object is one object, which says whose it is', async () => {
+describe('objects upstream', () => {
+  test('an object is one upstream object with its back-reference', async () => {
     const { world, buckets } = await inFrontOf(['default']);
     const body = bytesOf(9 * MiB);
     await world.client.put('/bucket');
@@ -64,7 +64,7 @@ describe('what lies upstream', () => {
     await world.close();
   });
 
-  test('an upload in parts becomes one object; its parts are asked for by number all the same', async () => {
+  test('a multipart upload becomes one upstream object; partNumber still works', async () => {
     const { world, buckets } = await inFrontOf(['default']);
     const { client } = world;
     await client.put('/bucket');

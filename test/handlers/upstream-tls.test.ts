@@ -41,12 +41,12 @@ async function answerWith(more: object): Promise<number> {
   return (await world.client.put('/bucket/key', { body: 'hello' })).status;
 }
 
-test('a certificate that nobody vouches for is not believed', async () => {
+test('a certificate of an untrusted authority is refused', async () => {
   expect(await answerWith({})).toBe(503);
   expect(await answerWith({ caFile: path('two.pem') })).toBe(503);
 });
 
-test('a file may vouch for it, and somebody may say that it is not to be looked at', async () => {
+test('a CA file makes it trusted, and a setting disables the verification', async () => {
   expect(await answerWith({ caFile: path('one.pem') })).toBe(200);
   expect(await answerWith({ insecure: true })).toBe(200);
 });

@@ -101,7 +101,7 @@ describe.each(['plain', 'over TLS'])('%s', (way) => {
 });
 
 describe('the certificate is the bucket’s host’s', () => {
-  test('a wildcard is for one label: it says nothing for a bucket with a dot in its name', async () => {
+  test('a wildcard certificate is valid for one label: not for a bucket with a dot in its name', async () => {
     const dotted = 'with.dot';
     await secure.world.client.put(`/${dotted}`);
     await using world = await openFront(secure.url, dotted, { caFile: path('wildcard.pem') });
@@ -111,7 +111,7 @@ describe('the certificate is the bucket’s host’s', () => {
     expect(await putThrough(careless)).toBe(200);
   });
 
-  test('who has several chooses by the name that is asked for, which is the bucket’s', async () => {
+  test('an upstream with several certificates selects one by SNI, which has the bucket’s name', async () => {
     const names: string[] = [];
     const right = createSecureContext(wildcard);
     const toPlain = createServer({

@@ -67,7 +67,7 @@ const nothingIsLeft = (objects: number): Promise<void> => {
 };
 
 describe('a large content that is signed by its hash', () => {
-  test('goes upstream in one request under that hash, and has the ETag that the upstream gives it', async () => {
+  test('is sent upstream in one request signed with that hash, and has the upstream’s ETag', async () => {
     const headers = { 'content-md5': md5Of(body, 'base64') };
     const stored = await put({ headers });
     expect([stored.status, stored.header('etag')]).toEqual([200, `"${md5Of(body, 'hex')}"`]);

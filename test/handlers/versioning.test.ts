@@ -43,7 +43,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(await state()).toBe('Enabled');
   });
 
-  test('every PUT keeps its version, the newest first; a marker lies on top', async () => {
+  test('every PUT keeps its version, the newest first; a delete marker is the latest', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
@@ -90,7 +90,7 @@ describe.each(backends)('on %s', (backend) => {
     }
   });
 
-  test('deleting a version is for good, and promotes the next', async () => {
+  test('deleting a version is permanent, and makes the next one the latest', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
@@ -221,7 +221,7 @@ describe.each(backends)('on %s', (backend) => {
       expect((await world.client.get(`/bucket/key?versionId=${versionOf(reply)}`)).text).toBe(`writer ${i}`);
   });
 
-  test('a PUT that meets the flip is versioned or not, never lost', async () => {
+  test('a PUT during a change of versioning is versioned or not, never lost', async () => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await put(world, 'before');

@@ -42,7 +42,7 @@ const shown = ({ status, text }: Answer) => [status, text];
 const sent = (answer: Answer) => [answer.status, answer.header('location')];
 
 describe.each(backends)('on %s', (backend) => {
-  test('a visitor is shown pages, the index of a directory, and the way to it without its slash', async () => {
+  test('a website serves pages, the index of a directory, and a redirect to a directory without its slash', async () => {
     const pages = { 'index.html': 'root', 'a/index.html': 'in a', 'a/b.html': 'b', 'ü/index.html': 'in ü' };
     await using world = await openSite({ backend, pages });
     for (const [path, text] of [
@@ -66,7 +66,7 @@ describe.each(backends)('on %s', (backend) => {
     ]);
   });
 
-  test('the page for errors comes with the status of the error', async () => {
+  test('the error document has the status of the error', async () => {
     const pages = { 'index.html': 'root', 'oops.html': 'sorry' };
     await using world = await openSite({ backend, pages, configuration: index + errors });
     for (const path of ['/absent', '/absent/', '/a/b?x=y'])
@@ -119,7 +119,7 @@ test('without a page for errors, or with one that is not there, a visitor sees H
   }
 });
 
-test('what nobody may read is not shown, whatever the visitor signs', async () => {
+test('a website does not serve objects without public access, also to signed requests', async () => {
   const pages = { 'index.html': 'root', 'oops.html': 'sorry' };
   await using world = await openSite({ pages, actions: [], configuration: index + errors });
   const denied = await visit(world, '/');
@@ -142,7 +142,7 @@ test('a website is read and nothing else', async () => {
   expect(shown(await visit(world, '/'))).toEqual([200, 'root']);
 });
 
-test('a host without a bucket or a website says so, and the longest domain is not a virtual host', async () => {
+test('a website host without a bucket or a website is reported, and the longest domain is not a virtual host', async () => {
   await using world = await openSite({ configuration: '', pages: { 'index.html': 'root' } });
   for (const [at, code] of [
     [host, 'NoSuchWebsiteConfiguration'],
@@ -217,7 +217,7 @@ describe('a visitor is sent', () => {
 });
 
 describe('at the storage address', () => {
-  test('nobody in particular is shown the index of a bucket or a directory', async () => {
+  test('anonymous browsers get the index of a bucket or a directory', async () => {
     await using world = await openSite({
       pages: { 'index.html': 'root', 'a/index.html': 'in a' },
       actions: ['s3:GetObject', 's3:ListBucket'],
@@ -235,7 +235,7 @@ describe('at the storage address', () => {
     expect([absent.status, absent.code, absent.one('Key')]).toEqual([404, 'NoSuchKey', 'b/index.html']);
   });
 
-  test('who signs, asks for more or finds no index is answered as by the storage', async () => {
+  test('signed requests, requests with parameters and buckets without an index get the storage answer', async () => {
     await using world = await openSite({
       pages: { 'index.html': 'root', 'a/': 'marker' },
       actions: ['s3:GetObject', 's3:ListBucket'],
@@ -252,7 +252,7 @@ describe('at the storage address', () => {
     expect((await elsewhere.anonymous.get('/bucket')).one('Name')).toBe('bucket');
   });
 
-  test('an index that nobody may read is refused', async () => {
+  test('an index without public access is refused', async () => {
     await using world = await openSite({ pages: { 'index.html': 'root' }, actions: ['s3:ListBucket'] });
     expect((await world.anonymous.get('/bucket')).code).toBe('AccessDenied');
   });

@@ -69,7 +69,7 @@ function rowsIn(path: string): number {
   }
 }
 
-test('after 10,000 deletions sluice compact gives space back, and what is left is served', async () => {
+test('after 10,000 deletions sluice compact frees space, and the remaining objects are served', async () => {
   await served(async (world) => {
     await fill(world, 10_000);
     for (let start = 0; start < 10_000; start += 100) {
@@ -176,7 +176,7 @@ test('--drop-damaged names the damaged row and leaves it out; all other keys are
   expect((await fsck('--fix')).code).toBe(0);
 });
 
-test('a damaged row that says how others are read is never left out', async () => {
+test('a damaged row of the catalog is never left out', async () => {
   await served((world) => fill(world, 10));
   const bytes = readFileSync(metadata('data.mdb'));
   const note = Buffer.from('\u0001objects');

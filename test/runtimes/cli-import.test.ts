@@ -57,7 +57,7 @@ function runImport(
   });
 }
 
-test('an import that is killed goes on behind its position, beside a gateway that serves', async () => {
+test('an import that is killed resumes at its position, beside a running gateway', async () => {
   await using upstream = await startUpstreamServer();
   const env = {
     ...upstream.environment,

@@ -23,7 +23,7 @@ describe('sluice', () => {
       expect(stdout).toContain(word);
   });
 
-  it('tells its version', async () => {
+  it('prints its version', async () => {
     const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(await finished(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
   });
@@ -40,7 +40,7 @@ describe('sluice', () => {
     expect(stderr).toContain(told);
   });
 
-  it('tells every fault of the configuration and of its files at once, with code 2', async () => {
+  it('prints every fault of the configuration and of its files, with code 2', async () => {
     const file = join(directory, 'credentials.json');
     await writeFile(file, '[{"accessKey":"AKIDEXAMPLE","secretKey":"hidden-secret","owner":""}]');
     const env = { SVC_CREDENTIALS_FILE: file, SVC_LOG_LEVEL: 'LOUD', SVC_WORKERS: 'gc,sweeper' };
@@ -53,7 +53,7 @@ describe('sluice', () => {
     expect(stderr).not.toContain('hidden-secret');
   });
 
-  it('tells unknown flags and faulty values at once, with code 2, and makes nothing', async () => {
+  it('prints unknown flags and invalid values together, with code 2, and creates nothing', async () => {
     const args = [
       '--lisen',
       '1',
@@ -110,7 +110,7 @@ describe('sluice config', () => {
     expect(stdout).not.toContain('hidden');
   });
 
-  it('speaks JSON to programs', async () => {
+  it('prints JSON for programs', async () => {
     const { stdout } = await finished(['config', '--json', '--workers='], secrets);
     const rows = JSON.parse(stdout) as { name: string }[];
     expect(rows.find(({ name }) => name === 'SVC_WORKERS')).toMatchObject({
@@ -136,7 +136,7 @@ describe('sluice config', () => {
 });
 
 describe('sluice serve', () => {
-  it('prints endpoint, key and a line to paste, logs JSON beside it, and stops when told', async () => {
+  it('prints endpoint, key and a line to paste, logs JSON separately, and stops on a signal', async () => {
     const first = await serving();
     expect(first.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const [accessKey, secretKey] = keysOf(first);
@@ -237,7 +237,7 @@ describe('sluice serve', () => {
     expect(await readdir(directory)).toEqual(['last']);
   });
 
-  it('says in a line that the address is taken', async () => {
+  it('reports in one line that the address is in use', async () => {
     const { url } = await serving();
     const taken = await finished(['serve', '--listen', new URL(url).host]);
     const { host } = new URL(url);
@@ -295,7 +295,7 @@ describe('sluice serve', () => {
     expect(await stopped(node)).toBe(0);
   });
 
-  it('leaves no process behind when the first of several is killed in the middle of writes', async () => {
+  it('leaves no process when the primary is killed during writes', async () => {
     const node = await serving(['--data-dir', directory, '--processes', '2', '--fsync', 'never']);
     const [accessKey = '', secretKey = ''] = keysOf(node);
     const client = loadClient(node.url, { accessKey, secretKey });

@@ -8,7 +8,7 @@ const node = [process.execPath, '--input-type=module', '-e', script];
 const asFirst = ['--user', '--map-root-user', '--pid', '--fork'];
 const canBeFirst = spawnSync('unshare', [...asFirst, 'true']).status === 0;
 
-test('nothing comes behind the end of a process', () => {
+test('nothing runs after the end of a process', () => {
   const { signal, stdout } = spawnSync(process.execPath, node.slice(1), { encoding: 'utf8' });
   expect({ signal, stdout }).toEqual({ signal: 'SIGKILL', stdout: '' });
 });

@@ -136,7 +136,7 @@ describe.skipIf(!canMount())('a full disk', () => {
     }
   });
 
-  test('/readyz is 503 while a disk is full or read-only, and says why to operators alone', async () => {
+  test('/readyz is 503 while a disk is full or read-only, with the reason for operators only', async () => {
     using disks = new SmallDisks();
     const { directory: dataDir } = disks.add('data', 48);
     const server = await disks.start({ dataDir, env: { ...env, SVC_PROCESSES: '1' } });

@@ -91,7 +91,7 @@ test('processes of one installation that replace a mark together are all let in,
   expect((await findInstallation(metadata))?.state.isMarking).toBeUndefined();
 });
 
-test('a claim that a killed gateway left is named, and gives way to the installation that made it', async () => {
+test('a lock file that a killed gateway left is reported, and its own installation takes it over', async () => {
   await keepFile(markPath(), `${JSON.stringify({ id: '0'.repeat(32), format: 1 })}\n`);
   const claim = `${markPath()}.claim`;
   await writeFile(claim, `${JSON.stringify({ id: '1'.repeat(32), format: 1 })}\n`);

@@ -28,7 +28,7 @@ const isAlive = (pid: number): boolean => {
 
 const patience = { timeout: 60_000 };
 
-test('after all processes of a node were killed one is started within a second, and each counts its own deaths', async () => {
+test('after all processes of a node were killed one is started within a second, and each slot counts its own deaths', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
   const serving = () =>
     linesOf(server, 'serving')

@@ -103,7 +103,7 @@ test('an upstream that answers 501 to conditional PUTs is marked all the same, a
   }
 });
 
-test('a gateway whose upstream is away starts', async () => {
+test('a gateway whose upstream is unavailable starts', async () => {
   const root = await mkdtemp(join(tmpdir(), 'sluice-upstream-away-'));
   const env = {
     SVC_DATA_BACKEND: 'upstream-store',
@@ -179,7 +179,7 @@ test.each<InstallationMode>(['start', 'init'])(
   },
 );
 
-test('a mark in an upstream bucket is replaced as it was read, or not at all', async () => {
+test('a mark in an upstream bucket is replaced only if it has not changed since it was read', async () => {
   await using upstream = await startUpstreamServer();
   const settings = { SVC_DATA_BACKEND: 'upstream-store', SVC_UPSTREAMS: upstream.bucket };
   const config = configWith({ ...upstream.environment, ...settings });

@@ -16,7 +16,7 @@ const settings = { SVC_INTENT_TTL: '1s', SVC_GC_INTERVAL: '50ms', SVC_GC_GRACE: 
 const chunkFiles = async (dataDir: string): Promise<string[]> =>
   (await filesIn(join(dataDir, 'chunks'))).filter((path) => /large\/.*\.\d+$/.test(path)).sort();
 
-test('chunks whose header is damaged stay when their gateway dies, and so does what is with them', async () => {
+test('chunks with a damaged header are kept when their gateway dies, and so are those in the same segment', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-damaged-'));
   try {
     const first = await startServer({ dataDir, env: settings });

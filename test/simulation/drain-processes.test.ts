@@ -132,7 +132,7 @@ test(
 );
 
 test(
-  'a process that stands still does not take part in a drain once it is answered, nor does another gateway',
+  'no paused process and no other gateway places objects on a cluster once its drain is answered',
   async () => {
     const [asked, other] = gateways as [Gateway, Gateway];
     for (const gateway of [asked, other])

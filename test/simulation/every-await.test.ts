@@ -336,7 +336,7 @@ const seed = process.env['SIMULATION_SEED'];
 const tally: Record<string, number> = {};
 
 test(
-  'any history of requests, some of them at once and some cut short, loses and leaks nothing',
+  'no history of concurrent and interrupted requests loses or leaks anything',
   async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 40, size: 'max' }), async (steps) => {

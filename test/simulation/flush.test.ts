@@ -83,7 +83,7 @@ const expected: readonly (readonly [request: RegExp, flushes: readonly RegExp[]]
 ];
 
 describe.skipIf(!hasStrace && !mustRun)('the system calls', () => {
-  test('flush what a request changed before the first byte of its answer leaves', async () => {
+  test('flush the changes of a request before the first byte of its answer', async () => {
     const exchanges = await traced('always');
     for (const [request, flushes] of expected) {
       const exchange = exchanges.find((each) => request.test(each.request));

@@ -56,7 +56,7 @@ test('a key that one process makes inactive signs at the other no more, and sign
   }
 });
 
-test('a policy that one process puts or takes away is obeyed by the other at once', async () => {
+test('a policy that one process puts or deletes is obeyed by the other immediately', async () => {
   await must(here, 'CreateUser', { UserName: 'dave' });
   const clients = both(keysIn(await must(here, 'CreateAccessKey', { UserName: 'dave' })));
   const named = { UserName: 'dave', PolicyName: 'p' };
@@ -70,7 +70,7 @@ test('a policy that one process puts or takes away is obeyed by the other at onc
   }
 });
 
-test('a session that one process gave is good at the other, and ends there with its role', async () => {
+test('a session that one process issued is valid at the other, and ends there with its role', async () => {
   const AssumeRolePolicyDocument = trusting({ AWS: 'root-account' });
   await must(here, 'CreateRole', { RoleName: 'reader', AssumeRolePolicyDocument });
   const PolicyDocument = allow('s3:ListBucket');
@@ -86,7 +86,7 @@ test('a session that one process gave is good at the other, and ends there with 
     expect(codeOf(await client.send({ path: '/bucket', headers }))).toBe('InvalidToken');
 });
 
-test('of all who make the same at both processes one does, and no limit is passed', async () => {
+test('of concurrent creations at both processes one succeeds, and no limit is exceeded', async () => {
   const clients = world.clients;
   for (let race = 0; race < 5; race += 1) {
     const UserName = `user-${race}`;

@@ -10,7 +10,7 @@ const rounds = Number(process.env['KILL_ROUNDS'] ?? 3);
 const seed = Number(process.env['KILL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 test(
-  'before an upstream what was acknowledged survives kill -9, and what was not leaves nothing behind there',
+  'before an upstream acknowledged objects survive kill -9, and interrupted ones leave nothing there',
   async () => {
     await using upstream = await startUpstreamServer();
     const dataDir = await mkdtemp(join(tmpdir(), 'sluice-kill-'));

@@ -42,7 +42,7 @@ async function split(store: MetadataStore, race: SplitRace, clock: { pass(ms: nu
     }
 }
 
-test('whatever a late mover still does, what was removed stays removed', async () => {
+test('a late mover does not restore removed rows', async () => {
   let woken = 0;
   for (let call = 1, slept = true; slept; call += 1) {
     let now = 0;

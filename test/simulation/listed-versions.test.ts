@@ -160,7 +160,7 @@ async function worldOf({ fill }: Scenario) {
 }
 
 describe.each(scenarios)('while $name', (scenario) => {
-  test.each([1, 2, 3, 1000])('every version that stands is there once, in pages of %i', async (limit) => {
+  test.each([1, 2, 3, 1000])('every version is listed once, in pages of %i', async (limit) => {
     for (const when of ['before', 'after'] as const)
       for (let nth = 1, reads = 1; nth <= reads; nth += 1) {
         const { world, client, made } = await worldOf(scenario);

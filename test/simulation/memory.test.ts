@@ -100,7 +100,7 @@ test('60 slow uploads, 60 slow readers and 16 uploads to an upstream stay under 
   }
 });
 
-test('the heaviest policies that are taken, on 180 buckets, asked by strangers, stay under 512 MiB', async () => {
+test('the largest accepted policies, on 180 buckets with anonymous requests, stay below 512 MiB', async () => {
   const server = await startServer({ dataDir: 'memory', env: inMemory });
   const client = loadClient(server.url, server.credentials.root, 16);
   try {

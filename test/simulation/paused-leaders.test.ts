@@ -132,7 +132,7 @@ async function expectClean({ dataDir, env: settings }: SharedStore): Promise<voi
 
 for (const kind of ['wide-column', 'ordered-kv'] as const) {
   describe.skipIf(missing[kind] !== undefined)(`on ${kind} ${missing[kind] ?? ''}`, () => {
-    test('leaders that stood still past their leases change nothing that was done since', async () => {
+    test('leaders that were paused beyond their leases undo nothing that their successors did', async () => {
       await using store = await sharedStore(kind);
       const works = jobs[kind];
       const front = await store.gateway({ ...env, SVC_WORKERS: '' }, startMs);

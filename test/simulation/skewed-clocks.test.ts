@@ -59,7 +59,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
       const inTurn = (turn: number): [Client, Client] =>
         turn % 2 === 0 ? [wrong.client, right.client] : [right.client, wrong.client];
 
-      test('the later of two writes is the latest, whoever makes it', async () => {
+      test('the later of two writes is the latest version, on either gateway', async () => {
         await right.client.put(`/plain-${name}`);
         for (let turn = 0; turn < 12; turn += 1) {
           const [writer, reader] = inTurn(turn);
@@ -72,7 +72,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
         }
       });
 
-      test('versions and markers lie in the order in which they were made', async () => {
+      test('versions and delete markers are in the order in which they were written', async () => {
         const bucket = `/versioned-${name}`;
         await right.client.put(bucket);
         await setVersioning(right.client, bucket.slice(1), 'Enabled');
@@ -91,7 +91,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
         }
       });
 
-      test('an upload is one, whichever gateway is asked', async () => {
+      test('an upload works through either gateway', async () => {
         const bucket = `/uploads-${name}`;
         await right.client.put(bucket);
         for (let turn = 0; turn < 6; turn += 1) {
@@ -110,7 +110,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
         }
       });
 
-      test('a bucket that goes and comes back is listed by both', async () => {
+      test('a bucket that is deleted and created again is listed by both', async () => {
         for (let turn = 0; turn < 6; turn += 1) {
           const [one, other] = inTurn(turn);
           expect((await one.put(`/coming-${name}`)).status).toBe(200);

@@ -64,7 +64,7 @@ for (const layout of layouts) {
       });
     }
 
-    test('exactly one of many who expect the same ETag wins', async () => {
+    test('of many PUTs with the same If-Match exactly one succeeds', async () => {
       const path = pathOf('plain', 'etag');
       let etag = String((await world.a.expect({ method: 'PUT', path, body: 'first' })).headers.etag);
       for (let race = 0; race < races; race += 1) {
@@ -80,7 +80,7 @@ for (const layout of layouts) {
       }
     });
 
-    test('what one process has written or deleted, the other one reads at once', async () => {
+    test('a write or delete by one process is read by the other immediately', async () => {
       for (let attempt = 0; attempt < readTries; attempt += 1) {
         const [writer, reader] = attempt % 2 === 0 ? [world.a, world.b] : [world.b, world.a];
         const key = `fresh-${attempt % 150}`;
@@ -107,7 +107,7 @@ for (const layout of layouts) {
       }
     });
 
-    test('a policy put in one process binds the next request to the other, and no longer than it stands', async () => {
+    test('a policy put in one process applies to the next request to the other, until it is removed', async () => {
       const path = pathOf('ruled', 'key');
       await world.a.expect({ method: 'PUT', path: pathOf('ruled') });
       await world.a.expect({ method: 'PUT', path, body: 'x' });
@@ -129,7 +129,7 @@ for (const layout of layouts) {
       }
     });
 
-    test('writes meet a versioning flip without losing a version', async () => {
+    test('writes during a change of versioning lose no version', async () => {
       const path = pathOf('shaken', 'key');
       await world.a.expect({ method: 'PUT', path: pathOf('shaken') });
       const kept: string[] = [];
@@ -225,7 +225,7 @@ for (const layout of layouts) {
     });
 
     for (const rival of ['CompleteMultipartUpload', 'AbortMultipartUpload'] as const) {
-      test(`of CompleteMultipartUpload and ${rival} at once comes one result`, async () => {
+      test(`CompleteMultipartUpload and a concurrent ${rival} have one result`, async () => {
         for (let round = 0; round < 20; round += 1) {
           const key = `${rival}-${round}`;
           const to = { bucket: 'versioned', key, uploadId: await createUpload(world.a, 'versioned', key) };

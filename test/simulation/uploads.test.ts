@@ -113,7 +113,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
     }
   });
 
-  test('a retry never commits parts whose bytes went with an object that was overwritten meanwhile', async () => {
+  test('a retry never commits parts whose bytes were deleted with an overwritten object', async () => {
     for (const when of ['before', 'after'] as const) {
       for (let call = 1, alive = true; alive; call += 1) {
         const world = await domainWorld('', makeBytes);
@@ -142,7 +142,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
     }
   });
 
-  test('DeleteBucket takes an upload along whose completion was cut short', async () => {
+  test('DeleteBucket aborts an upload whose completion was interrupted', async () => {
     for (const when of ['before', 'after'] as const) {
       for (let call = 1, alive = true; alive; call += 1) {
         const world = await domainWorld('', makeBytes);
@@ -277,7 +277,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
   ];
 
   for (const { name, when, act, refusal } of rivals) {
-    test(`a completion that ${name} leaves no manifest behind`, async () => {
+    test(`a completion that ${name} leaves no manifest`, async () => {
       const world = await domainWorld('', makeBytes);
       const completion = await openLargeUpload(world);
       const ids = new Set<string>();

@@ -152,7 +152,7 @@ const programsOf: Readonly<Record<string, readonly string[]>> = {
   ceph: ['test', 'ceph'],
 };
 
-test('health is asked by programs that the images have, of services that somebody waits for', () => {
+test('health checks use programs of the images, for services that others depend on', () => {
   const checked = new Set<string>();
   for (const name of composes) {
     const { services } = whole(join(deploy, name));

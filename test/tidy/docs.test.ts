@@ -24,7 +24,7 @@ test.each(docs)('%s names only what is there', (doc) => {
   expect([...paths, ...links].filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
 
-test('every choice of ours has a number of its own, and a test that is there', () => {
+test('every decision has a unique number and an existing test', () => {
   const rows = textOf('docs/gaps.md')
     .split('\n')
     .filter((line) => /^\| [A-Z0-9]/.test(line))

@@ -62,7 +62,7 @@ function crossings(path: string, source: string): string[] {
     .map((target) => `${path} imports ${target}`);
 }
 
-test('a crossing is told', () => {
+test('an import against the direction is reported', () => {
   expect(crossings('src/domain/quota.ts', `import { a } from '../handlers/x.ts';`)).toEqual([
     'src/domain/quota.ts imports handlers',
   ]);
@@ -71,7 +71,7 @@ test('a crossing is told', () => {
   );
 });
 
-test('layers point one way', () => {
+test('layers import in one direction', () => {
   expect(sourceFiles().flatMap((path) => crossings(path, readFileSync(path, 'utf8')))).toEqual([]);
 });
 
@@ -90,7 +90,7 @@ function circles(imports: ReadonlyMap<string, readonly string[]>): string[] {
   return found;
 }
 
-test('no file imports itself by way of others', () => {
+test('there are no import cycles', () => {
   const small = { a: ['b'], b: ['c'], c: ['b'], d: ['a'] };
   expect(circles(new Map(Object.entries(small)))).toEqual(['b → c → b']);
   const imports = sourceFiles().map((path) => [path, importsOf(path, readFileSync(path, 'utf8'))] as const);

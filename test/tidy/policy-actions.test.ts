@@ -117,7 +117,7 @@ function rowOf(name: (typeof operationNames)[number]): string {
   ].join(' ');
 }
 
-test('every operation of the table asks for the actions that the public documentation lists', () => {
+test('every operation of the table requires the actions that the public documentation lists', () => {
   const listed = documented
     .split('\n')
     .map(inLine)

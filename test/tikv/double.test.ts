@@ -48,7 +48,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
     'cut-before',
     'cut',
   ];
-  test.each(refusals)('reads and writes come through when stores answer %s now and then', async (kind) => {
+  test.each(refusals)('reads and writes succeed when stores sometimes answer %s', async (kind) => {
     await using world = opened(await endpoints());
     const double = await engine;
     const key = freshKeys();
@@ -86,7 +86,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
     expect(text(await world.client.get(key('299')))).toBe('299');
   });
 
-  test('a store that is gone is waited for, or done without when others lead', async () => {
+  test('a store that is down is retried, or replaced when others lead', async () => {
     await using world = opened(await endpoints());
     const double = await engine;
     const key = freshKeys();
@@ -102,7 +102,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
     expect(text(await world.client.get(key('a')))).toBe('y');
   });
 
-  test('a store that never answers costs its budget and no more, and is believed in again', async () => {
+  test('a store that never answers costs the time budget only, and is used again later', async () => {
     await using world = opened(await endpoints(), { timeoutMs: 1500 });
     const double = await engine;
     const key = freshKeys();
@@ -116,7 +116,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
   });
 
   describe('a commit in two phases whose answer is lost', () => {
-    test('is found to stand when it is sent again', async () => {
+    test('is found committed when it is repeated', async () => {
       await using world = opened(await endpoints());
       const double = await engine;
       const key = freshKeys()('n');
@@ -128,7 +128,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
       expect(await double.hits()).toEqual([1, 3]);
     });
 
-    test.each(['lose', 'drop'] as const)('is undetermined when none ever comes (%s)', async (kind) => {
+    test.each(['lose', 'drop'] as const)('is undetermined when none ever arrives (%s)', async (kind) => {
       await using world = opened(await endpoints(), { timeoutMs: 1200 });
       await using reader = opened(await endpoints());
       const double = await engine;
@@ -153,7 +153,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
     });
   });
 
-  describe('locks that are left behind', () => {
+  describe('abandoned locks', () => {
     test('of a long transaction last as long as its heart beats', async () => {
       await using world = opened(await endpoints());
       const double = await engine;
@@ -169,7 +169,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
       expect((await double.locks()).filter((lock) => same(lock.key, key))).toEqual([]);
     });
 
-    test('by a dead owner are undone by whoever wants the key, once they have run out', async () => {
+    test('of a dead owner are rolled back by the next transaction that needs the key, once they have expired', async () => {
       await using world = opened(await endpoints());
       await using others = bare(await endpoints());
       const key = freshKeys();
@@ -213,7 +213,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
   });
 
   describe('PD', () => {
-    test('changes its leader, and timestamps go on from where they were', async () => {
+    test('changes its leader, and timestamps continue from the last one', async () => {
       await using world = opened([(await endpoints())[0] as string]);
       const double = await engine;
       const [first = '', second = ''] = double.endpoints;

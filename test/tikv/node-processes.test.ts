@@ -36,7 +36,7 @@ async function openNode(endpoints: readonly string[]) {
 
 describeOnDouble('the processes of a node', {}, (engine) => {
   test(
-    'a policy or a public access block is obeyed by every process when it is answered, though each believes its bucket for a minute',
+    'a policy or a public access block is obeyed by every process when it is answered, though each caches bucket rows for a minute',
     async () => {
       const { owner, readers } = await openNode((await engine).endpoints);
       await owner.expect({ method: 'PUT', path: '/bucket' });

@@ -8,7 +8,7 @@ import { bytes, count, freshKeys, type Opened, opened, put, settled, text } from
 describeOnDouble('one phase', {}, (engine) => {
   const endpoints = async (): Promise<readonly string[]> => (await engine).endpoints;
 
-  test('what lies in one region is committed in one phase, what does not in two', async () => {
+  test('keys of one region are committed in one phase, others in two', async () => {
     await using world = opened(await endpoints());
     const double = await engine;
     const key = freshKeys();
@@ -28,7 +28,7 @@ describeOnDouble('one phase', {}, (engine) => {
     await settled(async () => (await double.hits())[0] === 2);
   });
 
-  test('a store that does not commit in one phase is told to in two', async () => {
+  test('a store that refuses a one-phase commit gets one in two phases', async () => {
     await using world = opened(await endpoints());
     const double = await engine;
     const key = freshKeys()('n');
@@ -39,7 +39,7 @@ describeOnDouble('one phase', {}, (engine) => {
     expect(await double.hits()).toEqual([3, 3]);
   });
 
-  test('a commit in one phase lies behind the snapshots that there were, and is in all that follow', async () => {
+  test('a one-phase commit is after all earlier snapshots, and in all later ones', async () => {
     await using world = opened(await endpoints());
     const key = freshKeys();
     const page = { low: key(''), high: key('~'), limit: 5, reverse: false };
@@ -118,7 +118,7 @@ describeOnDouble('one phase', {}, (engine) => {
       expect(await double.hits()).toEqual([lost, kind === 'cut' ? 1 : lost + 1]);
     });
 
-    test('that a store answers too late is found to stand', async () => {
+    test('that a store answers too late is found committed', async () => {
       await using world = opened(await endpoints(), { timeoutMs: 1200 });
       const double = await engine;
       const key = freshKeys()('n');
@@ -141,7 +141,7 @@ describeOnDouble('one phase', {}, (engine) => {
     });
 
     test.each(['lose', 'drop'] as const)(
-      'is undetermined when nobody tells of it (%s)',
+      'is undetermined when its outcome cannot be read (%s)',
       async (kind) => {
         await using world = opened(await endpoints(), { timeoutMs: 1200 });
         await using reader = opened(await endpoints());

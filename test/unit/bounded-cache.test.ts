@@ -25,7 +25,7 @@ test('a value that has been used is spared once before those that have not', () 
   expect(['a', 'b', 'c', 'd'].map((key) => cache.get(key))).toEqual(['a', undefined, 'c', 'd']);
 });
 
-test('a value larger than the whole cache is not held, and takes the place of none', () => {
+test('a value larger than the whole cache is not stored, and evicts none', () => {
   const cache = open(3, 10);
   cache.set('a', 'x');
   cache.set('b', 'x'.repeat(10));

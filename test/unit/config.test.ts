@@ -41,7 +41,7 @@ describe('a configuration', () => {
     expect(configWith({ SVC_DATA_DIR: '/d', SVC_DATA_BACKEND: 'noop' }).SVC_DATA_BACKEND).toBe('noop');
   });
 
-  it('tells every fault at once, each with its value and what would be right', () => {
+  it('reports every fault, each with its value and what would be right', () => {
     expect(
       faultsOf({
         SVC_BUCKET_SHARDS: '63',
@@ -89,7 +89,7 @@ describe('a configuration', () => {
     ]);
   });
 
-  it('wants servers, credentials and a master key for metadata that gateways share', () => {
+  it('requires servers, credentials and a master key for metadata that gateways share', () => {
     expect(faultsOf({ SVC_META_BACKEND: 'wide-column' })).toEqual([
       'SVC_META_BACKEND=wide-column needs SVC_WIDECOL_HOSTS and SVC_CREDENTIALS_FILE and SVC_MASTER_KEY_FILE, the same in every gateway',
     ]);
@@ -105,7 +105,7 @@ describe('a configuration', () => {
     expect(faultsOf({ ...shared, SVC_KV_PD_ENDPOINTS: 'pd:2379' })).toEqual([]);
   });
 
-  it('wants a data directory for the backends that keep something', () => {
+  it('requires a data directory for durable backends', () => {
     expect(faultsOf({ SVC_META_BACKEND: 'embedded', SVC_DATA_BACKEND: 'file' })).toEqual([
       'SVC_META_BACKEND=embedded and SVC_DATA_BACKEND=file need SVC_DATA_DIR',
     ]);
@@ -199,7 +199,7 @@ describe('a configuration', () => {
     expect(faultsOf({ SVC_POOL_CLUSTERS: '{"id":"a"}' })).toHaveLength(1);
   });
 
-  it('reads the sinks of notifications, and never shows what it was given', () => {
+  it('parses the sinks of notifications, and never prints their secrets', () => {
     const given = [{ id: 'jobs', type: 'queue', url: 'redis://q', token: 'hidden' }];
     expect(configWith().SVC_NOTIFY_TARGETS).toEqual([]);
     expect(configWith({ SVC_NOTIFY_TARGETS: JSON.stringify(given) }).SVC_NOTIFY_TARGETS).toEqual(given);
@@ -238,14 +238,14 @@ describe('flags', () => {
     expect(parseFlags(args).given).toEqual({ SVC_DATA_DIR: '/d', SVC_LISTEN: '127.0.0.1:9100' });
   });
 
-  it('may be empty: no workers, or what came before taken back', () => {
+  it('may be empty: no workers, or an unset variable', () => {
     expect(parseFlags(['--workers=', '--data-dir=']).given).toEqual({ SVC_WORKERS: '', SVC_DATA_DIR: '' });
     expect(parseConfig({ SVC_DATA_DIR: '/d' }, { SVC_DATA_DIR: '' })).toMatchObject({
       SVC_META_BACKEND: 'memory',
     });
   });
 
-  it('may stand alone where they are switches', () => {
+  it('need no value where they are switches', () => {
     expect(parseFlags(['--region-strict', '--sigv2-presign', 'off']).given).toEqual({
       SVC_REGION_STRICT: 'true',
       SVC_SIGV2_PRESIGN: 'off',

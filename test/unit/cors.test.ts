@@ -20,7 +20,7 @@ const asked = (given: Partial<CrossOrigin>): CrossOrigin => ({
 const finds = (rules: readonly CorsRule[], given: Partial<CrossOrigin>): number =>
   rules.indexOf(findCorsRule({ CORSRule: rules }, asked(given)) as CorsRule);
 
-test('a rule of several origins speaks for each of them', () => {
+test('a rule with several origins applies to each of them', () => {
   const several = [rule({ AllowedOrigin: ['https://a.example', 'https://b.example'] })];
   for (const [origin, found] of [
     ['https://a.example', 0],
@@ -77,7 +77,7 @@ test('a header fits without regard to case; a rule that names none allows none',
   expect(finds([rule({})], { headers: ['x-amz-date'] })).toBe(-1);
 });
 
-test('a thousand rules of stars and long texts are looked through at once', async () => {
+test('a thousand rules with wildcards and long texts are searched in linear time', async () => {
   const stars = `${'*a'.repeat(500)}`;
   const rules = Array.from({ length: 1000 }, () => rule({ AllowedOrigin: [stars, `${'a'.repeat(999)}*`] }));
   const origin = `c${'a'.repeat(7998)}b`;

@@ -33,7 +33,7 @@ function opened() {
   };
 }
 
-test('an op that was given up and never ended is found by a sweep, though its process lives', async () => {
+test('an abandoned op that never ended is found by a sweep, though its process lives', async () => {
   const { epochs, pass, lapsed } = opened();
   const op = await epochs.begin();
   epochs.abort(op.id);

@@ -59,7 +59,7 @@ test('of a hundred times as many extents as it may hold each is found once, and 
     expect([extent.size, extent.at, reach]).toEqual([size, '1', undefined]);
 });
 
-test('no more are held than it may hold, whatever order they come in', async () => {
+test('memory stays within its limit, in any order of the list', async () => {
   const extents = Array.from({ length: 20 * atOnce }, (_, n) => chunksOf(`e${n}`, 3));
   const held = new Set<string>();
   let most = 0;
@@ -83,7 +83,7 @@ test('no more are held than it may hold, whatever order they come in', async () 
   expect(most).toBeLessThanOrEqual(atOnce + 1);
 });
 
-test('what is looked up by name costs two questions for each chunk at most', async () => {
+test('a look-up by name costs two requests for each chunk at most', async () => {
   const extents = Array.from({ length: 20 * atOnce }, (_, n) =>
     chunksOf(`e${n}`, [1, 2, 3, 5, 20, 39][n % 6] ?? 1),
   );
@@ -100,7 +100,7 @@ test('what is looked up by name costs two questions for each chunk at most', asy
   expect(asked).toBeGreaterThan(0);
 });
 
-test('what has all come is passed on at once', async () => {
+test('a complete extent is yielded immediately', async () => {
   const store = listed([...chunksOf('whole', 3), ...chunksOf('torn', 3).slice(1), ...chunksOf('after', 1)]);
   const order: string[] = [];
   for await (const { extent } of findExtents(store, { cluster, prefixes: [''] })) order.push(extent.id);

@@ -53,7 +53,7 @@ test('what differs in its message, its cause or what it is about is logged', () 
   expect(lines).toHaveLength(7);
 });
 
-test('what a request met, and what is no failure, is never folded', () => {
+test('entries of a request, and entries that are no failures, are never folded', () => {
   const { lines, log } = open();
   for (let i = 0; i < 5; i += 1) {
     log('WARN', 'the metadata store is away', { request_id: `${i}`, cause: away(1) });

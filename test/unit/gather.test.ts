@@ -21,7 +21,7 @@ test('what is gathered of a body outlives its arrays', async () => {
   expect(Buffer.from(await gather(lentPieces(), { max: 1000, tooLong })).toString()).toBe(text);
 });
 
-test('what a form says outlives the arrays of its body', async () => {
+test('the fields of a form outlive the arrays of its body', async () => {
   const end = new TextEncoder().encode('\r\n--end');
   async function* body() {
     yield* lentPieces();

@@ -19,20 +19,20 @@ async function order(works: readonly (readonly string[])[]): Promise<string[]> {
   return seen;
 }
 
-test('those who share a name do not overlap, in the order in which they came', async () => {
+test('works that share a name run one after the other, in the order of their calls', async () => {
   expect(await order([['a'], ['a'], ['a']])).toEqual(['0(', ')0', '1(', ')1', '2(', ')2']);
 });
 
-test('those who share none do not wait', async () => {
+test('works that share no name do not wait', async () => {
   expect((await order([['a'], ['b']])).slice(0, 2)).toEqual(['0(', '1(']);
 });
 
-test('who shares with two waits for both, and names in any order make no circle', async () => {
+test('a work that shares names with two others waits for both, and any order of names is free of deadlocks', async () => {
   const seen = await order([['a'], ['b'], ['b', 'a'], ['a', 'b']]);
   expect(seen.slice(-4)).toEqual(['2(', ')2', '3(', ')3']);
 });
 
-test('a failure lets the next one go, and one that hangs is not waited for for ever', async () => {
+test('a failure releases the next one, and waiting for one that hangs is bounded', async () => {
   const turns = new MultiKeyMutex();
   const failing = turns.run(['a'], () => Promise.reject(new Error('no')));
   const next = turns.run(['a'], async () => 'next');

@@ -48,7 +48,7 @@ test('a flush leaves nothing waiting, and may come when nothing does', async () 
   expect(written).toHaveLength(1001);
 });
 
-test('many rows do not wait for their second, and too many make whoever brings them wait', async () => {
+test('many rows are written without waiting for the next second, and too many make their writer wait', async () => {
   let release = (): void => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -68,7 +68,7 @@ test('many rows do not wait for their second, and too many make whoever brings t
   expect(written).toEqual([0, 1, 2, 3, 4]);
 });
 
-test('rows that the store does not take are told as lost, and later ones are written', async () => {
+test('rows that the store refuses are reported as lost, and later ones are written', async () => {
   let isDown = true;
   const { late, written, losses } = open(async () => {
     if (isDown) throw new Error('down');

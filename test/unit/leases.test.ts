@@ -24,7 +24,7 @@ test('a lease is named by the spec', () => {
   expect(slotLease('gc', 3)).toBe('gc-3');
 });
 
-test('gives a lease to exactly one of many who ask at once', async () => {
+test('gives a lease to exactly one of many concurrent callers', async () => {
   const { acquire } = world();
   const got = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((holder) => acquire(holder)));
   expect(got.filter((lease) => lease !== undefined)).toHaveLength(1);
@@ -56,7 +56,7 @@ test('lives on when renewed, in the same generation', async () => {
   expect(lease?.generation).toBe(1);
 });
 
-test('is free at once when released, and the generation grows all the same', async () => {
+test('is free immediately when released, and the generation grows', async () => {
   const { metadata, acquire } = world();
   for (let generation = 1; generation <= 4; generation += 1) {
     const lease = await acquire(`holder ${generation}`);
@@ -65,7 +65,7 @@ test('is free at once when released, and the generation grows all the same', asy
   }
 });
 
-test('a holder who was paused finds it lost, and cannot disturb the next one', async () => {
+test('a paused holder finds its lease lost, and cannot disturb the next one', async () => {
   const { clock, metadata, acquire } = world();
   const paused = await acquire('a');
   await clock.advance(ttlMs);
@@ -78,7 +78,7 @@ test('a holder who was paused finds it lost, and cannot disturb the next one', a
   expect(await renewLease(metadata, next, ttlMs)).toMatchObject({ holder: 'b', generation: 2 });
 });
 
-test('a holder who was paused while nobody asked goes on', async () => {
+test('a holder that was paused while no other asked continues', async () => {
   const { clock, metadata, acquire } = world();
   const lease = await acquire('a');
   if (!lease) throw new Error('should lead');

@@ -68,7 +68,7 @@ describe('an expiration', () => {
     ).toBeUndefined();
   });
 
-  test('is told in a header with its rule, whose id is escaped', () => {
+  test('is returned in a header with its rule, whose id is escaped', () => {
     expect(expirationHeader({ at: at('2026-01-14T00:00:00Z'), rule: 'a "b", ü' })).toBe(
       'expiry-date="Wed, 14 Jan 2026 00:00:00 GMT", rule-id="a%20%22b%22%2C%20%C3%BC"',
     );
@@ -141,9 +141,9 @@ describe('an upload', () => {
   });
 });
 
-describe('a delete marker with nothing behind it', () => {
+describe('a delete marker without older versions', () => {
   const marker = { key: 'logs/a', modified: at('2026-01-10T10:30:00Z') };
-  test('goes at once by its own rule, and with the days of an expiration else', () => {
+  test('is removed immediately by its own rule, and else with the days of an expiration', () => {
     expect(markerRemovalOf(of({ Expiration: { ExpiredObjectDeleteMarker: true } }), marker)?.at).toBe(
       marker.modified,
     );
@@ -152,7 +152,7 @@ describe('a delete marker with nothing behind it', () => {
     const aborts = { AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 } };
     expect(markerRemovalOf(of(aborts), marker)).toBeUndefined();
   });
-  test('stays where a rule asks for what it has not: tags, a size, another key', () => {
+  test('stays where a rule filters by tags, a size or another key', () => {
     for (const Filter of [
       { Tag: { Key: 'a', Value: 'b' } },
       { ObjectSizeLessThan: 1 },
@@ -225,7 +225,7 @@ describe('a noncurrent version', () => {
   const old: NoncurrentVersion = { ...version, since: at('2026-03-01T12:00:00Z'), newer: 2 };
   const ten = { NoncurrentVersionExpiration: { NoncurrentDays: 10 } };
 
-  test('is counted from the version that followed it, not from its own birth', () => {
+  test('is counted from the version that replaced it, not from its own creation', () => {
     expect(actionOnNoncurrent(of(ten), old, at('2026-03-11T23:59:59Z'))).toBeUndefined();
     expect(actionOnNoncurrent(of(ten), old, at('2026-03-12T00:00:00Z'))).toEqual({
       do: 'expire',

@@ -42,7 +42,7 @@ describe('local-hsm', () => {
     expect(await reasonOf(provider({ one: 9 }).unwrap({ keyId: 'one', wrapped }, context))).toBe('denied');
   });
 
-  test('tells what was changed, cut, or is for something else', async () => {
+  test('refuses what was changed, truncated, or wrapped for another purpose', async () => {
     const { wrapped } = await hsm.generate('one', context);
     const changed = wrapped.slice();
     changed[wrapped.length - 1] = (changed[wrapped.length - 1] as number) ^ 1;
@@ -51,7 +51,7 @@ describe('local-hsm', () => {
     expect(await reasonOf(hsm.unwrap({ keyId: 'one', wrapped }, { a: '1' }))).toBe('tampered');
   });
 
-  test('knows its own keys alone', async () => {
+  test('unwraps with its own keys only', async () => {
     for (const name of ['three', 'alias/none', '__proto__', ''])
       expect(await reasonOf(hsm.generate(name, {}))).toBe('unknown-key');
     const { wrapped } = await hsm.generate('one', {});

@@ -20,7 +20,7 @@ afterEach(() => rm(dataDir, { recursive: true, force: true }));
 const one = Buffer.alloc(32, 1);
 const two = Buffer.alloc(32, 2);
 
-test('is made in the data directory, for nobody else to read, and kept', async () => {
+test('is created in the data directory with mode 0600, and reused', async () => {
   const made = await keptMasterKeys({ path, dataDir, random, mayMake });
   expect(made).toHaveLength(1);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -38,7 +38,7 @@ test('is one and the same for processes that start together', async () => {
   expect(new Set(made.map(([key]) => Buffer.from(key ?? []).toString('hex'))).size).toBe(1);
 });
 
-test('is not made where somebody else named it: a new key would open nothing', async () => {
+test('is not created where a setting names it, because a new key would open nothing', async () => {
   const elsewhere = join(dataDir, 'other.key');
   await expect(keptMasterKeys({ path: elsewhere, dataDir, random, mayMake })).rejects.toThrow(
     'other.key cannot be read: ENOENT',
@@ -77,7 +77,7 @@ test('is refused by line and never shown', async () => {
   ]);
 });
 
-test('every fault is told at once, and a start reads what it found', async () => {
+test('every fault is reported, and a start uses the checked file', async () => {
   await writeFile(path, 'nonsense');
   const { faults } = await loadConfiguration({
     env: { SVC_DATA_DIR: dataDir, SVC_CREDENTIALS_FILE: join(dataDir, 'none') },

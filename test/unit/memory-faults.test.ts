@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { MemoryFaults } from '../../src/runtime/processes/memory-faults.ts';
 
-test('the node ends at the fifth fault within ten minutes, and says so once though more processes end with it', () => {
+test('the node ends at the fifth fault within ten minutes, and logs that once though more processes end', () => {
   const messages: string[] = [];
   const faults = new MemoryFaults((_, message) => void messages.push(message), undefined);
   const ended = [1, 2, 3, 4, 5, 6].map((pid) => faults.note({ pid, signal: 'SIGSEGV' }, 1_000));

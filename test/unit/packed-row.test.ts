@@ -29,7 +29,7 @@ const { value } = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 }));
 
-test('gives what was packed, at the places that are wanted and at no other', () => {
+test('returns the packed values at the wanted positions only', () => {
   const places = fc.array(fc.tuple(value, fc.boolean()), { minLength: 1, maxLength: 30 });
   fc.assert(
     fc.property(places, (all) => {

@@ -21,7 +21,7 @@ describe('the picker', () => {
     ['c', 0],
   ]);
 
-  test('gives the same cluster for the same policy, exclusions and seed, in whatever order they stand', () => {
+  test('chooses the same cluster for the same policy, exclusions and seed, in any order', () => {
     fc.assert(
       fc.property(
         fc.string(),
@@ -172,7 +172,7 @@ describe('the cluster of a write', () => {
     c: fc.tuple(anyState, weight),
   });
 
-  test('is never one that drains, is removed or is not listed, whatever is asked', () => {
+  test('is never a cluster that drains, is removed or is not listed', () => {
     fc.assert(
       fc.property(anyClusters, anyWish, fc.string(), (states, wish, seed) => {
         const chosen = chooseCluster(clusters(states), wish, seed);

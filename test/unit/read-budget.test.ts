@@ -44,7 +44,7 @@ function reader(budget: ReadBudget, pool: RadosPool): AsyncGenerator<Uint8Array>
   );
 }
 
-test('120 readers that come one after the other, and read slowly, hold what the budget has and three blocks each', async () => {
+test('120 slow readers, one after the other, hold the budget and three blocks each at most', async () => {
   const bytesMax = 32 * mebibyte;
   const count = 120;
   const budget = new ReadBudget({ bytesMax, aheadBytes: 4 * mebibyte });
@@ -70,7 +70,7 @@ test('120 readers that come one after the other, and read slowly, hold what the 
   expect(budget.taken).toBe(0);
 });
 
-test('one reader alone reads as far ahead as the settings let it, and every byte', async () => {
+test('a single reader reads ahead as far as the settings allow, and every byte', async () => {
   const budget = new ReadBudget({ bytesMax: 64 * mebibyte, aheadBytes: 4 * mebibyte });
   const { pool } = zeroPool();
   let total = 0;
@@ -86,7 +86,7 @@ test('one reader alone reads as far ahead as the settings let it, and every byte
   expect(budget.taken).toBe(0);
 });
 
-test('a reader that comes late gets its share once the others give theirs back', async () => {
+test('a late reader gets its share once the others release theirs', async () => {
   const budget = new ReadBudget({ bytesMax: 8 * mebibyte, aheadBytes: 4 * mebibyte });
   const { pool } = zeroPool();
   const early = [reader(budget, pool), reader(budget, pool)];

@@ -11,7 +11,7 @@ test('the target is the path and query of the URL, without its origin and fragme
   expect(target('https://h:1/a%2Fb//c+d?x=1&y#z')).toBe('/a%2Fb//c+d?x=1&y');
 });
 
-test('what the runtime knows better wins', () => {
+test('values from the runtime take precedence', () => {
   const { wire } = fromRequest(new Request('http://h/a/../b'), {
     target: '/a/../b',
     remote: '10.0.0.1',

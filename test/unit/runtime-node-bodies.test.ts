@@ -26,7 +26,7 @@ const reading = async ({ body }: Incoming) => {
   }
 };
 
-test('a client that asks is told to continue when the body is first read', async () => {
+test('100 Continue is sent when the body is first read', async () => {
   const { port } = await serveStub(async (incoming) => {
     await sleep(30);
     return reading(incoming);
@@ -119,7 +119,7 @@ test('a slow client is read as it comes, over longer than the idle time', async 
   await talk.sees('<8 bytes>');
 });
 
-test('a client that falls silent inside a body is told RequestTimeout', async () => {
+test('a client that stops sending inside a body gets RequestTimeout', async () => {
   const { port } = await serveStub(reading, { SVC_IDLE_TIMEOUT: 100 });
   const seen = await new Talk(port).say(`${put(8)}abc`).ends();
   expect(seen).toContain('<RequestTimeout>');
@@ -136,14 +136,14 @@ test('a gateway that thinks for longer than the idle time is waited for', async 
   await new Talk(port).say(get).sees('thought');
 });
 
-test('a body that ends early is told IncompleteBody, never taken for whole', async () => {
+test('a body that ends early gets IncompleteBody, and is never taken for complete', async () => {
   const { port } = await serveStub(reading);
   const talk = new Talk(port).say(`${put(8)}abc`);
   talk.socket.end();
   expect(await talk.ends()).toContain('<IncompleteBody>');
 });
 
-test('a chunked body that breaks its framing is told BadRequest', async () => {
+test('a chunked body with invalid framing gets BadRequest', async () => {
   const { port } = await serveStub(reading);
   const talk = new Talk(port).say(
     'PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n',

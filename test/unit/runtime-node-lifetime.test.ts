@@ -11,7 +11,7 @@ import * as tls from '../support/server-tls.ts';
 const ask = (target = '/'): string => `GET ${target} HTTP/1.1\r\nHost: h\r\n\r\n`;
 const gate = () => Promise.withResolvers<void>();
 
-test('says which of two listeners took a request, and nothing when there is one', async () => {
+test('reports which of two listeners accepted a request', async () => {
   const handle = async ({ listener }: { listener?: string }) => text(`<${listener}>`);
   const one = await serveStub(handle);
   await new Talk(one.port).say(ask()).sees('<undefined>');
@@ -21,7 +21,7 @@ test('says which of two listeners took a request, and nothing when there is one'
   await new Talk(Number(new URL(two.adminUrl ?? '').port)).say(ask()).sees('<admin>');
 });
 
-test('an address that is taken is an error at the start, and leaves no listener behind', async () => {
+test('an address in use is an error at the start, and leaves no listener', async () => {
   const first = await serveStub(async () => text('ok'));
   const taken = { host: '127.0.0.1', port: first.port };
   await expect(serveStub(async () => text('ok'), { SVC_LISTEN: taken })).rejects.toThrow('EADDRINUSE');
@@ -138,7 +138,7 @@ test('certificates are read again when they change, and a bad change keeps the o
   expect(await visit(url)).toBe('sluice test two: secure true');
 });
 
-test('a connection that speaks plain HTTP to a TLS port is closed and hurts nobody', async () => {
+test('a plain HTTP connection to a TLS port is closed, and others are not affected', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const files = { SVC_TLS_CERT_FILE: join(directory, 'cert'), SVC_TLS_KEY_FILE: join(directory, 'key') };

@@ -190,7 +190,7 @@ test('a client that goes away stops the stream', async () => {
   expect(logged).toEqual([]);
 });
 
-test('a reply to a client that went away before is given back unread', async () => {
+test('the stream of a reply to a client that has disconnected is released unread', async () => {
   const [returned, entered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const stream = {
     [Symbol.asyncIterator]: () => ({

@@ -5,7 +5,7 @@ import { serveStub, Talk, text } from '../support/server-stub.ts';
 
 const get = (target: string, headers = ''): string => `GET ${target} HTTP/1.1\r\nHost: h\r\n${headers}\r\n`;
 
-test('gives the gateway the target as it stood in the request line', async () => {
+test('passes the target of the request line unchanged', async () => {
   const targets: string[] = [];
   const { port } = await serveStub(async ({ wire }) => {
     targets.push(wire.target);
@@ -117,7 +117,7 @@ test.each(Object.entries(smuggled))('refuses %s with 400 and closes', async (_na
   expect(asked).toBe(0);
 });
 
-test('garbage behind a request does not spoil its answer, and ends the connection', async () => {
+test('garbage after a request does not affect its answer, and ends the connection', async () => {
   const { port } = await serveStub(async () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     return text('answer');

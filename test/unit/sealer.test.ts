@@ -70,7 +70,7 @@ describe('a sealer', () => {
     expect(await sealerOf([one], portable).open(back, 'here')).toBeUndefined();
   });
 
-  test('seals under somebody else’s key what the master key then does not open', async () => {
+  test('seals under another key what the master key then cannot open', async () => {
     const theirs = sealerOf([one]).under(two);
     const sealed = await theirs.seal(secret, 'here');
     expect(await sealerOf([one]).open(sealed, 'here')).toBeUndefined();

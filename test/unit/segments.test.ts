@@ -76,7 +76,7 @@ const sizes = [
 ];
 
 describe.each(ciphers)('with the %s cipher', (_, cipher) => {
-  test('a content comes back, whatever the arrays that it travels in', async () => {
+  test('a content is decrypted in arrays of any size', async () => {
     const key = await cipher.ready(secret);
     const length = fc.integer({ min: 1, max: 150_000 });
     await fc.assert(
@@ -161,7 +161,7 @@ test('a range reads the segments that it touches and no more', async () => {
   ]);
 });
 
-describe('what is not as it was stored is not given out', () => {
+describe('altered content is not returned', () => {
   const content = contentOf(4 * contentBytes + 100);
   const whole = { start: 0, end: content.length - 1 };
   const segment = (stored: Buffer, at: number) => stored.subarray(at * segmentBytes, (at + 1) * segmentBytes);
@@ -185,7 +185,7 @@ describe('what is not as it was stored is not given out', () => {
     await expect(decrypt(stored, key, whole)).rejects.toThrow('is not authentic');
   });
 
-  test('a store that gives less or more than was asked for', async () => {
+  test('a store that returns less or more than requested', async () => {
     const key = await nodeCipher().ready(secret);
     const stored = await encrypt(content, key);
     const size = stored.length;
@@ -215,7 +215,7 @@ describe('what is not as it was stored is not given out', () => {
   });
 });
 
-test('an ETag that stands in for the MD5 is as long, is the same for the same content, and tells nothing of it', () => {
+test('the ETag that replaces the MD5 has its length, is equal for equal contents, and reveals nothing about them', () => {
   const ctx = { hasher: nodeHasher() };
   const md5 = 'd41d8cd98f00b204e9800998ecf8427e';
   const of = (encryption: Encryption, bytes = secret) => etagOf(ctx, { bytes, encryption }, md5);

@@ -63,7 +63,7 @@ test('10,000 parts beside an object of 10,000 parts settle in little time, abort
   for (const [how, ms] of Object.entries(took)) expect(ms, how).toBeLessThan(2000);
 });
 
-test('a completion that died between its manifest and its object leaves no manifest behind once it is settled', async () => {
+test('a completion that died between its manifest and its object leaves no manifest once it is settled', async () => {
   let orphans = 0;
   for (let call = 1; call < 30; call += 1) {
     const world = await domainWorld();

@@ -27,7 +27,7 @@ test('every shard splits: some of its rows stay and some leave', () => {
     }
 });
 
-test('a row is looked for on the way that it takes, from where the reader believes it to where it may be', () => {
+test('a row is searched along its way, from its expected shard to the last possible one', () => {
   fc.assert(
     fc.property(fc.string(), exponent, fc.nat(4), (text, power, doublings) => {
       const ways = 2 ** power;
@@ -60,7 +60,7 @@ describe('a row that leaves is written', () => {
   });
 });
 
-test('a merge gives every row of its shards once, in order, however small its slices are', async () => {
+test('a merge returns every row of its shards once, in order, with any slice size', async () => {
   const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
   await fc.assert(
     fc.asyncProperty(

@@ -43,7 +43,7 @@ const node = (name: string, more: Partial<NodeHealth> = {}): NodeHealth => ({
 });
 
 describe('a cluster of data', () => {
-  test('that is well is no warning, whatever is muted there', () => {
+  test('that is healthy has no warning, whatever is muted', () => {
     expect(dataReport('cluster-pool', [ceph()]).warnings).toEqual([]);
     expect(statusText({ status: 'HEALTH_OK', complaints: ['muted'] })).toBe('HEALTH_OK');
   });
@@ -57,7 +57,7 @@ describe('a cluster of data', () => {
     expect(statusText({ status: 'HEALTH_WARN', complaints: [] })).toBe('HEALTH_WARN');
   });
 
-  test('that is away is one warning, whatever its pools or bucket say', () => {
+  test('that is unreachable is one warning, whatever its pools or bucket report', () => {
     const bucket = pool('upstream', { state: 'error', error: 'ECONNREFUSED', bytesUsed: 0, chunkCount: 0 });
     const away = ceph({ status: 'unreachable', complaints: ['ECONNREFUSED'], pools: [bucket] });
     const report = dataReport('upstream-store', [away]);
@@ -65,7 +65,7 @@ describe('a cluster of data', () => {
     expect(report.pools).toMatchObject([{ pool: 'upstream', state: 'error' }]);
   });
 
-  test('whose pool cannot be asked still tells of the others', () => {
+  test('with an unreachable pool still reports the others', () => {
     const broken = pool('cold', { state: 'error', error: 'ENOENT', bytesUsed: 0, chunkCount: 0 });
     const report = dataReport('cluster-pool', [ceph({ pools: [broken, pool('hot')] })]);
     expect(report.warnings).toEqual(['pool stats failed for cold: ENOENT']);
@@ -89,7 +89,7 @@ describe('the whole', () => {
     expect(storageHealth(metadata(), well)).toEqual({ ok: true, warnings: [], source: '' });
   });
 
-  test('is not ok when either warns, and names who', () => {
+  test('is not ok when either warns, and names the source', () => {
     const warned = dataReport('cluster-pool', [ceph({ status: 'HEALTH_WARN', complaints: ['x'] })]);
     expect(storageHealth(metadata(), warned)).toEqual({
       ok: false,
@@ -101,7 +101,7 @@ describe('the whole', () => {
     expect(both.warnings).toHaveLength(2);
   });
 
-  test('is not ok when a node is not, although nobody warned', () => {
+  test('is not ok when a node is not, also without a warning', () => {
     const nodes = [node('10.0.0.1'), node('10.0.0.2', { state: 'DOWN' })];
     expect(storageHealth(metadata({ nodes }), well)).toEqual({
       ok: false,
@@ -115,7 +115,7 @@ describe('wide-column', () => {
   const keyspace = { keyspace: 'sluice', localDc: 'dc1' };
   const replication = { class: 'org.apache.cassandra.locator.NetworkTopologyStrategy', dc1: '3', dc2: '2' };
 
-  test('tells how many nodes of the local data center keep a row', () => {
+  test('reports how many nodes of the local data center keep a row', () => {
     expect(healthOf([node('a')], replication, keyspace)).toMatchObject({
       replicationFactor: 3,
       warnings: [],

@@ -59,14 +59,14 @@ describe('a log', () => {
     expect(last()).toMatchObject({ continuation_token: 'page', access_key: 'AKID', key: 'a/b' });
   });
 
-  it('tells the causes of an error', () => {
+  it('logs the causes of an error', () => {
     log('ERROR', 'x', {
       cause: new Error('outer', { cause: Object.assign(new Error('inner'), { code: 'EIO' }) }),
     });
     expect(last()).toMatchObject({ cause: { message: 'outer', cause: { message: 'inner', code: 'EIO' } } });
   });
 
-  it('writes whatever it is given, in bounds', () => {
+  it('logs any value, within bounds', () => {
     const circle: Record<string, unknown> = {};
     circle['self'] = circle;
     const fields = {

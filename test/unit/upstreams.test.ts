@@ -36,7 +36,7 @@ test('plain ids are buckets of the one endpoint', () => {
   );
 });
 
-test('what an entry says of itself comes first', () => {
+test('the fields of an entry take precedence', () => {
   const own = {
     id: 'eu',
     endpoint: 'http://10.0.0.1:7480',
@@ -53,7 +53,7 @@ test('what an entry says of itself comes first', () => {
   expect(found).toEqual({ upstream: { ...own, secretKey: undefined }, missing: [] });
 });
 
-test('says what an upstream lacks', () => {
+test('reports the missing settings of an upstream', () => {
   expect(faultsOf({ SVC_DATA_BACKEND: 'upstream-store' })).toEqual([
     'SVC_DATA_BACKEND=upstream-store needs SVC_UPSTREAMS',
   ]);

@@ -14,7 +14,7 @@ describe('speculation', () => {
     return [plan.nextExecution({} as never), plan.nextExecution({} as never)];
   };
 
-  test('asks one more node for a read, and no third', () => {
+  test('sends a read to one more node, and to no third', () => {
     expect(delaysOf('SELECT row_k FROM t')).toEqual([500, -1]);
   });
 
@@ -85,7 +85,7 @@ describe('a range that is refused', () => {
     }
   });
 
-  test('is given up where even a single key is refused, and other failures at once', async () => {
+  test('fails where even a single key is refused, and immediately on other failures', async () => {
     const bounds = { low: Buffer.of(0), high: Buffer.of(255) };
     let asked = 0;
     const refusing = async (): Promise<never> => {

@@ -65,7 +65,7 @@ test('many uploads of several chunks through a budget of two all end, and never 
   expect(budget.taken).toBe(0);
 });
 
-test('a budget smaller than one chunk lets one through at a time', async () => {
+test('a budget smaller than one chunk admits one at a time', async () => {
   const budget = new WriteBudget(1000);
   const { store, seen } = tap(budget);
   const bytes = chunked({ default: store }, budget);
@@ -84,7 +84,7 @@ test('small chunks take what they are, so that many pass together', async () => 
   expect(budget.taken).toBe(4096);
 });
 
-test('who waits is served in the order of coming, and small ones do not pass a large one', async () => {
+test('waiting writes are admitted in order, and small ones do not overtake a large one', async () => {
   const budget = new WriteBudget(share);
   const first = budget.take(share);
   const order: string[] = [];
@@ -99,7 +99,7 @@ test('who waits is served in the order of coming, and small ones do not pass a l
   expect(order).toEqual(['large', 'small']);
 });
 
-test('who goes away while waiting leaves the line, and those behind move up', async () => {
+test('a cancelled write leaves the queue, and those after it move up', async () => {
   const budget = new WriteBudget(share);
   expect(budget.take(share - 10)).toBe(share - 10);
   const gone = new AbortController();
@@ -114,7 +114,7 @@ test('who goes away while waiting leaves the line, and those behind move up', as
   expect(budget.taken).toBe(0);
 });
 
-test('a write that fails or is given up, waiting or writing, gives its share back', async () => {
+test('a write that fails or is cancelled, waiting or writing, releases its share', async () => {
   const memory = memoryChunks();
   const broken = faulty(memory, { write: () => Promise.reject(new Error('disk full')) });
   const budget = new WriteBudget(share);
@@ -136,7 +136,7 @@ test('a write that fails or is given up, waiting or writing, gives its share bac
   expect(budget.taken).toBe(0);
 });
 
-test('uploads whose clients have stalled keep nobody out, and end when their clients go on', async () => {
+test('uploads of stalled clients do not block others, and finish when their clients resume', async () => {
   const budget = new WriteBudget(2 * share);
   const bytes = chunked({ default: memoryChunks() }, budget);
   const write = (id: string, source: AsyncIterable<Uint8Array>) =>
@@ -149,7 +149,7 @@ test('uploads whose clients have stalled keep nobody out, and end when their cli
   expect(budget.taken).toBe(0);
 });
 
-test('who dribbles keeps nobody out either', async () => {
+test('clients that send slowly do not block others either', async () => {
   const clock = virtualClock();
   const budget = new WriteBudget(share, clock);
   const slow = budget.open(undefined);
@@ -217,7 +217,7 @@ test('no more chunks are spilled than the first of those that wait needs', async
   expect(spilling.size).toBe(1);
 });
 
-test('who keeps sending keeps its share, however many wait', async () => {
+test('a client that keeps sending keeps its share, however many wait', async () => {
   const clock = virtualClock();
   const budget = new WriteBudget(share, clock);
   const fast = budget.open(undefined);

@@ -12,7 +12,7 @@ describe.each(publishedExamples)(
   ({ host, spec, signature, further = [] }) => {
     const request = clientAt(host).request(spec);
 
-    test('gives the published signatures', () => {
+    test('computes the published signatures', () => {
       const authorization = request.headers.find(([name]) => name === 'authorization')?.[1];
       expect(authorization?.slice(-64)).toBe(signature);
       const body = Buffer.from(request.body ?? []).toString();
@@ -32,7 +32,7 @@ describe.each(publishedExamples)(
   },
 );
 
-test('the published presigned URL is given and accepted', async () => {
+test('the published presigned URL is computed and accepted', async () => {
   const { host, path, expires, signature } = publishedPresigned;
   const request = clientAt(host).presign({ path, expires });
   expect(request.target).toContain(`X-Amz-Signature=${signature}`);

@@ -38,7 +38,7 @@ test('it is read each time where that is cheap', async () => {
   expect(await revisions.of('a')).not.toBe('something else');
 });
 
-test('it is believed for its time and no longer, unless somebody saw a newer one', async () => {
+test('a revision is cached for its time, unless a newer one was seen', async () => {
   const { clock, change, revisions } = open(2_000);
   await change();
   const first = await revisions.of('a');
@@ -54,7 +54,7 @@ test('it is believed for its time and no longer, unless somebody saw a newer one
   expect(await revisions.of('a')).toBe(second);
 });
 
-test('a change through this process ends it at once, and what was read during the change is not kept', async () => {
+test('a change through this process invalidates it, and reads during the change are not cached', async () => {
   const clock = virtualClock();
   const metadata = memoryStore({ clock, random: systemRandom() });
   const revisions = new Revisions({ metadata, clock, believedMs: 2_000 });

@@ -38,7 +38,7 @@ describe('a shown code', () => {
       undefined,
     ]);
   });
-  test('is taken only behind the last one', () => {
+  test('is accepted only after the last one', () => {
     expect(match(at(0), 1, current - 1)).toBe(current);
     expect(match(at(0), 1, current)).toBeUndefined();
     expect(match(at(-1), 1, current)).toBeUndefined();

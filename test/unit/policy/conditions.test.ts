@@ -127,7 +127,7 @@ describe('a key that the request does not have', () => {
     expect(holds(`ForAnyValue:${name}IfExists`, pair)).toBe(true);
     expect(holds(`ForAnyValue:${name}`, pair, { [pair[0]]: [] })).toBe(false);
   });
-  test('Null tells it apart from an empty value', () => {
+  test('Null distinguishes it from an empty value', () => {
     expect(holds('Null', ['s3:prefix', 'true'])).toBe(true);
     expect(holds('Null', ['s3:prefix', 'false'])).toBe(false);
     expect(holds('Null', ['aws:TagKeys', 'true'], { 'aws:TagKeys': [] })).toBe(true);
@@ -153,7 +153,7 @@ describe('several values of the request', () => {
     expect(holds(operator, ['aws:TagKeys', wanted], { 'aws:TagKeys': given })).toBe(expected);
   });
 
-  test('without a quantifier one match suffices, and a negation wants none', () => {
+  test('without a quantifier one match suffices, and a negated operator requires none', () => {
     const given = { 's3:prefix': ['a', 'c'] };
     expect(holds('StringEquals', ['s3:prefix', 'a'], given)).toBe(true);
     expect(holds('StringNotEquals', ['s3:prefix', 'a'], given)).toBe(false);
@@ -161,7 +161,7 @@ describe('several values of the request', () => {
   });
 });
 
-describe('what cannot be told decides against the caller', () => {
+describe('what cannot be determined is decided against the caller', () => {
   test.each([
     ['IpAddress', 'aws:SourceIp', '10.0.0.0/8', 'unix:'],
     ['NotIpAddress', 'aws:SourceIp', '10.0.0.0/8', ''],
@@ -241,7 +241,7 @@ test('all operators and keys of a condition must hold', () => {
     expect(evaluate(ask({ context: { ...full, [key]: 'false' } }), [written]).effect).toBe('None');
 });
 
-test('facts are asked for only when a condition needs them', () => {
+test('facts are read only when a condition needs them', () => {
   const asked: string[] = [];
   const lookup = (key: string): undefined => {
     asked.push(key);

@@ -77,19 +77,19 @@ const withIdentity = (identity: Policy, setting: Setting = {}): readonly Caller[
   });
 
 describe('one side alone', () => {
-  test('nothing allows nobody but the root of the account', () => {
+  test('without policies only the root of the account is allowed', () => {
     expect(whoMay()).toEqual(['root']);
     expect(verdict('root').reason).toBe('root');
     expect(verdict('alice')).toEqual({ allowed: false, reason: 'nothing-allows' });
   });
-  test('an identity policy lets in users of the account, and nobody of another', () => {
+  test('an identity policy allows users of the account, and none of another', () => {
     expect(withIdentity(allowAll)).toEqual(['root', 'alice', 'bob', 'session']);
     expect(verdict('mallory', { identity: [allowAll] })).toMatchObject({
       allowed: false,
       reason: 'other-account',
     });
   });
-  test('a bucket policy that names a user lets in that user', () => {
+  test('a bucket policy that names a user allows that user', () => {
     const bucket = { policy: bucketPolicy({ Principal: { AWS: alice.arn } }) };
     expect(whoMay({ bucket })).toEqual(['root', 'alice']);
     expect(verdict('alice', { bucket })).toMatchObject({
@@ -104,7 +104,7 @@ describe('one side alone', () => {
     expect(whoMay({ bucket: other })).toEqual(['root', 'otherRoot']);
     expect(withIdentity(allowAll, { bucket: other })).toContain('mallory');
   });
-  test('a bucket policy for everyone lets in strangers; users of other accounts need their own side too', () => {
+  test('a bucket policy for everyone allows anonymous callers; users of other accounts also need an identity policy', () => {
     const bucket = { policy: bucketPolicy({ Principal: '*' }) };
     expect(whoMay({ bucket })).toEqual([
       'anonymous',
@@ -117,7 +117,7 @@ describe('one side alone', () => {
     ]);
     expect(withIdentity(allowAll, { bucket })).toEqual(everyone);
   });
-  test('a service is let in by its name alone', () => {
+  test('a service is allowed by its name only', () => {
     const bucket = { policy: bucketPolicy({ Principal: { Service: 'logging.s3.amazonaws.com' } }) };
     expect(whoMay({ bucket })).toEqual(['root', 'logging']);
   });
@@ -175,7 +175,7 @@ describe('ACLs', () => {
     expect(whoMay({ bucket, action: 's3:PutObject' })).toContain('anonymous');
     expect(whoMay({ bucket, action: 's3:DeleteObject' })).toEqual(['root']);
   });
-  test('let in groups and accounts; an account decides about its users', () => {
+  test('allow groups and accounts; an account decides about its users', () => {
     expect(whoMay({ bucket: readable(grant('AllUsers', 'READ')) })).not.toContain('mallory');
     expect(withIdentity(allowAll, { bucket: readable(grant('AllUsers', 'READ')) })).toEqual(everyone);
     expect(withIdentity(allowAll, { bucket: readable(grant('AuthenticatedUsers', 'READ')) })).toEqual(
@@ -233,7 +233,7 @@ describe('ACLs', () => {
     const publicAccess = { ignorePublicAcls: true, restrictPublicBuckets: false };
     expect(whoMay({ bucket: { acls: grants, publicAccess } })).toEqual(['root', 'otherRoot']);
   });
-  test('of an object that another account owns are all that lets the bucket owner read it', () => {
+  test('of an object that another account owns are the only way for the bucket owner to read it', () => {
     const objectOwner = away;
     const open = bucketPolicy({ Principal: '*' });
     expect(whoMay({ bucket: { objectOwner, policy: open } })).toEqual(['otherRoot']);
@@ -257,7 +257,7 @@ describe('ACLs', () => {
 
 describe('restricted public buckets', () => {
   const publicAccess = { ignorePublicAcls: false, restrictPublicBuckets: true };
-  test('let a public policy reach the account and services only', () => {
+  test('restrict a public policy to the account and services', () => {
     const bucket = { publicAccess, policy: bucketPolicy({ Principal: '*' }, { Principal: { AWS: away } }) };
     expect(whoMay({ bucket })).toEqual(['root', 'alice', 'bob', 'session', 'logging']);
     expect(withIdentity(allowAll, { bucket })).not.toContain('mallory');
@@ -358,7 +358,7 @@ describe('roles', () => {
   });
 });
 
-test('a Deny anywhere never lets more in, and neither does a session policy or a boundary', () => {
+test('a Deny never allows more, nor does a session policy or a boundary', () => {
   const parts = fc.record({
     caller: fc.constantFrom(...everyone),
     action: fc.constantFrom('s3:GetObject', 's3:PutObject', 's3:PutBucketPolicy', 's3:GetObjectAcl'),

@@ -195,7 +195,7 @@ describe('the engine agrees with the model', () => {
   });
 });
 
-test('each request is asked with its own variables', () => {
+test('variables have the values of each request', () => {
   const own = policy('identity', { Resource: `arn:aws:s3:::photos/\${aws:username}/\${s3:prefix}/*` });
   const effect = (username: string, prefix: string, resource: string): string =>
     evaluate(
@@ -218,7 +218,7 @@ test('each request is asked with its own variables', () => {
 
 describe('a Deny never fails open', () => {
   const whole = { Effect: 'Deny', Principal: '*', Action: 's3:*', Resource: '*' };
-  test('whatever its condition cannot read, it denies', () => {
+  test('denies where its condition cannot be evaluated', () => {
     for (const [operator, key, wanted] of [
       ['IpAddress', 'aws:SourceIp', '10.0.0.0/8'],
       ['NotIpAddress', 'aws:SourceIp', '10.0.0.0/8'],
@@ -231,7 +231,7 @@ describe('a Deny never fails open', () => {
     }
   });
 
-  test('a Deny wins over every Allow, wherever it stands', () => {
+  test('a Deny wins over every Allow, in any order', () => {
     const allow = policy('bucket', {}, {});
     const deny = policy('bucket', {}, whole);
     expect(evaluate(ask(), [allow, deny]).effect).toBe('Deny');
@@ -240,7 +240,7 @@ describe('a Deny never fails open', () => {
     expect(evaluate(ask(), []).effect).toBe('None');
   });
 
-  test('NotPrincipal spares who is named; an account spares its root alone', () => {
+  test('NotPrincipal exempts the named callers; an account exempts its root only', () => {
     const sparing = policy('bucket', {
       Effect: 'Deny',
       NotPrincipal: { AWS: [alice.arn, `arn:aws:iam::${home}:root`] },
@@ -277,7 +277,7 @@ describe('a Deny never fails open', () => {
     expect(effect({ Resource: [mine, '*'] })).toBe('Allow');
   });
 
-  test('version 2008-10-17 knows no variables', () => {
+  test('version 2008-10-17 has no variables', () => {
     const text = JSON.stringify({
       Statement: { Effect: 'Allow', Action: 's3:*', Resource: `arn:aws:s3:::photos/\${aws:username}` },
     });
@@ -287,7 +287,7 @@ describe('a Deny never fails open', () => {
   });
 });
 
-test('a trace says which statement decided and why the others did not', () => {
+test('a trace names the statement that decided, and why the others did not', () => {
   const trace: Trace = [];
   const bucket = policy(
     'bucket',
@@ -319,7 +319,7 @@ test('a trace says which statement decided and why the others did not', () => {
   });
 });
 
-test('the Allow that reaches furthest decides, in whatever order, with a trace and without one', () => {
+test('the Allow with the widest reach decides, in any order, with and without a trace', () => {
   const direct = { Sid: 'direct', Principal: '*' } as const;
   const account = { Sid: 'account', Principal: { AWS: home } } as const;
   for (const statements of [

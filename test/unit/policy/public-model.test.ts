@@ -105,7 +105,7 @@ function isPublicInModel(document: ReturnType<typeof parse>, keys: readonly stri
   );
 }
 
-test('a policy is public where the model finds strangers whom it lets in, and nowhere else', () => {
+test('a policy is public exactly where the model finds strangers that it allows', () => {
   const merged = (chosen: readonly Written[]): Written => {
     const Condition: Record<string, Record<string, unknown>> = {};
     for (const condition of chosen)

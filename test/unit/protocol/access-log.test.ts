@@ -41,7 +41,7 @@ test('a line has the fields of the public service, in its order', () => {
   );
 });
 
-test('what is not known stands as a dash', () => {
+test('unknown values are written as a dash', () => {
   const bare = {
     ...entry,
     ...{ requester: undefined, key: '', bytesSent: 0, objectSize: undefined, turnAroundMs: 0 },
@@ -71,7 +71,7 @@ test('nothing that a client sends ends its field or its line', () => {
   expect(accessLogLine({ ...entry, userAgent: 'y'.repeat(100_000) }).length).toBeLessThan(3_000);
 });
 
-test('what a presigned URL proves itself with is not told', () => {
+test('the signature of a presigned URL is not logged', () => {
   const target = '/b/k?X-Amz-Credential=AK&X-Amz-Signature=abc&x-store-security-token=def&Signature=ghi&a=b';
   const line = accessLogLine({ ...entry, target });
   expect(line).not.toMatch(/abc|def|ghi/);

@@ -50,7 +50,7 @@ function expectKeptWhole(body: XmlBody, tree: Tree): void {
 describe.each(xmlBodies)('$root', (body) => {
   const original = (): Tree => parseTree(body.document);
 
-  test('comes back as it was', () => {
+  test('is read back unchanged', () => {
     expect(read(body, body.document)).toBeDefined();
     expectKeptWhole(body, original());
   });
@@ -67,7 +67,7 @@ describe.each(xmlBodies)('$root', (body) => {
     expect(read(body, printTree(reversed))).toEqual(value);
   });
 
-  test('is refused with an element that nobody knows, wherever it stands', () => {
+  test('is refused with an unknown element at any place', () => {
     everyElement(original()).forEach(({ name }, at) => {
       const tree = original();
       pick(everyElement(tree), at).children.push({

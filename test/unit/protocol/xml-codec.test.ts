@@ -58,11 +58,11 @@ test('writes elements in the order of the schema and reads them in any order', (
   });
 });
 
-test('leaves no property behind for an absent element', () => {
+test('makes no property for an absent element', () => {
   expect(Object.keys(read('<Sample><Name>n</Name></Sample>'))).toEqual(['Name', 'Item']);
 });
 
-test('says what is wrong and where', () => {
+test('reports what is wrong and where', () => {
   const cases: readonly (readonly [inside: string, message: string])[] = [
     ['', 'Sample/Name is required'],
     ['<Name>a</Name><Name>a</Name>', 'Sample/Name appears more than once'],
@@ -207,7 +207,7 @@ const carried = fc
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what XML 1.0 cannot carry.
   .filter((found) => !/[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/.test(found) && found.isWellFormed());
 
-test('every text that XML can carry comes back as it was', () => {
+test('every text that XML can contain is read back unchanged', () => {
   fc.assert(
     fc.property(carried, fc.array(carried, { maxLength: 3 }), (key, keys) => {
       const value = { Name: 'n', Item: [key, ...keys].slice(0, 3).map((Key) => ({ Key })) };
@@ -217,7 +217,7 @@ test('every text that XML can carry comes back as it was', () => {
   );
 });
 
-test('every value of a schema comes back as it was', () => {
+test('every value of a schema is read back unchanged', () => {
   const value = fc.record(
     {
       Name: fc.stringMatching(/^[A-Za-z0-9_-]{0,9}$/),
@@ -249,7 +249,7 @@ test('a control character is written as a reference, so that no client reads ano
   );
 });
 
-test('a document that says it is XML 1.1 may name control characters, except NUL', () => {
+test('a document that declares XML 1.1 may refer to control characters, except NUL', () => {
   const key = (source: string): string => readXml(text, 'Key', bytes(source), limits);
   expect(key('<?xml version="1.1"?><Key>a&#1;&#x1f;</Key>')).toBe('a\u0001\u001f');
   refusal(() => key('<?xml version="1.0"?><Key>a&#1;</Key>'));

@@ -270,7 +270,7 @@ test('a CreateBucketConfiguration of any SDK is read, and nothing of it is dropp
   ).toEqual({});
 });
 
-test('an error has no namespace, and its further elements stand behind the message', () => {
+test('an error has no namespace, and its further elements follow the message', () => {
   const value = {
     Code: 'NoSuchKey',
     Message: 'gone',

@@ -24,7 +24,7 @@ for (const [method, when] of [
   ['get', 'before it reads the sample of its successor'],
   ['commit', 'before it writes its own'],
 ] as const)
-  test(`bucket-stats that stood still ${when} does not replace that sample`, async () => {
+  test(`bucket-stats that was paused ${when} does not replace that sample`, async () => {
     await using world = await openGateway();
     const admin = operatorOf(world);
     await world.client.put('/bucket');
@@ -48,7 +48,7 @@ for (const [method, when] of [
     expect(JSON.stringify(sample)).toContain(`${'a longer one'.length}`);
   });
 
-test('bucket-stats that stood still is refused as soon as its successor has begun', async () => {
+test('bucket-stats that was paused is refused as soon as its successor has begun', async () => {
   await using world = await openGateway();
   const admin = operatorOf(world);
   const former = pausedProcess(world.context);
@@ -67,7 +67,7 @@ test('bucket-stats that stood still is refused as soon as its successor has begu
   expect(await admin.must('GET', '/storage/classes')).toEqual(sample);
 });
 
-test('fsck that stood still does not put its successor back to where it was', async () => {
+test('fsck that was paused does not reset its successor’s position', async () => {
   await using world = await openGateway();
   const admin = operatorOf(world);
   for (let i = 0; i < 3; i += 1) {
@@ -91,7 +91,7 @@ test('fsck that stood still does not put its successor back to where it was', as
   expect(await admin.must('GET', '/fsck')).toEqual(done);
 });
 
-test('rebalance that stood still does not open the pass again that its successor has ended', async () => {
+test('rebalance that was paused does not reopen the pass that its successor has ended', async () => {
   const { world, admin, clock, drain } = await openPair();
   await using _ = world;
   await world.client.put('/bucket');
@@ -119,7 +119,7 @@ test('rebalance that stood still does not open the pass again that its successor
   expect(await admin.must('GET', '/clusters/a/drain-progress')).toEqual(before);
 });
 
-test('a worker whose write was fenced stands by, and did not panic', async () => {
+test('a worker whose write was fenced becomes a standby without a panic', async () => {
   const clock = virtualClock();
   await using world = await openGateway({ clock });
   const panics: string[] = [];

@@ -41,7 +41,7 @@ async function losing(world: DomainWorld, key: string): Promise<void> {
   await world.bytes.remove(head.row.manifest.extents);
 }
 
-test('bytes that nobody owns go to gc, once nobody can come to own them', async () => {
+test('bytes without an owner are queued for gc, once no commit can give them one', async () => {
   const world = await domainWorld();
   await world.process().put('kept', 'content');
   await plant(world, 'stray');
@@ -56,7 +56,7 @@ test('bytes that nobody owns go to gc, once nobody can come to own them', async 
   expect((await fsck(world)).summary).toMatchObject({ found: 0, stored: 1 });
 });
 
-test('what an open op has stored is none of its business, however long that takes', async () => {
+test('bytes of an open op are not touched', async () => {
   const world = await domainWorld();
   const op = await world.metadata.begin({ cluster: 'default' });
   // As a write, a move to another cluster and an upload that its store holds call what they have stored.
@@ -88,7 +88,7 @@ test('bytes whose owner is committed while they are judged stay', async () => {
   expect((await fsck(world)).summary).toMatchObject({ found: 0, stored: 1 });
 });
 
-test('what belongs to a bucket that is not known here stays: it may be another gateway’s', async () => {
+test('bytes of an unknown bucket are kept, because they may be another gateway’s', async () => {
   const world = await domainWorld();
   await plant(world, 'foreign', { bucketId: 'f'.repeat(32) });
   const { findings, summary } = await fsck(world, drop);
@@ -125,7 +125,7 @@ test('the additions of a gateway that was killed right after its commits are not
   expect((await fsck(living, fix)).summary).toMatchObject({ found: 0, unjudged: 0 });
 });
 
-test('two looks that differ by the same are no proof while a client writes', async () => {
+test('two equal differences are no proof while a client writes', async () => {
   const world = await domainWorld('Enabled');
   const client = world.process();
   await client.put('key', 'content');
@@ -239,7 +239,7 @@ test('an upload that is listed and not there leaves the list, an open one does n
   expect(left.map(({ row: { uploadId } }) => uploadId)).toEqual([open]);
 });
 
-test('a version that lost its bytes stays until somebody says that it may go', async () => {
+test('a version that lost its bytes is kept until an operator removes it', async () => {
   const world = await domainWorld();
   const client = world.process();
   await client.put('lost', 'content');
@@ -321,7 +321,7 @@ test('a walk over bytes that is cut short begins anew, and counts nothing twice'
   expect(second.state.seen).toEqual(whole);
 });
 
-test('a read that fails is nobody’s permission: the run ends, and nothing was touched', async () => {
+test('a read that fails ends the run, and nothing is changed', async () => {
   const world = await domainWorld();
   await world.process().put('key', 'content');
   await plant(world, 'stray');

@@ -101,7 +101,7 @@ test('writers that overwrite, delete and complete uploads meanwhile share nothin
   expect(step).toBeGreaterThan(5);
 });
 
-test('every id that comes twice is a candidate, in one of the passes, and few others are', () => {
+test('every id that occurs twice is a candidate in one of the passes, and few others are', () => {
   const ids = Array.from({ length: 20_000 }, (_, i) => `${(i * 7919).toString(16)}.${i}`);
   const twice = new Set(ids.filter((_, i) => i % 100 === 0));
   const found = new Set<string>();

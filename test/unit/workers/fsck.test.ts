@@ -61,7 +61,7 @@ test('finds nothing where everything is in order, before gc and after it', async
   expect(after.summary.stored).toBe(after.summary.named);
 });
 
-test('finds bytes that are missing, and says whose they are', async () => {
+test('reports missing bytes with their object', async () => {
   const world = await lived();
   const extent = await extentOf(world, 'big');
   await world.bytes.remove([extent]);
@@ -69,7 +69,7 @@ test('finds bytes that are missing, and says whose they are', async () => {
   expect(findings).toMatchObject([{ kind: 'missing', bucket: 'bucket', key: 'big', extent: extent.id }]);
 });
 
-test('finds stored bytes that nobody owns', async () => {
+test('reports stored bytes without an owner', async () => {
   const world = await lived();
   const { id: bucketId } = await world.bucket();
   const source = (async function* () {

@@ -79,7 +79,7 @@ describe('gc', () => {
     expect(waits).toBeLessThanOrEqual(2 * queueSlots);
   });
 
-  test('says busy until a backlog is gone', async () => {
+  test('reports busy until the backlog is empty', async () => {
     const world = await domainWorld();
     await queueOf(world, 3_000);
     const unit = collectGarbage(world);
@@ -203,7 +203,7 @@ describe('gc', () => {
     expect((await storedExtents(world)).length).toBeLessThan(40);
   });
 
-  test('told to stop, leaves what it has not done as it was', async () => {
+  test('when stopped, leaves unfinished rows unchanged', async () => {
     const world = await domainWorld();
     await queueOf(world, 50);
     const stop = new AbortController();

@@ -103,7 +103,7 @@ test('several workers share the slots, and move everything once', async () => {
   expect([await extentsOn(world, 'a'), await extentsOn(world, 'b')]).toEqual([0, 60]);
 });
 
-test('a damaged object stays, is told, and keeps nobody from moving', async () => {
+test('a damaged object stays and is reported, and others move', async () => {
   const { world, admin, clock, drain } = await openPair();
   await using _ = world;
   const { client, context } = world;
@@ -149,7 +149,7 @@ test('a copy that is not what was read is not taken', async () => {
   expect([await extentsOn(world, 'a'), (await client.get('/bucket/key')).text]).toEqual([0, 'content']);
 });
 
-test('a cluster that was emptied and undrained is in use again, and says so when it is drained anew', async () => {
+test('a cluster that was emptied and undrained is in use again, and is counted anew when it is drained again', async () => {
   const { world, admin, clock, drain } = await openPair();
   await using _ = world;
   const { client, context } = world;

@@ -19,7 +19,7 @@ test('every name that the configuration accepts is a worker, and those that leas
   expect(unled.map(([name]) => name)).toEqual(['gc', 'rebalance']);
 });
 
-test('gc and the sweep clean up by themselves as time passes, and stop when told to', async () => {
+test('gc and the sweeper clean up in the background, and stop on request', async () => {
   const world = await domainWorld();
   const running = startWorkers(world, ['gc'], never);
   const client = world.process();

@@ -158,7 +158,7 @@ describe('a panic', () => {
     await running;
   });
 
-  test('gives the lease back at once, so that another process can lead', async () => {
+  test('releases the lease immediately, so that another process can lead', async () => {
     const ctx = world();
     const stop = new AbortController();
     const running = supervise(
@@ -271,7 +271,7 @@ describe('leadership', () => {
     await running;
   });
 
-  test('when lost, aborts the run, is no panic, and is asked for again', async () => {
+  test('when lost, aborts the run without a panic, and is requested again', async () => {
     const ctx = world();
     const stop = new AbortController();
     const aborted: number[] = [];

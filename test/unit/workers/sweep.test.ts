@@ -235,7 +235,7 @@ describe('the sweep', () => {
     expect(await storedExtents(world)).toEqual([]);
   });
 
-  test('finds what a process stored that was stopped, swept, let go on, and killed', async () => {
+  test('finds the bytes of a process that was paused, swept, resumed and killed', async () => {
     const world = await domainWorld();
     const { metadata } = world;
     const op = await metadata.begin({ cluster: 'default' });
@@ -254,7 +254,7 @@ describe('the sweep', () => {
     expect(await metadata.abandoned()).toEqual([]);
   });
 
-  test('looks through a cluster once, however many have died', async () => {
+  test('walks a cluster once for any number of dead processes', async () => {
     const world = await domainWorld();
     for (const key of ['one', 'two', 'three']) await orphan(world, key);
     await world.clock.advance(intentTtlMs + 1);
@@ -286,7 +286,7 @@ describe('the sweep', () => {
     expect(settled).toEqual(died.slice(0, 64).map(({ prefix }) => prefix));
   });
 
-  test('told to stop, settles nothing that it has not examined', async () => {
+  test('when stopped, settles nothing that it has not examined', async () => {
     const world = await domainWorld();
     await orphan(world);
     await world.clock.advance(intentTtlMs + 1);
@@ -296,7 +296,7 @@ describe('the sweep', () => {
 });
 
 describe('ownership', () => {
-  test('is seen although the version moves between head and history while we look', async () => {
+  test('is found although the version moves between head and history during the search', async () => {
     const world = await domainWorld('Enabled');
     const client = world.process();
     const { row } = await client.put('key', 'one');
