@@ -3,7 +3,7 @@
  * Here a process writes that number, as lmdb does; by chance it happens once in some hundred openings under load.
  */
 import { execFileSync } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { appendFileSync, closeSync, openSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -94,6 +94,30 @@ describe('after another process opened the file while this one committed', () =>
       expect(await keys()).toEqual(['before', ...between, 'later']);
     });
   }
+
+  it('a read during the opening returns the latest commit', async () => {
+    await put('before');
+    const earlier = noted();
+    await put('between');
+    expect(await keys()).toEqual(['before', 'between']);
+    // What the other process does: it announces its opening, and lmdb notes the number that it read before.
+    appendFileSync(join(directory, 'openings'), `+${process.pid}\n`);
+    note(earlier);
+    expect(await keys()).toEqual(['before', 'between']);
+    note(earlier);
+    appendFileSync(join(directory, 'openings'), `-${process.pid}\n`);
+    expect(await store.get(headsOf('b'), { key: 'between', slot: '~' })).toBeDefined();
+    expect(await keys()).toEqual(['before', 'between']);
+  });
+
+  it('a read does not wait for a process that died during its opening', async () => {
+    await put('before');
+    const dead = Number(inProcess('process.stdout.write(String(process.pid));'));
+    appendFileSync(join(directory, 'openings'), `+${dead}\n`);
+    const begun = performance.now();
+    expect(await keys()).toEqual(['before']);
+    expect(performance.now() - begun).toBeLessThan(150);
+  });
 
   it('its start names the latest commit again, for readers of all processes', async () => {
     await put('before');

@@ -23,6 +23,7 @@ import { assertUnused, draftDirectory, formerFile, underWriteLock } from './excl
 import { assertFormat } from './format.ts';
 import { LatestCommit } from './latest-commit.ts';
 import { dataFile, lockFile } from './meta-page.ts';
+import { Openings } from './openings.ts';
 import { space } from './space.ts';
 
 export interface CompactOptions {
@@ -70,9 +71,12 @@ const openRaw = (path: string): RawDatabase =>
 export async function compactFile(options: CompactOptions): Promise<Compacted> {
   const { directory } = options;
   if (!existsSync(dataFile(directory))) throw new StoreRefused(`there is no ${dataFile(directory)}`);
+  const openings = new Openings(directory);
+  const endOpening = openings.begin();
   const former = openRaw(directory);
   const latest = new LatestCommit(directory);
   latest.correctAfterOpening();
+  endOpening();
   try {
     // The write lock is held to the end, also against gateways that start meanwhile.
     return underWriteLock(former, () => {
@@ -94,6 +98,7 @@ export async function compactFile(options: CompactOptions): Promise<Compacted> {
   } finally {
     await former.close();
     latest.close();
+    openings.close();
   }
 }
 

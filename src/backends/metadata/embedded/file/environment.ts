@@ -25,6 +25,7 @@ import { identifyFiles, joinUsers } from './exclusive-use.ts';
 import { isNewFile, noteFormat } from './format.ts';
 import { LatestCommit } from './latest-commit.ts';
 import { dataFile, latestMeta } from './meta-page.ts';
+import { Openings } from './openings.ts';
 
 export type Database = CheckedDatabase;
 
@@ -51,7 +52,13 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   const before = identifyFiles(directory);
   assertNotTruncated(directory);
   const values = new Values();
-  const database = openFiles({
+  const openings = new Openings(directory);
+  const endOpening = openings.begin();
+  const giveUp = (): void => {
+    endOpening();
+    openings.close();
+  };
+  const database = openFiles(giveUp, {
     path: directory,
     // A directory whose name has a dot in it would else be taken for a file.
     noSubdir: false,
@@ -71,7 +78,8 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   if (durable) for (const path of [directory, dirname(directory)]) flushDirectory(path);
   const latest = new LatestCommit(directory);
   latest.correctAfterOpening();
-  const checked = new CheckedDatabase(database, { values, latest });
+  endOpening();
+  const checked = new CheckedDatabase(database, { values, latest, openings });
   try {
     // Its read takes the slot in the reader table that keeps compactions away.
     if (isNewFile(checked)) checked.beginWith(() => noteFormat(checked));
@@ -84,10 +92,11 @@ export function openEnvironment(directory: string, durable: boolean): Database {
 }
 
 /** @throws StoreRefused on a read-only file system */
-function openFiles(options: RootDatabaseOptionsWithPath): RawDatabase {
+function openFiles(onFailure: () => void, options: RootDatabaseOptionsWithPath): RawDatabase {
   try {
     return open<unknown, Uint8Array>(options);
   } catch (cause) {
+    onFailure();
     if (!isStorageReadOnly(cause)) throw cause;
     throw new StoreRefused(`the file system of ${options.path} is read-only`, { cause });
   }

@@ -62,8 +62,9 @@ export function joinUsers(
   // Another store of this process keeps compactions away already, and its writer may hold the lock and wait for this thread.
   if (count === 0)
     underWriteLock(database, () => {
-      latest.correct(database.getWriteTxnId());
+      // First, because the note of other files must not be corrected by the number of these.
       assertSameFiles(directory, before);
+      latest.correct(database.getWriteTxnId());
     });
   opened.set(directory, count + 1);
   return () => void opened.set(directory, (opened.get(directory) ?? 1) - 1);

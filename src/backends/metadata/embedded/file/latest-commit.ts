@@ -76,7 +76,13 @@ export class LatestCommit {
   correctAfterOpening(): void {
     for (let turn = 0; turn < turnsMax; turn += 1) {
       const latest = latestTransaction(this.#data);
-      if (latest === undefined || this.#noted() >= latest) return;
+      try {
+        if (latest === undefined || this.#noted() >= latest) return;
+      } catch (cause) {
+        // A compaction is replacing the files; `joinUsers` refuses them.
+        if ((cause as { readonly code?: unknown }).code === 'ENOENT') return;
+        throw cause;
+      }
       this.#correctNote(latest);
     }
   }

@@ -9,6 +9,7 @@ import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
 import type { Wanted } from '../../rows/packed-row.ts';
 import { compareBytes, type Span } from '../../rows/span.ts';
 import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
+import type { Openings } from '../file/openings.ts';
 import { showKey } from './show-key.ts';
 import { ChecksumMismatch, type Values } from './values.ts';
 
@@ -30,6 +31,9 @@ const refusedSnapshotCodes: readonly unknown[] = [-30782, -30783];
 /** Each needs another process that opens the file in the moment between two transactions. */
 const staleTransactionsMax = 20;
 
+/** Snapshots that one read drops because of openings; each needs a further opening. */
+const overtakenMax = 20;
+
 interface Closable {
   close(): void;
 }
@@ -48,6 +52,9 @@ export class CheckedDatabase {
   readonly #raw: RawDatabase;
   readonly #values: Values;
   readonly #latest: LatestCommit;
+  readonly #openings: Openings;
+  /** The snapshot was not yet compared with the openings of other processes. */
+  #isUnproved = true;
   #discard = false;
   /** Reads are part of the transaction that runs. */
   #isWriting = false;
@@ -60,11 +67,16 @@ export class CheckedDatabase {
 
   constructor(
     raw: RawDatabase,
-    { values, latest }: { readonly values: Values; readonly latest: LatestCommit },
+    {
+      values,
+      latest,
+      openings,
+    }: { readonly values: Values; readonly latest: LatestCommit; readonly openings: Openings },
   ) {
     this.#raw = raw;
     this.#values = values;
     this.#latest = latest;
+    this.#openings = openings;
   }
 
   /**
@@ -82,12 +94,29 @@ export class CheckedDatabase {
     }
   }
 
-  /** Reads in a new snapshot where lmdb refuses the one of this turn; a second refusal is the caller's. */
+  /**
+   * Reads in a new snapshot where lmdb refuses the one of this turn, and where another process opened the file meanwhile, because the
+   * snapshot may begin before the latest commit then. A second refusal is the caller's.
+   */
   #renewing<T>(read: () => T): T {
+    if (this.#isWriting) return read();
+    let result = this.#readingTwice(read);
+    for (let attempt = 0; this.#isUnproved; attempt += 1) {
+      this.#isUnproved = false;
+      if (attempt === overtakenMax || !this.#openings.haveGrown()) break;
+      this.#openings.await();
+      this.#latest.correctAfterOpening();
+      this.#dropSnapshot();
+      result = this.#readingTwice(read);
+    }
+    return result;
+  }
+
+  #readingTwice<T>(read: () => T): T {
     try {
       return read();
     } catch (cause) {
-      if (this.#isWriting || !isRefusedSnapshot(cause)) throw cause;
+      if (!isRefusedSnapshot(cause)) throw cause;
       this.onRefused?.(cause);
       this.#dropSnapshot();
       return read();
@@ -268,12 +297,14 @@ export class CheckedDatabase {
   /** Makes the next read see the latest commit of any process. */
   refresh(): void {
     if (this.#discard) this.#dropSnapshot();
+    this.#isUnproved = true;
     this.#raw.resetReadTxn();
   }
 
   /** `resetReadTxn` does not renew a transaction that is in use; the user of this one ends it here. */
   #dropSnapshot(): void {
     this.#discard = false;
+    this.#isUnproved = true;
     this.#renewals += 1;
     const cursors = (this.#raw as unknown as { readonly db: { availableCursor: Closable | null } }).db;
     const transaction = this.#raw.useReadTransaction();
@@ -338,6 +369,7 @@ export class CheckedDatabase {
     this.onClose?.();
     await this.#raw.close();
     this.#latest.close();
+    this.#openings.close();
   }
 }
 
