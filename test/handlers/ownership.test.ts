@@ -39,26 +39,23 @@ async function writeAll(world: GatewayWorld, headers: Readonly<Record<string, st
 const allOf = (owner: string) => ({ copy: owner, parts: owner, put: owner });
 
 describe.each(backends)('what bob writes into a bucket of alice on %s', (backend) => {
-  test.each(['ObjectWriter', 'BucketOwnerPreferred'])(
-    'belongs to the writer under %s',
-    async (ownership) => {
-      await using world = await openGateway({ backend });
-      await bucketOf(world, ownership);
-      await writeAll(world);
-      expect(await ownersIn(world)).toEqual(allOf('bob-account'));
-      // It is not hers to read, only to delete.
-      expect((await world.client.get('/bucket/put')).status).toBe(403);
-      expect((await world.client.get('/bucket/put?acl')).status).toBe(403);
-      expect((await world.bob.get('/bucket/put')).text).toBe('x');
-      const acl = await world.bob.get('/bucket/put?acl');
-      expect([acl.one('ID'), acl.one('DisplayName'), grantsIn(acl)]).toEqual([
-        'bob-account',
-        'bob',
-        ['bob-account FULL_CONTROL'],
-      ]);
-      expect((await world.client.delete('/bucket/put')).status).toBe(204);
-    },
-  );
+  test.each(['ObjectWriter', 'BucketOwnerPreferred'])('belongs to the writer under %s', async (ownership) => {
+    await using world = await openGateway({ backend });
+    await bucketOf(world, ownership);
+    await writeAll(world);
+    expect(await ownersIn(world)).toEqual(allOf('bob-account'));
+    // It is not hers to read, only to delete.
+    expect((await world.client.get('/bucket/put')).status).toBe(403);
+    expect((await world.client.get('/bucket/put?acl')).status).toBe(403);
+    expect((await world.bob.get('/bucket/put')).text).toBe('x');
+    const acl = await world.bob.get('/bucket/put?acl');
+    expect([acl.one('ID'), acl.one('DisplayName'), grantsIn(acl)]).toEqual([
+      'bob-account',
+      'bob',
+      ['bob-account FULL_CONTROL'],
+    ]);
+    expect((await world.client.delete('/bucket/put')).status).toBe(204);
+  });
 
   test('with bucket-owner-full-control belongs to the writer under ObjectWriter, and both have full control', async () => {
     await using world = await openGateway({ backend });

@@ -16,7 +16,6 @@ import { checkInstallation } from '../../src/runtime/installation/check-installa
 import { compareLater } from '../../src/runtime/installation/compare-later.ts';
 import { StartRefusal } from '../../src/runtime/installation/start-refusal.ts';
 import { startUpstreamServer } from '../support/engines/upstream.ts';
-import { type Asked, startFaultyUpstream } from '../support/faulty-upstream.ts';
 import { loadClient, pathOf } from '../support/load-client.ts';
 import { startServer } from '../support/server.ts';
 
@@ -56,48 +55,6 @@ test('a gateway refuses the upstream bucket of another installation, and --init 
     expect(await serve('first')).toBe('content');
     expect(await serve('second', ['--init'])).toBe('content');
     expect(await refused('first')).toMatch(foreign);
-  } finally {
-    await rm(root, { recursive: true, force: true });
-  }
-});
-
-test('an upstream that answers 501 to conditional PUTs is marked all the same, and refused to another installation', async () => {
-  await using upstream = await startUpstreamServer();
-  await using faulty = await startFaultyUpstream(upstream.environment['SVC_UPSTREAM_ENDPOINT'] ?? '');
-  const isConditional = ({ method, headers }: Asked): boolean =>
-    method === 'PUT' && (headers['if-match'] ?? headers['if-none-match']) !== undefined;
-  faulty.fail(isConditional, { status: 501, code: 'NotImplemented' });
-  const root = await mkdtemp(join(tmpdir(), 'sluice-upstream-unconditional-'));
-  const env = {
-    ...upstream.environment,
-    SVC_UPSTREAM_ENDPOINT: faulty.url,
-    SVC_DATA_BACKEND: 'upstream-store',
-    SVC_UPSTREAMS: upstream.bucket,
-    SVC_FSYNC: 'never',
-    SVC_WORKERS: '',
-  };
-  const start = (name: string, args: string[] = []) => startServer({ dataDir: join(root, name), env, args });
-  const refused = (name: string): Promise<string> =>
-    start(name).then(
-      async (server) => {
-        await server.stop();
-        return 'it serves';
-      },
-      (error: Error) => error.message,
-    );
-  try {
-    await (await start('first')).stop();
-    const conditions = faulty.seen().filter(isConditional);
-    expect(conditions.map(({ headers }) => headers['if-none-match'])).toContain('*');
-    expect(await refused('second')).toMatch(/installation\.json belong to installation [0-9a-f]{32}/);
-    await (await start('second', ['--init'])).stop();
-    expect(
-      faulty
-        .seen()
-        .filter(isConditional)
-        .some(({ headers }) => headers['if-match']),
-    ).toBe(true);
-    expect(await refused('first')).toMatch(/installation\.json belong to installation [0-9a-f]{32}/);
   } finally {
     await rm(root, { recursive: true, force: true });
   }
