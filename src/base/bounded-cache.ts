@@ -17,13 +17,13 @@ export interface CacheSize {
   readonly bytes: number;
 }
 
-/** Caches live as long as what they belong to; this list does not keep them. */
+/** Weak references, so that this list does not keep caches in memory. */
 const caches = new Set<WeakRef<BoundedCache<unknown>>>();
 
 interface Entry<V> {
   readonly value: V;
   readonly size: number;
-  /** Used since it was added or last spared: setting a flag costs less than moving the entry with each read. */
+  /** Whether the entry was read since it was added or last spared. Setting a flag costs less than moving the entry at each read. */
   isUsed: boolean;
 }
 
@@ -50,7 +50,7 @@ export class BoundedCache<V> {
     return entry.value;
   }
 
-  /** A value that is larger than the whole cache may be is not held. */
+  /** A value that exceeds the limit of the whole cache is not cached. */
   set(key: string, value: V): void {
     this.delete(key);
     const { bytes, entriesMax } = this.#limits;

@@ -1,7 +1,7 @@
 /** A mutex for each key, within this process. Waiters are served in the order of their calls. */
 import { fail } from '../errors/refusal.ts';
 
-/** The limit for one key. It bounds memory; clients do not keep so many requests open. */
+/** The largest number of waiters for one key, which bounds memory. Clients do not keep that many requests open. */
 const waitersMax = 4_096;
 
 interface Queue {
@@ -12,7 +12,7 @@ interface Queue {
 export class KeyedMutex {
   readonly #queues = new Map<string, Queue>();
 
-  /** @throws SlowDown where too many wait for the key */
+  /** @throws SlowDown when too many callers wait for the key */
   async run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(key) ?? { last: Promise.resolve(), length: 0 };
     if (queue.length >= waitersMax) throw fail('SlowDown');

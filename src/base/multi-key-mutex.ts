@@ -7,7 +7,7 @@
 const patienceMs = 250;
 
 export class MultiKeyMutex {
-  /** By name of what is met at: resolved when the last in line is done. */
+  /** By key: resolves when the last caller in the queue has finished. */
   readonly #lines = new Map<string, Promise<void>>();
 
   /** A caller joins all its queues together, behind earlier callers, so there is no deadlock. */

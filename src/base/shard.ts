@@ -1,4 +1,4 @@
-/** The shard of a row, a part of what backends promise: `fnv32a(key) % N`. */
+/** The shard of a row, `fnv32a(key) % N`, which all backends use. */
 
 /** FNV-1a, 32 bits, over the UTF-8 bytes. */
 export function fnv32a(text: string): number {

@@ -6,11 +6,11 @@
 /** An error that an observer throws ends the stream with that error. */
 export interface Onlooker {
   see(piece: Uint8Array): void;
-  /** The source has ended; the stream ends when what is returned has. */
+  /** Called when the source has ended. The stream ends when the returned promise resolves. */
   end?(): void | Promise<void>;
 }
 
-/** Single use, as streams are. */
+/** Observes a stream. The result can be read once. */
 export function tap(source: AsyncIterable<Uint8Array>, onlooker: Onlooker): AsyncIterable<Uint8Array> {
   if (!(source instanceof Tap)) return new Tap(source, onlooker);
   source.onlookers.push(onlooker);

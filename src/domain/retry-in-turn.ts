@@ -26,7 +26,7 @@ export function pauseMs({ random }: Pick<Ctx, 'random'>, attempt: number): numbe
 /**
  * @param key names the row: `bucket name`, `account id`
  * @param attempt reads, decides and commits; undefined when another writer committed first
- * @throws OperationAborted where other writers committed first each time
+ * @throws OperationAborted when other writers committed first each time
  */
 export const retryInTurn = <T>(
   ctx: Ctx,

@@ -65,7 +65,7 @@ export interface FoundWorld {
   readonly clusters: readonly FoundCluster[];
   /** The marks at the first look of this start, by `markedAs`: `init` takes over what it found then. */
   readonly seen?: ReadonlyMap<string, string | undefined>;
-  /** Names of the master keys, the current one first; none where they are not kept. */
+  /** Names of the master keys, the current one first; none when they are not kept. */
   readonly keys: readonly string[];
   readonly keyFile: string | undefined;
 }

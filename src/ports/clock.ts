@@ -1,4 +1,4 @@
-/** Time as a port, so that a test can replay a day. */
+/** Time as a port, so that tests control it. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;

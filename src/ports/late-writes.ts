@@ -1,11 +1,11 @@
-/** Rows that need not be there when a request is answered, as a port: gathered in the process and written together. */
+/** Rows that may be written after the request is answered, as a port: collected in the process and written in batches. */
 import type { SideChange } from './metadata-store.ts';
 
 export interface LateWrites {
   /**
-   * Takes a row, which is written within about a second. What waits is lost when the process dies.
-   * @param bytes about what it takes in memory
-   * @returns undefined as long as there is room; else a promise of some
+   * Takes a row, which is written within about a second. Rows that still wait are lost when the process dies.
+   * @param bytes the approximate memory of the row
+   * @returns undefined while the buffer has room; else a promise that resolves when it has room again
    */
   add(change: SideChange, bytes: number): Promise<void> | undefined;
   /** Resolves once everything that was taken is written. */

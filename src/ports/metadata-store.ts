@@ -9,10 +9,10 @@
 export type ColumnType = 'text' | 'int' | 'bool' | 'json' | 'blob';
 
 /**
- * - `conditional`: every write states the revision it expects, or that the row is absent.
- * - `plain`: writes win unconditionally and are safe to repeat.
- * - `counter`: rows are only added to, by `add` side changes.
- * Conditional and plain writes never meet on one table.
+ * - `conditional`: every write states the expected revision, or that the row is absent.
+ * - `plain`: the last write wins; writes are idempotent.
+ * - `counter`: rows change only by `add` side changes.
+ * No table takes both conditional and plain writes.
  */
 export type TableKind = 'conditional' | 'plain' | 'counter';
 
@@ -40,7 +40,7 @@ export type RowOf<T> = T extends Table<infer Row, string, string> ? Row : never;
 export type PartitionOf<T> = T extends Table<infer Row, infer P, string> ? Pick<Row, P & keyof Row> : never;
 export type SortOf<T> = T extends Table<infer Row, string, infer S> ? Pick<Row, S & keyof Row> : never;
 export type ColumnOf<T> = keyof RowOf<T> & string;
-/** A row of which only some columns were read, and those of its key. */
+/** A row with the requested columns and those of its key. */
 export type PartOf<T, C extends ColumnOf<T>> = Pick<
   RowOf<T>,
   (C | keyof PartitionOf<T> | keyof SortOf<T>) & keyof RowOf<T>
@@ -68,7 +68,7 @@ export interface At<T> {
   readonly in: PartitionOf<T>;
   /** How many shards the partition is spread over; backends without shards ignore it. Default 1. */
   readonly ways?: number;
-  /** The partition is splitting into so many shards, twice `ways`: a row that leaves its shard is in either. */
+  /** The partition is splitting into this many shards, twice `ways`. A row that moves is in its old or its new shard. */
   readonly splittingTo?: number;
   /**
    * The fence generation that this writer has read. Every commit is refused unless the partition has exactly this generation. A
@@ -116,7 +116,7 @@ export type Change<T> =
   /** Writes nothing; refuses the commit unless the row is as expected. Conditional tables only. */
   | { readonly check: SortOf<T>; readonly expect: 'absent' | Revision };
 
-/** A write that happens if and only if the commit applied, and before the commit returns. */
+/** A write that applies if and only if the commit applies, before the commit returns. */
 export type SideChange =
   | { readonly at: At<AnyTable>; readonly put: object; readonly expiresAt?: number }
   | { readonly at: At<AnyTable>; readonly remove: object }
@@ -175,7 +175,7 @@ export interface NodeHealth {
   readonly rack: string;
   readonly releaseVersion: string;
   readonly schemaVersion: string;
-  /** `UP`, or the cluster's own word for what is not well. */
+  /** `UP`, or the cluster's own text for another state. */
   readonly state: string;
 }
 
@@ -189,10 +189,10 @@ export interface MetadataHealth {
 /** Commit bounds that every backend takes. */
 export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024 } as const;
 
-/** The backend could not be reached in time, or did not say what became of a commit. Trying again is safe. */
+/** The backend could not be reached in time, or the outcome of a commit is unknown. A retry is safe. */
 export class StoreUnavailable extends Error {}
 
-/** The backend answers but this process can never use it: its schema is newer, or it refuses the login. */
+/** The backend answers, but this process cannot use it: its schema is newer, or it refuses the login. */
 export class StoreRefused extends Error {}
 
 /** The table and key of a damaged row, as text; `key` is the backend's own form of it. */
@@ -246,7 +246,7 @@ export interface MetadataStore {
     changes: readonly Change<T>[],
     options?: CommitOptions,
   ): Promise<Outcome<T>>;
-  /** Ends an op: everything that was stored under it is owned by a row or queued for deletion. Idempotent. */
+  /** Ends an op. Call it when all bytes of the op are owned by a row or queued for deletion. Idempotent. */
   end(op: Op): Promise<void>;
   /**
    * After it returns, no commit under this op can apply any more; commits that applied before stay. The intent remains until `end`, so
@@ -259,11 +259,11 @@ export interface MetadataStore {
    * the final answer. It may return `true` for an ended op for a while; never `false` for one that can still commit.
    */
   isOpen(opId: string): Promise<boolean>;
-  /** Takes the intents whose process has died: on return nothing can be committed under any of them. */
+  /** Takes the intents of dead processes. After it returns, no commit can apply under any of them. */
   abandoned(): Promise<readonly Abandoned[]>;
   /**
-   * Settles an abandoned intent, once its bytes are owned or queued. A day later it is found once more, for bytes that its process may
-   * have stored meanwhile if it was only paused; settled then, it is removed.
+   * Settles an abandoned intent. Call it when its bytes are owned or queued. A day later `abandoned` returns the intent once more,
+   * because its process may have been paused only and may have stored further bytes; settling it again removes it.
    */
   settle(intent: Abandoned): Promise<void>;
 
@@ -277,7 +277,7 @@ export interface MetadataStore {
   /**
    * Whether a commit that has applied may still have to put a row into a plain table, because its process died, or has not finished,
    * between the commit and its side changes. `false`: every read from now on sees every row that such a commit puts. It may return
-   * `true` for a while where none is missing. Absent where a commit and its side changes are one transaction.
+   * `true` for a while where none is missing. Absent when a commit and its side changes are one transaction.
    */
   readonly hasPendingPuts?: (table: AnyTable) => Promise<boolean>;
 
@@ -298,22 +298,22 @@ export interface MetadataStore {
   raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void>;
 
   /**
-   * Moves some of the rows that leave a shard of `at.ways` for the one of `at.splittingTo` that it splits into. Undefined where a
+   * Moves some of the rows that leave a shard of `at.ways` for the one of `at.splittingTo` that it splits into. Undefined when a
    * partition is one ordered range, so that `ways` has no meaning.
    *
-   * Before the first step every writer is fenced that does not state the split. Writers that do, and all readers, continue meanwhile as if
-   * nothing happened: no row is missing, none appears twice, and no removed row returns. Once every shard is done, `splittingTo` is the
-   * new value of `ways`. A step is safe to repeat, also after a death.
+   * Before the first step, fence all writers that do not state the split. Writers that do, and all readers, are not affected: no row is
+   * missing, none appears twice, and no removed row returns. When every shard is done, `splittingTo` is the new value of `ways`. A step
+   * is idempotent, also after a crash.
    */
   readonly split: (<T extends AnyTable>(at: At<T>, shard: number) => Promise<SplitStep>) | undefined;
 
   /**
-   * Reads everything in the store and reports damage, a page at a time; the tables say how keys are decoded. Absent where an engine
+   * Reads everything in the store and reports damage, a page at a time; the tables say how keys are decoded. Absent when an engine
    * verifies its own data.
    */
   readonly verify?: (tables: readonly AnyTable[]) => AsyncIterable<readonly MetadataFault[]>;
 
-  /** The store's clock in ms since the epoch: expiry and leases are judged by it. */
+  /** The store's clock in ms since the epoch, which decides expiry and leases. */
   now(): Promise<number>;
   health(): Promise<MetadataHealth>;
   close(): Promise<void>;

@@ -1,11 +1,11 @@
-/** Randomness as a port, so that a seed can replay a run. */
+/** Randomness as a port, so that a test can repeat a run with its seed. */
 export interface Random {
   bytes(length: number): Uint8Array;
 }
 
 const poolBytes = 4096;
 
-/** Cryptographic randomness, drawn from the runtime in blocks: a draw costs a slice, not a system call. */
+/** Cryptographic randomness, read from the runtime in blocks, so that most calls need no system call. */
 export function systemRandom(): Random {
   let pool = new Uint8Array(0);
   let used = 0;

@@ -1,23 +1,23 @@
 /**
- * The other processes of this node. A process that remembers state which another process may change (bucket rows, the
- * states of clusters) heeds a topic; the process that changes it announces that, and waits until the others have
- * dropped what they remembered.
+ * The other processes of this node. A process that caches state which another process may change (bucket rows, the states of
+ * clusters) subscribes to a topic. The process that changes the state announces the change, and waits until the others have
+ * dropped their cached copies.
  */
 export interface Announcement {
   readonly topic: string;
-  /** The subject of the change, such as a bucket's name; '' where the topic has only one. */
+  /** The subject of the change, such as a bucket's name; '' when the topic has only one. */
   readonly about: string;
 }
 
 export interface Siblings {
   /**
-   * Call it after the commit. Resolves when every other process of this node has acted on the announcement, or after
-   * `withinMs`: pass the age at which the others stop believing what they remember, so that the change holds in every
-   * process of the node once this has resolved. Never rejects.
+   * Call it after the commit. Resolves when every other process of this node has acted on the announcement, or after `withinMs`.
+   * Pass the lifetime of the others' cached copies, so that the change is in effect in every process of the node once this has
+   * resolved. Never rejects.
    * @returns whether every other process has acknowledged
    */
   announce(announcement: Announcement, withinMs: number): Promise<boolean>;
-  /** Calls `act` for every announcement of another process about the topic. One that throws is not acknowledged. */
+  /** Calls `act` for every announcement of another process about the topic. If `act` throws, the announcement is not acknowledged. */
   heed(topic: string, act: (about: string) => void): void;
 }
 

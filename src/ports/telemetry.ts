@@ -16,7 +16,7 @@ export interface BucketClass {
 export interface QueueBacklog {
   readonly queue: string;
   readonly rows: number;
-  /** For how long the oldest one has waited. */
+  /** The waiting time of the oldest row. */
   readonly oldestSeconds: number;
 }
 
@@ -38,7 +38,7 @@ export interface Telemetry {
   }): void;
   /** One call to a backend, for example `metadata.commit` or `data.write`. */
   backend(call: string, durationMs: number): void;
-  /** A refusal that was counted in the audit log instead of having a row of its own. */
+  /** A refusal that has no separate row in the audit log, but is counted in one. */
   refusalCounted(error: string): void;
   /** A key provider received a request to unwrap the key of an object. */
   keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered'): void;
@@ -52,7 +52,7 @@ export interface Telemetry {
   queueDropped(queue: string, why: 'age' | 'rows', rows: number): void;
   /** Chunks and bytes that the scrub has read and verified. */
   scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
-  /** The state of the scrub; undefined where this process does not lead it. */
+  /** The state of the scrub; undefined when this process does not lead it. */
   scrubState(state: ScrubTelemetry | undefined): void;
   /** The contents of the largest buckets by storage class; replaces the former values. */
   bucketClasses(classes: readonly BucketClass[]): void;

@@ -106,7 +106,7 @@ export async function isAllowed(
 
 /**
  * Whether the caller may learn that an object is missing, although nothing lets it read the object. A missing object has no ACL, so
- * the right to list decides (public API). False where reading is allowed or explicitly denied.
+ * the right to list decides (public API). False when reading is allowed or explicitly denied.
  */
 export async function mayKnowAbsence(
   ctx: AuthorizationContext,

@@ -16,7 +16,7 @@ interface Declaration {
   readonly dialect: Dialect;
   /** The value of the content-sha256 header as it was signed; undefined uses the header itself. */
   readonly declared: string | undefined;
-  /** Verifies signed chunks; undefined where the request can have no signed chunks. */
+  /** Verifies signed chunks; undefined when the request can have no signed chunks. */
   readonly chain?: ChunkChain | undefined;
 }
 

@@ -49,9 +49,9 @@ export interface Access {
   readonly request: PolicyRequest;
   /** The identity policies of the user and its groups, or of the role. */
   readonly identity: readonly Policy[];
-  /** The permissions boundary; undefined where there is none. */
+  /** The permissions boundary; undefined when there is none. */
   readonly boundary?: readonly Policy[] | undefined;
-  /** The session policies, inline and managed; undefined where there are none. */
+  /** The session policies, inline and managed; undefined when there are none. */
   readonly session?: readonly Policy[] | undefined;
   /** Undefined at service scope and for a bucket that is about to be created. */
   readonly bucket?: BucketSide | undefined;

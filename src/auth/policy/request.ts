@@ -5,7 +5,7 @@ export interface Principal {
   readonly kind: 'anonymous' | 'root' | 'user' | 'session' | 'service';
   /** The owner id; also the canonical user id of ACLs. '' for anonymous requests and services. */
   readonly account: string;
-  /** `arn:aws:iam::<account>:root`, a user's ARN, or the *role's* ARN of a session; '' where there is none. */
+  /** `arn:aws:iam::<account>:root`, a user's ARN, or the *role's* ARN of a session; '' when there is none. */
   readonly arn: string;
   /** For a session: `arn:aws:sts::<account>:assumed-role/<role>/<session>`, which policies may name too. */
   readonly sessionArn?: string;

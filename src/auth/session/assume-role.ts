@@ -17,7 +17,7 @@ export interface Assumption {
   readonly named: NonNullable<About['named']>;
   /** Session tags change the result of policies, so sending them requires a permission. */
   readonly hasTags: boolean;
-  /** Undefined where there is no such role. */
+  /** Undefined when there is no such role. */
   readonly role: TrustingRole | undefined;
 }
 

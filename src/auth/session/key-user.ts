@@ -30,7 +30,7 @@ function refusalOfKey(
   return fail('AccessDenied', denialText({ principal, action, resource, verdict }));
 }
 
-/** @throws AccessDenied where the account of the bucket may not encrypt with the key */
+/** @throws AccessDenied when the account of the bucket may not encrypt with the key */
 export function assertAccountMayUse(
   ctx: Pick<AuthorizationContext, 'config'>,
   { identity, bucket }: Pick<Caller, 'identity'> & { readonly bucket: Pick<BucketRow, 'owner'> },

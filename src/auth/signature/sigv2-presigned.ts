@@ -77,7 +77,7 @@ function sessionToken(wire: Wire, query: Query): string | undefined {
   return all[0];
 }
 
-/** @throws InvalidRequest where SVC_SIGV2_PRESIGN is off */
+/** @throws InvalidRequest when SVC_SIGV2_PRESIGN is off */
 export function assertSigV2({ sigV2Presign }: AuthenticationContext['settings']): void {
   if (sigV2Presign) return;
   throw fail(

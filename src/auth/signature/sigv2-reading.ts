@@ -103,7 +103,7 @@ function refuseForeignHeaders(wire: Wire): void {
       });
 }
 
-/** The header that a parameter stands for; undefined where the request has the same header too. */
+/** The header that a parameter stands for; undefined when the request has the same header too. */
 function headerIn(wire: Wire, name: string, value: string): string | undefined {
   const bare = name.slice(amz.headerPrefix.length);
   const mayMove = isStandardName(name) || name === tokenName || isHoisted(bare);

@@ -38,7 +38,7 @@ function nibble(code: number): number {
   return 0x1000;
 }
 
-/** In a time that depends on the lengths alone. */
+/** Compares in a time that depends on the lengths only. */
 export function areEqual(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;
   let difference = 0;

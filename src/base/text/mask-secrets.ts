@@ -7,7 +7,7 @@
 const secretEnds: readonly string[] = [
   'signature',
   'security-token',
-  // Of the request, and of the source of a copy.
+  // Matches the header of the request and the one for the source of a copy.
   'server-side-encryption-customer-key',
   // The header contains the code of a one-time password.
   '-mfa',

@@ -30,8 +30,8 @@ export interface RowChange {
 
 /**
  * Every request that begins after it returns obeys the change; changes by other writers are not lost.
- * @returns the row that was written, undefined where there was nothing to change
- * @throws NoSuchBucket also where another bucket has the name now
+ * @returns the row that was written, undefined when there was nothing to change
+ * @throws NoSuchBucket also when another bucket has the name now
  */
 export const changeRow = (
   ctx: Ctx,

@@ -75,7 +75,7 @@ export async function beginEmptying(
   return state;
 }
 
-/** The progress or result; undefined where there was no recent request. */
+/** The progress or result; undefined when there was no recent request. */
 export async function emptyingOf(
   ctx: Pick<Context, 'metadata'>,
   name: string,

@@ -121,7 +121,7 @@ export interface DocumentChange {
 
 /**
  * Sets or removes a configuration. Every request that begins after it returns obeys it.
- * @returns false where the document that it was derived from is no longer current
+ * @returns false when the document that it was derived from is no longer current
  */
 export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<boolean> {
   const { bucket, family: kind, text, made, amend = (row) => row, then: more = [], record } = change;

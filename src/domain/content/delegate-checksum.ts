@@ -24,7 +24,7 @@ export interface Claimed {
   readonly sha256?: SignedHash | undefined;
 }
 
-/** The hash that the store is to verify; undefined where the gateway verifies the content as it streams. */
+/** The hash that the store is to verify; undefined when the gateway verifies the content as it streams. */
 export async function entrusted(
   { bytes }: Pick<Context, 'bytes'>,
   { sha256, length, claims }: Claimed,

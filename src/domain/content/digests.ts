@@ -108,7 +108,7 @@ export function digesting(
   };
 }
 
-/** The MD5 is undefined where the store reports it. */
+/** The MD5 is undefined when the store reports it. */
 interface Settled extends Pick<Digested, 'checksum'> {
   readonly md5: string | undefined;
 }

@@ -24,7 +24,7 @@ import type { QueueBacklog } from '../../ports/telemetry.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;
 
-/** This hour and the one before may still get rows: they are counted anew in each pass, and never deleted. */
+/** This hour and the one before may still get rows: they are counted again in each pass, and never deleted. */
 const openHours = 2;
 /** The largest count of one slot of an open hour; a larger one is reported as this number. */
 const openRowsMax = 10_000;

@@ -15,7 +15,7 @@ import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
-/** The rows that a decision is based on; each attempt reads them anew, except for a head that was requested beforehand. */
+/** The rows that a decision is based on; each attempt reads them again, except for a head that was requested beforehand. */
 export interface KeyState {
   readonly bucket: BucketRow;
   readonly head: Stored<ObjectRow> | undefined;

@@ -58,7 +58,7 @@ export function checkCopySource(conditions: Conditions, row: Pick<ObjectRow, 'et
 }
 
 /**
- * For writes, against the current version (undefined where there is none or it is a delete marker).
+ * For writes, against the current version (undefined when there is none or it is a delete marker).
  * A write that demands a version and finds none is 404, as in the public API.
  */
 export function checkWrite(

@@ -20,7 +20,7 @@ export interface Wanted {
   readonly versionId?: string | undefined;
 }
 
-/** The requested row, delete markers included; undefined where there is none. */
+/** The requested row, delete markers included; undefined when there is none. */
 export async function lookUpVersion(
   ctx: Pick<Ctx, 'metadata'>,
   bucket: BucketRow,

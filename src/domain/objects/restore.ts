@@ -9,7 +9,7 @@ import type { Ctx } from './commit-version.ts';
 const archives = new Set(['GLACIER', 'DEEP_ARCHIVE']);
 const dayMs = 24 * 60 * 60 * 1000;
 
-/** When the restored copy expires; undefined where there is none, or it has expired. */
+/** When the restored copy expires; undefined when there is none, or it has expired. */
 export function restoredUntil(
   { clock }: Pick<Context, 'clock'>,
   { restore }: Pick<ObjectRow, 'restore'>,

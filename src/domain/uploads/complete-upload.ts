@@ -148,7 +148,7 @@ async function resultOfOther(ctx: Ctx, name: UploadName, digest: string): Promis
   return stored;
 }
 
-/** Stops the session from taking parts; of concurrent completions one succeeds. Undefined where another one did. */
+/** Stops the session from taking parts; of concurrent completions one succeeds. Undefined when another one did. */
 async function moveToCompleting(
   ctx: Ctx,
   found: StoredSession,

@@ -65,7 +65,7 @@ export async function beginHeld<T>(
   }
 }
 
-/** Lets the store assemble the parts of a session into one extent; undefined where each part is an extent. */
+/** Lets the store assemble the parts of a session into one extent; undefined when each part is an extent. */
 export async function completeHeld(
   ctx: Ctx,
   { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,

@@ -76,7 +76,7 @@ export const resultOf = ({ row: { session } }: StoredSession, row: ObjectRow): U
 
 /**
  * Ends the session: it is remembered for a while, and its part rows are cleared in the background.
- * @param result undefined where the object is gone already: then there is no answer to repeat
+ * @param result undefined when the object is gone already: then there is no answer to repeat
  */
 export async function finishCompleting(
   ctx: Ctx,

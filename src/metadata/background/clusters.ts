@@ -15,7 +15,7 @@ export const everyCluster = (metadata: Metadata): Promise<readonly Stored<Cluste
 export const findCluster = (metadata: Metadata, id: string): Promise<Stored<ClusterRow> | undefined> =>
   metadata.get(clustersAt, { id });
 
-/** One change of a row, with the row that it was based on; absent where there was none. */
+/** One change of a row, with the row that it was based on; absent when there was none. */
 export interface ClusterPut {
   readonly row: Omit<ClusterRow, 'slot'>;
   readonly found: Stored<ClusterRow> | undefined;

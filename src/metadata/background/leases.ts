@@ -76,7 +76,7 @@ export async function holdsLease(metadata: Metadata, { name, generation }: Lease
   return found !== undefined && found.generation === generation && found.expires > now;
 }
 
-/** Prolongs a lease; undefined where it is lost. An expired lease is renewed if no other process has taken it. */
+/** Prolongs a lease; undefined when it is lost. An expired lease is renewed if no other process has taken it. */
 export async function renewLease(
   metadata: Metadata,
   lease: Lease,

@@ -62,7 +62,7 @@ export async function beginTerm<State>(
   throw new LeaseLost(kind, generation);
 }
 
-/** @throws LeaseLost where a later leader has begun its term; then nothing of this leader is stored */
+/** @throws LeaseLost when a later leader has begun its term; then nothing of this leader is stored */
 export async function assertLeads<State>(
   metadata: Pick<MetadataStore, 'get'>,
   { kind }: TaskKind<State>,

@@ -4,7 +4,7 @@ import { table } from '../../ports/metadata-store.ts';
 export interface TaskRow {
   /** The name of the worker or command that owns the task. */
   readonly kind: string;
-  /** The subject, such as a bucket's id; '' where there is only one. */
+  /** The subject, such as a bucket's id; '' when there is only one. */
   readonly name: string;
   readonly state: unknown;
 }

@@ -1,21 +1,21 @@
 /**
  * AES-256-GCM, the only cipher of the service: native where the runtime has it, SubtleCrypto elsewhere (docs/adr/0006-encryption.md).
- * There is no additional data: the context of a text is part of its key.
+ * There is no additional authenticated data, because the context of a text is part of its key.
  */
 
-/** A key, made ready to be used for many texts. */
+/** A prepared key, for any number of texts. */
 export interface CipherKey {
-  /** @param into `tagBytes` longer than the plain text: takes the ciphertext and its tag, complete once the call is over */
+  /** @param into `tagBytes` longer than the plain text; holds the ciphertext and its tag when the call has ended */
   encrypt(plain: Uint8Array, how: CipherUse): void | Promise<void>;
   /**
-   * @param into `tagBytes` shorter than what was encrypted
-   * @returns false for what is not authentic; `into` then holds nothing to be used
+   * @param into `tagBytes` shorter than the encrypted text
+   * @returns false when authentication fails; the content of `into` must then not be used
    */
   decrypt(encrypted: Uint8Array, how: CipherUse): boolean | Promise<boolean>;
 }
 
 export interface CipherUse {
-  /** `nonceBytes` long. No two texts are encrypted with the same one under one key. */
+  /** `nonceBytes` long. A nonce must not be used twice under one key. */
   readonly nonce: Uint8Array;
   readonly into: Uint8Array;
 }

@@ -4,14 +4,14 @@ export interface Credential {
   readonly secretKey: string;
   /** The account that the key belongs to; buckets belong to accounts. */
   readonly owner: string;
-  /** The account's, as ACLs and listings show it. */
+  /** The display name of the account in ACLs and listings. */
   readonly displayName: string;
   readonly email?: string;
   /** The account's root user. */
   readonly root: boolean;
   /** May use `/admin` and the operator queries. */
   readonly operator: boolean;
-  /** Absent for a configured key, which is its account's root, or a user that IAM does not know. */
+  /** Absent for a configured key: that acts as its account's root, or as a user that IAM has no record of. */
   readonly caller?: Caller;
   /** The caller's IAM identity; absent for a configured key. */
   readonly iam?: IamIdentity;
@@ -25,10 +25,10 @@ export interface Session {
   readonly expires: number;
   /** When a code of an MFA device was verified. */
   readonly mfaAt?: number;
-  /** Policies that it is limited to: a document, and ids of managed ones. */
+  /** The session policies: a document, and ids of managed policies. */
   readonly inline?: string;
   readonly managed?: readonly string[];
-  /** Tags that a role which is assumed with it gets too. */
+  /** Transitive tags: a role that the session assumes gets them too. */
   readonly passedOn?: readonly (readonly [string, string])[];
 }
 
@@ -45,7 +45,7 @@ export interface Caller {
   readonly kind: 'root' | 'user' | 'session';
   /** The owner id. */
   readonly account: string;
-  /** `arn:aws:iam::<account>:root`, the user's, or the *role's* of a session. */
+  /** `arn:aws:iam::<account>:root`, the user's ARN, or for a session the ARN of its role. */
   readonly arn: string;
   /** For a role's session: `arn:aws:sts::<account>:assumed-role/<role>/<session>`. */
   readonly sessionArn?: string;
@@ -73,10 +73,10 @@ export interface Credentials {
   /**
    * The credential of an access key; undefined for a key that is unknown, inactive or deleted.
    * @param token the session token that temporary credentials are sent with
-   * @throws InvalidToken for a token that is not this key's; ExpiredToken
+   * @throws InvalidToken for a token of another key; ExpiredToken
    */
   find(accessKey: string, token?: string): Promise<Credential | undefined>;
-  /** Remembers that a key was used, some time later and not each time. */
+  /** Records the use of a key; asynchronously, and not for every request. */
   used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
   /** The account with an id or an e-mail address, where it is known. */
   account(by: { readonly owner: string } | { readonly email: string }): Promise<Account | undefined>;

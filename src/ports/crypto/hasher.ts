@@ -1,6 +1,6 @@
 /**
- * Synchronous, incremental hashing: native where the runtime has it, @noble/hashes
- * otherwise. SubtleCrypto has neither MD5 nor increments.
+ * Synchronous, incremental hashing: native where the runtime has it, @noble/hashes otherwise. SubtleCrypto has no MD5 and
+ * cannot hash incrementally.
  */
 export type HashName =
   | 'md5'
@@ -24,7 +24,7 @@ export interface Hash {
 export interface Hasher {
   create(name: HashName): Hash;
   once(name: HashName, bytes: Uint8Array): Uint8Array;
-  /** Lowercase hex of SHA-256 of a text, the commonest need of a signature. */
+  /** SHA-256 of a text in lower-case hexadecimal; the most frequent call, for signatures. */
   sha256Hex(text: string): string;
   hmacSha256(key: Uint8Array, data: Uint8Array | string): Uint8Array;
   hmacSha1(key: Uint8Array, data: Uint8Array | string): Uint8Array;

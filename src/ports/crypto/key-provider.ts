@@ -4,7 +4,7 @@
 export type KeyContext = Readonly<Record<string, string>>;
 
 export interface WrappedKey {
-  /** The provider's own name of the key that wrapped it, whatever alias the caller used. */
+  /** The provider's id of the wrapping key, also when the caller used an alias. */
   readonly keyId: string;
   readonly wrapped: Uint8Array;
 }
@@ -14,7 +14,7 @@ export type KeyAccounts = 'every' | ReadonlySet<string>;
 
 /** A key and its policy. */
 export interface KeyDescription {
-  /** The provider's own name of the key, whatever alias the caller used. */
+  /** The provider's id of the key, also when the caller used an alias. */
   readonly keyId: string;
   readonly encryptsFor: KeyAccounts;
   /** `reader`: every caller that may read the object, also an anonymous one. */
@@ -29,16 +29,16 @@ export interface KeyProvider {
    */
   describe(keyId: string): Promise<KeyDescription>;
   /**
-   * Draws a key of 32 bytes, and wraps it.
+   * Generates a random key of 32 bytes and wraps it.
    * @param keyId an id or an alias
    */
   generate(keyId: string, context: KeyContext): Promise<WrappedKey & { readonly key: Uint8Array }>;
-  /** Wraps a key that we have. */
+  /** Wraps an existing key. */
   wrap(keyId: string, key: Uint8Array, context: KeyContext): Promise<WrappedKey>;
   unwrap(wrapped: WrappedKey, context: KeyContext): Promise<Uint8Array>;
 }
 
-/** `denied`: the key is not the one, or not for us; `tampered`: the wrapped key was changed, or is for something else. */
+/** `denied`: another key wrapped it, or we may not use the key; `tampered`: the wrapped key was changed, or has another context. */
 export type KeyFailureReason = 'unknown-key' | 'denied' | 'tampered' | 'unavailable';
 
 export class KeyFailure extends Error {

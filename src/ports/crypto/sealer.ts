@@ -5,8 +5,8 @@ export interface Sealer {
    * @param context the place of the secret; it can be opened only with the same context
    */
   seal(plain: Uint8Array, context: string): Promise<Uint8Array>;
-  /** `undefined` for what was not sealed under a master key that we hold, was sealed for another context, or was changed. */
+  /** `undefined` for a text that was sealed under an unknown master key or for another context, or that was changed. */
   open(sealed: Uint8Array, context: string): Promise<Uint8Array | undefined>;
-  /** The same under the given key instead of the master key. @param key `cipherKeyBytes` long */
+  /** A sealer that uses the given key instead of the master key. @param key `cipherKeyBytes` long */
   under(key: Uint8Array): Sealer;
 }

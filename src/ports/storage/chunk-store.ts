@@ -9,8 +9,8 @@ export interface ChunkRef {
   /** The store's own note of the chunk's location, as `write` and `list` returned it. */
   readonly at?: string;
   /**
-   * The note of the last chunk of its extent, where this is an earlier one: extents remember no other. A store that
-   * keeps the chunks of an extent in one place finds them all by it.
+   * The note of the last chunk of the extent, when this is an earlier chunk, because an extent stores only that note. A store that
+   * keeps the chunks of an extent in one place finds all of them by it.
    */
   readonly lastAt?: string;
 }
@@ -85,7 +85,7 @@ export interface ChunkStore {
       readonly signal?: AbortSignal;
     },
   ): Promise<ChunkRef>;
-  /** The shorter way of a chunk that is one small array, with the promises of `write`; absent where there is none. */
+  /** A faster path for a chunk that is one small array, with the promises of `write`; absent when the store has none. */
   readonly small?: SmallWrite;
   /**
    * A yielded array is valid until the array after the next is requested.
@@ -96,15 +96,15 @@ export interface ChunkStore {
     range: ByteRange,
     options?: { readonly signal?: AbortSignal | undefined; readonly buffers?: BufferRing },
   ): AsyncIterable<Uint8Array>;
-  /** The pieces as one stream, with the promises of `read`; absent where nothing is gained by it. */
+  /** Reads the pieces as one stream, with the promises of `read`; absent when that has no advantage. */
   readAcross?(pieces: readonly ChunkPiece[], signal?: AbortSignal): AsyncIterable<Uint8Array>;
   /** Removes in the order given, a few at a time. */
   remove(chunks: readonly ChunkRef[]): Promise<void>;
-  /** Absent where the space of a removed chunk is reclaimed immediately. */
+  /** Absent when the space of a removed chunk is reclaimed immediately. */
   readonly removals?: RemovalMarks<ChunkRef>;
-  /** Every chunk whose id starts with one of the prefixes (all without), in no set order. None of them starts another. */
+  /** Every chunk whose id starts with one of the prefixes (without prefixes: all), unordered. No prefix may start with another one. */
   list(...prefixes: readonly string[]): AsyncIterable<StoredChunk>;
-  /** Which of these chunks exist, in the order asked for; absent where `list` finds them as fast. */
+  /** Those of the chunks that exist, in the order of `ids`; absent when `list` finds them as fast. */
   named?(ids: readonly string[]): Promise<readonly StoredChunk[]>;
   /** Reclaims space: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;

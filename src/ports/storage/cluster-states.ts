@@ -2,25 +2,25 @@
 
 export type ClusterState = 'pending' | 'live' | 'draining_readonly' | 'evacuating' | 'removed';
 
-/** Every listed cluster as it stood when this was read. */
+/** A snapshot of the states of all listed clusters. */
 export interface ClusterView {
   readonly states: ReadonlyMap<string, ClusterState>;
-  /** The default policy: the weight of every cluster that is live with one. */
+  /** The default policy: the weight of every live cluster that has one. */
   readonly weights: ReadonlyMap<string, number>;
   /** The exclude set: clusters that take no fresh writes. */
   readonly closed: ReadonlySet<string>;
-  /** The cluster of a default policy that has no other: nothing is picked there. */
+  /** The only cluster of the default policy, so that no choice is needed; otherwise undefined. */
   readonly only: string | undefined;
-  /** Clusters that the settings leave out, and that may hold chunks: their objects cannot be read. */
+  /** Clusters that the settings do not list although they may hold chunks. Their objects cannot be read. */
   readonly leftOut: readonly string[];
 }
 
 export interface ClusterStates {
-  /** At most 30 s old; a promise only where it has to be read again. */
+  /** The view, at most 30 s old; a promise only when it must be read again. */
   view(): ClusterView | Promise<ClusterView>;
   /**
-   * A row of a cluster was changed, or may have been. On return no process of this node places by what was read before:
-   * each has forgotten it, or has not acknowledged within the 30 s after which it no longer believes it. Never rejects.
+   * Call it when a row of a cluster was changed, or may have been. When it resolves, no process of this node places writes by an
+   * older view: each has dropped its view, or the view has expired after 30 s. Never rejects.
    */
   changed(): Promise<void>;
 }

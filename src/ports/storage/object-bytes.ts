@@ -14,7 +14,7 @@ export interface Extent {
    * extent.
    */
   readonly at?: string;
-  /** The id that its encryption is bound to, where that was another: it was moved since, byte by byte. */
+  /** The id that its encryption is bound to, when the extent was copied to another id since, byte for byte. */
   readonly sealedAs?: string;
   /** The bytes are an object that a client put into the store itself. It is read, and never removed (ADR 15). */
   readonly foreign?: { readonly key: string; readonly etag: string };
@@ -24,13 +24,13 @@ export interface Extent {
 export const unknownSize = -1;
 
 /**
- * The back-reference kept with the bytes: whose they were meant to be, and what it takes to make a lost row again
- * (`sluice fsck --rebuild`). It is written before the commit, so it promises nothing.
+ * The back-reference that is stored with the bytes: the intended owner, and the facts for rebuilding a lost row
+ * (`sluice fsck --rebuild`). It is written before the commit, so it does not prove ownership.
  */
 export interface Owner {
   readonly bucketId: string;
   readonly key: string;
-  /** The version id that the write is after; a race may give it a later one. Absent on parts. */
+  /** The version id that the write has drawn; after a race the version may have a later one. Absent on parts. */
   readonly version?: string;
   /** The multipart session, when the bytes are a part of one. */
   readonly uploadId?: string;
@@ -90,14 +90,14 @@ export interface FoundExtent {
 export interface PoolHealth {
   /** The name of the backend where it has no pools. */
   readonly pool: string;
-  /** '' where there are none. */
+  /** '' when the backend has no namespaces. */
   readonly namespace: string;
-  /** `reachable` is what an upstream that answers is: how full it is, it does not say. */
+  /** `reachable`: an upstream that answers; it does not report its usage. */
   readonly state: 'ok' | 'reachable' | 'error';
-  /** Both are estimates, at most a minute old; 0 where they are unknown. */
+  /** Both are estimates, at most a minute old; 0 when they are unknown. */
   readonly bytesUsed: number;
   readonly chunkCount: number;
-  /** Why its state is `error`. The other pools of its cluster are reported all the same. */
+  /** The reason for the state `error`. The other pools of the cluster are reported nevertheless. */
   readonly error?: string;
 }
 
@@ -148,7 +148,7 @@ export interface UploadBytes {
   /** Stores a part; the same number again replaces it. A source that throws replaces nothing. @throws UploadGone */
   writePart(source: AsyncIterable<Uint8Array>, options: HeldPartWrite): Promise<HeldPart>;
   /**
-   * Makes the extent of these parts; durable on return, and safe to repeat with the same parts.
+   * Assembles the extent from these parts; durable on return, and idempotent for the same parts.
    * @throws PartsChanged, UploadGone
    */
   complete(upload: HeldUpload, parts: readonly HeldPart[]): Promise<void>;
@@ -158,7 +158,7 @@ export interface UploadBytes {
 
 export interface StoredMark {
   readonly text: string;
-  /** Distinguishes this mark from one that another gateway writes over it; '' where the store has no revisions. */
+  /** Distinguishes this mark from one that another gateway writes over it; '' when the store has no revisions. */
   readonly revision: string;
 }
 
@@ -169,7 +169,7 @@ export interface MarkedPlace {
   readonly id: string;
   /** For messages. */
   readonly path: string;
-  /** Undefined where there is none. @throws where the store does not answer within a few seconds */
+  /** Undefined when there is none. @throws when the store does not answer within a few seconds */
   read(): Promise<StoredMark | undefined>;
   /** Replaces the `former` mark, or none; a mark that another gateway wrote meanwhile stays. */
   write(text: string, former: StoredMark | undefined): Promise<void>;
@@ -202,7 +202,7 @@ export interface ForeignDetails extends ForeignObject {
 
 /** Objects that clients put into a store themselves. */
 export interface ForeignObjects {
-  /** Why none can be imported from a cluster; undefined where they can. */
+  /** The reason why objects cannot be imported from a cluster; undefined when they can. */
   refusal(cluster: string): string | undefined;
   /** Objects after a key, in the byte order of their keys. */
   list(
@@ -216,7 +216,7 @@ export interface ForeignObjects {
 /** Removed bytes that can still be read, because their space has not been reclaimed. */
 export interface RemovalMarks<Ref> {
   isMarked(ref: Ref): Promise<boolean>;
-  /** Durable on return. If the space is being reclaimed at that moment, the bytes may be lost all the same. */
+  /** Durable on return. If the space is being reclaimed at that moment, the bytes may be lost nevertheless. */
   unmark(ref: Ref): Promise<void>;
 }
 
@@ -261,7 +261,7 @@ export interface ObjectBytes {
   holdsAnything(cluster: string): Promise<boolean>;
   /** Whether any piece of an extent exists; costs no more than removing it. */
   isStored(extent: Extent): Promise<boolean>;
-  /** Absent where the space of removed bytes is reclaimed immediately. */
+  /** Absent when the space of removed bytes is reclaimed immediately. */
   readonly removals?: RemovalMarks<Extent> | undefined;
   /** Reclaims the space of removed extents: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
@@ -288,7 +288,7 @@ export class ContentMismatch extends Error {
 export class ChunkMissing extends Error {}
 /** The cluster cannot be reached or does not answer in time: the outcome of the operation is unknown. */
 export class DataUnavailable extends Error {}
-/** The store does not have the parts that a completion names, or not so. */
+/** The store lacks parts that a completion names, or has other contents for them. */
 export class PartsChanged extends Error {}
-/** The store has no such upload (any more). */
+/** The store does not have the upload, or no longer. */
 export class UploadGone extends Error {}

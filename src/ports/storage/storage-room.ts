@@ -1,6 +1,6 @@
 /** Free disk space. A write is refused below a reserve, so that deletions always find space for their rows. */
 
-/** The disk holds no more, or its reserve has been reached: deletions work, and further data is refused. */
+/** The disk is full, or its reserve has been reached: deletions work, and further data is refused. */
 export class StorageFull extends Error {}
 
 /** The file system takes no writes at all; what it holds can be read. */
@@ -11,14 +11,14 @@ export interface RoomState {
   /** `metadata`, or `data:<cluster>`. */
   readonly component: string;
   readonly freeBytes: number;
-  /** Why it takes no more data; absent where it does. */
+  /** The reason why the component takes no more data; absent when it does. */
   readonly complaint?: string;
 }
 
 export interface StorageRoom {
   /** Every component whose disk this process can measure; none for stores on other machines. */
   states(): readonly RoomState[];
-  /** Why nothing more can be stored: metadata, or every data cluster, has a complaint. */
+  /** The reason why nothing more can be stored, when metadata or every data cluster has a complaint. */
   complaint(): string | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface StorageRoom {
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 28, 122]);
 /** EROFS, likewise. */
 const readOnlyCodes: ReadonlySet<unknown> = new Set(['EROFS', 30]);
-/** Causes are followed this far. */
+/** The largest number of nested causes that are followed. */
 const depthMax = 8;
 
 /** Whether an error, or one of its causes, says that a disk is full. */

@@ -16,7 +16,7 @@ export type Ctx = Pick<
 
 const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
 
-/** The key of a new object or upload; undefined where it is stored unencrypted. */
+/** The key of a new object or upload; undefined when it is stored unencrypted. */
 export function drawObjectKey(
   ctx: Ctx,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },

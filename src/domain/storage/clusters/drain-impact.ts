@@ -95,7 +95,7 @@ async function impactOn(ctx: Ctx, drained: ClusterView, asked: Asked): Promise<B
 const hasElsewhere = (ctx: Ctx, drained: ClusterView, placing: Parameters<typeof wishOf>[1]): boolean =>
   chooseCluster(drained, wishOf(ctx, placing), '') !== undefined;
 
-/** Undefined where none of its bytes are on the cluster. */
+/** Undefined when none of its bytes are on the cluster. */
 async function bytesOn(ctx: Ctx, { manifest }: ObjectRow, cluster: string): Promise<number | undefined> {
   let bytes: number | undefined;
   for await (const extent of extentsOf(ctx.metadata, manifest))

@@ -37,7 +37,7 @@ interface InBucket {
 interface InCluster {
   readonly at: 'stored';
   readonly cluster: string;
-  /** The counts when this walk began: after a kill it begins anew, and must not count twice. */
+  /** The counts when this walk began: after a kill it starts again, and must not count twice. */
   readonly before: FsckSummary;
 }
 
@@ -64,7 +64,7 @@ const verifiedTimes = 4;
 
 /**
  * May run beside working gateways: rows that change during their comparison are compared again, and bytes of an open op are left
- * alone. The walk over owners and the walk over the bytes of a cluster begin anew after a kill; what they mended stays mended.
+ * alone. The walk over owners and the walk over the bytes of a cluster start again after a kill; what they mended stays mended.
  */
 export class Fsck {
   readonly #context: FsckContext;
@@ -186,7 +186,7 @@ export class Fsck {
 
   async #checkOwners(run: Run, position: Extract<Position, { at: 'owners' }>): Promise<Position> {
     const walk = this.#owners ?? new OwnersWalk(run, run.summary().named);
-    // A walk that failed midway has passed rows without judging them: the next step begins anew.
+    // A walk that failed midway has passed rows without judging them: the next step starts again.
     this.#owners = undefined;
     if (!(await walk.check(run, unitExtents))) return this.#cluster(run, 0);
     this.#owners = walk;
@@ -196,7 +196,7 @@ export class Fsck {
   async #stored(run: Run, position: InCluster): Promise<Position> {
     const { cluster } = position;
     const walk = this.#walk?.cluster === cluster ? this.#walk : new StoredWalk(run, cluster);
-    // A step that failed half-way has skipped extents: the next one begins anew.
+    // A step that failed half-way has skipped extents: the next one starts again.
     this.#walk = undefined;
     if (await walk.check(run, unitExtents)) {
       this.#walk = walk;

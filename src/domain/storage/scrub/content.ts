@@ -18,7 +18,7 @@ export interface Content {
   /** The MD5 of its bytes, where its row has it. */
   readonly md5?: string | undefined;
   extents(): AsyncIterable<Extent>;
-  /** Reads its row again; undefined where the row is gone or names other content. */
+  /** Reads its row again; undefined when the row is gone or names other content. */
   again(): Promise<Content | undefined>;
 }
 

@@ -54,8 +54,8 @@ export interface SavedStep {
 }
 
 /**
- * @returns the contents that were not listed before; undefined where another pass began meanwhile, and nothing is saved
- * @throws LeaseLost where a later leader has begun
+ * @returns the contents that were not listed before; undefined when another pass began meanwhile, and nothing is saved
+ * @throws LeaseLost when a later leader has begun
  */
 export async function saveStep(
   { metadata }: Ctx,

@@ -170,8 +170,8 @@ async function manifestOf(ctx: RebuildContext, { parts, uploadId }: Remains): Pr
 }
 
 /**
- * Commits the history first and the head last: until then the key does not exist, and after a kill another run begins it anew.
- * @returns whether this run created the key; false where a client was faster
+ * Commits the history first and the head last: until then the key does not exist, and after a kill another run begins it again.
+ * @returns whether this run created the key; false when a client was faster
  */
 export async function commitRows(
   ctx: RebuildContext,
