@@ -52,3 +52,33 @@ export async function flipText(path: string, text: string): Promise<number> {
   if (flips === 0) throw new Error(`the file does not have ${JSON.stringify(text)}`);
   return flips;
 }
+
+export interface FreeListEntry {
+  /** Offset of the entry. */
+  readonly at: number;
+  readonly page: number;
+}
+
+/** The root page of the rows, and the single pages of a free list that is one page. Layout: `MDB_meta`, `midl.c`. */
+export function freeList(bytes: Buffer): {
+  readonly root: number;
+  readonly entries: readonly FreeListEntry[];
+} {
+  const number = (at: number): number => Number(bytes.readBigInt64LE(at));
+  const transaction = (page: number): number => number(page * pageBytes + header + 128);
+  const meta = (transaction(1) > transaction(0) ? pageBytes : 0) + header;
+  const list = number(meta + 24 + 40) * pageBytes;
+  if ((bytes.readUInt16LE(list + 18) & 2) === 0) throw new Error('the root of the free list is no leaf page');
+  const entries: FreeListEntry[] = [];
+  for (let node = 0; node < bytes.readUInt16LE(list + 20) / 2; node += 1) {
+    const at = list + header + bytes.readUInt16LE(list + header + 2 * node);
+    if (bytes.readUInt16LE(at + 4) !== 0) continue;
+    const data = at + 8 + bytes.readUInt16LE(at + 6);
+    for (let index = 1; index <= number(data); index += 1) {
+      const page = number(data + 8 * index);
+      // Not the first page of a block.
+      if (page > 0 && number(data + 8 * (index - 1)) >= 0) entries.push({ at: data + 8 * index, page });
+    }
+  }
+  return { root: number(meta + 72 + 40), entries };
+}

@@ -1,11 +1,12 @@
 /**
  * Reads every page of lmdb's file, without lmdb: whether each page is the one that its parent means, its rows are in order
- * and inside the bounds that the parent states, and every row matches its checksum. lmdb checks none of this and may end
- * the process on what it meets. Layout of pages: liblmdb 1.0 (`MDB_page`, `MDB_node`).
+ * and inside the bounds that the parent states, every row matches its checksum, and no page of the trees is in the list of free
+ * pages. lmdb checks none of this and may end the process on what it meets. Layout of pages: liblmdb 1.0 (`MDB_page`, `MDB_node`).
  */
 import { readSync } from 'node:fs';
 import { compareBytes } from '../../rows/span.ts';
 import { checksumBytes, readChecksum, rowChecksum } from '../rows/row-checksum.ts';
+import { FreePages, PageSet } from './free-pages.ts';
 import { latestMeta, type MetaPage, pageHeaderBytes, type TreeShape } from './meta-page.ts';
 
 export interface PageFault {
@@ -59,21 +60,23 @@ export function* checkPages(descriptor: number, visit?: VisitRow): Generator<Pag
   if (meta === undefined) return;
   const file = new PageFile(descriptor, meta);
   yield* new TreeCheck(file, { name: 'main', shape: meta.main, holdsRows: true, visit }).run();
-  const free = new TreeCheck(file, { name: 'free list', shape: meta.free, holdsRows: false });
+  const freePages = new FreePages(meta.lastPage);
+  const free = new TreeCheck(file, { name: 'free list', shape: meta.free, holdsRows: false, freePages });
   for (const { rows, faults } of free.run())
     yield { rows, faults: faults.map((fault) => ({ ...fault, isFreeList: true })) };
+  yield { rows: 0, faults: freePages.faults(file.met).map((detail) => ({ detail, isFreeList: true })) };
 }
 
 class PageFile {
   readonly #descriptor: number;
   readonly meta: MetaPage;
   /** Pages that were met, by number: each has one place. */
-  readonly #met: Uint8Array;
+  readonly met: PageSet;
 
   constructor(descriptor: number, meta: MetaPage) {
     this.#descriptor = descriptor;
     this.meta = meta;
-    this.#met = new Uint8Array(Math.ceil((meta.lastPage + 1) / 8));
+    this.met = new PageSet(meta.lastPage);
   }
 
   /** @throws Error with what is wrong */
@@ -86,14 +89,9 @@ class PageFile {
     if (Number(bytes.readBigUInt64LE(0)) !== page) throw new Error(`page ${page} is another one`);
     if (Number(bytes.readBigUInt64LE(8)) > transaction) throw new Error(`page ${page} is of a later commit`);
     if ((bytes.readUInt16LE(18) & 0xff) !== flags) throw new Error(`page ${page} is of another kind`);
-    for (let each = page; each < page + pages; each++) this.#meet(each);
+    for (let each = page; each < page + pages; each++)
+      if (!this.met.add(each)) throw new Error(`page ${each} is in two places`);
     return bytes;
-  }
-
-  #meet(page: number): void {
-    const bit = 1 << (page & 7);
-    if (((this.#met[page >>> 3] as number) & bit) !== 0) throw new Error(`page ${page} is in two places`);
-    this.#met[page >>> 3] = (this.#met[page >>> 3] as number) | bit;
   }
 }
 
@@ -102,6 +100,8 @@ interface TreeOptions {
   readonly shape: TreeShape;
   readonly holdsRows: boolean;
   readonly visit?: VisitRow | undefined;
+  /** Takes the values of the free list. */
+  readonly freePages?: FreePages;
 }
 
 class TreeCheck {
@@ -180,6 +180,7 @@ class TreeCheck {
     let value: Buffer;
     try {
       value = this.#value(page, node);
+      this.#options.freePages?.add(value);
       if (!this.#options.holdsRows) return true;
       const checksum = rowChecksum(key, value, { from: checksumBytes, to: value.length });
       if (value.length <= checksumBytes || readChecksum(value, 0) !== checksum)

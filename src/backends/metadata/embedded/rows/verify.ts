@@ -32,7 +32,12 @@ export async function* verifyFile(
   }
 }
 
-export function nameFault({ detail, key, low, high }: PageFault, tables: readonly AnyTable[]): MetadataFault {
+export function nameFault(
+  { detail, key, low, high, isFreeList }: PageFault,
+  tables: readonly AnyTable[],
+): MetadataFault {
+  if (isFreeList === true)
+    return { detail: `the list of free pages is damaged, and commits may overwrite rows: ${detail}` };
   if (key === undefined) {
     const from = low === undefined ? 'the first' : shown(low);
     const to = high === undefined ? 'the last' : shown(high);
