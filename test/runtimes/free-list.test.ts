@@ -8,7 +8,8 @@ import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { freeList, patchFile } from '../support/damage-metadata.ts';
+import { head, headsOf } from '../contract/metadata-store/tables.ts';
+import { freeList, freeListDepth, patchFile } from '../support/damage-metadata.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -58,6 +59,23 @@ function sluice(command: 'fsck' | 'compact', of: string, ...flags: readonly stri
     });
   });
 }
+
+test('a free list of several levels, which a long read lets grow, is sound', async () => {
+  const metadata = join(copy, 'metadata');
+  const options = { clock: systemClock, random: systemRandom(), durable: false };
+  const store = embeddedStore({ directory: metadata, ...options });
+  const put = (key: string) => store.commit(headsOf('b'), [{ put: head('b', key), expect: 'absent' }]);
+  // The check gives other work a turn after 16 pages, and the file must have more.
+  await Promise.all(Array.from({ length: 2000 }, (_, index) => put(`first-${index}`)));
+  // The snapshot of the check keeps commits from using the free pages of the commits after it.
+  const reading = store.verify?.([])[Symbol.asyncIterator]();
+  expect(await reading?.next()).toEqual({ done: false, value: [] });
+  for (let commit = 0; commit < 1000; commit += 1) await put(`key-${commit}`);
+  await reading?.return?.();
+  await store.close();
+  expect(freeListDepth(await readFile(join(metadata, 'data.mdb')))).toBeGreaterThan(1);
+  expect(await verify(metadata)).toEqual([]);
+});
 
 test.each([
   ['names a page in use', (pages: ReturnType<typeof freeList>) => pages.root, 'in use and in the free list'],

@@ -53,6 +53,15 @@ export async function flipText(path: string, text: string): Promise<number> {
   return flips;
 }
 
+/** Where `MDB_meta` of the latest commit begins. */
+function latestMeta(bytes: Buffer): number {
+  const transaction = (page: number): bigint => bytes.readBigUInt64LE(page * pageBytes + header + 128);
+  return (transaction(1) > transaction(0) ? pageBytes : 0) + header;
+}
+
+/** The levels of the tree that is the free list. */
+export const freeListDepth = (bytes: Buffer): number => bytes.readUInt16LE(latestMeta(bytes) + 24 + 6);
+
 export interface FreeListEntry {
   /** Offset of the entry. */
   readonly at: number;
@@ -65,8 +74,7 @@ export function freeList(bytes: Buffer): {
   readonly entries: readonly FreeListEntry[];
 } {
   const number = (at: number): number => Number(bytes.readBigInt64LE(at));
-  const transaction = (page: number): number => number(page * pageBytes + header + 128);
-  const meta = (transaction(1) > transaction(0) ? pageBytes : 0) + header;
+  const meta = latestMeta(bytes);
   const list = number(meta + 24 + 40) * pageBytes;
   if ((bytes.readUInt16LE(list + 18) & 2) === 0) throw new Error('the root of the free list is no leaf page');
   const entries: FreeListEntry[] = [];

@@ -150,7 +150,9 @@ class TreeCheck {
     for (let at = 1; at < nodes.length; at++) {
       const key = (nodes[at] as Node).key;
       const before = at === 1 ? place.low : (nodes[at - 1] as Node).key;
-      if (isOut(key, before, place.high)) throw new Error(`page ${place.page} has its keys out of order`);
+      const order = this.#options.holdsRows ? compareBytes : compareTransactions;
+      if (isOut(key, { low: before, high: place.high, order }))
+        throw new Error(`page ${place.page} has its keys out of order`);
     }
     for (let at = nodes.length - 1; at >= 0; at--) {
       const { key, low, flags } = nodes[at] as Node;
@@ -185,7 +187,11 @@ class TreeCheck {
       const checksum = rowChecksum(key, value, { from: checksumBytes, to: value.length });
       if (value.length <= checksumBytes || readChecksum(value, 0) !== checksum)
         throw new Error('the checksum of key and value does not match');
-      if (isOut(key, place.low, place.high) || (before !== undefined && compareBytes(before, key) >= 0))
+      const { low, high } = place;
+      if (
+        isOut(key, { low, high, order: compareBytes }) ||
+        (before !== undefined && compareBytes(before, key) >= 0)
+      )
         throw new Error(`it is not in its place on page ${place.page}`);
     } catch (cause) {
       faults.push({ detail: (cause as Error).message, key });
@@ -208,9 +214,19 @@ class TreeCheck {
   }
 }
 
+interface Bounds {
+  readonly low: Uint8Array | undefined;
+  readonly high: Uint8Array | undefined;
+  readonly order: (a: Uint8Array, b: Uint8Array) => number;
+}
+
 /** Whether a key lies outside of `low` (inclusive) to `high` (exclusive). */
-const isOut = (key: Uint8Array, low: Uint8Array | undefined, high: Uint8Array | undefined): boolean =>
-  (low !== undefined && compareBytes(key, low) < 0) || (high !== undefined && compareBytes(key, high) >= 0);
+const isOut = (key: Uint8Array, { low, high, order }: Bounds): boolean =>
+  (low !== undefined && order(key, low) < 0) || (high !== undefined && order(key, high) >= 0);
+
+/** The order of the free list, whose keys are the numbers of transactions, of the lowest byte first. */
+const compareTransactions = (a: Uint8Array, b: Uint8Array): number =>
+  compareBytes(a.toReversed(), b.toReversed());
 
 /** @throws Error where a node leaves the page */
 function nodesIn(
