@@ -14,7 +14,7 @@ export type Renew = () => Promise<Identity>;
 export interface Payload {
   /** Length of the decoded content, where the request declares it. */
   readonly length: number | undefined;
-  /** The content, decoded and verified on the way: throws a refusal before its end if it is not what was signed. */
+  /** The content, decoded and verified while it streams: throws a refusal before its end if it differs from the signed content. */
   readonly content: AsyncIterable<Uint8Array>;
   /** Trailing headers by lower-case name; complete when `content` has ended. */
   readonly trailers: ReadonlyMap<string, string>;
@@ -41,6 +41,6 @@ export interface Authenticated {
   /** The dialect of the signature; for anonymous requests the one their headers show, if any. */
   readonly dialect: 'amz' | 'store' | undefined;
   readonly payload: Payload;
-  /** Headers that stood in a version-2 query: the request is to be read as if they had been sent as headers. */
+  /** Headers that were sent in a version-2 query. Treat them as if they had been sent as headers. */
   readonly hoisted?: readonly (readonly [name: string, value: string])[];
 }

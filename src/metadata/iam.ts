@@ -105,7 +105,7 @@ export interface IamRecords {
   readonly key: KeyRecord;
   /** `<id of a group>/<id of a user>` */
   readonly member: Record<never, never>;
-  /** `<id of a managed policy>/<id of its holder>/<policy or boundary>`: what it is to its holder. */
+  /** `<id of a managed policy>/<id of its holder>/<policy or boundary>`: how the holder uses the policy. */
   readonly attachment: Record<never, never>;
   /** `<id of a user, group or role>/<name>`: an inline policy. `<id of a policy>/<number>`: a version. `<id of a role>`: its trust. */
   readonly document: { readonly name: string };

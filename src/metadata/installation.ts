@@ -63,7 +63,7 @@ export interface FoundWorld {
   /** Rows of clusters; not empty once a gateway has served. */
   readonly rows: readonly ClusterRow[];
   readonly clusters: readonly FoundCluster[];
-  /** The marks at the first look of this start, by `markedAs`: `init` takes over what it found then. */
+  /** The marks that this start read first, by `markedAs`: `init` replaces only these. */
   readonly seen?: ReadonlyMap<string, string | undefined>;
   /** Names of the master keys, the current one first; none when they are not kept. */
   readonly keys: readonly string[];
@@ -130,7 +130,7 @@ function wrongCluster(
       ? undefined
       : `the chunks of cluster ${id} in ${directory} belong to installation ${mark}, and the metadata to installation ${kept.id}: set SVC_DATA_DIR, SVC_POOL_CLUSTERS and the metadata settings to those of one installation`;
   const row = rows.find((each) => each.id === id);
-  // The cluster was emptied and removed from the settings: its present content starts anew.
+  // The cluster was emptied and removed from the settings before, so its present content is new.
   if (row?.state === 'removed') return undefined;
   if (kept.clusters.includes(markedAs))
     return `the chunks of cluster ${id} are not in ${directory}: there is no file installation.json of installation ${kept.id}; mount or restore the directory, or correct the settings`;

@@ -142,7 +142,8 @@ export type Manifest =
   | {
       readonly whole?: Extent;
       readonly manifestId: string;
-      readonly partCount: number /** Where each segment begins. */;
+      readonly partCount: number;
+      /** The offset in the content at which each segment begins. */
       readonly offsets: readonly number[];
     };
 
@@ -153,10 +154,10 @@ export interface ObjectHeaders {
   readonly tags?: readonly (readonly [string, string])[];
 }
 
-/** One grant of an ACL. */
+/** One grant of an ACL. The `id` of a user is the canonical user id of an account. */
 export interface Grant {
   readonly grantee:
-    | { readonly is: 'user' /** The canonical user id: an account. */; readonly id: string }
+    | { readonly is: 'user'; readonly id: string }
     | { readonly is: 'group'; readonly group: 'AllUsers' | 'AuthenticatedUsers' | 'LogDelivery' };
   readonly permission: 'READ' | 'WRITE' | 'READ_ACP' | 'WRITE_ACP' | 'FULL_CONTROL';
 }
@@ -292,7 +293,7 @@ export interface UploadSession {
   readonly begunAs?: Readonly<Record<string, string>>;
   readonly owner: string;
   readonly initiator: string;
-  /** While `completing`: the op under which the object is committed, and what identifies the part list. */
+  /** While `completing`: the op under which the object is committed, and the digest of the part list. */
   readonly completing?: { readonly op: string; readonly digest: string };
   /** Once `completed`: the version that it became, and the answer to a retry with the same part list. */
   readonly result?: UploadResult;

@@ -1,7 +1,7 @@
 /**
  * The metadata port: partitioned records with conditional commits.
  *
- * The port promises only what its weakest backend can keep. Every promise written here is a case of the
+ * The port promises only what every backend can keep. Every promise here is a case of the
  * contract suite (`test/contract/metadata-store.ts`), and each backend passes that suite.
  */
 
@@ -202,7 +202,7 @@ export interface DamagedRow {
   readonly key: Uint8Array;
 }
 
-/** The stored data is not what was written. None of it was returned, and a retry does not help. */
+/** The stored data differs from what was written. None of it was returned, and a retry does not help. */
 export class MetadataDamaged extends Error {
   readonly table: string;
   readonly row: string;
@@ -240,7 +240,7 @@ export interface MetadataStore {
    * @param intent the cluster that the bytes go to
    */
   begin(intent: { readonly cluster: string }): Promise<Op>;
-  /** All changes or none, inside one partition (where it spreads: one spread value); durable on return. */
+  /** Applies all changes or none, inside one partition (of a spread partition: for one spread value). Durable on return. */
   commit<T extends AnyTable>(
     at: At<T>,
     changes: readonly Change<T>[],

@@ -1,5 +1,5 @@
 /**
- * Authorization: collects what the policy engine decides from: the caller and its policies, the bucket's policy, ACL, ownership and
+ * Authorization: collects the inputs of the policy engine: the caller and its policies, the bucket's policy, ACL, ownership and
  * public access block, the object's owner and ACL, and the facts of the request.
  */
 

@@ -77,7 +77,7 @@ const wrongLength = (): Refusal =>
 
 const extension = ';chunk-signature=';
 
-/** `<hex length>`, with `;chunk-signature=<hex>` where chunks are signed; other extensions only where nothing is. */
+/** Parses `<hex length>`, with `;chunk-signature=<hex>` in signed bodies. Other extensions are accepted in unsigned bodies only. */
 function sizeOf(line: string, signed: boolean): number {
   const semicolon = line.indexOf(';');
   const size = semicolon < 0 ? line : line.slice(0, semicolon);

@@ -133,7 +133,7 @@ function chunked(
       message: `A body in chunks needs the header ${dialect.headerPrefix}decoded-content-length`,
     });
   const told = lengthOf(wire, 'content-length');
-  // The framing only adds bytes, so a shorter body cannot hold what it promises.
+  // The framing only adds bytes, so a shorter body cannot contain the declared content.
   if (told !== undefined && told < length) throw fail('IncompleteBody');
   const announced = announcedTrailers(wire, dialect);
   if (announced.length > 0 && !trailer)

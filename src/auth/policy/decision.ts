@@ -191,7 +191,7 @@ function bucketGate({ request }: Access, bucket: BucketSide, sides: Sides): Verd
   const policy = { reach: policyReach(sides.bucket, bucket, principal), by: byOf(sides.bucket) };
   const { identity } = sides;
   const { owner, objectOwner } = bucket;
-  // The bucket's owner cannot allow access to what another account owns; it can only deny it.
+  // The bucket's owner cannot allow access to an object of another account; it can only deny it.
   if (!isEnforced && objectOwner !== undefined && objectOwner !== owner && isObjectOwnerAction(action))
     return passGate({
       principal,

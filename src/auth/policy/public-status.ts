@@ -1,5 +1,5 @@
 /**
- * Whether a bucket policy is public by the public API's definition: whether one of its Allow statements allows an arbitrary stranger.
+ * Decides whether a bucket policy is public by the public API's definition: whether an Allow statement allows an arbitrary stranger.
  * The engine evaluates such strangers. A condition excludes them only where it requires a fixed value of a key that a stranger cannot
  * choose.
  */

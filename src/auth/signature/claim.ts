@@ -17,7 +17,7 @@ export interface Claim {
   readonly signature: string;
   /** The signing query parameter that stays out of the canonical query; undefined for header signatures. */
   readonly leaveOut: string | undefined;
-  /** The last line of the canonical request: what is declared about the body. */
+  /** The last line of the canonical request: the declared hash or type of the body. */
   readonly payloadHash: string;
 }
 

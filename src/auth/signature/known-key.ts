@@ -29,7 +29,7 @@ export async function findKnownKey(
   const credential = await find();
   const renew = async (): Promise<Identity> => {
     const now = await find();
-    // Deleted and made again with another secret: the signature is not this key's.
+    // The key was deleted and created again with another secret, so the signature was made with the old key.
     if (now.secretKey !== credential.secretKey)
       throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
     return identityOf(now);

@@ -38,7 +38,7 @@ const isHeaderName = (name: string): boolean => /^[a-z0-9_.-]+$/.test(name);
 const control = /[\0-\x08\x0a-\x1f\x7f]/;
 
 export interface SigV2Reading {
-  /** Headers that stood in the query; the request is to be read as if they had been sent as headers. */
+  /** Headers that were sent in the query. Treat them as if they had been sent as headers. */
   readonly hoisted: readonly (readonly [name: string, value: string])[];
   /**
    * The bytes that are signed, because a header is bytes and not every header is UTF-8.

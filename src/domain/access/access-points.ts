@@ -222,7 +222,7 @@ export async function reachThrough(
   return { bucket, accessPoint };
 }
 
-/** The bucket of this name, or the one that an access point leads to. @param isHost whether the name stood in a host */
+/** The bucket of this name, or the bucket of the access point of this name. @param isHost whether the name was in a host name */
 export async function reach(
   ctx: Pick<Ctx, 'metadata'>,
   name: string,

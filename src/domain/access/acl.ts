@@ -1,4 +1,4 @@
-/** Access control lists as the public API defines them: canned ones as grants, and what makes a list public or plain. */
+/** Access control lists as the public API defines them: canned ones as grants, and the tests for public and plain lists. */
 import type { Grant } from '../../metadata/tables.ts';
 
 /** Whether an ACL belongs to a bucket or to an object. */
@@ -56,7 +56,7 @@ const beside: Readonly<Record<CannedAcl, (owners: AclOwners) => readonly Grant[]
   'log-delivery-write': () => [toGroup('LogDelivery', 'WRITE'), toGroup('LogDelivery', 'READ_ACP')],
 };
 
-/** The grants of an ACL. A grant to the bucket's owner is left out where the owner has the right already. */
+/** The grants of an ACL, without a grant to the bucket's owner when the bucket's owner has full control already. */
 export function grantsOf(given: GivenAcl, owners: AclOwners): readonly Grant[] {
   if ('grants' in given) return given.grants;
   const { owner, bucketOwner } = owners;
@@ -68,7 +68,7 @@ export function grantsOf(given: GivenAcl, owners: AclOwners): readonly Grant[] {
   ];
 }
 
-/** Whether the grants are the owner's full control and nothing else, which is what an absent ACL means. */
+/** Whether the grants are the owner's full control and nothing else, like those of an absent ACL. */
 export const isPlainAcl = (grants: readonly Grant[], owner: string): boolean =>
   grants.length > 0 &&
   grants.every(

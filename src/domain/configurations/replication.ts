@@ -70,7 +70,7 @@ const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>
 
 const applies = (rule: ReplicationRule, { key, headers: { tags = [] }, encryption }: ObjectRow): boolean =>
   key.startsWith(prefixOf(rule)) &&
-  // An object that a key provider encrypted is replicated only where the rule names the key to use there.
+  // An object that a key provider encrypted is replicated only when the rule enables SseKmsEncryptedObjects.
   (encryption?.by !== 'provider' ||
     rule.SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled') &&
   tagsOf(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));

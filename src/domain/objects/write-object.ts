@@ -42,7 +42,6 @@ export type Ctx = Pick<
 export interface NewObject {
   readonly bucket: BucketRow;
   readonly key: string;
-  /** The head that the write meets first, where it was requested beforehand. */
   readonly storageClass: string;
   readonly headers: ObjectHeaders;
   readonly acl?: readonly Grant[] | undefined;

@@ -1,4 +1,4 @@
-/** The health of storage: what both probes report, and the texts of warnings. Pure, except `probe`. */
+/** The health of storage: the reports of both probes, and the texts of warnings. Pure, except the probes. */
 import type { Context } from '../../context.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
 import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/storage/object-bytes.ts';
@@ -77,7 +77,7 @@ const isOk = (status: string): boolean => status === 'ok' || status === 'HEALTH_
 
 const complaintsMax = 5;
 
-/** `HEALTH_WARN: <summary>; <summary>`, with the first of what the cluster complains of, in order. */
+/** `HEALTH_WARN: <summary>; <summary>`, with the first `complaintsMax` complaints in alphabetical order. */
 export function statusText({ status, complaints }: Pick<ClusterHealth, 'status' | 'complaints'>): string {
   if (isOk(status) || complaints.length === 0) return status;
   return `${status}: ${complaints.toSorted().slice(0, complaintsMax).join('; ')}`;

@@ -1,4 +1,4 @@
-/** Finishes or undoes what dead processes left behind. Every gateway runs it; it is idempotent. */
+/** Finishes or undoes the unfinished writes of dead processes. Every gateway runs it; it is idempotent. */
 import type { Context } from '../../context.ts';
 import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
 import type { Abandoned } from '../../ports/metadata-store.ts';

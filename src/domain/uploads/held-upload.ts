@@ -89,7 +89,7 @@ export function refusalOf(cause: unknown, uploadId: string): unknown {
   return cause;
 }
 
-/** Removes what the store holds for an ended session, unless a version owns it. */
+/** Removes the parts and the extent of an ended session from the store, unless a version owns the extent. */
 export async function clearHeld(
   ctx: Ctx,
   { uploadId, session, requestId }: StoredSession['row'],

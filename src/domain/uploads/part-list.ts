@@ -30,7 +30,7 @@ export interface ObjectClaims {
 
 export interface CheckedParts {
   readonly parts: readonly ManifestPart[];
-  /** The parts as the store knows them, where it holds them itself. */
+  /** The parts with the store's receipts, when the store holds the parts; else empty. */
   readonly held: readonly HeldPart[];
   readonly size: number;
   readonly etag: string;

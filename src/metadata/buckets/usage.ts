@@ -60,7 +60,7 @@ export async function readUsage(
   return sums;
 }
 
-/** Equal texts mean that nothing was added to a bucket's counters in between, not even what sums to nothing. */
+/** Equal texts mean that nothing was added to a bucket's counters in between, not even amounts that cancel out. */
 export async function usageRevisions(
   metadata: Pick<MetadataStore, 'scan'>,
   bucketId: string,

@@ -16,6 +16,6 @@ export type Encryption = {
       readonly context?: Readonly<Record<string, string>>;
       readonly bucketKey?: true;
     }
-  /** `keyMd5` (base64) is what replies repeat. */
+  /** Replies repeat `keyMd5` (base64). */
   | { readonly by: 'customer'; readonly keyMd5: string }
 );

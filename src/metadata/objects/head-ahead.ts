@@ -25,7 +25,7 @@ type Ctx = { readonly metadata: MetadataStore; readonly clock: Pick<Clock, 'elap
 /** Begins the read. */
 export function askAhead({ metadata, clock }: Ctx, bucket: BucketRow, key: string): HeadAhead {
   const head = findLiveHead(metadata, bucket, key);
-  // The ordinary read that follows meets the same failure and reports it.
+  // Ignore the failure here, because the ordinary read that follows will fail too and report it.
   head.catch(() => {});
   return { bucketId: bucket.id, key, head, askedAt: clock.elapsed() };
 }

@@ -15,7 +15,7 @@ export interface AccessPointRow {
   /** Names one bucket: a bucket that is created later under the same name has another id. */
   readonly bucketId: string;
   readonly bucketOwner: string;
-  /** `<name>-<34 characters>-s3alias`: what clients may use in the place of a bucket's name. */
+  /** `<name>-<34 characters>-s3alias`, which clients may use in place of a bucket's name. */
   readonly alias: string;
   readonly created: number;
   readonly region: string;

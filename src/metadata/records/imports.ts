@@ -5,7 +5,7 @@ import { table } from '../../ports/metadata-store.ts';
 export interface ReleasedRow {
   readonly bucketId: string;
   readonly slot: number;
-  /** The key upstream, which is the key of the version too. */
+  /** The key of the upstream object, which is also the key of the version. */
   readonly key: string;
   readonly cluster: string;
   /** The ETag of the imported content; another content under this key is another object. */

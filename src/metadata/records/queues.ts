@@ -78,7 +78,7 @@ export interface GarbageTask {
   readonly owner?: Owner;
   /** A manifest to delete: its rows, and the extents that they name unless `extents` holds its bytes. */
   readonly manifestId?: string;
-  /** A multipart session to settle: finish or undo a completion that was cut short, clear what is over. */
+  /** A multipart session to settle: finish or undo an interrupted completion, or clear an ended session. */
   readonly uploadId?: string;
 }
 

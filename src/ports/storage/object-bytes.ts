@@ -7,7 +7,7 @@
 export interface Extent {
   readonly cluster: string;
   readonly id: string;
-  /** `unknownSize` for what a torn write may have left: such an extent can be removed, not read. */
+  /** In bytes. `unknownSize` for an extent that a torn write may have left: it can be removed, not read. */
   readonly size: number;
   /**
    * The store's own note of the last chunk's location (docs/adr, file chunk store). Opaque, at most 40 ASCII characters; stored with the
@@ -275,7 +275,7 @@ export const chunkBytes = 4 * 1024 * 1024;
 
 /** The stored bytes do not match their checksum. */
 export class ChunkDamaged extends Error {}
-/** The content is not what its sender claimed. */
+/** The content does not match the digests that its sender claimed. */
 export class ContentMismatch extends Error {
   readonly digest: keyof ClaimedDigests;
 

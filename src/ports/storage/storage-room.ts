@@ -3,7 +3,7 @@
 /** The disk is full, or its reserve has been reached: deletions work, and further data is refused. */
 export class StorageFull extends Error {}
 
-/** The file system takes no writes at all; what it holds can be read. */
+/** The file system accepts no writes; stored data can be read. */
 export class StorageReadOnly extends Error {}
 
 /** The free space of a component. */

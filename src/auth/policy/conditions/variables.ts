@@ -36,7 +36,7 @@ function readVariable(inside: string, at: string): Token {
   return { is: 'variable', key, fallback };
 }
 
-/** Where the next wildcard or variable may begin. The text up to there is cut out in one piece, because joined characters take more memory. */
+/** The next place where a wildcard or variable may begin. The text before it is cut out in one piece, which takes less memory. */
 function plainEnd(text: string, from: number): number {
   let end = from;
   while (end < text.length && !'*?$'.includes(text[end] as string)) end += 1;
@@ -54,7 +54,7 @@ export function parseTemplate(text: string, { at, variables, wildcards }: Templa
     }
     if (literal !== '') tokens.push({ is: 'text', text: literal });
     literal = '';
-    // `**` means what `*` means.
+    // `**` means the same as `*`.
     if (token.is !== 'any' || tokens.at(-1)?.is !== 'any') tokens.push(token);
   };
   for (let index = 0; index < text.length; ) {

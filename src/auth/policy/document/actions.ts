@@ -1,4 +1,4 @@
-/** The Action element: patterns of action names, and the actions of S3 with what they act on. */
+/** The Action element: patterns of action names, and the actions of S3 with their levels. */
 
 import { parseTemplate } from '../conditions/variables.ts';
 import { compileGlob, type Glob, matchGlob } from '../patterns.ts';

@@ -1,4 +1,4 @@
-/** The JSON of a policy document: strict, so that it means what its first reader saw. */
+/** Reads the JSON of a policy document strictly, so that all readers understand it in the same way. */
 import { type Json, readStrictJson } from '../../../base/text/strict-json.ts';
 import { malformed } from './malformed.ts';
 

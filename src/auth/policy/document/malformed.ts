@@ -1,4 +1,4 @@
-/** The refusal of a policy document: `MalformedPolicy`, with the place of the error and what would be right. */
+/** The refusal of a policy document: `MalformedPolicy`, with the place of the error and the expected form. */
 import { fail, type Refusal } from '../../../errors/refusal.ts';
 
 const shownMax = 80;

@@ -203,7 +203,7 @@ export function compileStatement(value: Json, at: string, rules: StatementRules)
     matchesResource: (request) => {
       if (resources === undefined) return true;
       const answer = resources.match(request);
-      // An unresolved variable names nothing. Nor does it widen what NotResource allows.
+      // An unresolved variable matches nothing, and does not widen an Allow with NotResource.
       if (answer === 'unresolved') return resources.negated && effect === 'Deny';
       return answer !== resources.negated;
     },

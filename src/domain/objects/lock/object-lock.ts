@@ -1,4 +1,4 @@
-/** Object Lock: what protects a version, what releases it, and the lock of a new version. */
+/** Object Lock: the retention and legal hold of a version, their end, and the lock of a new version. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow, Lock, ObjectRow } from '../../../metadata/tables.ts';

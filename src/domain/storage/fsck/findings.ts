@@ -86,7 +86,7 @@ export interface FsckSummary extends Readonly<Record<Counter, number>> {
 }
 
 export interface FsckMode {
-  /** Mends what can be mended without losing anything. */
+  /** Makes the mends that lose no data. */
   readonly fix: boolean;
   /**
    * Removes versions whose bytes are lost, and the removal marks of bytes that still exist. Without `fix` it mends nothing else,
@@ -104,7 +104,7 @@ const zeros = <Name extends string>(names: readonly Name[]): Record<Name, number
 
 export const nothingSeen: FsckSummary = { ...zeros(counters), findings: zeros(findingKinds), found: 0 };
 
-/** A run of fsck: what it works on, and what it has counted so far. */
+/** A run of fsck, with its counts so far. */
 export interface FsckRun extends FsckContext {
   readonly mode: FsckMode;
   readonly signal: AbortSignal;

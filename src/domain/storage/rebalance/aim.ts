@@ -12,7 +12,7 @@ export interface Aim {
 }
 
 /**
- * The target is the cluster that a write would pick today, so bytes that are where their weight put them stay.
+ * The target is the cluster that a new write would pick now, so bytes on the cluster that the weights chose stay there.
  * @param byWeight also moves bytes away from live clusters
  */
 export function aimOf(

@@ -37,7 +37,7 @@ export class ContentReader {
   digest: Digest | undefined;
   readonly seen: { -readonly [Name in keyof ScrubCounts]: number };
   readonly damaged = new Map<string, DamagedContent>();
-  /** Why something could not be read now, by cluster or by what it was. */
+  /** The reason why something could not be read, by cluster or by name. */
   readonly unread = new Map<string, string>();
 
   constructor(context: Pick<Context, 'metadata' | 'bytes' | 'hasher'>, options: ReaderOptions) {

@@ -26,7 +26,7 @@ export interface ScrubStep {
   readonly run: ScrubRun;
   /** Found in this step, by the name of its content. */
   readonly damaged: ReadonlyMap<string, DamagedContent>;
-  /** Why something could not be read now, by cluster or by what it was. */
+  /** The reason why something could not be read, by cluster or by name. */
   readonly unread: ReadonlyMap<string, string>;
 }
 

@@ -1,4 +1,4 @@
-/** fsck from the rows to the bytes: checks that what a row names is stored completely. */
+/** fsck from the rows to the bytes: checks that the bytes that a row names are stored completely. */
 import { extentsOf, manifestParts, objectsOf } from '../../../../metadata/objects/objects.ts';
 import { everyPart, findSession, uploadsIn } from '../../../../metadata/objects/uploads.ts';
 import {

@@ -6,7 +6,7 @@
  * 2. Afterwards no commit that has applied still has to add to them. The additions of a gateway that was killed between a
  *    commit and its side changes are missing until its attempt is settled. With 1: no commit that changes them applied in between.
  * 3. Two scans find the same rows with the same revisions, so none moved out of the way of a scan. A version moves between
- *    head and history also where the counters stay what they are.
+ *    head and history without a change of the counters.
  * 4. No other run of fsck has corrected counters since before 1: the correction is a commit that says so (`correctUsage`).
  */
 

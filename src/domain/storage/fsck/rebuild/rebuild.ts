@@ -1,5 +1,5 @@
 /**
- * Rebuilds a lost index from what was stored beside the bytes. It creates only keys that do not exist at all, so it never changes
+ * Rebuilds a lost index from the back-references beside the bytes. It creates only keys that do not exist at all, so it never changes
  * an existing row, and it can resume after a kill.
  */
 
