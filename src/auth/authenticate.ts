@@ -97,11 +97,11 @@ function presignedDialect(query: Query): Dialect | undefined {
 }
 
 function anonymousCaller(ctx: AuthenticationContext, incoming: Incoming): Authenticated {
-  const shown = dialects.filter(({ headerPrefix }) => {
+  const present = dialects.filter(({ headerPrefix }) => {
     for (const name of incoming.wire.headers.names()) if (name.startsWith(headerPrefix)) return true;
     return false;
   });
-  const dialect = shown.length === 1 ? shown[0] : undefined;
+  const dialect = present.length === 1 ? present[0] : undefined;
   const payload = anonymousPayload(ctx.hasher, incoming);
   return { identity: undefined, dialect: dialect?.name, payload };
 }

@@ -43,11 +43,11 @@ export const dialects: readonly Dialect[] = [amz, store];
 
 /** The one dialect that names of headers and query parameters show; undefined where they show none or both. */
 export function shownDialect(names: Iterable<string>): Dialect | undefined {
-  const shown = new Set<Dialect>();
+  const present = new Set<Dialect>();
   for (const name of names) {
-    for (const each of dialects) if (name.toLowerCase().startsWith(each.headerPrefix)) shown.add(each);
+    for (const each of dialects) if (name.toLowerCase().startsWith(each.headerPrefix)) present.add(each);
   }
-  return shown.size === 1 ? [...shown][0] : undefined;
+  return present.size === 1 ? [...present][0] : undefined;
 }
 
 /** Payload declarations that both dialects share. */

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
-import { leaves, placesOf, standOf } from '../../src/backends/metadata/split/state.ts';
+import { leaves, locateText, placesOf } from '../../src/backends/metadata/split/state.ts';
 import { shardOf } from '../../src/base/shard.ts';
 
 const exponent = fc.nat(10);
@@ -56,7 +56,7 @@ describe('a row that leaves is written', () => {
     ['\u{10000}', { ...progress, moved: '\uffff' }, 'old'],
     ['\uffff', { ...progress, moved: '\u{10000}' }, 'new'],
   ] as const)('%j at %j: %s', (text, at, stand) => {
-    expect(standOf(text, at)).toBe(stand);
+    expect(locateText(text, at)).toBe(stand);
   });
 });
 

@@ -65,34 +65,37 @@ function plain({ hasher, incoming, dialect }: Declaration, sha256: string | unde
   const { wire, body } = incoming;
   if (wire.headers.has(`${dialect.headerPrefix}trailer`))
     throw fail('InvalidRequest', 'Trailing headers were announced for a body that cannot carry any');
-  const told = lengthOf(wire, 'content-length');
+  const declaredLength = lengthOf(wire, 'content-length');
   if (body === undefined) {
-    if (told !== undefined && told !== 0) throw fail('IncompleteBody');
+    if (declaredLength !== undefined && declaredLength !== 0) throw fail('IncompleteBody');
     if (sha256 !== undefined && sha256 !== emptySha256) throw wrongHash(sha256, emptySha256);
     const hash = sha256 === undefined ? undefined : { hex: sha256, entrust() {} };
     return { length: 0, content: nothing, trailers: noTrailers, announced: [], sha256: hash };
   }
-  const arriving = counted(body, told);
+  const arriving = counted(body, declaredLength);
   if (sha256 === undefined)
-    return { length: told, content: arriving, trailers: noTrailers, announced: [], sha256 };
+    return { length: declaredLength, content: arriving, trailers: noTrailers, announced: [], sha256 };
   const { content, hash } = hashed(hasher, arriving, sha256);
-  return { length: told, content, trailers: noTrailers, announced: [], sha256: hash };
+  return { length: declaredLength, content, trailers: noTrailers, announced: [], sha256: hash };
 }
 
 const nothing: AsyncIterable<Uint8Array> = { [Symbol.asyncIterator]: () => nothingLeft };
 const nothingLeft: AsyncIterator<Uint8Array> = { next: async () => ({ done: true, value: undefined }) };
 
 /** Compares the body with its Content-Length, because some runtimes do not. */
-function counted(body: AsyncIterable<Uint8Array>, told: number | undefined): AsyncIterable<Uint8Array> {
-  if (told === undefined) return body;
+function counted(
+  body: AsyncIterable<Uint8Array>,
+  declaredLength: number | undefined,
+): AsyncIterable<Uint8Array> {
+  if (declaredLength === undefined) return body;
   let received = 0;
   return tap(body, {
     see(piece) {
       received += piece.length;
-      if (received > told) throw fail('IncompleteBody');
+      if (received > declaredLength) throw fail('IncompleteBody');
     },
     end() {
-      if (received < told) throw fail('IncompleteBody');
+      if (received < declaredLength) throw fail('IncompleteBody');
     },
   });
 }
@@ -132,14 +135,14 @@ function chunked(
     throw fail('MissingContentLength', {
       message: `A body in chunks needs the header ${dialect.headerPrefix}decoded-content-length`,
     });
-  const told = lengthOf(wire, 'content-length');
+  const declaredLength = lengthOf(wire, 'content-length');
   // The framing only adds bytes, so a shorter body cannot contain the declared content.
-  if (told !== undefined && told < length) throw fail('IncompleteBody');
+  if (declaredLength !== undefined && declaredLength < length) throw fail('IncompleteBody');
   const announced = announcedTrailers(wire, dialect);
   if (announced.length > 0 && !trailer)
     throw fail('InvalidRequest', 'Trailing headers were announced for a body that cannot carry any');
   const trailers = new Map<string, string>();
-  const content = decodeChunks(counted(body ?? nothing, told), {
+  const content = decodeChunks(counted(body ?? nothing, declaredLength), {
     hasher,
     dialect,
     length,

@@ -39,10 +39,10 @@ export async function authenticateForm(
   fields: Fields,
   { secretFor }: Pick<AuthenticationOptions, 'secretFor'> = {},
 ): Promise<SignedForm | undefined> {
-  const shown = dialects.filter((dialect) => marks(dialect).some((name) => fields.has(name)));
+  const present = dialects.filter((dialect) => marks(dialect).some((name) => fields.has(name)));
   const isVersion2 = Object.values(version2).some((name) => fields.has(name));
-  if (shown.length + Number(isVersion2) > 1) throw twoMechanisms();
-  const [dialect] = shown;
+  if (present.length + Number(isVersion2) > 1) throw twoMechanisms();
+  const [dialect] = present;
   if (dialect !== undefined) return verifyVersion4(ctx, fields, { dialect, secretFor });
   if (isVersion2 || fields.has('policy')) return verifyVersion2(ctx, fields, secretFor);
   return undefined;

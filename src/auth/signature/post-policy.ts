@@ -51,14 +51,14 @@ export function parsePostPolicy(encoded: string): PostPolicy {
 }
 
 function decode(encoded: string): JsonObject {
-  const document = readStrictJson(textOf(encoded), {
+  const document = readStrictJson(decodeText(encoded), {
     refuse: (path, problem) => invalid(`Invalid JSON: ${path === '' ? 'the document' : path} ${problem}.`),
   });
   if (document instanceof Map) return document as JsonObject;
   throw invalid('Invalid JSON: the document must be an object.');
 }
 
-function textOf(encoded: string): string {
+function decodeText(encoded: string): string {
   try {
     return utf8.decode(Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)));
   } catch {

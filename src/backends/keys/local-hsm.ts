@@ -63,7 +63,7 @@ export function localHsm({
   };
   const wrapUnder = async ({ keyId, key }: FoundKey, plain: Uint8Array, context: KeyContext) => ({
     keyId,
-    wrapped: await seal(parts, plain, { key, context: textOf(context) }),
+    wrapped: await seal(parts, plain, { key, context: canonicalText(context) }),
   });
 
   return {
@@ -78,7 +78,7 @@ export function localHsm({
       const name = sealedUnder(wrapped);
       if (name !== undefined && name !== key.name)
         throw new KeyFailure('denied', `it was not wrapped under ${keyId}`);
-      const plain = await open(parts, wrapped, { key, context: textOf(context) });
+      const plain = await open(parts, wrapped, { key, context: canonicalText(context) });
       if (plain === undefined) throw new KeyFailure('tampered', `it is not what ${keyId} wrapped`);
       return plain;
     },
@@ -86,5 +86,5 @@ export function localHsm({
 }
 
 /** The same text for equal contexts, whatever the order of their members. */
-const textOf = (context: KeyContext): string =>
+const canonicalText = (context: KeyContext): string =>
   JSON.stringify(Object.entries(context).toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -29,17 +29,17 @@ export interface NamedKey {
   readonly bytes: Uint8Array;
 }
 
-const textOf = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
+const binaryString = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
 
 export function nameKey({ hasher }: SealingParts, bytes: Uint8Array): NamedKey {
   if (bytes.length !== cipherKeyBytes) throw new Error(`a key has ${cipherKeyBytes} bytes`);
-  return { name: textOf(hasher.hmacSha256(bytes, 'name').subarray(0, nameBytes)), bytes };
+  return { name: binaryString(hasher.hmacSha256(bytes, 'name').subarray(0, nameBytes)), bytes };
 }
 
 /** The name of the key that something was sealed under; undefined where it cannot have been sealed here. */
 export function sealedUnder(sealed: Uint8Array): string | undefined {
   if (sealed.length < headBytes + tagBytes || sealed[0] !== format) return undefined;
-  return textOf(sealed.subarray(1, 1 + nameBytes));
+  return binaryString(sealed.subarray(1, 1 + nameBytes));
 }
 
 export async function seal(

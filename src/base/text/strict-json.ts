@@ -45,7 +45,7 @@ function takeMark(cursor: Cursor, mark: string): boolean {
 }
 
 const broken = ({ at, rules }: Cursor): Error => rules.refuse('', `is not valid JSON at character ${at + 1}`);
-const shown = (name: string): string => JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
+const quoted = (name: string): string => JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
 
 function readString(cursor: Cursor): string {
   const token = take(cursor, stringToken);
@@ -59,7 +59,7 @@ function readObject(cursor: Cursor, path: string, depth: number): JsonObject {
   if (takeMark(cursor, '}')) return object;
   do {
     const key = readString(cursor);
-    if (object.has(key)) throw cursor.rules.refuse(path, `has ${shown(key)} more than once`);
+    if (object.has(key)) throw cursor.rules.refuse(path, `has ${quoted(key)} more than once`);
     if (!takeMark(cursor, ':')) throw broken(cursor);
     object.set(key, readValue(cursor, path === '' ? key : `${path}.${key}`, depth + 1));
   } while (takeMark(cursor, ','));

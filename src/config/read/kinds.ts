@@ -17,17 +17,17 @@ function ranged(
   kind: { readonly name: string; readonly example: string },
   { fallback, doc, range, outside = 'refused' }: Ranged,
 ): Setting<number> {
-  const shown = `[${range[0]}, ${range[1]}]`;
+  const rangeText = `[${range[0]}, ${range[1]}]`;
   const [low = Number.NaN, high = Number.NaN] = range.map(parse);
   const read = (text: string): Read<number> => {
     const parsed = parse(text);
     if (parsed === undefined) return fault(`is not a ${kind.name} such as ${kind.example}`);
     if (parsed >= low && parsed <= high) return value(parsed);
-    if (outside === 'refused') return fault(`is outside ${shown}`);
+    if (outside === 'refused') return fault(`is outside ${rangeText}`);
     const end = parsed < low ? 0 : 1;
-    return { value: end === 0 ? low : high, warning: `is outside ${shown}: ${range[end]} is used` };
+    return { value: end === 0 ? low : high, warning: `is outside ${rangeText}: ${range[end]} is used` };
   };
-  return { kind: kind.name, doc, fallback, range: shown, outside, read };
+  return { kind: kind.name, doc, fallback, range: rangeText, outside, read };
 }
 
 /** Milliseconds, written as a Go duration. */

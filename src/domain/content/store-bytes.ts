@@ -14,7 +14,7 @@ import { queueGarbage } from '../storage/garbage.ts';
 import { isOwned } from '../storage/ownership.ts';
 import { type Claimed, entrusted, mismatchOf } from './delegate-checksum.ts';
 import { type Digested, digesting } from './digests.ts';
-import { etagOf, extentKey, placeOf } from './encryption/content-key.ts';
+import { etagOf, extentKey, extentPlace } from './encryption/content-key.ts';
 import type { ObjectKey } from './encryption/key.ts';
 import { encryptedSize, encryptSegments } from './encryption/segments.ts';
 
@@ -80,7 +80,7 @@ export async function storeBytes<T>(
     const stored =
       objectKey === undefined
         ? digests.content
-        : encryptSegments(digests.content, await extentKey(ctx, objectKey, placeOf(write.owner, op.id)));
+        : encryptSegments(digests.content, await extentKey(ctx, objectKey, extentPlace(write.owner, op.id)));
     const options: WriteOptions = {
       cluster: write.cluster,
       id: op.id,

@@ -22,7 +22,7 @@ type SealingCtx = Ctx & Pick<Context, 'sealer'>;
 const keysMax = 2;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-const placeOf = (accessKey: string): string => `access key ${accessKey}`;
+const mutexKey = (accessKey: string): string => `access key ${accessKey}`;
 
 export interface AccessKey extends KeyRecord {
   readonly accessKey: string;
@@ -60,7 +60,7 @@ async function addAccessKey(
   { user: name, pair }: { readonly user: string; readonly pair: KeyPair },
 ): Promise<AccessKey & KeyPair> {
   const { accessKey } = pair;
-  const secret = await ctx.sealer.seal(encoder.encode(pair.secretKey), placeOf(accessKey));
+  const secret = await ctx.sealer.seal(encoder.encode(pair.secretKey), mutexKey(accessKey));
   return changeAccount(ctx, account, async (draft) => {
     const user = await namedIn(draft, { kind: 'user', name });
     if (user.keys.length >= keysMax)
@@ -134,7 +134,7 @@ export async function openAccessKey(
 ): Promise<{ readonly account: string; readonly secretKey: string } | undefined> {
   const row = await findAccessKey(metadata, accessKey);
   if (row === undefined) return undefined;
-  const secret = await sealer.open(row.secret, placeOf(accessKey));
+  const secret = await sealer.open(row.secret, mutexKey(accessKey));
   if (secret === undefined) throw new Error(`the secret of access key ${accessKey} does not open`);
   return { account: row.account, secretKey: decoder.decode(secret) };
 }

@@ -53,7 +53,7 @@ async function ready(ctx: Context, readiness: Readiness, call: AreaRequest): Pro
   }
   const code = isReady ? 200 : 503;
   if (!mayScrape(ctx, call)) return plain(code, isReady ? 'ready\n' : 'not ready\n');
-  const shown = components.map(({ checkedAt, ...each }) => ({
+  const publicComponents = components.map(({ checkedAt, ...each }) => ({
     ...each,
     checkedAt: new Date(checkedAt).toISOString(),
   }));
@@ -63,7 +63,7 @@ async function ready(ctx: Context, readiness: Readiness, call: AreaRequest): Pro
       ['Content-Type', 'application/json'],
       ['Cache-Control', 'no-store'],
     ],
-    body: `${JSON.stringify({ ready: isReady, status, components: shown })}\n`,
+    body: `${JSON.stringify({ ready: isReady, status, components: publicComponents })}\n`,
   };
 }
 

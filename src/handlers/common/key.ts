@@ -33,7 +33,7 @@ export function assertPlace(text: string, name: string): string {
 }
 
 /** The parameter as such a place, '' when it is absent. */
-export const placeOf = (query: Query, name: string): string => assertPlace(query.get(name) ?? '', name);
+export const positionIn = (query: Query, name: string): string => assertPlace(query.get(name) ?? '', name);
 
 function assertLength(text: string): void {
   // Three bytes a unit at most: short keys, nearly all, need no encoding.

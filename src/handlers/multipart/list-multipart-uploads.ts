@@ -13,7 +13,7 @@ import type { Infer } from '../../protocol/formats/codec.ts';
 import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/common.ts';
 import { listMultipartUploadsResult } from '../../protocol/schemas/object/multipart.ts';
 import { encoderOf, groupingOf, prefixesOf } from '../bucket/listings/list-objects.ts';
-import { placeOf } from '../common/key.ts';
+import { positionIn } from '../common/key.ts';
 import { type Names, namedOwner, ownerNames } from '../common/owners.ts';
 import { isUrlEncoded } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
@@ -23,7 +23,7 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
   const { query, bucket } = request;
   const grouping = groupingOf(request, 'max-uploads');
   const encode = encoderOf(request);
-  const KeyMarker = placeOf(query, 'key-marker');
+  const KeyMarker = positionIn(query, 'key-marker');
   // The upload-id marker is ignored without a key marker (public API).
   const UploadIdMarker = KeyMarker === '' ? '' : uploadIdMarkerOf(request);
   const page = await readPage(openUploads(ctx, request, { grouping, KeyMarker, UploadIdMarker }), grouping);

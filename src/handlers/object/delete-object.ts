@@ -25,8 +25,8 @@ export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, request) => {
   });
   const headers: HeaderPair[] = [];
   if (version?.marker) headers.push(['*-delete-marker', 'true']);
-  const shown = version === undefined ? [] : versionHeader(request, version);
-  headers.push(...shown);
-  if (shown.length === 0 && versionId !== undefined) headers.push(['*-version-id', versionId]);
+  const versionHeaders = version === undefined ? [] : versionHeader(request, version);
+  headers.push(...versionHeaders);
+  if (versionHeaders.length === 0 && versionId !== undefined) headers.push(['*-version-id', versionId]);
   return emptyReply(204, headers);
 };

@@ -43,7 +43,7 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
   const { slice, headers } = await choose(ctx, request, row);
   const whole = { start: 0, end: row.size - 1 };
   const { start, end } = slice ?? whole;
-  const shown: HeaderPair[] = [
+  const replyHeaders: HeaderPair[] = [
     ...describeObject(request, row),
     ...headers,
     ...(row.headers.tags === undefined ? [] : await tagCountHeaders(ctx, request, row.headers.tags)),
@@ -55,8 +55,9 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
     ['Content-Length', String(end - start + 1)],
   ];
   // An empty part has no position.
-  if (slice !== undefined && start <= end) shown.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
-  const reply = { status: slice === undefined ? 200 : 206, headers: shown };
+  if (slice !== undefined && start <= end)
+    replyHeaders.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
+  const reply = { status: slice === undefined ? 200 : 206, headers: replyHeaders };
   if (!withBody || end < start) return reply;
   const opening = described === undefined ? contentKeyOf(ctx, request, row) : undefined;
   const objectKey = described ?? (opening && (await opening));

@@ -27,8 +27,8 @@ function replyTo(request: AuthorizedInBucket, row: ObjectRow, written: readonly 
   const etag = quoted(row.etag);
   const redirect = redirectOf(parameters.get('success_action_redirect') ?? parameters.get('redirect'));
   if (redirect !== undefined) {
-    const told = Object.entries({ bucket: bucket.name, key, etag });
-    const query = told.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+    const replyFields = Object.entries({ bucket: bucket.name, key, etag });
+    const query = replyFields.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
     redirect.search += `${redirect.search === '' ? '?' : '&'}${query}`;
     return emptyReply(303, [...written, ['Location', redirect.href]]);
   }

@@ -4,7 +4,7 @@ import { fail } from '../../errors/refusal.ts';
 import { bucketsOf } from '../../metadata/buckets/buckets.ts';
 import { listAllMyBucketsResult } from '../../protocol/schemas/account/service.ts';
 import { readToken, writeToken } from '../common/continuation-token.ts';
-import { placeOf } from '../common/key.ts';
+import { positionIn } from '../common/key.ts';
 import { countOf } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
@@ -20,7 +20,7 @@ export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, que
       message: 'max-buckets must be at least 1',
       elements: { ArgumentName: 'max-buckets' },
     });
-  const prefix = placeOf(query, 'prefix');
+  const prefix = positionIn(query, 'prefix');
   const region = query.get('bucket-region');
   const found = await bucketsOf(ctx.metadata, identity.owner, {
     prefix,

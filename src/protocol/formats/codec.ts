@@ -37,16 +37,16 @@ type ElementOf<F extends Fields> = Flat<
   }
 >;
 
-const placeOf = (parent: Node | undefined, name: string): string =>
+const describePlace = (parent: Node | undefined, name: string): string =>
   parent === undefined ? name : `${pathOf(parent)}/${name}`;
 const blank = /^[ \t\r\n]*$/;
 const trim = (text: string): string => trimSet(text, ' \t\r\n');
-const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+const quoted = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
 function only(found: readonly Node[], parent: Node | undefined, name: string): Node {
   const [node] = found;
-  if (node === undefined) throw malformed(`${placeOf(parent, name)} is required`);
-  if (found.length > 1) throw malformed(`${placeOf(parent, name)} appears more than once`);
+  if (node === undefined) throw malformed(`${describePlace(parent, name)} is required`);
+  if (found.length > 1) throw malformed(`${describePlace(parent, name)} appears more than once`);
   return node;
 }
 
@@ -87,7 +87,7 @@ export const int = ({
   leaf((found, refuse) => {
     const digits = trim(found);
     const value = /^[+-]?[0-9]{1,20}$/.test(digits) ? Number(digits) : Number.NaN;
-    if (!Number.isSafeInteger(value)) throw refuse(`must be a whole number, not ${shown(digits)}`);
+    if (!Number.isSafeInteger(value)) throw refuse(`must be a whole number, not ${quoted(digits)}`);
     if (value < min || value > max) throw refuse(`must be from ${min} to ${max}, not ${digits}`);
     return value === 0 ? 0 : value;
   }, String);
@@ -97,7 +97,7 @@ export const bool: Xml<boolean> = leaf((found, refuse) => {
   const word = trim(found).toLowerCase();
   if (word === 'true' || word === '1') return true;
   if (word === 'false' || word === '0') return false;
-  throw refuse(`must be true or false, not ${shown(trim(found))}`);
+  throw refuse(`must be true or false, not ${quoted(trim(found))}`);
 }, String);
 
 const isoDate =
@@ -115,7 +115,7 @@ export const date: Xml<string> = leaf((found, refuse) => {
   // `Date` moves 31 February into March; its day then differs from the one written.
   const calendar = iso === null ? written : `${iso[1]}T00:00:00Z`;
   if (day === undefined || new Date(calendar).getUTCDate() !== Number(day)) {
-    throw refuse(`must be a date such as 2026-11-05T10:00:00.000Z, not ${shown(written)}`);
+    throw refuse(`must be a date such as 2026-11-05T10:00:00.000Z, not ${quoted(written)}`);
   }
   return new Date(written).toISOString();
 }, String);
@@ -124,7 +124,7 @@ export const oneOf = <const T extends readonly string[]>(...choices: T): Xml<T[n
   leaf((found, refuse) => {
     const word = trim(found);
     const choice = choices.find((each) => each === word);
-    if (choice === undefined) throw refuse(`must be one of ${choices.join(', ')}, not ${shown(word)}`);
+    if (choice === undefined) throw refuse(`must be one of ${choices.join(', ')}, not ${quoted(word)}`);
     return choice;
   }, String);
 
@@ -153,7 +153,7 @@ export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefi
     return (found, parent) => {
       const value = read(found, parent);
       const wrong = problem(value);
-      if (wrong !== undefined) throw malformed(`${placeOf(parent, name)} ${wrong}`);
+      if (wrong !== undefined) throw malformed(`${describePlace(parent, name)} ${wrong}`);
       return value;
     };
   },
@@ -195,7 +195,7 @@ export function many<T>(
     reader: (name) => {
       const read = inner.reader(name);
       return (found, parent) => {
-        checkBounds(found.length, bounds, () => placeOf(parent, name));
+        checkBounds(found.length, bounds, () => describePlace(parent, name));
         return found.map((node) => read([node], parent));
       };
     },
@@ -236,7 +236,7 @@ export function choice<C extends Fields>(choices: C, bounds: Bounds): Xml<readon
   return {
     claims: names,
     reader: () => (found, parent) => {
-      checkBounds(found.length, bounds, () => placeOf(parent, names.join(' or ')));
+      checkBounds(found.length, bounds, () => describePlace(parent, names.join(' or ')));
       // The cast: a reader of each name was made from the choice of that name.
       return found.map((node) => ({
         [node.name]: readers.get(node.name)?.([node], parent),
@@ -271,7 +271,7 @@ export const rest: Xml<Readonly<Record<string, string | number>>> = {
   reader: () => (found, parent) => {
     const values: Record<string, string> = Object.create(null) as Record<string, string>;
     for (const node of found) {
-      if (node.name in values) throw malformed(`${placeOf(parent, node.name)} appears more than once`);
+      if (node.name in values) throw malformed(`${describePlace(parent, node.name)} appears more than once`);
       values[node.name] = text.reader(node.name)([node], parent);
     }
     return values;

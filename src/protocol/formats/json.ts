@@ -85,10 +85,10 @@ function objectOf(value: Json | undefined, at: string): JsonObject {
 /** Reads a whole body; an empty one counts as `{}`. @throws MalformedJSON naming the place */
 export function readJson<T>(reader: JsonReader<T>, bytes: Uint8Array): T {
   if (bytes.length === 0) return reader(new Map(), '');
-  return reader(readStrictJson(textOf(bytes), { refuse: malformed }), '');
+  return reader(readStrictJson(decodeUtf8(bytes), { refuse: malformed }), '');
 }
 
-function textOf(bytes: Uint8Array): string {
+function decodeUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {

@@ -25,8 +25,8 @@ const reasons: Readonly<Record<number, string>> = {
 /** Everything but the frame is escaped, because keys and addresses come from clients. */
 export function htmlError({ status, code, message, elements, requestId }: HtmlError): string {
   const title = `${status} ${reasons[status] ?? 'Error'}`;
-  const told = { Code: code, Message: message, ...elements, RequestId: requestId, HostId: requestId };
-  const items = Object.entries(told).map(
+  const errorFields = { Code: code, Message: message, ...elements, RequestId: requestId, HostId: requestId };
+  const items = Object.entries(errorFields).map(
     ([name, value]) => `<li>${escapeText(name)}: ${escapeText(String(value))}</li>`,
   );
   return [

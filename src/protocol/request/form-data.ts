@@ -56,7 +56,7 @@ export async function readForm(body: AsyncIterable<Uint8Array>, boundary: string
           elements: { ArgumentName: part.name },
         });
       if (fields.size >= fieldsMax) throw fail('MaxPostPreDataLengthExceededError');
-      fields.set(part.name, textOf(await cursor.read(delimiter)));
+      fields.set(part.name, decodeUtf8(await cursor.read(delimiter)));
     }
   } catch (cause) {
     await cursor.close();
@@ -93,12 +93,12 @@ interface PartHead {
 
 /** The part after a delimiter: the head of a field, or the end of the form. */
 async function readHead(cursor: FormCursor): Promise<PartHead | undefined> {
-  const mark = textOf(await cursor.take(2));
+  const mark = decodeUtf8(await cursor.take(2));
   if (mark === '--') return undefined;
   if (mark !== '\r\n') throw malformedForm();
   let disposition: string | undefined;
   for (;;) {
-    const line = textOf(await cursor.read(lineBreak));
+    const line = decodeUtf8(await cursor.read(lineBreak));
     if (line === '') break;
     const value = /^content-disposition[ \t]*:(.*)$/is.exec(line)?.[1];
     if (value === undefined) continue;
@@ -128,7 +128,7 @@ function parseDisposition(value: string | undefined): PartHead {
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** @throws MalformedPOSTRequest for what is not UTF-8 */
-function textOf(bytes: Uint8Array): string {
+function decodeUtf8(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes);
   } catch {

@@ -26,14 +26,15 @@ function rowOf({ name, text, source }: Found): Row {
   };
 }
 
-const shown = (text: string | null): string => (text === null ? '(unset)' : text === '' ? '(empty)' : text);
+const formatValue = (text: string | null): string =>
+  text === null ? '(unset)' : text === '' ? '(empty)' : text;
 
 export function showConfig(found: readonly Found[], asJson: boolean): string {
   const rows = found.map(rowOf);
   if (asJson) return `${JSON.stringify(rows, undefined, 2)}\n`;
   const cells = [
     ['SETTING', 'VALUE', 'SOURCE', 'DEFAULT'],
-    ...rows.map((row) => [row.name, shown(row.value), row.source, shown(row.default)]),
+    ...rows.map((row) => [row.name, formatValue(row.value), row.source, formatValue(row.default)]),
   ];
   const widths = [0, 1, 2].map((column) => Math.max(...cells.map((cell) => (cell[column] ?? '').length)));
   const lines = cells.map((cell) =>

@@ -82,15 +82,15 @@ async function run(context: Context, cluster: string, { own, bucket, signal }: A
     rate: rateIn(own),
     signal,
     progress: ({ after, counts: so }) =>
-      print(asJson ? JSON.stringify({ progress: { after, counts: so } }) : `${after}: ${textOf(so)}`),
+      print(asJson ? JSON.stringify({ progress: { after, counts: so } }) : `${after}: ${formatCounts(so)}`),
     changed: (key) =>
       print(asJson ? JSON.stringify({ kind: 'changed', key }) : `changed upstream since its import: ${key}`),
   });
-  print(asJson ? JSON.stringify({ summary: counts }) : textOf(counts));
+  print(asJson ? JSON.stringify({ summary: counts }) : formatCounts(counts));
   return counts.changed === 0 ? 0 : leftCode;
 }
 
-const textOf = (counts: ImportCounts): string =>
+const formatCounts = (counts: ImportCounts): string =>
   Object.entries(counts)
     .map(([result, count]) => `${count} ${result}`)
     .join(', ');

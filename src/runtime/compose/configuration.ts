@@ -35,18 +35,18 @@ export interface LoadOptions {
 /** Reads settings and the files they name. */
 export async function loadConfiguration({ env, flags, prepares }: LoadOptions): Promise<LoadedConfiguration> {
   const reading = readConfig(env, flags);
-  const textOf = (name: SettingName): string | undefined =>
+  const settingText = (name: SettingName): string | undefined =>
     reading.found.find((found) => found.name === name)?.text;
-  const credentialsPath = textOf('SVC_CREDENTIALS_FILE');
-  const hsmPath = textOf('SVC_HSM_KEYS_FILE');
+  const credentialsPath = settingText('SVC_CREDENTIALS_FILE');
+  const hsmPath = settingText('SVC_HSM_KEYS_FILE');
   const [file, masterKeys, hsmKeys, upstreams, ...fileFaults] = await Promise.all([
     credentialsPath === undefined ? noSecretFile : readCredentialsFile(credentialsPath),
-    lookAtMasterKeyFile(textOf('SVC_MASTER_KEY_FILE'), textOf('SVC_DATA_DIR')),
+    lookAtMasterKeyFile(settingText('SVC_MASTER_KEY_FILE'), settingText('SVC_DATA_DIR')),
     hsmPath === undefined ? noSecretFile : readHsmKeysFile(hsmPath),
     reading.config === undefined ? noSecretFile : lookAtUpstreamFiles(reading.config),
-    unreadable('SVC_TLS_CERT_FILE', textOf('SVC_TLS_CERT_FILE')),
-    unreadable('SVC_TLS_KEY_FILE', textOf('SVC_TLS_KEY_FILE')),
-    prepares ? unwritable('SVC_DATA_DIR', textOf('SVC_DATA_DIR')) : [],
+    unreadable('SVC_TLS_CERT_FILE', settingText('SVC_TLS_CERT_FILE')),
+    unreadable('SVC_TLS_KEY_FILE', settingText('SVC_TLS_KEY_FILE')),
+    prepares ? unwritable('SVC_DATA_DIR', settingText('SVC_DATA_DIR')) : [],
   ]);
   const secrets = [file, masterKeys, hsmKeys, upstreams];
   const faults = [...reading.faults, ...secrets.flatMap((each) => each.faults), ...fileFaults.flat()];
@@ -69,9 +69,9 @@ function warningsOfKeys(
   const ofAll = given === undefined ? undefined : (aliases.get(given) ?? given);
   const bare = [...keys.keys()].filter((id) => !accounts.has(id) && id !== ofAll);
   if (bare.length === 0) return [];
-  const shown = bare.slice(0, 5).join(', ');
+  const firstKeys = bare.slice(0, 5).join(', ');
   return [
-    `SVC_HSM_KEYS_FILE: ${bare.length} of the keys name no accounts (${shown}${bare.length > 5 ? ', …' : ''}). There are several accounts, so these keys decrypt but encrypt for none of them; write {"key": "<base64>", "accounts": ["<account>"]}`,
+    `SVC_HSM_KEYS_FILE: ${bare.length} of the keys name no accounts (${firstKeys}${bare.length > 5 ? ', …' : ''}). There are several accounts, so these keys decrypt but encrypt for none of them; write {"key": "<base64>", "accounts": ["<account>"]}`,
   ];
 }
 

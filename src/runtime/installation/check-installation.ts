@@ -163,7 +163,7 @@ async function foundIn(places: readonly MarkedPlace[]): Promise<FoundClusters> {
     };
     const put = async (installation: string): Promise<boolean> => {
       try {
-        await place.write(textOf(installation), former.stored);
+        await place.write(encodeMark(installation), former.stored);
         const { id: now } = await read();
         if (now === installation) return true;
         throw new StartRefusal(wrongMark(directory, { now, id: installation }), 2);
@@ -188,7 +188,7 @@ async function foundIn(places: readonly MarkedPlace[]): Promise<FoundClusters> {
   return { found: asked.filter((each) => each !== undefined), away };
 }
 
-const textOf = (id: string): string => `${JSON.stringify({ id, format: formatVersion })}\n`;
+const encodeMark = (id: string): string => `${JSON.stringify({ id, format: formatVersion })}\n`;
 
 async function readMark(directory: string): Promise<string | undefined> {
   const path = join(directory, markName);
@@ -216,7 +216,7 @@ async function mark(
   directory: string,
   { former, id }: { readonly former: string | undefined; readonly id: string },
 ): Promise<void> {
-  if (former === undefined) await keepFile(join(directory, markName), textOf(id));
+  if (former === undefined) await keepFile(join(directory, markName), encodeMark(id));
   else await replaceMark(directory, { former, id });
   const now = await readMark(directory);
   if (now !== id) throw new StartRefusal(wrongMark(join(directory, markName), { now, id }), 2);
@@ -238,9 +238,9 @@ async function replaceMark(
   const path = join(directory, markName);
   const claim = `${path}.claim`;
   const draft = `${path}.${randomUUID()}`;
-  for (let attempt = 0; !(await keepFile(claim, textOf(id))); attempt += 1) {
+  for (let attempt = 0; !(await keepFile(claim, encodeMark(id))); attempt += 1) {
     const claimed = await readFile(claim, 'utf8').catch(() => undefined);
-    if (claimed === textOf(id)) break;
+    if (claimed === encodeMark(id)) break;
     // The lock file was removed meanwhile: the mark may be there already.
     if (claimed === undefined && attempt < attemptsMax) continue;
     throw new StartRefusal(
@@ -250,7 +250,7 @@ async function replaceMark(
   }
   try {
     if ((await readMark(directory)) !== former) return;
-    await keepFile(draft, textOf(id));
+    await keepFile(draft, encodeMark(id));
     await rename(draft, path);
     await syncDirectory(directory);
   } finally {

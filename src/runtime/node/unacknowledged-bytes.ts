@@ -20,7 +20,7 @@ export async function unacknowledgedBytes(socket: Socket): Promise<number | unde
   const now = performance.now();
   if (look === undefined || now - look.at > freshMs) look = { at: now, queues: readQueues() };
   const queues = await look.queues;
-  return queues && (queues.get(`${localPort} ${remotePort} ${wordsOf(remoteAddress)}`) ?? 0);
+  return queues && (queues.get(`${localPort} ${remotePort} ${addressWords(remoteAddress)}`) ?? 0);
 }
 
 /** The connections that have something queued. */
@@ -46,7 +46,7 @@ const shortOf = (words: string): string => (words.startsWith(mapped) ? words.sli
 const hex = (value: number): string => value.toString(16).toUpperCase().padStart(2, '0');
 
 /** An address as the kernel writes it: words of four bytes, each with its last byte first. */
-function wordsOf(address: string): string {
+function addressWords(address: string): string {
   const four = address.split(':').at(-1) ?? '';
   if (four.includes('.')) return four.split('.').map(Number).reverse().map(hex).join('');
   const [head = '', tail] = (address.split('%')[0] as string).split('::');

@@ -7,7 +7,7 @@
  * a negated Allow hold either.
  */
 
-import { malformed, shown } from '../document/malformed.ts';
+import { malformed, quoted } from '../document/malformed.ts';
 import type { PolicyRequest } from '../request.ts';
 import { type ConditionKey, findKey } from './keys.ts';
 import { type Matcher, type Operator, operators } from './operators.ts';
@@ -42,7 +42,7 @@ interface Named {
 function readOperatorName(given: string, at: string): Named {
   const [, prefix, base = '', suffix] = /^(ForAllValues:|ForAnyValue:)?(\w+?)(IfExists)?$/.exec(given) ?? [];
   if (base !== 'Null' && !operators.has(base))
-    throw malformed(at, `${shown(given)} is no condition operator`);
+    throw malformed(at, `${quoted(given)} is no condition operator`);
   if (base === 'Null' && (prefix ?? suffix) !== undefined)
     throw malformed(at, 'Null takes neither ForAllValues:, ForAnyValue: nor IfExists');
   const quantifier = prefix === undefined ? 'one' : prefix === 'ForAllValues:' ? 'all' : 'any';
@@ -57,7 +57,7 @@ function valuesOf(key: ConditionKey, request: PolicyRequest): readonly string[] 
 function nullTest(key: ConditionKey, values: readonly string[], at: string): Condition['holds'] {
   const wanted = new Set(values);
   for (const value of wanted)
-    if (value !== 'true' && value !== 'false') throw malformed(at, `${shown(value)} is not true or false`);
+    if (value !== 'true' && value !== 'false') throw malformed(at, `${quoted(value)} is not true or false`);
   return (request) => wanted.has(String(valuesOf(key, request).length === 0));
 }
 
@@ -129,7 +129,8 @@ export function compileCondition(
 ): Condition {
   const named = readOperatorName(given, at);
   const key = findKey(keyName);
-  if (key === undefined) throw malformed(at, `${shown(keyName)} is no condition key that this service knows`);
+  if (key === undefined)
+    throw malformed(at, `${quoted(keyName)} is no condition key that this service knows`);
   checkTypes(named, key, at);
   const place = `${at}.${keyName}`;
   const shared = {

@@ -3,7 +3,7 @@
  * value of the request. `conditions.ts` has the meaning of missing keys, several values and negation.
  */
 
-import { malformed, shown } from '../document/malformed.ts';
+import { malformed, quoted } from '../document/malformed.ts';
 import {
   arnSegments,
   compileArn,
@@ -89,7 +89,7 @@ export function compileArnPattern(given: string, { at, variables }: ValuePlace):
   const tokens = parseTemplate(given, { at, variables, wildcards: true });
   const segments = splitTokens(tokens);
   if (segments === undefined || !/^(?:arn|\*):/.test(given))
-    throw malformed(at, `${shown(given)} is not an ARN of ${arnSegments} segments, arn:aws:s3:::name`);
+    throw malformed(at, `${quoted(given)} is not an ARN of ${arnSegments} segments, arn:aws:s3:::name`);
   if (segments.every(isPlain)) {
     const compiled = compileArn(segments);
     return (value) => matchArn(compiled, value);
@@ -117,7 +117,7 @@ function compared<P, R = P>(
 ): Operator['compile'] {
   return (given, { at }) => {
     const wanted = read.policy(given);
-    if (wanted === undefined) throw malformed(at, `${shown(given)} is not ${what}`);
+    if (wanted === undefined) throw malformed(at, `${quoted(given)} is not ${what}`);
     return (text) => {
       const value = read.request(text);
       return value === undefined ? undefined : holds(value, wanted);

@@ -4,7 +4,7 @@
  */
 
 import { keptValueMax } from '../document/compiled-size.ts';
-import { malformed, shown } from '../document/malformed.ts';
+import { malformed, quoted } from '../document/malformed.ts';
 import type { PolicyRequest } from '../request.ts';
 import { type ConditionKey, findKey } from './keys.ts';
 
@@ -63,7 +63,7 @@ export function parseTemplate(text: string, { at, variables, wildcards }: Templa
     const letter = text[index] ?? '';
     if (found !== null) push(readVariable(found[1] ?? '', at));
     else if (variables && text.startsWith('${', index))
-      throw malformed(at, `${shown(text)} has a variable that does not end`);
+      throw malformed(at, `${quoted(text)} has a variable that does not end`);
     else if (wildcards && letter === '*') push({ is: 'any' });
     else if (wildcards && letter === '?') push({ is: 'one' });
     else {

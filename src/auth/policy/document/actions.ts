@@ -2,7 +2,7 @@
 
 import { parseTemplate } from '../conditions/variables.ts';
 import { compileGlob, type Glob, matchGlob } from '../patterns.ts';
-import { malformed, shown } from './malformed.ts';
+import { malformed, quoted } from './malformed.ts';
 
 export type ActionLevel = 'service' | 'bucket' | 'object';
 
@@ -62,7 +62,7 @@ interface Compiled {
 function compileAction(given: string, { at, service }: ActionRules): Compiled {
   const lower = given.toLowerCase();
   if (given.length > actionMax || !actionPattern.test(lower))
-    throw malformed(at, `${shown(given)} is not an action such as s3:GetObject, or "*"`);
+    throw malformed(at, `${quoted(given)} is not an action such as s3:GetObject, or "*"`);
   const glob = compileGlob(
     parseTemplate(lower, { at, variables: false, wildcards: true }).filter(
       (token) => token.is !== 'variable',
@@ -71,7 +71,7 @@ function compileAction(given: string, { at, service }: ActionRules): Compiled {
   const levels = levelsOf(lower, glob);
   const isOther = service !== undefined && lower !== '*' && !lower.startsWith(`${service}:`);
   const isUnknown = service === 's3' && levels.size === 0;
-  if (isOther || isUnknown) throw malformed(at, `${shown(given)} is not an action of this kind of policy`);
+  if (isOther || isUnknown) throw malformed(at, `${quoted(given)} is not an action of this kind of policy`);
   return { given, glob, levels };
 }
 

@@ -6,7 +6,7 @@
  */
 import { type CompiledSize, checkCompiledSize, sizeOfStatements } from './compiled-size.ts';
 import { parseJson } from './json.ts';
-import { malformed, shown } from './malformed.ts';
+import { malformed, quoted } from './malformed.ts';
 import { compileStatement, type Statement, type StatementRules } from './statement.ts';
 
 export type PolicyKind = 'identity' | 'bucket' | 'session' | 'trust' | 'access-point';
@@ -94,7 +94,8 @@ function checkSids(statements: readonly Statement[]): void {
   const seen = new Set<string>();
   for (const { sid, index } of statements) {
     if (sid === undefined) continue;
-    if (seen.has(sid)) throw malformed(`Statement[${index}].Sid`, `${shown(sid)} is another statement's too`);
+    if (seen.has(sid))
+      throw malformed(`Statement[${index}].Sid`, `${quoted(sid)} is another statement's too`);
     seen.add(sid);
   }
 }
@@ -106,7 +107,7 @@ export function parsePolicy(text: string, options: DocumentOptions): PolicyDocum
   const document = parseJson(text);
   if (!(document instanceof Map)) throw malformed('', 'must be a JSON object');
   for (const name of document.keys())
-    if (!elements.has(name)) throw malformed('', `has ${shown(name)}, which is no element of a policy`);
+    if (!elements.has(name)) throw malformed('', `has ${quoted(name)}, which is no element of a policy`);
   const version = document.has('Version') ? document.get('Version') : '2008-10-17';
   if (version !== '2008-10-17' && version !== '2012-10-17')
     throw malformed('Version', 'must be "2012-10-17" or "2008-10-17"');

@@ -4,7 +4,7 @@ import { fail, type Refusal } from '../../../errors/refusal.ts';
 const shownMax = 80;
 
 /** A value of the client's, short enough for a message. */
-export const shown = (text: string): string =>
+export const quoted = (text: string): string =>
   JSON.stringify(text.length > shownMax ? `${text.slice(0, shownMax)}…` : text);
 
 /** @param at the place in the document, such as `Statement[2].Condition.StringLike`; '' for the whole of it */

@@ -2,7 +2,7 @@
 
 import type { Principal } from '../request.ts';
 import type { Json } from './json.ts';
-import { malformed, shown } from './malformed.ts';
+import { malformed, quoted } from './malformed.ts';
 
 export interface Principals {
   readonly everyone: boolean;
@@ -43,14 +43,14 @@ interface Found {
 function readAws(name: string, at: string, found: Found): void {
   const account = rootArn.exec(name)?.[1] ?? (name.includes(':') ? undefined : name);
   if (account !== undefined) {
-    if (!accountPattern.test(account)) throw malformed(at, `${shown(name)} is not an account`);
+    if (!accountPattern.test(account)) throw malformed(at, `${quoted(name)} is not an account`);
     found.accounts.add(account);
     if (account === name) found.bare.add(name);
     return;
   }
   const match = namedArn.exec(name);
   if (!accountPattern.test(match?.[1] ?? match?.[2] ?? ''))
-    throw malformed(at, `${shown(name)} is not "*", an account or the ARN of a user, role or session`);
+    throw malformed(at, `${quoted(name)} is not "*", an account or the ARN of a user, role or session`);
   found.arns.add(name);
 }
 
@@ -59,14 +59,14 @@ const readers: ReadonlyMap<string, (name: string, at: string, found: Found) => v
   [
     'CanonicalUser',
     (name, at, { accounts }) => {
-      if (!accountPattern.test(name)) throw malformed(at, `${shown(name)} is not a canonical user id`);
+      if (!accountPattern.test(name)) throw malformed(at, `${quoted(name)} is not a canonical user id`);
       accounts.add(name);
     },
   ],
   [
     'Service',
     (name, at, { services }) => {
-      if (!servicePattern.test(name)) throw malformed(at, `${shown(name)} is not a service's host name`);
+      if (!servicePattern.test(name)) throw malformed(at, `${quoted(name)} is not a service's host name`);
       services.add(name);
     },
   ],
@@ -98,7 +98,7 @@ export function parsePrincipals(value: Json, at: string): Principals {
   for (const [kind, given] of entries) {
     const read = readers.get(kind);
     if (read === undefined)
-      throw malformed(at, `${shown(kind)} is no kind of principal here: AWS, CanonicalUser or Service`);
+      throw malformed(at, `${quoted(kind)} is no kind of principal here: AWS, CanonicalUser or Service`);
     for (const name of namesOf(given, `${at}.${kind}`)) {
       if (kind === 'AWS' && name === '*') everyone = true;
       else read(name, `${at}.${kind}`, found);
@@ -113,7 +113,7 @@ const isNamed = ({ arns, services }: Principals, principal: Principal): boolean 
   (principal.service !== undefined && services.has(principal.service));
 
 /** How the statement reaches the caller, or undefined when it does not. */
-export function reachOf(principals: Principals, principal: Principal): Reach | undefined {
+export function findReach(principals: Principals, principal: Principal): Reach | undefined {
   if (principals.everyone || isNamed(principals, principal)) return 'direct';
   if (principal.account === '' || !principals.accounts.has(principal.account)) return undefined;
   return principal.kind === 'root' ? 'direct' : 'account';
@@ -123,4 +123,4 @@ export function reachOf(principals: Principals, principal: Principal): Reach | u
  * Whether NotPrincipal exempts the caller. An account exempts its root only: its users must be named themselves, as AWS documents.
  */
 export const isExempt = (principals: Principals, principal: Principal): boolean =>
-  reachOf(principals, principal) === 'direct';
+  findReach(principals, principal) === 'direct';

@@ -4,7 +4,7 @@ import { compileArnPattern } from '../conditions/operators.ts';
 import { splitArn } from '../patterns.ts';
 import type { PolicyRequest } from '../request.ts';
 import type { ActionLevel } from './actions.ts';
-import { malformed, shown } from './malformed.ts';
+import { malformed, quoted } from './malformed.ts';
 
 export interface Resources {
   /** A variable without a value names nothing: 'unresolved' when such a pattern might have matched. */
@@ -35,12 +35,12 @@ function canName(given: string, bucket: string): boolean {
 
 function checkPlace(given: string, { at, bucket, accessPoint }: ResourceRules): void {
   if (given.length > resourceMax)
-    throw malformed(at, `${shown(given)} is longer than ${resourceMax} characters`);
+    throw malformed(at, `${quoted(given)} is longer than ${resourceMax} characters`);
   if (bucket !== undefined && !canName(given, bucket))
-    throw malformed(at, `${shown(given)} is not in the bucket ${bucket}`);
+    throw malformed(at, `${quoted(given)} is not in the bucket ${bucket}`);
   if (accessPoint === undefined || given === everything) return;
   if (given !== accessPoint && !given.startsWith(`${accessPoint}/object/`))
-    throw malformed(at, `${shown(given)} is not of the access point ${accessPoint}`);
+    throw malformed(at, `${quoted(given)} is not of the access point ${accessPoint}`);
 }
 
 /** @throws MalformedPolicy */

@@ -4,8 +4,8 @@ import { type Condition, compileCondition } from '../conditions/conditions.ts';
 import type { PolicyRequest, Principal } from '../request.ts';
 import { type Actions, compileActions } from './actions.ts';
 import type { Json, JsonObject } from './json.ts';
-import { malformed, shown } from './malformed.ts';
-import { isExempt, type Principals, parsePrincipals, type Reach, reachOf } from './principals.ts';
+import { malformed, quoted } from './malformed.ts';
+import { findReach, isExempt, type Principals, parsePrincipals, type Reach } from './principals.ts';
 import { compileResources, levelsOfResource, type Resources } from './resources.ts';
 
 /** What the kind of policy requires of its statements. */
@@ -109,7 +109,7 @@ function readConditions(
     if (block.size === 0) throw malformed(place, 'names no condition key');
     const seen = new Set<string>();
     return [...block].map(([key, values]) => {
-      if (seen.has(key.toLowerCase())) throw malformed(place, `has ${shown(key)} more than once`);
+      if (seen.has(key.toLowerCase())) throw malformed(place, `has ${quoted(key)} more than once`);
       seen.add(key.toLowerCase());
       const listed = readValues(values, `${place}.${key}`);
       return compileCondition({ operator, key, values: listed }, { at: place, variables, effect });
@@ -173,14 +173,14 @@ function checkApplies(
   const levels = new Set(resources.list.flatMap(levelsOfResource));
   for (const { given, levels: wanted } of actions.each)
     if (![...wanted].some((level) => levels.has(level)))
-      throw malformed(at, `${shown(given)} does not apply to any of its resources`);
+      throw malformed(at, `${quoted(given)} does not apply to any of its resources`);
 }
 
 /** @throws MalformedPolicy */
 export function compileStatement(value: Json, at: string, rules: StatementRules): Omit<Statement, 'index'> {
   if (!isObject(value)) throw malformed(at, 'must be an object');
   for (const name of value.keys())
-    if (!elements.has(name)) throw malformed(at, `${shown(name)} is no element of a statement`);
+    if (!elements.has(name)) throw malformed(at, `${quoted(name)} is no element of a statement`);
   const effect = value.get('Effect');
   if (effect !== 'Allow' && effect !== 'Deny') throw malformed(`${at}.Effect`, 'must be "Allow" or "Deny"');
   const sid = readSid(value.get('Sid'), at, rules.freeSid);
@@ -209,7 +209,7 @@ export function compileStatement(value: Json, at: string, rules: StatementRules)
     },
     reach: (principal) => {
       if (principals === undefined) return 'direct';
-      if (!principals.negated) return reachOf(principals.of, principal);
+      if (!principals.negated) return findReach(principals.of, principal);
       return isExempt(principals.of, principal) ? undefined : 'direct';
     },
   };

@@ -27,7 +27,7 @@ interface Open {
 }
 
 /** Chunks are found by the id of their pool, because a pool's name may be given to another one. */
-export const placeOf = (poolId: number, namespace: string): string =>
+export const poolPlace = (poolId: number, namespace: string): string =>
   namespace === '' ? String(poolId) : `${poolId}/${namespace}`;
 
 const placeForm = /^(\d{1,9})(?:\/(.+))?$/;

@@ -1,6 +1,6 @@
 /** The health of a cluster: its own status, and the figures of each pool. */
 import type { ClusterStatus, PoolHealth } from '../../../ports/storage/object-bytes.ts';
-import { type Connection, placeOf } from './connection.ts';
+import { type Connection, poolPlace } from './connection.ts';
 import type { PoolName, Pools } from './pools.ts';
 
 /** The fields of `ceph status` that are used. */
@@ -38,7 +38,7 @@ export async function clusterStatus(connection: Connection, pools: Pools): Promi
 async function poolHealth(pools: Pools, name: PoolName, id: number | undefined): Promise<PoolHealth> {
   try {
     if (id === undefined) throw new Error('there is no such pool');
-    const { bytesUsed, objects } = await (await pools.at(placeOf(id, name.namespace))).stats();
+    const { bytesUsed, objects } = await (await pools.at(poolPlace(id, name.namespace))).stats();
     return { ...name, state: 'ok', bytesUsed, chunkCount: objects };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

@@ -1,6 +1,6 @@
 /** The pool for the chunks of a class, and the pools of chunks that were written before. */
 import { DataUnavailable } from '../../../ports/storage/object-bytes.ts';
-import { type Connection, placeOf } from './connection.ts';
+import { type Connection, poolPlace } from './connection.ts';
 import { isMissing, type RadosPool } from './librados/driver.ts';
 
 export interface PoolName {
@@ -33,7 +33,7 @@ export class Pools {
   /** Every pool and namespace of the settings, once. */
   get configured(): readonly PoolName[] {
     const { fallback, byClass } = this.#names;
-    const all = new Map([fallback, ...Object.values(byClass)].map((name) => [textOf(name), name]));
+    const all = new Map([fallback, ...Object.values(byClass)].map((name) => [poolText(name), name]));
     return [...all.values()];
   }
 
@@ -55,7 +55,7 @@ export class Pools {
   async named({ pool: name, namespace }: PoolName): Promise<OpenPool> {
     const known = this.#ids.get(name);
     if (known === undefined) return this.#lookUp({ pool: name, namespace });
-    const place = placeOf(known, namespace);
+    const place = poolPlace(known, namespace);
     return { place, pool: await this.#connection.pool(place) };
   }
 
@@ -65,7 +65,7 @@ export class Pools {
       throw new DataUnavailable(`cluster ${this.#connection.id} has no pool ${name}`);
     }
     this.#ids.set(name, id);
-    const place = placeOf(id, namespace);
+    const place = poolPlace(id, namespace);
     return { place, pool: await this.#connection.pool(place) };
   }
 
@@ -86,4 +86,4 @@ export class Pools {
   }
 }
 
-const textOf = ({ pool, namespace }: PoolName): string => `${pool}/${namespace}`;
+const poolText = ({ pool, namespace }: PoolName): string => `${pool}/${namespace}`;

@@ -83,14 +83,14 @@ export class Transactions {
 
   #remove(key: Uint8Array): Write {
     const apply = (batch: Batch): void => {
-      batch.counters.delete(textOf(key));
+      batch.counters.delete(keyText(key));
       this.#database.remove(key);
     };
     return { apply };
   }
 
   #add(codec: Codec, key: Uint8Array, by: Readonly<Record<string, number>>): Write {
-    const name = textOf(key);
+    const name = keyText(key);
     const load = (batch: Batch): Counter => {
       let counter = batch.counters.get(name);
       if (counter === undefined) {
@@ -168,7 +168,7 @@ export class Transactions {
     const stored = isAlive(found, batch.now) ? found : undefined;
     const row = change(stored && codec.decode<Row>(stored, at.in as Columns, key).row);
     const written = codec.key(at.in, row as object);
-    if (textOf(written) !== textOf(encoded)) {
+    if (keyText(written) !== keyText(encoded)) {
       throw new Error(`an update of a row of ${at.table.name} changes its key`);
     }
     this.#put(codec, encoded, { put: row }).apply(batch, batch.nextRevision());
@@ -186,7 +186,7 @@ export class Transactions {
   /** Read once for all commits of a batch. */
   #fenceIn(batch: Batch, at: At<AnyTable>): number {
     const key = this.#fenceKey(at);
-    const name = textOf(key);
+    const name = keyText(key);
     let fence = batch.fences.get(name);
     if (fence === undefined) {
       fence = this.#readFence(key);
@@ -198,7 +198,7 @@ export class Transactions {
   raiseFence(batch: Batch, at: At<AnyTable>, generation: number): void {
     if (generation <= this.#fenceIn(batch, at)) return;
     const key = this.#fenceKey(at);
-    batch.fences.set(textOf(key), generation);
+    batch.fences.set(keyText(key), generation);
     this.#database.put(key, generation);
   }
 
@@ -207,10 +207,10 @@ export class Transactions {
   }
 }
 
-const textOf = (key: Uint8Array): string =>
+const keyText = (key: Uint8Array): string =>
   Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
 
 function assertDistinct(at: At<AnyTable>, keys: readonly Uint8Array[]): void {
-  if (keys.length < 2 || new Set(keys.map(textOf)).size === keys.length) return;
+  if (keys.length < 2 || new Set(keys.map(keyText)).size === keys.length) return;
   throw new Error(`a commit changes a row of ${at.table.name} twice`);
 }

@@ -5,7 +5,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { Mover } from './mover.ts';
 import type { MovingRow, Shards } from './shards.ts';
-import { leaves, standOf } from './state.ts';
+import { leaves, locateText } from './state.ts';
 
 const lookMs = 20;
 /** A batch takes some tenths of a second. If it takes longer, the mover's lease has expired, and a waiting writer resumes the batch. */
@@ -35,7 +35,7 @@ export async function placed<Row extends MovingRow>(
   if (splittingTo === ways || !leaves(text, ways)) return { shard };
   for (let look = 1; look <= looksMax; look += 1) {
     const note = await shards.note({ at, shard }, 'progress');
-    const stand = standOf(text, note?.value.to === splittingTo ? note.value : undefined);
+    const stand = locateText(text, note?.value.to === splittingTo ? note.value : undefined);
     if (stand === 'new') return { shard: shard + ways };
     if (stand === 'old') return { shard, guard: { revision: note?.revision } };
     if (look % patientLooks === 0) await mover.finish(at, shard);

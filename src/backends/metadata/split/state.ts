@@ -37,7 +37,7 @@ export const leaves = (text: string, ways: number): boolean =>
   shardOf(text, ways) !== shardOf(text, ways * 2);
 
 /** Where a leaving text is written: in its old shard, in its new one, or nowhere for a moment. */
-export function standOf(text: string, progress: Progress | undefined): 'old' | 'leaving' | 'new' {
+export function locateText(text: string, progress: Progress | undefined): 'old' | 'leaving' | 'new' {
   if (progress === undefined) return 'old';
   const { moved, moving, isDone } = progress;
   if (isDone || (moved !== undefined && isUpTo(text, moved))) return 'new';

@@ -157,7 +157,7 @@ export class Commits {
     for (let tries = 0; tries < attemptsMax; tries += 1) {
       if (tries > 0 && target.guard !== undefined) await this.#place(target);
       const attempt = `${id}/${Buffer.from(random.bytes(6)).toString('hex')}`;
-      const place = placeOf(target, attempt);
+      const place = attemptPlace(target, attempt);
       // Named after the attempt: an op may commit several times, and each adds for itself.
       const { statements: side, stamp } = await this.#aside(then, attempt);
       if (opId !== undefined && !(await intents.enter(opId, { attempt, place, side })))
@@ -300,7 +300,7 @@ interface Aside {
   readonly stamp: bigint;
 }
 
-function placeOf({ table, place }: Target, attempt: string): Place {
+function attemptPlace({ table, place }: Target, attempt: string): Place {
   const key = outcomeKey(attempt);
   return {
     decide: (outcome) => ({

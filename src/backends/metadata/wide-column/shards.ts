@@ -85,7 +85,7 @@ export class WideColumnShards implements Shards<RowInShard> {
       if (isPut) return true;
       if ((await this.note(place, 'arrivals'))?.revision !== arrivals) return false;
       const there = await this.#among(place, moving);
-      missing = moving.filter(({ raw }) => !there.has(textOf(raw)));
+      missing = moving.filter(({ raw }) => !there.has(rowKeyText(raw)));
     }
     throw new UnknownOutcome('too many others move the same rows');
   }
@@ -101,7 +101,7 @@ export class WideColumnShards implements Shards<RowInShard> {
       }));
       if (await this.#certainly(removals, async () => undefined)) return;
       const there = await this.#among(place, moved);
-      left = moved.filter(({ raw }) => there.get(textOf(raw)) === raw['row_rev']);
+      left = moved.filter(({ raw }) => there.get(rowKeyText(raw)) === raw['row_rev']);
     }
     if (left.length > 0) throw new UnknownOutcome('too many others move the same rows');
   }
@@ -115,7 +115,7 @@ export class WideColumnShards implements Shards<RowInShard> {
       moving.map(({ raw }) => session.read(statements.get, [...place, raw['row_k']], { serial: true })),
     );
     return new Map(
-      found.flatMap(([row]) => (row?.['row_rev'] ? [[textOf(row), row['row_rev']] as const] : [])),
+      found.flatMap(([row]) => (row?.['row_rev'] ? [[rowKeyText(row), row['row_rev']] as const] : [])),
     );
   }
 
@@ -136,7 +136,7 @@ export class WideColumnShards implements Shards<RowInShard> {
   }
 }
 
-const textOf = (raw: RawRow): string => (raw['row_k'] as Buffer).toString('latin1');
+const rowKeyText = (raw: RawRow): string => (raw['row_k'] as Buffer).toString('latin1');
 
 const rawValues = ({ columns }: Rows, raw: RawRow): unknown[] =>
   columns.values.map((column) => valueIn(raw, column));

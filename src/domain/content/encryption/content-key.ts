@@ -18,7 +18,7 @@ export interface ExtentPlace {
   readonly part: number;
 }
 
-export const placeOf = ({ bucketId, key, part = 0 }: Owner, id: string): ExtentPlace => ({
+export const extentPlace = ({ bucketId, key, part = 0 }: Owner, id: string): ExtentPlace => ({
   bucketId,
   key,
   id,

@@ -26,7 +26,7 @@ export interface DeviceName {
 /** The holder of a device: a user, by name, or the account's root. */
 export type DeviceHolder = { readonly user: string } | 'root';
 
-const placeOf = (account: string, name: string): string => `mfa device ${account} ${keyOf(name)}`;
+const mutexKey = (account: string, name: string): string => `mfa device ${account} ${keyOf(name)}`;
 const noSuchDevice = ({ name }: DeviceName): Refusal =>
   fail('NoSuchEntity', `VirtualMFADevice with serial number ${name} does not exist.`);
 const wrongCode = (): Refusal =>
@@ -39,7 +39,7 @@ export const createDevice = async (
 ): Promise<{ readonly device: DeviceRecord; readonly seed: Uint8Array }> => {
   const { name, path } = named;
   const seed = ctx.random.bytes(seedBytes);
-  const sealed = btoa(String.fromCharCode(...(await ctx.sealer.seal(seed, placeOf(account, name)))));
+  const sealed = btoa(String.fromCharCode(...(await ctx.sealer.seal(seed, mutexKey(account, name)))));
   return changeAccount(ctx, account, async (draft) => {
     if ((await draft.find('device', keyOf(name))) !== undefined)
       throw fail('EntityAlreadyExists', `MFADevice entity at the same path and name already exists.`);
@@ -58,7 +58,7 @@ async function deviceIn(draft: AccountDraft, named: DeviceName): Promise<DeviceR
 
 async function seedOf({ sealer }: Pick<CodeCtx, 'sealer'>, account: string, device: DeviceRecord) {
   const sealed = Uint8Array.from(atob(device.seed), (char) => char.charCodeAt(0));
-  const seed = await sealer.open(sealed, placeOf(account, device.name));
+  const seed = await sealer.open(sealed, mutexKey(account, device.name));
   if (seed === undefined) throw new Error(`the seed of MFA device ${device.name} does not open`);
   return seed;
 }

@@ -58,14 +58,14 @@ export const GetAccessPoint = action('GetAccessPoint', named, {
   async run(ctx, request, given) {
     const { row } = await openAccessPoint(ctx, accountOf(request, given), given.Name);
     return {
-      ...shown(row),
+      ...accessPointFields(row),
       PublicAccessBlockConfiguration: row.block,
       CreationDate: new Date(row.created).toISOString(),
     };
   },
 });
 
-const shown = (row: AccessPointRow) => ({
+const accessPointFields = (row: AccessPointRow) => ({
   Name: row.name,
   Bucket: row.bucket,
   NetworkOrigin: networkOrigin,
@@ -103,7 +103,7 @@ export const ListAccessPoints = action(
         max: Math.min(Math.max(MaxResults, 1), accessPointsMax),
       });
       return {
-        AccessPointList: items.map(shown),
+        AccessPointList: items.map(accessPointFields),
         ...(next === undefined ? {} : { NextToken: writeToken({ after: next }) }),
       };
     },

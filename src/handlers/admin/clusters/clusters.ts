@@ -14,7 +14,7 @@ const drained = jsonObject({ mode: jsonChoice(['readonly', 'evacuate']) });
 const nothing = jsonObject({});
 
 /** The JSON of a cluster; `listed` says whether the settings of this gateway have it. */
-const shown = (
+const clusterJson = (
   { bytes }: Pick<Context, 'bytes'>,
   { id, state, weight, since, emptiedAt }: Omit<ClusterRow, 'slot'>,
 ) => ({
@@ -30,12 +30,12 @@ export const ListClusters: AdminHandler = async (ctx) => {
   // Reads what the boot step has to say first, if nothing was written yet.
   await ctx.clusterStates.view();
   const found = await everyCluster(ctx.metadata);
-  return jsonReply({ clusters: found.map(({ row }) => shown(ctx, row)) });
+  return jsonReply({ clusters: found.map(({ row }) => clusterJson(ctx, row)) });
 };
 
 export const GetCluster: AdminHandler = async (ctx, { params }) => {
   await ctx.clusterStates.view();
-  return jsonReply(shown(ctx, await openCluster(ctx, params.get('id') ?? '')));
+  return jsonReply(clusterJson(ctx, await openCluster(ctx, params.get('id') ?? '')));
 };
 
 async function change(
@@ -46,7 +46,7 @@ async function change(
   const id = params.get('id') ?? '';
   record?.about(`cluster:${id}`);
   await ctx.clusterStates.view();
-  return jsonReply(shown(ctx, await changeCluster(ctx, id, { ...wanted, record })));
+  return jsonReply(clusterJson(ctx, await changeCluster(ctx, id, { ...wanted, record })));
 }
 
 export const ActivateCluster: AdminHandler = (ctx, call) =>

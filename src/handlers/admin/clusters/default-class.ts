@@ -9,14 +9,14 @@ import { type AdminHandler, jsonReply } from '../call.ts';
 
 const body = jsonObject({ defaultClass: jsonText() });
 
-const shown = ({ name, defaultClass }: BucketRow) => ({
+const defaultClassJson = ({ name, defaultClass }: BucketRow) => ({
   bucket: name,
   defaultClass: defaultClass ?? 'STANDARD',
   isSet: defaultClass !== undefined,
 });
 
 export const GetBucketDefaultClass: AdminHandler = async (ctx, { params }) =>
-  jsonReply(shown(await openBucket(ctx, params.get('name') ?? '')));
+  jsonReply(defaultClassJson(await openBucket(ctx, params.get('name') ?? '')));
 
 export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: given, record }) => {
   const asked = readJson(body, given).defaultClass;
@@ -25,7 +25,9 @@ export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: g
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
   const change = (bucket: BucketRow): BucketRow => ({ ...bucket, defaultClass });
   return jsonReply(
-    shown(await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change })),
+    defaultClassJson(
+      await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change }),
+    ),
   );
 };
 

@@ -13,7 +13,7 @@ const body = jsonObject({
   mode: jsonOptional(jsonChoice(['weighted', 'strict'])),
 });
 
-const shown = ({ name, placement, placementMode }: BucketRow) => ({
+const placementJson = ({ name, placement, placementMode }: BucketRow) => ({
   bucket: name,
   placement,
   mode: placementMode === 'strict' ? 'strict' : 'weighted',
@@ -23,7 +23,7 @@ export const GetBucketPlacement: AdminHandler = async (ctx, { params }) => {
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   if (bucket.placement === undefined)
     throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
-  return jsonReply(shown(bucket));
+  return jsonReply(placementJson(bucket));
 };
 
 export const PutBucketPlacement: AdminHandler = async (ctx, { params, body: given, record }) => {
@@ -33,7 +33,7 @@ export const PutBucketPlacement: AdminHandler = async (ctx, { params, body: give
     record,
     change: (bucket) => ({ ...bucket, placement: Object.fromEntries(placement), placementMode: mode }),
   });
-  return jsonReply(shown(row));
+  return jsonReply(placementJson(row));
 };
 
 export const DeleteBucketPlacement: AdminHandler = async (ctx, { params, record }) => {

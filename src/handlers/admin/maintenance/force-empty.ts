@@ -4,18 +4,18 @@ import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
 export const ForceEmptyBucket: AdminHandler = async (ctx, { params, record, requestId }) =>
-  jsonReply(shown(await beginEmptying(ctx, params.get('name') ?? '', { record, requestId })), 202);
+  jsonReply(emptyingJson(await beginEmptying(ctx, params.get('name') ?? '', { record, requestId })), 202);
 
 export const GetForceEmptyBucket: AdminHandler = async (ctx, { params }) => {
   const name = params.get('name') ?? '';
   const found = await emptyingOf(ctx, name);
   if (found === undefined) throw fail('NotFound', `There is no recent request to empty bucket ${name}.`);
-  return jsonReply(shown(found));
+  return jsonReply(emptyingJson(found));
 };
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
-const shown = ({ phase, deleted, kept, empty, startedAt, finishedAt }: Emptying) => ({
+const emptyingJson = ({ phase, deleted, kept, empty, startedAt, finishedAt }: Emptying) => ({
   state: phase === 'done' ? 'done' : 'running',
   deleted,
   kept,

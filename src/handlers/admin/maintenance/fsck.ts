@@ -8,7 +8,7 @@ import { type AdminHandler, jsonReply } from '../call.ts';
 export const GetFsck: AdminHandler = async (ctx) => {
   const run = await savedRun(ctx, 'worker');
   if (run === undefined) throw fail('NotFound', 'Metadata and data were never compared here.');
-  return jsonReply(shown(run));
+  return jsonReply(runJson(run));
 };
 
 const wanted = jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) });
@@ -17,15 +17,15 @@ const wanted = jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(j
 export const StartFsck: AdminHandler = async (ctx, { body }) => {
   const { fix = ctx.config.SVC_FSCK_FIX, deep = false } = readJson(wanted, body);
   const last = await savedRun(ctx, 'worker');
-  if (last !== undefined && last.finishedAt === undefined) return jsonReply(shown(last), 202);
+  if (last !== undefined && last.finishedAt === undefined) return jsonReply(runJson(last), 202);
   const run = { state: fromTheStart({ fix, drop: false, deep }), startedAt: await ctx.metadata.now() };
   await saveRun(ctx, 'worker', run);
-  return jsonReply(shown(run), 202);
+  return jsonReply(runJson(run), 202);
 };
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
-const shown = ({ state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
+const runJson = ({ state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
   state: finishedAt === undefined ? 'running' : 'done',
   fix: mode.fix,
   deep: mode.deep ?? false,

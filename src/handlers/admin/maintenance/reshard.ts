@@ -8,18 +8,18 @@ const wanted = jsonObject({ shards: jsonInteger({ min: 1, max: Number.MAX_SAFE_I
 export const ReshardBucket: AdminHandler = async (ctx, { params, body, record }) => {
   const { shards } = readJson(wanted, body);
   const state = await beginResharding(ctx, params.get('name') ?? '', { to: shards, record });
-  return jsonReply(shown(state), state.finishedAt === undefined ? 202 : 200);
+  return jsonReply(reshardingJson(state), state.finishedAt === undefined ? 202 : 200);
 };
 
 export const GetReshardBucket: AdminHandler = async (ctx, { params }) => {
   const { shards, state } = await reshardingOf(ctx, params.get('name') ?? '');
-  return jsonReply(state === undefined ? { state: 'none', shards } : { ...shown(state), shards });
+  return jsonReply(state === undefined ? { state: 'none', shards } : { ...reshardingJson(state), shards });
 };
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
 /** Splits of single shards: a bucket of 4 that gets 16 takes 4 and then 8 of them. */
-const shown = ({ from, to, shardsDone, rowsMoved, startedAt, finishedAt, why }: Resharding) => ({
+const reshardingJson = ({ from, to, shardsDone, rowsMoved, startedAt, finishedAt, why }: Resharding) => ({
   state: finishedAt === undefined ? 'running' : 'done',
   from,
   to,

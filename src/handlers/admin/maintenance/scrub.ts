@@ -12,7 +12,7 @@ export const GetScrub: AdminHandler = async (ctx) => {
   if (saved === undefined) throw fail('NotFound', 'The scrub never ran here.');
   const damaged: ReturnType<typeof shownDamaged>[] = [];
   for await (const { state } of damagedContents(ctx)) damaged.push(shownDamaged(state));
-  return jsonReply({ ...(await shown(ctx, saved.state)), damagedList: damaged });
+  return jsonReply({ ...(await scrubJson(ctx, saved.state)), damagedList: damaged });
 };
 
 /** Does not disturb a pass that is under way. */
@@ -21,16 +21,16 @@ export const StartScrub: AdminHandler = async (ctx) => {
     throw fail('InvalidRequest', 'SVC_SCRUB_RATE is 0 here, or unset on upstream-store: no scrub runs.');
   const former = await savedScrub(ctx);
   if (former !== undefined && former.state.finishedAt === undefined)
-    return jsonReply(await shown(ctx, former.state), 202);
+    return jsonReply(await scrubJson(ctx, former.state), 202);
   const run = nextRun(former?.state, await ctx.metadata.now());
   // If two passes begin at the same time, the one that is saved first counts.
   const isBegun = (await saveStep(ctx, { run, former })) !== undefined;
-  return jsonReply(await shown(ctx, isBegun ? run : ((await savedScrub(ctx))?.state ?? run)), 202);
+  return jsonReply(await scrubJson(ctx, isBegun ? run : ((await savedScrub(ctx))?.state ?? run)), 202);
 };
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
-async function shown({ metadata }: Pick<Context, 'metadata'>, run: ScrubRun) {
+async function scrubJson({ metadata }: Pick<Context, 'metadata'>, run: ScrubRun) {
   const { startedAt, finishedAt, completeFrom, position, seen } = run;
   return {
     state: finishedAt === undefined ? 'running' : 'done',

@@ -5,7 +5,7 @@ import { fail } from '../../../errors/refusal.ts';
 import { ownershipControls } from '../../../protocol/schemas/access/ownership-controls.ts';
 import { document } from '../../common/document.ts';
 
-const documentOf = document({
+const configuration = document({
   family,
   root: 'OwnershipControls',
   schema: ownershipControls,
@@ -19,6 +19,6 @@ const documentOf = document({
   },
 });
 
-export const GetBucketOwnershipControls = documentOf.get;
-export const PutBucketOwnershipControls = documentOf.put;
-export const DeleteBucketOwnershipControls = documentOf.remove;
+export const GetBucketOwnershipControls = configuration.get;
+export const PutBucketOwnershipControls = configuration.put;
+export const DeleteBucketOwnershipControls = configuration.remove;

@@ -25,7 +25,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request
   assertOwnAccount(request);
   const { bucket, body, record } = request;
   if (body.length === 0) throw fail('MissingRequestBodyError');
-  const text = textOf(body);
+  const text = decodePolicy(body);
   const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name });
   await refuseBarePrincipals(ctx, bucket.owner, document);
   const isPublic = isPublicPolicy(document);
@@ -42,7 +42,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request
   return emptyReply(204);
 };
 
-function textOf(body: Uint8Array): string {
+function decodePolicy(body: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
   } catch (cause) {

@@ -10,7 +10,7 @@ const nothingBlocked = {
   RestrictPublicBuckets: false,
 };
 
-const documentOf = document({
+const configuration = document({
   family: publicAccessBlock,
   root: 'PublicAccessBlockConfiguration',
   schema: publicAccessBlockConfiguration,
@@ -19,6 +19,6 @@ const documentOf = document({
   validate: (_ctx, _call, value) => ({ ...nothingBlocked, ...value }),
 });
 
-export const GetPublicAccessBlock = documentOf.get;
-export const PutPublicAccessBlock = documentOf.put;
-export const DeletePublicAccessBlock = documentOf.remove;
+export const GetPublicAccessBlock = configuration.get;
+export const PutPublicAccessBlock = configuration.put;
+export const DeletePublicAccessBlock = configuration.remove;

@@ -41,7 +41,7 @@ function checkWildcards(element: string, values: readonly string[]): void {
   }
 }
 
-const documentOf = document({
+const configuration = document({
   family: bucketCors,
   root: 'CORSConfiguration',
   schema: corsConfiguration,
@@ -57,6 +57,6 @@ const documentOf = document({
   },
 });
 
-export const GetBucketCors = documentOf.get;
-export const PutBucketCors = documentOf.put;
-export const DeleteBucketCors = documentOf.remove;
+export const GetBucketCors = configuration.get;
+export const PutBucketCors = configuration.put;
+export const DeleteBucketCors = configuration.remove;

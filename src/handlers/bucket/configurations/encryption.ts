@@ -39,7 +39,7 @@ async function checkKey(
   if (key !== undefined) assertAccountMayUse(ctx, request, key);
 }
 
-const documentOf = document({
+const configuration = document({
   family: bucketEncryption,
   root: 'ServerSideEncryptionConfiguration',
   schema: serverSideEncryptionConfiguration,
@@ -53,6 +53,6 @@ const documentOf = document({
   },
 });
 
-export const GetBucketEncryption = documentOf.get;
-export const PutBucketEncryption = documentOf.put;
-export const DeleteBucketEncryption = documentOf.remove;
+export const GetBucketEncryption = configuration.get;
+export const PutBucketEncryption = configuration.put;
+export const DeleteBucketEncryption = configuration.remove;

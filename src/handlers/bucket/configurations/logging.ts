@@ -41,7 +41,7 @@ async function checkLogging(ctx: Context, bucket: BucketRow, { LoggingEnabled }:
     );
 }
 
-const documentOf = document({
+const configuration = document({
   family: bucketLogging,
   root: 'BucketLoggingStatus',
   schema: bucketLoggingStatus,
@@ -53,5 +53,5 @@ const documentOf = document({
   },
 });
 
-export const GetBucketLogging = documentOf.get;
-export const PutBucketLogging = documentOf.put;
+export const GetBucketLogging = configuration.get;
+export const PutBucketLogging = configuration.put;

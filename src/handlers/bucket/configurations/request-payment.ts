@@ -3,12 +3,12 @@ import { requestPayment } from '../../../domain/configurations/families.ts';
 import { requestPaymentConfiguration } from '../../../protocol/schemas/bucket/request-payment.ts';
 import { document } from '../../common/document.ts';
 
-const documentOf = document({
+const configuration = document({
   family: requestPayment,
   root: 'RequestPaymentConfiguration',
   schema: requestPaymentConfiguration,
   unset: { Payer: 'BucketOwner' },
 });
 
-export const GetBucketRequestPayment = documentOf.get;
-export const PutBucketRequestPayment = documentOf.put;
+export const GetBucketRequestPayment = configuration.get;
+export const PutBucketRequestPayment = configuration.put;

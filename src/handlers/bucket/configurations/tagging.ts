@@ -24,7 +24,7 @@ export function checkBucketTags(value: Tagging): Tagging {
   return { TagSet: value.TagSet.toSorted((a, b) => (a.Key < b.Key ? -1 : 1)) };
 }
 
-const documentOf = document({
+const configuration = document({
   family: bucketTagging,
   root: 'Tagging',
   schema: tagging,
@@ -33,6 +33,6 @@ const documentOf = document({
   validate: (_ctx, _call, value) => checkBucketTags(value),
 });
 
-export const GetBucketTagging = documentOf.get;
-export const PutBucketTagging = documentOf.put;
-export const DeleteBucketTagging = documentOf.remove;
+export const GetBucketTagging = configuration.get;
+export const PutBucketTagging = configuration.put;
+export const DeleteBucketTagging = configuration.remove;

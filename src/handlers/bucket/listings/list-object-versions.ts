@@ -11,7 +11,7 @@ import { findVersion, type ListedVersionRow } from '../../../metadata/objects/ob
 import { headSlot } from '../../../metadata/tables.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { listVersionsResult } from '../../../protocol/schemas/object/listing.ts';
-import { placeOf } from '../../common/key.ts';
+import { positionIn } from '../../common/key.ts';
 import type { OwnerOf } from '../../common/owners.ts';
 import { xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
@@ -23,7 +23,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
   const grouping = groupingOf(request, 'max-keys');
   const encode = encoderOf(request);
   const restoreStatus = restoreStatusFor(ctx, request);
-  const KeyMarker = placeOf(query, 'key-marker');
+  const KeyMarker = positionIn(query, 'key-marker');
   const VersionIdMarker = query.get('version-id-marker') ?? '';
   const start = await startOf(ctx, request, { grouping, KeyMarker, VersionIdMarker });
   const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);

@@ -12,7 +12,7 @@ import {
   listObjectsV2Result,
 } from '../../../protocol/schemas/object/listing.ts';
 import { readToken, writeToken } from '../../common/continuation-token.ts';
-import { placeOf } from '../../common/key.ts';
+import { positionIn } from '../../common/key.ts';
 import { type OwnerOf, objectOwners } from '../../common/owners.ts';
 import { countOf, isUrlEncoded, urlEncode } from '../../common/parameters.ts';
 import { xmlReply } from '../../common/xml-reply.ts';
@@ -24,7 +24,7 @@ export const pageMax = 1000;
 
 export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, request) => {
   const { query, bucket } = request;
-  const marker = placeOf(query, 'marker');
+  const marker = positionIn(query, 'marker');
   const { grouping, encode, restoreStatus, page } = await list(ctx, request, marker);
   const last = page.entries.at(-1);
   // The marker is the literal last entry of the page; without a delimiter clients take the last key.
@@ -51,7 +51,7 @@ export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, request) => {
 export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, request) => {
   const { query, bucket } = request;
   const rawToken = query.get('continuation-token');
-  const startAfter = placeOf(query, 'start-after');
+  const startAfter = positionIn(query, 'start-after');
   const { grouping, encode, restoreStatus, page } = await list(
     ctx,
     request,
@@ -90,8 +90,8 @@ export const encoderOf = (request: AuthorizedInBucket): ((text: string) => strin
 
 /** Prefix, delimiter and page size of any listing. */
 export function groupingOf({ query }: AuthorizedInBucket, limitName: string): Grouping {
-  const prefix = placeOf(query, 'prefix');
-  const delimiter = placeOf(query, 'delimiter');
+  const prefix = positionIn(query, 'prefix');
+  const delimiter = positionIn(query, 'delimiter');
   return { prefix, delimiter, limit: countOf(query, limitName, { fallback: pageMax, max: pageMax }) };
 }
 

@@ -19,7 +19,7 @@ function minimumSizeOf(request: Authorized): Lifecycle['minimumSize'] {
   throw fail('InvalidArgument', { elements: { ArgumentName: minimumSizeHeader, ArgumentValue: given } });
 }
 
-const documentOf = document<Lifecycle>({
+const configuration = document<Lifecycle>({
   family: bucketLifecycle,
   root: 'LifecycleConfiguration',
   schema: lifecycleConfiguration,
@@ -52,6 +52,6 @@ const documentOf = document<Lifecycle>({
   },
 });
 
-export const GetBucketLifecycleConfiguration = documentOf.get;
-export const PutBucketLifecycleConfiguration = documentOf.put;
-export const DeleteBucketLifecycleConfiguration = documentOf.remove;
+export const GetBucketLifecycleConfiguration = configuration.get;
+export const PutBucketLifecycleConfiguration = configuration.put;
+export const DeleteBucketLifecycleConfiguration = configuration.remove;

@@ -82,7 +82,7 @@ function checkTargets({ config }: Pick<Context, 'config'>, rules: readonly Targe
   }
 }
 
-const documentOf = document({
+const configuration = document({
   family: bucketNotification,
   root: 'NotificationConfiguration',
   schema: notificationConfiguration,
@@ -112,5 +112,5 @@ const documentOf = document({
   },
 });
 
-export const GetBucketNotificationConfiguration = documentOf.get;
-export const PutBucketNotificationConfiguration = documentOf.put;
+export const GetBucketNotificationConfiguration = configuration.get;
+export const PutBucketNotificationConfiguration = configuration.put;

@@ -115,10 +115,10 @@ function evaluateAll(
   const { after, max } = pageFrom(given);
   const from = Number.isInteger(Number(after)) ? Number(after) : 0;
   const to = given.MaxItems === undefined ? pairs.length : from + max;
-  const EvaluationResults: ReturnType<typeof shown>[] = [];
+  const EvaluationResults: ReturnType<typeof formatResult>[] = [];
   const began = clock.elapsed();
   for (const pair of pairs.slice(from, to)) {
-    EvaluationResults.push(shown(simulation, pair));
+    EvaluationResults.push(formatResult(simulation, pair));
     if (clock.elapsed() - began >= pageMsMax) break;
   }
   const end = from + EvaluationResults.length;
@@ -128,7 +128,7 @@ function evaluateAll(
 const accountIn = (given: string | undefined): string | undefined =>
   given === undefined ? undefined : (/^arn:aws:iam::([^:]+):/.exec(given)?.[1] ?? given);
 
-function shown(simulation: Simulation, pair: { readonly action: string; readonly resource: string }) {
+function formatResult(simulation: Simulation, pair: { readonly action: string; readonly resource: string }) {
   const { decision, matched, missing, isWithinBoundary } = simulate(simulation, pair);
   return {
     EvalActionName: pair.action,

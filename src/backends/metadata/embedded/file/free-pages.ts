@@ -81,14 +81,14 @@ export class FreePages {
 }
 
 function named(pages: Iterable<number>, what: string): readonly string[] {
-  const shown: number[] = [];
+  const listed: number[] = [];
   let count = 0;
   for (const page of pages) {
     count += 1;
-    if (shown.length < namedMax) shown.push(page);
+    if (listed.length < namedMax) listed.push(page);
   }
   if (count === 0) return [];
-  if (count === 1) return [`page ${shown[0]} is ${what}`];
-  const more = count === shown.length ? '' : ` and ${count - shown.length} more`;
-  return [`pages ${shown.join(', ')}${more} are ${what}`];
+  if (count === 1) return [`page ${listed[0]} is ${what}`];
+  const more = count === listed.length ? '' : ` and ${count - listed.length} more`;
+  return [`pages ${listed.join(', ')}${more} are ${what}`];
 }

@@ -27,7 +27,7 @@ function finish(start: number): number {
 // Values are in a few long-lived buffers of lmdb and msgpackr, so the view of the last one can nearly always be reused.
 let words: Int32Array = new Int32Array(0);
 
-function wordsOf(bytes: Uint8Array): Int32Array {
+function viewWords(bytes: Uint8Array): Int32Array {
   if (words.buffer !== bytes.buffer) words = new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >>> 2);
   return words;
 }
@@ -49,7 +49,7 @@ export function xxh32(bytes: Uint8Array, range: { from: number; to: number }, se
 const littleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 function hashAligned(bytes: Uint8Array, from: number, to: number, seed: number): number {
-  const view = wordsOf(bytes);
+  const view = viewWords(bytes);
   let at = (bytes.byteOffset + from) >>> 2;
   const length = to - from;
   let hash = (seed + prime5) | 0;

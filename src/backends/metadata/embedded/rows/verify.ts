@@ -39,8 +39,8 @@ export function nameFault(
   if (isFreeList === true)
     return { detail: `the list of free pages is damaged, and commits may overwrite rows: ${detail}` };
   if (key === undefined) {
-    const from = low === undefined ? 'the first' : shown(low);
-    const to = high === undefined ? 'the last' : shown(high);
+    const from = low === undefined ? 'the first' : formatKey(low);
+    const to = high === undefined ? 'the last' : formatKey(high);
     return { detail: `${detail}: its rows cannot be read, from ${from} to ${to}` };
   }
   const { table, row } = showKey(key);
@@ -51,7 +51,7 @@ export function nameFault(
   return { detail, table, row, ...(columns === undefined ? {} : { columns }) };
 }
 
-const shown = (key: Uint8Array): string => {
+const formatKey = (key: Uint8Array): string => {
   const { table, row } = showKey(key);
   return `${table} ${row}`;
 };

@@ -36,7 +36,7 @@ export async function settleScope(session: Session, scoped: Scoped): Promise<Ser
   const wanted = serial === 'auto' ? (scopeIn(known) ?? (isSpread ? 'global' : 'local')) : serial;
   if (wanted === 'local' && !holdsReplicas)
     throw new StoreRefused(
-      `data center ${session.localDc} holds no replicas of keyspace ${keyspace} (replicas by data center: ${shown(replicas)}): set SVC_WIDECOL_LOCAL_DC, or replicate by NetworkTopologyStrategy`,
+      `data center ${session.localDc} holds no replicas of keyspace ${keyspace} (replicas by data center: ${formatReplicas(replicas)}): set SVC_WIDECOL_LOCAL_DC, or replicate by NetworkTopologyStrategy`,
     );
   assertReachable(replicas, { ...asked, scope: wanted });
   const mark = wanted === 'local' ? `local ${session.localDc}` : 'global';
@@ -111,7 +111,7 @@ export const readReplication = (text: string): Replication =>
     [...text.matchAll(/'([^']*)'\s*:\s*'?([^',}]*)'?/g)].map(([, key, value]) => [key, value]),
   );
 
-const shown = (replicas: ReadonlyMap<string, number>): string =>
+const formatReplicas = (replicas: ReadonlyMap<string, number>): string =>
   [...replicas].map(([center, count]) => `${center} ${count}`).join(', ');
 
 const quorumOf = (replicas: number): number => Math.floor(replicas / 2) + 1;

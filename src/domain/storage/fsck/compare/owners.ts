@@ -79,7 +79,7 @@ async function judge(run: FsckRun, id: string, namings: readonly Naming[]): Prom
   const [first, ...others] = owners;
   if (first === undefined) return;
   if (others.length > 0) {
-    const detail = `its bytes are those of another version or part too: ${others.map(textOf).join(', ')}`;
+    const detail = `its bytes are those of another version or part too: ${others.map(placeText).join(', ')}`;
     await run.find({ kind: 'shared', detail, extent: id, ...first.place }, async () => ({
       left: unmendable,
     }));
@@ -102,7 +102,7 @@ async function standingAtOnce(namings: readonly Naming[]): Promise<readonly Nami
   return still;
 }
 
-const textOf = ({ place }: Naming): string =>
+const placeText = ({ place }: Naming): string =>
   Object.entries(place)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
