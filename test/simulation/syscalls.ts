@@ -57,9 +57,9 @@ const pathOf = (args: string): string | undefined => /^\d+<([^>]*)>/.exec(args)?
 const fdOf = (text: string): string => /^(\d+)</.exec(text)?.[1] ?? '';
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/'));
 
-/** What may be lost: marks and summaries are made again, and what is temporary is nobody's. */
+/** Files that may be lost: marks and summaries are made again, temporary files have no owner, and locks and openings concern living processes. */
 const isExpendable = (path: string): boolean =>
-  /\.(open|sum)$/.test(path) || path.includes('/temporary') || path.endsWith('/lock.mdb');
+  /\.(open|sum)$/.test(path) || path.includes('/temporary') || /\/(lock\.mdb|openings)$/.test(path);
 
 /**
  * Goes through a trace of one connection's requests. A write counts as flushed when a flush of its file
