@@ -88,13 +88,12 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   if (recording !== undefined) await recording;
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
   reportAnswer(ctx, request, { status: reply.status, code });
-  const crossOrigin = crossOriginHeaders(ctx, request);
   const headers = renderHeaders(
     [
       ['*-request-id', requestId],
       ['*-id-2', requestId],
       ...reply.headers,
-      ...(crossOrigin === undefined ? [] : await crossOrigin),
+      ...(await crossOriginHeaders(ctx, request)),
     ],
     request.dialect,
   );
@@ -122,8 +121,7 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
     return areas(local, areaRequest(ctx, identified));
   }
   if (isSite) return visitSite(ctx, identified);
-  const selecting = selectOperation(ctx, identified);
-  return serve(ctx, selecting instanceof Promise ? await selecting : selecting);
+  return serve(ctx, await selectOperation(ctx, identified));
 }
 
 /** Metrics of every request, and a line of the log at level DEBUG: written out it costs a tenth of a small request. */

@@ -8,11 +8,11 @@ import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
-import { withBodyHash } from './payload/body-hash.ts';
+import { hasBodyHash, withBodyHash } from './payload/body-hash.ts';
 import { anonymousPayload, signedPayload } from './payload/payload.ts';
+import { identityOf } from './session/credentials.ts';
 import { headerClaim } from './signature/authorization-header.ts';
 import { type OpenClaim, servicesOf } from './signature/claim.ts';
-import { identityOf } from './signature/known-key.ts';
 import { presignedClaim } from './signature/presigned.ts';
 import { isSigV2, verifySigV2 } from './signature/sigv2-presigned.ts';
 import { findSigner, verifySignature } from './signature/verify-signature.ts';
@@ -44,8 +44,9 @@ export async function authenticate(
     open = presignedClaim(wire, parsed.query, { dialect: presigned, clock: ctx.clock, services });
   else return anonymousCaller(ctx, incoming);
   const signer = await findSigner(ctx, wire, { query: parsed.query, claim: open });
-  const hashing = withBodyHash(ctx, incoming, open);
-  const { claim, incoming: rest } = hashing instanceof Promise ? await hashing : hashing;
+  const { claim, incoming: rest } = hasBodyHash(open)
+    ? { claim: open, incoming }
+    : await withBodyHash(ctx, incoming, open);
   const { credential, renew } = signer;
   const secret = options.secretFor === undefined ? credential.secretKey : await options.secretFor(credential);
   const key = verifySignature(ctx, { wire, path: parsed.path, claim, secret });

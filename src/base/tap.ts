@@ -2,12 +2,13 @@
  * Observes a stream as it passes: counts it, hashes it, refuses it. Any number of observers share one layer, because a generator for
  * each of them costs more than hashing 4 KiB.
  */
+import type { Awaitable } from './awaitable.ts';
 
 /** An error that an observer throws ends the stream with that error. */
 export interface Onlooker {
   see(piece: Uint8Array): void;
   /** Called when the source has ended. The stream ends when the returned promise resolves. */
-  end?(): void | Promise<void>;
+  end?(): Awaitable<void>;
 }
 
 /** Observes a stream. The result can be read once. */
@@ -41,7 +42,7 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
     return this.#iterator.next().then(this.#pass, this.#broken);
   }
 
-  readonly #pass = (step: Step): Step | Promise<Step> => {
+  readonly #pass = (step: Step): Awaitable<Step> => {
     try {
       if (step.done === true) {
         this.#isOver = true;

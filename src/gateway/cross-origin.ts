@@ -11,16 +11,15 @@ import { bucketNameAt, whereLocated } from './stages/locate.ts';
 
 const none: readonly HeaderPair[] = [];
 
-/** Undefined where there is nothing to add, as nearly always: nothing is awaited then. */
-export function crossOriginHeaders(
+export async function crossOriginHeaders(
   ctx: Context,
   request: RequestContext,
-): Promise<readonly HeaderPair[]> | undefined {
+): Promise<readonly HeaderPair[]> {
   const { bucket, incoming } = request;
   const { wire } = incoming;
-  if (wire.method === 'OPTIONS') return undefined;
+  if (wire.method === 'OPTIONS') return none;
   const concerns = bucket === undefined ? wire.headers.has('origin') : bucketCors.name in bucket.documents;
-  return concerns ? headersFor(ctx, request) : undefined;
+  return concerns ? headersFor(ctx, request) : none;
 }
 
 /** A reply is sent without these headers where they cannot be determined. */

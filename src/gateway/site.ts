@@ -18,7 +18,7 @@ import { describeOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply/reply.ts';
 import { noParameters } from '../protocol/request/action-query.ts';
 import { Query, type Wire, WireHeaders } from '../protocol/request/wire.ts';
-import { type Authorized, establish, type Identified, type InBucket } from './request.ts';
+import { establish, type Identified, type InBucket } from './request.ts';
 import { permit } from './stages/permit.ts';
 
 /** The bucket, and the request whose operation logs and metrics name; absent for the gateway's own reads. */
@@ -31,24 +31,9 @@ interface Visit {
 
 const noQuery = new Query('');
 
-/** The index of the bucket, or of a directory in it, for requests to the storage address that a browser makes as to a website. */
-export const asksForIndex = (
-  { wire, identity, query, key }: Identified,
-  { documents }: Pick<BucketRow, 'documents'>,
-): boolean =>
-  bucketWebsite.name in documents &&
-  identity === undefined &&
-  wire.method === 'GET' &&
-  query.pairs.length === 0 &&
-  (key === '' || key.endsWith('/'));
-
-/** @returns undefined where the request does not ask for an index, or the site has none */
-export async function showIndex(
-  ctx: Context,
-  request: Identified & Partial<InBucket> & Pick<Authorized, 'accessPoint'>,
-): Promise<Reply | undefined> {
-  const { bucket, accessPoint } = request;
-  if (bucket === undefined || accessPoint !== undefined || !asksForIndex(request, bucket)) return undefined;
+/** @returns undefined where the site has no index */
+export async function showIndex(ctx: Context, request: Identified & InBucket): Promise<Reply | undefined> {
+  const { bucket } = request;
   const site = await readDocument(ctx, bucket, bucketWebsite);
   const key = site && pageOf(site, request.key);
   return key === undefined ? undefined : readPage(ctx, { ...request, key }, { bucket, visitor: request });

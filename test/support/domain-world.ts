@@ -150,7 +150,7 @@ type ActionContext = Parameters<typeof writeObject>[0];
 
 /** What clients do, in few words. */
 function actions(ctx: ActionContext) {
-  const common = { owner: 'o', conditions: {}, requestId: 'request', signal: never };
+  const common = { owner: 'o', conditions: undefined, requestId: 'request', signal: never };
   const content = (text: string) => {
     const body = new TextEncoder().encode(text);
     const source = (async function* () {

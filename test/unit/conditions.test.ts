@@ -6,7 +6,6 @@ import {
   checkDelete,
   checkRead,
   checkWrite,
-  isConditional,
 } from '../../src/domain/objects/conditions.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
 
@@ -102,14 +101,4 @@ test.each<[Conditions, boolean, string | undefined]>([
   [{ ifSize: 5 }, false, 'PreconditionFailed If-Match-Size'],
 ])('a delete on %j, of an object: %s, is told %s', (conditions, isThere, expected) => {
   expect(told(() => checkDelete(conditions, isThere ? row : undefined))).toBe(expected);
-});
-
-test.each<[Conditions, boolean]>([
-  [{}, false],
-  [{ ifModifiedSince: 1 }, false],
-  [{ ifMatch: '*' }, true],
-  [{ ifNoneMatch: '*' }, true],
-  [{ ifUnmodifiedSince: 1 }, true],
-])('a write with %j is conditional: %s', (conditions, expected) => {
-  expect(isConditional(conditions)).toBe(expected);
 });

@@ -59,15 +59,13 @@ export interface AuthorizationContext {
   readonly config: { readonly SVC_REGION: string };
 }
 
-/** @throws AccessDenied. Synchronously undefined when the request is allowed and no read was needed. */
-export const authorize = (
+/** @throws AccessDenied */
+export async function authorize(
   ctx: AuthorizationContext,
   caller: Caller,
   question: Question,
-): Promise<void> | undefined =>
-  isRootAtHome(caller, question) ? undefined : assertAllowed(ctx, caller, question);
-
-async function assertAllowed(ctx: AuthorizationContext, caller: Caller, question: Question): Promise<void> {
+): Promise<void> {
+  if (isRootAtHome(caller, question)) return;
   const verdict = await verdictOn(ctx, caller, question);
   if (verdict.allowed) return;
   throw fail('AccessDenied', (await reasonFor(ctx, caller, { ...question, verdict })) ?? {});

@@ -14,13 +14,10 @@ type Ctx = { readonly caches: Caches; readonly metadata: MetadataStore };
 type Payer = Pick<Caller, 'identity' | 'own'>;
 
 /**
- * Whether the request is charged to its caller's account. Synchronously false for a bucket without the configuration, the usual case.
+ * Whether the request is charged to its caller's account.
  * @throws AccessDenied for a request of another account that does not accept the charge, or is anonymous
  */
-export const isCharged = (ctx: Ctx, payer: Payer, bucket: BucketRow): false | Promise<boolean> =>
-  requestPayment.name in bucket.documents && agrees(ctx, payer, bucket);
-
-async function agrees(ctx: Ctx, { identity, own }: Payer, bucket: BucketRow): Promise<boolean> {
+export async function isCharged(ctx: Ctx, { identity, own }: Payer, bucket: BucketRow): Promise<boolean> {
   const payment = await readDocument(ctx, bucket, requestPayment);
   if (payment?.Payer !== 'Requester' || identity?.owner === bucket.owner) return false;
   if (identity === undefined || own.get('request-payer') !== 'requester')

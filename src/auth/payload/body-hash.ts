@@ -13,7 +13,7 @@ import type { Incoming } from '../../protocol/request/wire.ts';
 import type { AuthenticationContext } from '../context.ts';
 import type { Claim, OpenClaim } from '../signature/claim.ts';
 
-const isComplete = (claim: OpenClaim): claim is Claim => claim.payloadHash !== undefined;
+export const hasBodyHash = (claim: OpenClaim): claim is Claim => claim.payloadHash !== undefined;
 
 interface Claimed {
   readonly claim: Claim;
@@ -21,15 +21,8 @@ interface Claimed {
   readonly incoming: Incoming;
 }
 
-/** The claim with the body's hash; computed only when the request did not declare it. */
-export const withBodyHash = (
-  ctx: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
-  incoming: Incoming,
-  claim: OpenClaim,
-): Claimed | Promise<Claimed> =>
-  isComplete(claim) ? { claim, incoming } : withComputedHash(ctx, incoming, claim);
-
-async function withComputedHash(
+/** Reads the body to complete a claim whose request did not declare the hash. */
+export async function withBodyHash(
   { hasher, bodyMemory }: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
   incoming: Incoming,
   claim: OpenClaim,

@@ -1,7 +1,9 @@
 /** Finds credentials by access key: configured keys first, then keys of IAM users; temporary credentials by their token. */
 
+import { memoizeEach } from '../../base/memoize.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Account, Credential, Credentials } from '../../ports/crypto/credentials.ts';
+import type { Identity, Renew } from '../identity.ts';
 import { type AccountContext, AccountKeys } from './account-keys.ts';
 import { Revisions, type RevisionsContext } from './revisions.ts';
 import { Sessions } from './sessions.ts';
@@ -58,4 +60,36 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
       if (iam !== undefined && session === undefined) keys.used(accessKey, use);
     },
   };
+}
+
+/** The identity without the secret, because the identity travels with the request and may be logged. */
+export const identityOf: (credential: Credential) => Identity = memoizeEach(
+  ({ secretKey: _, ...identity }: Credential) => identity,
+);
+
+export interface KnownKey {
+  readonly credential: Credential;
+  readonly renew: Renew;
+}
+
+/** @param token the session token of the request @throws InvalidAccessKeyId */
+export async function findKnownKey(
+  credentials: Credentials,
+  accessKey: string,
+  token: string | undefined,
+): Promise<KnownKey> {
+  const find = async (): Promise<Credential> => {
+    const found = await credentials.find(accessKey, token);
+    if (found === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+    return found;
+  };
+  const credential = await find();
+  const renew = async (): Promise<Identity> => {
+    const now = await find();
+    // The key was deleted and created again with another secret, so the signature was made with the old key.
+    if (now.secretKey !== credential.secretKey)
+      throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+    return identityOf(now);
+  };
+  return { credential, renew };
 }

@@ -7,8 +7,8 @@ import { parseTimestamp } from '../../signing/timestamp.ts';
 import { twoMechanisms } from '../authenticate.ts';
 import type { AuthenticationContext, AuthenticationOptions } from '../context.ts';
 import type { Identity, Renew, Signed } from '../identity.ts';
+import { findKnownKey, identityOf, type KnownKey } from '../session/credentials.ts';
 import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './claim.ts';
-import { findKnownKey, identityOf, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
 

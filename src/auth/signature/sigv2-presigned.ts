@@ -8,8 +8,8 @@ import { amz, type Dialect } from '../../protocol/dialect.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 import { isoSeconds } from '../../signing/timestamp.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from '../context.ts';
+import { findKnownKey, type KnownKey } from '../session/credentials.ts';
 import { encodePath } from './canonical-request.ts';
-import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 import { readSigV2, type SigV2Reading } from './sigv2-reading.ts';
 

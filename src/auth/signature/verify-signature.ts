@@ -7,9 +7,9 @@ import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 import { deriveSigningKey } from '../../signing/signing-key.ts';
 import type { AuthenticationContext } from '../context.ts';
+import { findKnownKey, type KnownKey } from '../session/credentials.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
-import { findKnownKey, type KnownKey } from './known-key.ts';
 import { mismatch } from './mismatch.ts';
 
 /** Finds the key that a claim names, and makes the checks that need no secret. */

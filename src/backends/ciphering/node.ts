@@ -10,16 +10,16 @@ const options = { authTagLength: tagBytes };
 
 export function nodeCipher(): Cipher {
   return {
-    ready(bytes) {
+    async ready(bytes) {
       const key = createSecretKey(bytes);
       return {
-        encrypt(plain, { nonce, into }) {
+        async encrypt(plain, { nonce, into }) {
           const cipher = createCipheriv(algorithm, key, nonce, options);
           move(cipher.update(plain), into);
           cipher.final();
           into.set(cipher.getAuthTag(), plain.length);
         },
-        decrypt(encrypted, { nonce, into }) {
+        async decrypt(encrypted, { nonce, into }) {
           const end = encrypted.length - tagBytes;
           const decipher = createDecipheriv(algorithm, key, nonce, options);
           decipher.setAuthTag(encrypted.subarray(end));

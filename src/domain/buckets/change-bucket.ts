@@ -2,6 +2,7 @@
  * Changes of a bucket's row. A change applies to the bucket that the caller was authorized for, identified by its id: if the
  * bucket was deleted and another one has its name now, the change is refused.
  */
+import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
@@ -25,7 +26,7 @@ export interface Planned {
 export interface RowChange {
   readonly record?: Recorder | undefined;
   /** Called again with the new row when another writer committed first. Undefined changes nothing. Refusals are thrown. */
-  plan(row: BucketRow): Planned | undefined | Promise<Planned | undefined>;
+  plan(row: BucketRow): Awaitable<Planned | undefined>;
 }
 
 /**

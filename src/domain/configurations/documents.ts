@@ -4,6 +4,7 @@
  * refers to another text.
  */
 
+import type { Awaitable } from '../../base/awaitable.ts';
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -111,7 +112,7 @@ export interface DocumentChange {
   /** The new text; undefined removes the document. */
   readonly text: string | undefined;
   /** Further changes of the row, or the refusal; called with the row that the commit replaces. */
-  readonly amend?: (row: BucketRow) => BucketRow | Promise<BucketRow>;
+  readonly amend?: (row: BucketRow) => Awaitable<BucketRow>;
   /** The document that this one was derived from: if another one is current, nothing changes. */
   readonly made?: { readonly from: string | undefined };
   /** Side changes that are committed together with the change. */

@@ -15,7 +15,7 @@ export interface KeyMove {
 
 export interface Recorder {
   /** Side changes for the commit; called at each attempt. Without a move: for a commit that changes no object. */
-  changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]>;
+  changes(move?: KeyMove): Promise<readonly SideChange[]>;
   /** Sets the ARN of the request's resource when it is neither a bucket nor an object. */
   about(arn: string): void;
   /** Reports that a commit with these rows has applied. */

@@ -1,4 +1,5 @@
 /** Changes the row of a version (ACL, tags, locks, its wrapped key) without touching its bytes. */
+import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findVersion } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
@@ -22,7 +23,7 @@ export interface Amendment {
    * The new row; its place, bytes and size must stay. Returning the same row changes nothing. Refusals are thrown.
    * @param bucket the bucket row that the commit checks
    */
-  amend(row: ObjectRow, bucket: BucketRow): ObjectRow | Promise<ObjectRow>;
+  amend(row: ObjectRow, bucket: BucketRow): Awaitable<ObjectRow>;
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Searches all versions of a key while writers move them. */
+import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import { liveHeadOf, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
@@ -16,7 +17,7 @@ export async function findAmongVersions(
   { metadata }: Pick<Context, 'metadata'>,
   bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>,
   key: string,
-  matches: (row: ObjectRow) => boolean | Promise<boolean>,
+  matches: (row: ObjectRow) => Awaitable<boolean>,
 ): Promise<ObjectRow | undefined> {
   const at = objectsOf(bucket);
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {

@@ -1,4 +1,5 @@
 /** Commits a decision about one key: reads its head, decides, commits, and starts again when another writer came first. */
+import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { releaseForeign } from '../../metadata/background/imports.ts';
@@ -36,7 +37,7 @@ export interface KeyChange {
   /** Removes versions under GOVERNANCE retention: the caller asked for the bypass and has the permission. */
   readonly bypass?: boolean;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
-  decide(state: KeyState): Promise<Plan | undefined> | Plan | undefined;
+  decide(state: KeyState): Awaitable<Plan | undefined>;
   /** Called with the row that refused the commit; `true` ends the change without another attempt. */
   lost?(winner: ObjectRow, state: KeyState): boolean;
 }
@@ -63,15 +64,13 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
     const state = await readState(ctx, bucket, change.key);
-    const deciding = change.decide(state);
-    const decided = deciding instanceof Promise ? await deciding : deciding;
+    const decided = await change.decide(state);
     if (decided === undefined) return { done: 'nothing' };
     const { requestId } = change;
     const plan = isReplicated(bucket) ? await replicated(ctx, decided, { bucket, requestId }) : decided;
     if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
     const { op } = change;
-    const recording = change.record?.changes({ ...plan, bucket }) ?? [];
-    const recorded = recording instanceof Promise ? await recording : recording;
+    const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
     const due = plan.gone.some(hasBytes) ? (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE : 0;
     const then = sideChanges(bucket, change, plan, { recorded, due });
     const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, op ? { op, then } : { then });

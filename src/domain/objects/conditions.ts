@@ -96,7 +96,3 @@ export function checkDelete(
 
 const preconditionFailed = (condition: string) =>
   fail('PreconditionFailed', { elements: { Condition: condition } });
-
-/** Whether a write is conditional, so that the client must get an error when another write wins. */
-export const isConditional = ({ ifMatch, ifNoneMatch, ifUnmodifiedSince }: Conditions): boolean =>
-  ifMatch !== undefined || ifNoneMatch !== undefined || ifUnmodifiedSince !== undefined;

@@ -19,7 +19,7 @@ import type { Recorder } from '../events/recorder.ts';
 import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
 import { placeWrite } from '../storage/placement/place-write.ts';
 import { changeKey } from './commit-version.ts';
-import { type Conditions, checkWrite, isConditional } from './conditions.ts';
+import { type Conditions, checkWrite } from './conditions.ts';
 import { lockAtWrite } from './lock/object-lock.ts';
 import { drawVersion, versionFor } from './version-ids.ts';
 import { planNewVersion } from './versions.ts';
@@ -47,7 +47,8 @@ export interface NewObject {
   readonly acl?: readonly Grant[] | undefined;
   readonly lock?: Lock | undefined;
   readonly owner: string;
-  readonly conditions: Conditions;
+  /** Undefined for an unconditional write, the loser of a race included. */
+  readonly conditions: Conditions | undefined;
   /** The content was read from the key itself, so the write depends on the present version. */
   readonly copiesItself?: boolean;
   /** Absent: the content is stored unencrypted. */
@@ -66,12 +67,11 @@ export interface WrittenObject {
 export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
   const { bucket, key, storageClass, conditions, objectKey, requestId, signal } = object;
   // A conditional write that cannot hold is refused before its body is read.
-  if (isConditional(conditions)) {
+  if (conditions !== undefined) {
     const live = await findLiveHead(ctx.metadata, bucket, key);
     checkWrite(conditions, live?.row);
   }
-  const placed = placeWrite(ctx, object, requestId);
-  const cluster = typeof placed === 'string' ? placed : await placed;
+  const cluster = await placeWrite(ctx, object, requestId);
   // The id is stored beside the bytes too, so that an index rebuilt from them has the version ids that clients know.
   const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
   const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
@@ -137,7 +137,7 @@ export async function commitObject(
     owner,
     ...(acl === undefined ? {} : { acl }),
     requestId,
-    ...(isConditional(conditions) || object.copiesItself ? { conditional: true } : {}),
+    ...(conditions !== undefined || object.copiesItself ? { conditional: true } : {}),
   };
   const outcome = await changeKey(ctx, {
     bucket,
@@ -149,7 +149,7 @@ export async function commitObject(
     ...(then === undefined ? {} : { then }),
     record,
     decide: ({ bucket: now, head, oldNull }) => {
-      checkWrite(conditions, head?.row.marker ? undefined : head?.row);
+      if (conditions !== undefined) checkWrite(conditions, head?.row.marker ? undefined : head?.row);
       const plan = (held?: Lock) =>
         planNewVersion(now, head, oldNull, {
           fresh: held === undefined ? fresh : { ...fresh, lock: held },
@@ -162,7 +162,7 @@ export async function commitObject(
     lost: (winner, { bucket: now, head }) =>
       ctx.config.SVC_PUT_RACE === 'winner' &&
       now.versioning === '' &&
-      !isConditional(conditions) &&
+      conditions === undefined &&
       winner.isNull &&
       winner.conditional !== true &&
       winner.version !== head?.row.version,

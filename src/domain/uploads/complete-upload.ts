@@ -33,7 +33,7 @@ export interface Completion {
   readonly name: UploadName;
   readonly parts: readonly ListedPart[];
   readonly claims: ObjectClaims;
-  readonly conditions: Conditions;
+  readonly conditions: Conditions | undefined;
   readonly user: KeyUser;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
@@ -55,7 +55,8 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   if (stored !== undefined) return stored;
 
   await assertMayDecrypt(ctx, session.encryption, completion.user);
-  checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
+  if (conditions !== undefined)
+    checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
   await checkParts(ctx, found, completion);
   const op = await ctx.metadata.begin({ cluster: clusterOf(session) });
   try {

@@ -50,14 +50,9 @@ export class Recording implements AuditRecorder {
   }
 
   /** For a request of many commits: once one commit has applied, later ones leave the row as it is. */
-  changes(move?: KeyMove): readonly SideChange[] | Promise<readonly SideChange[]> {
+  async changes(move?: KeyMove): Promise<readonly SideChange[]> {
     const rows = this.#isWritten ? [] : [this.#row(this.#entry)];
-    return move !== undefined && bucketNotification.name in move.bucket.documents
-      ? this.#withEvents(move, rows)
-      : rows;
-  }
-
-  async #withEvents(move: KeyMove, rows: readonly SideChange[]): Promise<readonly SideChange[]> {
+    if (move === undefined || !(bucketNotification.name in move.bucket.documents)) return rows;
     const { events = [], requestId, wire, identity } = this.#request;
     const principalId = principalOf(identity).userid;
     return [

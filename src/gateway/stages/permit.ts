@@ -50,13 +50,11 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
     // A caller that may not list gets the text of the refusal that it would get if the object were there.
     if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
       // Without the payer's header the answer is 403 for every key, so that it does not reveal which keys exist.
-      const charging = isCharged(ctx, request, bucket);
-      if (charging !== false) await charging;
+      await isCharged(ctx, request, bucket);
       assertObject(target, wanted);
     }
   }
-  const judging = authorize(ctx, asker, { ...about, action, writer });
-  if (judging !== undefined) await judging;
+  await authorize(ctx, asker, { ...about, action, writer });
   const isWritersAcl = identity === undefined && namesCannedAcl(request);
   for (const along of [...alongOf(request), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl });

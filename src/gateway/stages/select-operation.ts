@@ -13,8 +13,8 @@ import { establish, type Identified, type Selected } from '../request.ts';
 import { acceptForm } from './accept-form.ts';
 import { readAction } from './read-action.ts';
 
-/** Asynchronous only where the operation is named in a body: an action, or a form. */
-export function selectOperation(ctx: Context, request: Identified): Selected | Promise<Selected> {
+/** Reads the body where it names the operation: of an action, or of a form. */
+export async function selectOperation(ctx: Context, request: Identified): Promise<Selected> {
   if (request.isAction) return selectAction(ctx, request);
   const { wire, query, scope } = request;
   assertMeansOne(query);

@@ -5,15 +5,17 @@ import { explainBlock } from '../../auth/explain-block.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
+import { bucketWebsite } from '../../domain/configurations/families.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { noBody, readBody } from '../../handlers/common/body.ts';
 import { needsBucket } from '../../handlers/handler.ts';
 import { handlers } from '../../handlers/table.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
 import { StorageFull } from '../../ports/storage/storage-room.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { PacedBody } from '../body-pace.ts';
-import { type Authorized, establish, type InBucket, type Selected } from '../request.ts';
-import { asksForIndex, showIndex } from '../site.ts';
+import { type Authorized, establish, type Identified, type InBucket, type Selected } from '../request.ts';
+import { showIndex } from '../site.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
 import { assertMayAsk, permit } from './permit.ts';
 
@@ -22,8 +24,10 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const reader = openBucketReader(context, selected);
   const { ctx } = reader;
   const request = needsBucket(row) ? await located(reader, selected) : selected;
-  const index = await showIndex(ctx, request);
-  if (index !== undefined) return index;
+  if (needsIndex(request)) {
+    const index = await showIndex(ctx, request);
+    if (index !== undefined) return index;
+  }
   // A decision that needs the body waits for it, unless the caller is refused in any case.
   const needsBody = !isAction && handlers[operation].facts !== undefined;
   if (needsBody) assertMayAsk(request);
@@ -32,17 +36,30 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const hasBody = incoming.body !== undefined;
   if (row.streams && incoming.body instanceof PacedBody) incoming.body.stream();
   // The body of an action has been read, because its parameters are in it.
-  const reading = isAction ? noBody : readBody(ctx, request, { hasBody, row, held: request });
-  const body = reading instanceof Promise ? await reading : reading;
-  const complete = establish(request, { body });
+  const reading = isAction ? undefined : readBody(ctx, request, { hasBody, row, held: request });
+  const complete = establish(request, { body: reading === undefined ? noBody : await reading });
   // Policies and the caller's key may have changed while the body arrived: judge by their present state.
-  if (reading instanceof Promise) await renew(ctx, complete);
-  if (reading instanceof Promise || needsBody) isPaid = await judge(ctx, complete);
+  if (reading !== undefined) await renew(ctx, complete);
+  if (reading !== undefined || needsBody) isPaid = await judge(ctx, complete);
   if (needsBody && row.adds) assertRoom(ctx);
   if (row.streams && hasBody) establish(complete, { payload: judgedAtItsEnd(ctx, complete) });
   const reply = await dispatch(ctx, complete);
   return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
 }
+
+/** The index of the bucket, or of a directory in it, for requests to the storage address that a browser makes as to a website. */
+const asksForIndex = (
+  { wire, identity, query, key }: Identified,
+  { documents }: Pick<BucketRow, 'documents'>,
+): boolean =>
+  bucketWebsite.name in documents &&
+  identity === undefined &&
+  wire.method === 'GET' &&
+  query.pairs.length === 0 &&
+  (key === '' || key.endsWith('/'));
+
+const needsIndex = (request: Judged): request is Selected & InBucket =>
+  request.bucket !== undefined && request.accessPoint === undefined && asksForIndex(request, request.bucket);
 
 /** @throws NoSuchBucket, NoSuchAccessPoint, MethodNotAllowed for what access points do not serve */
 async function located({ ctx, cached }: BucketReader, selected: Selected): Promise<Selected & InBucket> {
@@ -65,15 +82,14 @@ function assertRoom({ room }: Pick<Context, 'room'>): void {
   if (complaint !== undefined) throw new StorageFull(complaint);
 }
 
-type Judged = Selected & Partial<InBucket>;
+type Judged = Selected & Partial<InBucket> & Pick<Authorized, 'accessPoint'>;
 
 /** @throws AccessDenied, and what else the caller is refused with. @returns whether the requester pays */
 async function judge(ctx: Context, request: Judged): Promise<boolean> {
   const { row, bucket } = request;
   const target = await permit(ctx, request);
   establish(request, { target });
-  const charging = bucket !== undefined && row.judges !== 'none' && isCharged(ctx, request, bucket);
-  return charging !== false && (await charging);
+  return bucket !== undefined && row.judges !== 'none' && (await isCharged(ctx, request, bucket));
 }
 
 /** As `judge`, but a refusal by a cached row of the bucket, which may be stale, is judged again with a fresh row. */

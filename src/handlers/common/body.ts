@@ -12,7 +12,7 @@ import { claimsOf } from './claims.ts';
 export const noBody = new Uint8Array(0);
 
 /**
- * The body of an operation that does not stream.
+ * The body of an operation that does not stream; undefined where there is none to read or to verify.
  * @throws MaxMessageLengthExceeded, BadDigest, SlowDown where bodies hold all the memory that they may, or what the signature of the payload is refused with
  */
 export function readBody(
@@ -27,12 +27,12 @@ export function readBody(
     readonly row: Pick<Operation, 'streams' | 'bodyMax' | 'checksumOf'>;
     readonly held: Held;
   },
-): Uint8Array | Promise<Uint8Array> {
+): Promise<Uint8Array> | undefined {
   const { payload } = request;
-  if (row.streams || (!hasBody && payload.sha256 === undefined)) return noBody;
+  if (row.streams || (!hasBody && payload.sha256 === undefined)) return undefined;
   const claims = claimsOf(request);
   // The signature's own hash of nothing has been compared; most requests claim no more about the body they lack.
-  if (!hasBody && claims.md5 === undefined && claims.checksum === undefined) return noBody;
+  if (!hasBody && claims.md5 === undefined && claims.checksum === undefined) return undefined;
   const max = row.bodyMax ?? bodyMaxDefault;
   if (payload.length !== undefined && payload.length > max) throw tooLong(max);
   const digests = digesting(ctx, payload.content, {

@@ -2,6 +2,7 @@
  * Configurations that are one stored document with Get, Put and Delete: a family is declared in a dozen
  * lines, and its three handlers derive.
  */
+import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import { changeDocument, type Family, readDocument } from '../../domain/configurations/documents.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
@@ -23,9 +24,9 @@ export interface DocumentRules<T> {
   /** The answer for an unset configuration: an error code, or the default document. */
   readonly unset: ErrorCode | T;
   /** Further rules than the schema's, and what is stored where it is not what was sent. Refusals are thrown. */
-  readonly validate?: (ctx: Context, request: AuthorizedInBucket, value: T) => Promise<T> | T;
+  readonly validate?: (ctx: Context, request: AuthorizedInBucket, value: T) => Awaitable<T>;
   /** Refuses a change that contradicts the rest of the bucket's row; called with the row that the commit replaces. */
-  readonly amend?: (row: BucketRow, value: T | undefined, ctx: Context) => BucketRow | Promise<BucketRow>;
+  readonly amend?: (row: BucketRow, value: T | undefined, ctx: Context) => Awaitable<BucketRow>;
   /** The document that means "not set" (an empty one), which removes instead of storing. */
   readonly isEmpty?: (value: T) => boolean;
   /** Side changes that are committed together with a Put. */

@@ -2,10 +2,12 @@
  * The common part of every action of IAM, STS and access points: parameters are parsed by a schema, the caller is authorized for the
  * resource that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
+
 import { type Question, verdictOn } from '../../auth/authorization/authorize.ts';
 import { denialText } from '../../auth/authorization/denial.ts';
 import { explainBlock } from '../../auth/explain-block.ts';
 import { callerOf, principalOf } from '../../auth/session/principal.ts';
+import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
@@ -38,11 +40,11 @@ export interface Action<F extends object, R> {
   /** The ARN that the caller must be allowed the action on, or that everybody may. */
   readonly resource:
     | 'anybody'
-    | ((ctx: Context, request: ActionRequest, given: Given<F>) => string | Promise<string>);
+    | ((ctx: Context, request: ActionRequest, given: Given<F>) => Awaitable<string>);
   /** The ARN that it has afterwards, where that changes: the caller must be allowed the action on this one too. */
   readonly becomes?: (ctx: Context, request: ActionRequest, given: Given<F>) => Promise<string>;
   /** The parameters as condition keys. */
-  readonly facts?: (given: Given<F>, asking: Asking) => NamedFacts | Promise<NamedFacts>;
+  readonly facts?: (given: Given<F>, asking: Asking) => Awaitable<NamedFacts>;
   /** Absent where the reply has no result. */
   readonly result?: Xml<R>;
   /** The status of a reply without a body, which only S3 Control has. */
@@ -51,7 +53,7 @@ export interface Action<F extends object, R> {
     ctx: Context & Partial<Pick<Authorized, 'record'>>,
     request: ActionRequest,
     given: Given<F>,
-  ) => Promise<R> | R;
+  ) => Awaitable<R>;
 }
 
 const responseMetadata = element({ RequestId: token });

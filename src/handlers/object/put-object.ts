@@ -33,16 +33,14 @@ export async function writeContent(
   content: Content,
 ): Promise<ObjectRow> {
   const { bucket, key, record, requestId, signal } = request;
-  const drawing = drawObjectKey(ctx, request, {
+  const objectKey = await drawObjectKey(ctx, request, {
     wanted: wantedEncryption(ctx, request),
     user: keyUserOf(ctx, request),
   });
-  const objectKey = drawing && (await drawing);
   const storageClass = storageClassOf(request);
   const headers = objectHeadersOf(request);
   const lock = lockOf(ctx, request);
-  const asked = accessOf(ctx, request);
-  const { owner, acl } = asked instanceof Promise ? await asked : asked;
+  const { owner, acl } = await accessOf(ctx, request);
   const object = {
     bucket,
     key,

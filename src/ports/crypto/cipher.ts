@@ -6,12 +6,12 @@
 /** A prepared key, for any number of texts. */
 export interface CipherKey {
   /** @param into `tagBytes` longer than the plain text; holds the ciphertext and its tag when the call has ended */
-  encrypt(plain: Uint8Array, how: CipherUse): void | Promise<void>;
+  encrypt(plain: Uint8Array, how: CipherUse): Promise<void>;
   /**
    * @param into `tagBytes` shorter than the encrypted text
    * @returns false when authentication fails; the content of `into` must then not be used
    */
-  decrypt(encrypted: Uint8Array, how: CipherUse): boolean | Promise<boolean>;
+  decrypt(encrypted: Uint8Array, how: CipherUse): Promise<boolean>;
 }
 
 export interface CipherUse {
@@ -22,7 +22,7 @@ export interface CipherUse {
 
 export interface Cipher {
   /** @param key `cipherKeyBytes` long */
-  ready(key: Uint8Array): CipherKey | Promise<CipherKey>;
+  ready(key: Uint8Array): Promise<CipherKey>;
 }
 
 export const cipherKeyBytes = 32;

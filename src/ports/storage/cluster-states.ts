@@ -16,8 +16,8 @@ export interface ClusterView {
 }
 
 export interface ClusterStates {
-  /** The view, at most 30 s old; a promise only when it must be read again. */
-  view(): ClusterView | Promise<ClusterView>;
+  /** The view, at most 30 s old. */
+  view(): Promise<ClusterView>;
   /**
    * Call it when a row of a cluster was changed, or may have been. When it resolves, no process of this node places writes by an
    * older view: each has dropped its view, or the view has expired after 30 s. Never rejects.

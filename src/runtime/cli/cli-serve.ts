@@ -130,9 +130,11 @@ async function serveHere(
   });
   assertExpected(installation);
   // The boot step of the clusters; a store that does not answer yet gets it with the first write.
-  await Promise.resolve(context.clusterStates.view()).catch((cause: unknown) =>
-    telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
-  );
+  await context.clusterStates
+    .view()
+    .catch((cause: unknown) =>
+      telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
+    );
   const serving = await serve({ gateway: createGateway(context), config, telemetry }).catch(
     async (error: unknown) => {
       await close();

@@ -52,10 +52,10 @@ export class WriteBudget implements ShareBudget {
   }
 
   /**
-   * Takes the share of a chunk of this size, which `give` gets back. A promise only where it must wait;
-   * rejects with the signal's reason.
+   * Takes the share of a chunk of this size, which `give` gets back. Waits until there is room; rejects with the signal's
+   * reason.
    */
-  take(size: number | undefined, signal?: AbortSignal): number | Promise<number> {
+  async take(size: number | undefined, signal?: AbortSignal): Promise<number> {
     const bytes = this.#shareOf(size, size);
     if (this.#waiting.length > 0 || !this.#makeRoom(bytes)) return this.#wait(bytes, signal);
     this.#taken += bytes;

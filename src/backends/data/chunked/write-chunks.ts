@@ -206,8 +206,7 @@ class Cutter {
       if (this.#held.length === 0 && !this.#ended) {
         share?.park();
         await this.#pull();
-        const resumed = share?.resume(this.heldBytes, signal);
-        if (resumed !== undefined) await resumed;
+        await share?.resume(this.heldBytes, signal);
       }
       this.#check();
       const bytes = this.#held.shift();

@@ -6,8 +6,8 @@ const paceBytes = 64 * 1024;
 
 /** The budget that a share is taken from; the numbers are bytes. */
 export interface ShareBudget {
-  /** A promise only where it must wait; rejects with the signal's reason. @returns what was taken */
-  take(bytes: number, signal?: AbortSignal): number | Promise<number>;
+  /** Waits until there is room; rejects with the signal's reason. @returns what was taken */
+  take(bytes: number, signal?: AbortSignal): Promise<number>;
   give(bytes: number): void;
   /** Takes without waiting. @returns what was taken */
   pass(bytes: number): number;
@@ -37,17 +37,10 @@ export class Share implements ChunkMemory {
     this.#bytes = bytes;
   }
 
-  /** A promise only where it must wait; rejects with the signal's reason. */
-  take(signal?: AbortSignal): undefined | Promise<void> {
-    if (this.#isClosed) return undefined;
-    const taking = this.#budget.take(this.#bytes, signal);
-    if (typeof taking !== 'number') return this.#takeLater(taking);
-    this.#taken = taking;
-    return undefined;
-  }
-
-  async #takeLater(taking: Promise<number>): Promise<void> {
-    const bytes = await taking;
+  /** Waits until there is room; rejects with the signal's reason. */
+  async take(signal?: AbortSignal): Promise<void> {
+    if (this.#isClosed) return;
+    const bytes = await this.#budget.take(this.#bytes, signal);
     // The write may have failed while it waited in line.
     if (this.#isClosed) this.#budget.give(bytes);
     else this.#taken = bytes;
@@ -66,11 +59,11 @@ export class Share implements ChunkMemory {
     this.#arrivedBytes = 0;
   }
 
-  /** The client sent some. A promise where the share was lent and must be waited for. */
-  resume(arrivedBytes: number, signal?: AbortSignal): undefined | Promise<void> {
+  /** The client sent some. Waits where the share was lent. */
+  async resume(arrivedBytes: number, signal?: AbortSignal): Promise<void> {
     this.#budget.unpark(this);
     this.#arrivedBytes += arrivedBytes;
-    return this.#taken === 0 && this.#bytes > 0 ? this.take(signal) : undefined;
+    if (this.#taken === 0 && this.#bytes > 0) await this.take(signal);
   }
 
   spillBy(heldBytes: number, spill: () => boolean): void {

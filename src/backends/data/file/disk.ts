@@ -22,7 +22,7 @@ const fdatasyncInPool = promisify(fs.fdatasync);
 
 export interface Disk {
   /** The number of bytes read, less than requested only at the end of the file. */
-  read(fd: number, into: Uint8Array, position: number): number | Promise<number>;
+  read(fd: number, into: Uint8Array, position: number): Promise<number>;
   write(fd: number, bytes: Uint8Array, position: number): Promise<void>;
   /** Durable on return, the file's length included; nothing at all under `SVC_FSYNC=never`. */
   flush(fd: number): Promise<void>;
@@ -45,10 +45,10 @@ export function nodeDisk({ clock, durable }: { readonly clock: Clock; readonly d
   }
 
   return {
-    read(fd, into, position) {
+    async read(fd, into, position) {
       if (readsInPool > 0) {
         readsInPool--;
-        return readInPool(fd, into, 0, into.length, position).then(({ bytesRead }) => bytesRead);
+        return (await readInPool(fd, into, 0, into.length, position)).bytesRead;
       }
       const from = clock.elapsed();
       const count = fs.readSync(fd, into, 0, into.length, position);

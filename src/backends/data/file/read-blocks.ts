@@ -42,8 +42,7 @@ export async function* readBlocks(
       const start = block * blockBytes;
       const end = Math.min(Math.min(block + count, last + 1) * blockBytes, size);
       const bytes = buffers.next(end - start);
-      const reading = disk.read(fd, bytes, base + start);
-      const got = typeof reading === 'number' ? reading : await reading;
+      const got = await disk.read(fd, bytes, base + start);
       if (got !== bytes.length) throw new ChunkDamaged(`chunk ${id} is cut off at ${start + got} of ${size}`);
       verify(blocks, block, bytes);
       const from = Math.max(range.start - start, 0);

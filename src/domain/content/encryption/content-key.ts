@@ -33,7 +33,7 @@ export function extentKey(
   { hasher, cipher }: Ctx,
   objectKey: Pick<ObjectKey, 'bytes'>,
   { bucketId, key, id, part }: ExtentPlace,
-): CipherKey | Promise<CipherKey> {
+): Promise<CipherKey> {
   // No field contains a NUL. The key may contain any other character, so it comes last.
   const place = ['extent', bucketId, id, part, key].join('\0');
   return cipher.ready(hasher.hmacSha256(objectKey.bytes, place));

@@ -17,13 +17,13 @@ export type Ctx = Pick<
 const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
 
 /** The key of a new object or upload; undefined when it is stored unencrypted. */
-export function drawObjectKey(
+export async function drawObjectKey(
   ctx: Ctx,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
   { wanted, user }: { readonly wanted: WantedEncryption; readonly user: KeyUser },
-): Promise<ObjectKey | undefined> | undefined {
-  const chosen = chooseEncryption(ctx, bucket, wanted);
-  return chosen?.then((how) => (how === undefined ? undefined : draw(ctx, { bucket, key }, { how, user })));
+): Promise<ObjectKey | undefined> {
+  const how = await chooseEncryption(ctx, bucket, wanted);
+  return how && draw(ctx, { bucket, key }, { how, user });
 }
 
 async function draw(

@@ -23,17 +23,8 @@ export type WantedEncryption =
   | ChosenEncryption
   | { readonly by: 'default'; readonly bucketKey?: boolean | undefined };
 
-/** Synchronously undefined when neither the request nor the bucket asks for encryption. */
-export function chooseEncryption(
-  ctx: Pick<Context, 'caches' | 'metadata'>,
-  bucket: BucketRow,
-  wanted: WantedEncryption,
-): Promise<ChosenEncryption | undefined> | undefined {
-  if (bucket.documents[bucketEncryption.name] !== undefined) return chooseByRule(ctx, bucket, wanted);
-  return wanted.by === 'default' ? undefined : Promise.resolve(wanted);
-}
-
-async function chooseByRule(
+/** Undefined when neither the request nor the bucket asks for encryption. */
+export async function chooseEncryption(
   ctx: Pick<Context, 'caches' | 'metadata'>,
   bucket: BucketRow,
   wanted: WantedEncryption,

@@ -13,8 +13,7 @@ export async function assertNotEmptied(
   ctx: Pick<Context, 'metadata' | 'clusterStates'>,
   cluster: string,
 ): Promise<void> {
-  const view = ctx.clusterStates.view();
-  const { closed, states } = view instanceof Promise ? await view : view;
+  const { closed, states } = await ctx.clusterStates.view();
   if (states.has(cluster) && !closed.has(cluster)) return;
   const row = (await findCluster(ctx.metadata, cluster))?.row;
   if (row === undefined || (row.state !== 'removed' && row.emptiedAt === undefined)) return;

@@ -53,7 +53,7 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   };
   ctx.siblings.heed(topic, forget);
   return {
-    view() {
+    async view() {
       if (held !== undefined && ctx.clock.elapsed() - held.readAt < ttlMs) return held.view;
       return reading ?? readAnew();
     },

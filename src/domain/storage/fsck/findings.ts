@@ -1,4 +1,5 @@
 /** The findings of fsck, and the counts of a run. */
+import type { Awaitable } from '../../../base/awaitable.ts';
 import type { Context } from '../../../context.ts';
 
 /** The guard of a run that may change something: only one such run works at a time (`workers/supervision/mending.ts`). */
@@ -97,7 +98,7 @@ export interface FsckMode {
   readonly deep?: boolean;
 }
 
-export type FsckReport = (finding: FsckFinding) => void | Promise<void>;
+export type FsckReport = (finding: FsckFinding) => Awaitable<void>;
 
 const zeros = <Name extends string>(names: readonly Name[]): Record<Name, number> =>
   Object.fromEntries(names.map((name) => [name, 0])) as Record<Name, number>;

@@ -2,7 +2,6 @@
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { chooseCluster, type Wish } from './policy.ts';
 
 type Ctx = Pick<Context, 'config' | 'clusterStates'>;
@@ -12,19 +11,9 @@ export interface Placing {
   readonly storageClass: string;
 }
 
-/** Synchronous when the view is cached, the usual case. @throws DrainRefused */
-export function placeWrite(ctx: Ctx, placing: Placing, seed: string): string | Promise<string> {
-  const view = ctx.clusterStates.view();
-  return view instanceof Promise
-    ? view.then((read) => placeIn(ctx, read, { placing, seed }))
-    : placeIn(ctx, view, { placing, seed });
-}
-
-function placeIn(
-  ctx: Ctx,
-  view: ClusterView,
-  { placing, seed }: { readonly placing: Placing; readonly seed: string },
-): string {
+/** @throws DrainRefused */
+export async function placeWrite(ctx: Ctx, placing: Placing, seed: string): Promise<string> {
+  const view = await ctx.clusterStates.view();
   const wish = wishOf(ctx, placing);
   if (wish === noWish && view.only !== undefined) return view.only;
   const cluster = chooseCluster(view, wish, seed);

@@ -44,11 +44,11 @@ function parse(body: Uint8Array): AccessControlPolicy {
 }
 
 /** @throws MalformedACLError, and the refusal of an unknown grantee */
-export function readGrantee(
+export async function readGrantee(
   ctx: Pick<Context, 'credentials'>,
   { type, ID, EmailAddress, URI }: Grantee,
   permission: Grant['permission'],
-): Grant | Promise<Grant> {
+): Promise<Grant> {
   const [named, ...others] = Object.entries(defined({ ID, EmailAddress, URI }));
   const wanted = { CanonicalUser: 'ID', AmazonCustomerByEmail: 'EmailAddress', Group: 'URI' }[type];
   if (named === undefined || others.length > 0 || named[0] !== wanted)

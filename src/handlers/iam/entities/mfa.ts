@@ -43,11 +43,11 @@ const deviceResource = (_ctx: unknown, _call: unknown, { SerialNumber }: { reado
   SerialNumber;
 
 /** Without a user name it is the caller, which may be the root. */
-const holderResource = (
+const holderResource = async (
   ctx: Context,
   request: ActionRequest,
   given: { readonly UserName: string | undefined },
-): string | Promise<string> =>
+): Promise<string> =>
   given.UserName === undefined && request.identity.root
     ? rootArn(request.identity.owner)
     : userResource(ctx, request, given);

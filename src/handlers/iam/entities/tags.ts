@@ -1,4 +1,5 @@
 /** The actions on the tags of users, roles and managed policies: the same three for each. */
+import type { Awaitable } from '../../../base/awaitable.ts';
 import type { Context } from '../../../context.ts';
 import { getNamed } from '../../../domain/iam/entities.ts';
 import { changePolicyTags, getPolicy } from '../../../domain/iam/policies/managed-policies.ts';
@@ -27,7 +28,7 @@ interface Tagged {
   /** The parameter that names it. */
   readonly field: string;
   readonly name: Parameter<string>;
-  readonly resource: (ctx: Context, request: ActionRequest, name: string) => string | Promise<string>;
+  readonly resource: (ctx: Context, request: ActionRequest, name: string) => Awaitable<string>;
   readonly find: (ctx: Context, request: ActionRequest, name: string) => Promise<{ readonly tags: Tags }>;
   readonly change: (ctx: Context, request: ActionRequest, change: Change) => Promise<void>;
 }

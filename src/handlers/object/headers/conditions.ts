@@ -13,10 +13,10 @@ export const readConditions = ({ wire }: Authorized): Conditions =>
     ifUnmodifiedSince: dateOf(wire.headers.get('if-unmodified-since')),
   });
 
-/** If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
-export const writeConditions = (request: Authorized): Conditions => {
+/** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
+export const writeConditions = (request: Authorized): Conditions | undefined => {
   const { ifModifiedSince: _, ...conditions } = readConditions(request);
-  return conditions;
+  return Object.keys(conditions).length === 0 ? undefined : conditions;
 };
 
 /** Refuses an invalid condition: a delete that ignored its condition could not be undone. */

@@ -22,24 +22,15 @@ import { versionHeader } from '../headers/object-headers.ts';
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'credentials'>;
 
 /** The owner and the grants of the object that a request writes. */
-export function accessOf(
+export async function accessOf(
   ctx: Ctx,
   request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
-): ObjectAccess | Promise<ObjectAccess> {
-  const { bucket, identity } = request;
-  const writer = identity?.owner ?? bucket.owner;
-  // Nearly every write: nothing is waited for.
-  if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
-  return askedAccess(ctx, request, writer);
-}
-
-async function askedAccess(
-  ctx: Ctx,
-  request: Pick<AuthorizedInBucket, 'bucket' | 'own' | 'accessPoint'>,
-  writer: string,
 ): Promise<ObjectAccess> {
+  const { bucket, identity, accessPoint } = request;
+  const writer = identity?.owner ?? bucket.owner;
+  if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
   const given = await givenAcl(ctx, request, 'object');
-  return accessOfNew(ctx, request.bucket, { writer, given, accessPoint: request.accessPoint });
+  return accessOfNew(ctx, bucket, { writer, given, accessPoint });
 }
 
 export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {

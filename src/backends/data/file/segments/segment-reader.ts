@@ -82,8 +82,7 @@ export class SegmentReader {
   async #readWhole(handle: Handle, { chunk, place, position, range }: Read): Promise<Uint8Array> {
     const { headerBytes } = place;
     const bytes = this.#carve(headerBytes + chunk.size);
-    const reading = this.#disk.read(handle.fd, bytes, position);
-    const count = typeof reading === 'number' ? reading : await reading;
+    const count = await this.#disk.read(handle.fd, bytes, position);
     const wanted = { id: chunk.id, size: chunk.size, headerBytes, seed: handle.seed };
     if (count !== bytes.length || !isHeader(bytes, 0, wanted)) {
       throw new ChunkDamaged(`chunk ${chunk.id} does not stand at ${chunk.at}`);
@@ -104,8 +103,7 @@ export class SegmentReader {
   ): AsyncGenerator<Uint8Array> {
     const { headerBytes } = place;
     const bytes = Buffer.allocUnsafe(headerBytes);
-    const reading = this.#disk.read(handle.fd, bytes, position);
-    const count = typeof reading === 'number' ? reading : await reading;
+    const count = await this.#disk.read(handle.fd, bytes, position);
     const wanted = { id: chunk.id, size: chunk.size, headerBytes, seed: handle.seed };
     const header =
       count === headerBytes && isHeader(bytes, 0, wanted)

@@ -118,8 +118,7 @@ export class UploadBody implements AsyncIterableIterator<Uint8Array> {
       this.#pulling = this.#source.next();
       const { done, value } = await this.#pulling;
       this.#pulling = undefined;
-      const resumed = share?.resume(value?.length ?? 0, signal);
-      if (resumed !== undefined) await resumed;
+      await share?.resume(value?.length ?? 0, signal);
       if (done === true) this.#isDone = true;
       else if (value.length > 0) return value;
     }

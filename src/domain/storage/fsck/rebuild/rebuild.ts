@@ -3,6 +3,7 @@
  * an existing row, and it can resume after a kill.
  */
 
+import type { Awaitable } from '../../../../base/awaitable.ts';
 import { fnv32a } from '../../../../base/shard.ts';
 import { everyBucket, findBucket, insertBucket } from '../../../../metadata/buckets/buckets.ts';
 import { objectsOf } from '../../../../metadata/objects/objects.ts';
@@ -57,7 +58,7 @@ export async function rebuildIndex(
   context: RebuildContext,
   options: {
     readonly buckets: readonly LostBucket[];
-    readonly report: (told: Rebuilt) => void | Promise<void>;
+    readonly report: (told: Rebuilt) => Awaitable<void>;
     readonly signal?: AbortSignal;
     /** For tests. */
     readonly atOnce?: number;
