@@ -84,8 +84,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     reply = refused(ctx, request, refusal);
   }
   ctx.bodyMemory.give(request.heldBytes);
-  const recording = request.record?.end({ status: reply.status, code });
-  if (recording !== undefined) await recording;
+  await request.record?.end({ status: reply.status, code });
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
   reportAnswer(ctx, request, { status: reply.status, code });
   const headers = renderHeaders(

@@ -27,7 +27,7 @@ export interface Ending {
 
 /** Writes the audit row of a request: with its commits, and at its end where no commit did. */
 export interface AuditRecorder extends Recorder {
-  end(ending: Ending): Promise<void> | undefined;
+  end(ending: Ending): Promise<void>;
 }
 
 /** The memory that a request reserves in `BodyMemory`, from the first byte of its body until it is answered. */

@@ -5,9 +5,9 @@ export interface LateWrites {
   /**
    * Takes a row, which is written within about a second. Rows that still wait are lost when the process dies.
    * @param bytes the approximate memory of the row
-   * @returns undefined while the buffer has room; else a promise that resolves when it has room again
+   * @returns resolves when the buffer has room for the next row
    */
-  add(change: SideChange, bytes: number): Promise<void> | undefined;
+  add(change: SideChange, bytes: number): Promise<void>;
   /** Resolves once everything that was taken is written. */
   flush(): Promise<void>;
 }

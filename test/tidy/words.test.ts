@@ -39,6 +39,11 @@ const banned: readonly Banned[] = [
     // The first write of a store, and of the compaction, which has no asynchronous ones.
     except: /^src\/backends\/metadata\/embedded\/file\/exclusive-use\.ts$/,
   },
+  {
+    word: /[\w\])>] \| Promise</,
+    instead: 'Promise<T>, or Awaitable<T> for a callback (docs/adr/0018-functions-return-promises.md)',
+    except: /^src\/base\/awaitable\.ts$/,
+  },
   { word: /\bconsole\.(log|error|warn)\(/, instead: 'telemetry.log', except: /^src\/(runtime|telemetry)\// },
   { word: /\b(TODO|FIXME|XXX)\b/, instead: 'an issue' },
 ];

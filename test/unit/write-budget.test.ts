@@ -7,6 +7,7 @@ import { memoryChunks } from '../../src/backends/data/memory.ts';
 import type { ChunkStore } from '../../src/ports/storage/chunk-store.ts';
 import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
 import { faulty } from '../support/faulty.ts';
+import { isWaiting } from '../support/is-waiting.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const share = 512 * 1024;
@@ -17,17 +18,6 @@ async function* sourceOf(size: number): AsyncGenerator<Uint8Array> {
     await turn();
     yield new Uint8Array(Math.min(left, 65_536));
   }
-}
-
-/** Whether a promise is still pending after everything that could settle it at once has run. */
-async function isWaiting(promise: Promise<unknown>): Promise<boolean> {
-  let isPending = true;
-  const settled = () => {
-    isPending = false;
-  };
-  promise.then(settled, settled);
-  await turn();
-  return isPending;
 }
 
 /** A client that sends some and then nothing, until it is told to go on. */

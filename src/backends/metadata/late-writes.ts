@@ -30,13 +30,12 @@ class Gathered implements LateWrites {
     this.#ports = ports;
   }
 
-  add(change: SideChange, bytes: number): Promise<void> | undefined {
+  async add(change: SideChange, bytes: number): Promise<void> {
     this.#rows.push(change);
     this.#bytes += bytes;
     this.#running ??= this.#run();
     if (this.#bytes >= manyBytes) this.#rest.abort();
-    if (this.#bytes < fullBytes) return undefined;
-    return new Promise((resolve) => void this.#stalled.push(resolve));
+    if (this.#bytes >= fullBytes) await new Promise<void>((resolve) => void this.#stalled.push(resolve));
   }
 
   async flush(): Promise<void> {

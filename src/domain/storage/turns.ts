@@ -4,16 +4,16 @@ import type { Clock } from '../../ports/clock.ts';
 /** The longest turn. */
 const turnMs = 10;
 
-/** @returns a function that the work calls and awaits between its pieces; it returns undefined until the turn is over */
-export function openTurns(clock: Pick<Clock, 'elapsed' | 'sleep'>): () => Promise<void> | undefined {
+/** @returns a function that the work calls and awaits between its pieces; it waits where the turn is over */
+export function openTurns(clock: Pick<Clock, 'elapsed' | 'sleep'>): () => Promise<void> {
   let since = clock.elapsed();
   let others: Promise<void> | undefined;
-  return () => {
+  return async () => {
     if (others === undefined && clock.elapsed() - since >= turnMs)
       others = clock.sleep(0).then(() => {
         since = clock.elapsed();
         others = undefined;
       });
-    return others;
+    await others;
   };
 }

@@ -158,7 +158,7 @@ function operationOf(request: LoggedRequest): string {
 /** The same body; calls `over` once with the number of bytes that were read, at its end or when the reader stops. */
 function counted(
   body: AsyncIterable<Uint8Array>,
-  over: (bytes: number) => Promise<void> | undefined,
+  over: (bytes: number) => Promise<void>,
 ): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]() {

@@ -71,11 +71,11 @@ export class Recording implements AuditRecorder {
   }
 
   /** Writes the row, or corrects it, with the result of the request. The change itself stays, also where this write fails. */
-  end(ending: Ending): Promise<void> | undefined {
+  async end(ending: Ending): Promise<void> {
     // Nothing was changed, and clients that retry would fill the reserve of the disk with rows.
-    if (ending.code === 'InsufficientStorage' && !this.#isWritten) return undefined;
+    if (ending.code === 'InsufficientStorage' && !this.#isWritten) return;
     const isTrue = this.#isWritten && ending.code === undefined && ending.status === this.#entry.status;
-    return isTrue ? undefined : this.#write(ending);
+    if (!isTrue) await this.#write(ending);
   }
 
   async #write({ status, code }: Ending): Promise<void> {

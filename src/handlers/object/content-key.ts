@@ -12,11 +12,11 @@ import { customerKeyOf, mentionsEncryption, refuseChoosing } from './headers/enc
  * Checks the encryption headers of a read. A customer key is verified immediately, so that a caller without it learns nothing about
  * the object (public API "HeadObject").
  */
-export function describeKeyOf(
+export async function describeKeyOf(
   ctx: Context,
   request: AuthorizedInBucket,
   row: ObjectRow,
-): Promise<ObjectKey> | undefined {
+): Promise<ObjectKey | undefined> {
   const { encryption } = row;
   if (encryption === undefined && !mentionsEncryption(request)) return undefined;
   refuseChoosing(request);
@@ -31,20 +31,20 @@ export function describeKeyOf(
 }
 
 /** The key of a content that is read. A call to the key provider happens here and not before. */
-export const contentKeyOf = (
+export const contentKeyOf = async (
   ctx: Context,
   request: AuthorizedInBucket,
   { encryption, key }: ObjectRow,
-): Promise<ObjectKey> | undefined =>
+): Promise<ObjectKey | undefined> =>
   encryption &&
   openObjectKey(ctx, { bucket: request.bucket, key }, { encryption, user: keyUserOf(ctx, request) });
 
 /** The key to the source of a copy. */
-export function sourceKeyOf(
+export async function sourceKeyOf(
   ctx: Context,
   request: AuthorizedInBucket,
   { bucket, row }: { readonly bucket: BucketRow; readonly row: ObjectRow },
-): Promise<ObjectKey> | undefined {
+): Promise<ObjectKey | undefined> {
   const { encryption } = row;
   const customerKey = customerKeyOf(ctx, request, 'copy-source-');
   assertCustomerKey(encryption, customerKey);
@@ -55,11 +55,11 @@ export function sourceKeyOf(
 }
 
 /** The key of an upload, which encrypts every part; a customer sends its key with each. */
-export function uploadKeyOf(
+export async function uploadKeyOf(
   ctx: Context,
   request: AuthorizedInBucket,
   { encryption, key }: UploadSession,
-): Promise<ObjectKey> | undefined {
+): Promise<ObjectKey | undefined> {
   refuseChoosing(request);
   const customerKey = customerKeyOf(ctx, request);
   if (encryption?.by === 'customer' && customerKey === undefined)

@@ -32,8 +32,7 @@ export const HeadObject: HandlerOf<'HeadObject'> = (ctx, request) => answer(ctx,
 
 async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boolean): Promise<Reply> {
   const row = targetOf(request);
-  const describing = describeKeyOf(ctx, request, row);
-  const described = describing && (await describing);
+  const described = await describeKeyOf(ctx, request, row);
   if (checkRead(readConditions(request), row) === 'not-modified') {
     return notModified(request, row);
   }
@@ -59,8 +58,7 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
     replyHeaders.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
   const reply = { status: slice === undefined ? 200 : 206, headers: replyHeaders };
   if (!withBody || end < start) return reply;
-  const opening = described === undefined ? contentKeyOf(ctx, request, row) : undefined;
-  const objectKey = described ?? (opening && (await opening));
+  const objectKey = described ?? (await contentKeyOf(ctx, request, row));
   return { ...reply, body: await bodyOf(ctx, row, { start, end }, { objectKey, signal: request.signal }) };
 }
 

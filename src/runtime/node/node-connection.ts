@@ -87,8 +87,7 @@ export class Connection implements Peer {
       const reply = await this.#answer(incoming, request);
       const close = !response.shouldKeepAlive || this.#mustClose(incoming, request);
       if (close) this.#end(incoming, request);
-      const writing = writeReply(reply, { response, close, client: incoming });
-      if (writing !== undefined) await writing;
+      await writeReply(reply, { response, close, client: incoming });
       if (!close && !request.complete) drop(incoming, request);
     } catch (error) {
       this.#breakOff(exchange, incoming, error);

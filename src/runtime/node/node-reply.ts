@@ -41,18 +41,18 @@ const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
   typeof body === 'object' && Symbol.asyncIterator in body;
 
 /** Resolves when the response took everything. Rejects when a stream broke: the socket is then the caller's to end. */
-export function writeReply(reply: Reply, options: WriteOptions): Promise<void> | undefined {
+export async function writeReply(reply: Reply, options: WriteOptions): Promise<void> {
   const { response, close } = options;
   const { body } = reply;
   const head = headOf(reply, close);
   if (response.req.method === 'HEAD' || reply.status === 204 || reply.status === 304) {
     response.writeHead(head.status, head.flat).end();
-    return isStream(body) ? leave(body[Symbol.asyncIterator]()) : undefined;
+    if (isStream(body)) await leave(body[Symbol.asyncIterator]());
+    return;
   }
   if (isStream(body)) return writeStream(body[Symbol.asyncIterator](), head, options);
   if (head.length === undefined) head.flat.push('Content-Length', String(lengthOf(body)));
   response.writeHead(head.status, head.flat).end(body);
-  return undefined;
 }
 
 function lengthOf(body: Uint8Array | string | undefined): number {
