@@ -80,6 +80,7 @@ describe('canonical forms that clients differ in', () => {
     ['a name without "="', 'acl', { acl: '' }],
     ['names that are prefixes of others', 'a-b=1&a=2', { a: '2', 'a-b': '1' }],
     ['an "=" in a value', 'prefix=a=b', { prefix: 'a=b' }],
+    ['an empty parameter', 'a=1&&b=2', { a: '1', b: '2' }],
   ])('%s gives the same canonical query', async (_, sent, query) => {
     const request = client.request({ path: '/bucket', query });
     expect((await check({ ...request, target: `/bucket?${sent}` })).identity).toBeDefined();

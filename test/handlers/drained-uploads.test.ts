@@ -17,7 +17,7 @@ const never = new AbortController().signal;
 async function clientOfStaleGateway({ context }: GatewayWorld, clock: VirtualClock) {
   const view = await context.clusterStates.view();
   const gateway = createGateway(
-    { ...context, clusterStates: { ...context.clusterStates, view: () => view } },
+    { ...context, clusterStates: { ...context.clusterStates, view: async () => view } },
     { basePath: '' },
   );
   return openClient(gateway, clock, { credential: alice });

@@ -131,6 +131,11 @@ describe.each(both)('%s on %s', (_, backend, mode) => {
     // A retry of the completion is answered alike.
     const again = await world.client.post('/bucket/parts', { query: { uploadId }, body: completion(parts) });
     expect([again.status, again.one('ETag')]).toEqual([200, done.one('ETag')]);
+    for (const answer of [done, again]) {
+      // The public API names the encryption, and repeats no header of a customer key.
+      const named = mode.shown['*-server-side-encryption'];
+      expect(answer.header('*-server-side-encryption')).toBe(named);
+    }
     await world.gc();
     const still = await world.client.get('/bucket/parts', { headers: mode.read });
     expect(Buffer.compare(still.bytes, whole)).toBe(0);

@@ -3,6 +3,7 @@
 export interface Group {
   readonly mutate: readonly string[];
   readonly tests: readonly string[];
+  readonly excluded?: readonly string[];
 }
 
 export const groups: Readonly<Record<string, Group>> = {

@@ -1,5 +1,7 @@
 /**
  * `node test/mutation/run.ts [group …]`: breaks the source on purpose, one place at a time, and prints what no test noticed.
+ * `--sample=<lines> --seed=<n>` breaks random lines of `src/auth`, `src/domain` and `src/protocol` instead, and runs the tests of
+ * the front door too; the seed names the same lines again.
  *
  * Stryker changes copies of the files and runs the tests that cover each change; docs/mutation.md has the scores. It reads
  * `tsconfig.json` by an API that TypeScript 7 no longer has, so it works in a directory without one.
@@ -7,7 +9,11 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { withoutEngines } from '../support/engines/wanted.ts';
+import { seeded } from '../support/load-model.ts';
 import { type Group, groups } from './groups.ts';
+import { sampleLines } from './sample.ts';
 
 const root = join(import.meta.dirname, '../..');
 /** Below the root, so that the project's own packages are found from there. */
@@ -31,8 +37,16 @@ function copySources(): void {
   }
 }
 
-function mutate(name: string, { mutate: files, tests }: Group): void {
-  const settings = { include: tests, pool: 'threads', maxWorkers: 1, testTimeout: 60_000 };
+function mutate(name: string, { mutate: files, tests, excluded = [] }: Group): void {
+  const settings = {
+    include: tests,
+    exclude: excluded,
+    pool: 'threads',
+    isolate: false,
+    maxWorkers: 1,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  };
   writeFileSync(join(place, vitestConfig), `export default ${JSON.stringify({ test: settings })};\n`);
   const config = {
     testRunner: 'vitest',
@@ -44,16 +58,30 @@ function mutate(name: string, { mutate: files, tests }: Group): void {
     reporters: ['clear-text', 'json'],
     jsonReporter: { fileName: `${name}.json` },
     coverageAnalysis: 'perTest',
-    concurrency: 1,
+    concurrency: 2,
     timeoutMS: 20_000,
+    dryRunTimeoutMinutes: 30,
+    // Code that runs once, when its module is loaded, such as tables, would take every test for each change.
+    ignoreStatic: true,
   };
   const configFile = `${name}.config.json`;
   writeFileSync(join(place, configFile), JSON.stringify(config));
   const stryker = join(place, 'node_modules/@stryker-mutator/core/bin/stryker.js');
-  execFileSync(process.execPath, [stryker, 'run', configFile], { cwd: place, stdio: 'inherit' });
+  const env = { ...process.env, ...withoutEngines };
+  execFileSync(process.execPath, [stryker, 'run', configFile], { cwd: place, stdio: 'inherit', env });
 }
 
-const asked = process.argv.slice(2);
+/** The tests of a sample: those that run in one process with the source that they test. */
+const frontDoor = {
+  tests: ['unit', 'handlers', 'attacks'].map((folder) => `test/${folder}/**/*.test.ts`),
+  // The first writes 100,000 rows for each change; the second imports from `examples`, which is not copied.
+  excluded: ['test/handlers/listing-cost.test.ts', 'test/unit/runtime-hono.test.ts'],
+};
+
+const { values: sample, positionals: asked } = parseArgs({
+  allowPositionals: true,
+  options: { sample: { type: 'string' }, seed: { type: 'string', default: '1' } },
+});
 const unknown = asked.filter((name) => groups[name] === undefined);
 if (unknown.length > 0) {
   process.stderr.write(`no group ${unknown.join(', ')}; there are ${Object.keys(groups).join(', ')}\n`);
@@ -61,5 +89,13 @@ if (unknown.length > 0) {
 }
 install();
 copySources();
+if (sample.sample !== undefined) {
+  const lines = await sampleLines(place, {
+    count: Number(sample.sample),
+    random: seeded(Number(sample.seed)),
+  });
+  mutate(`sample-${sample.seed}`, { mutate: lines, ...frontDoor });
+  process.exit();
+}
 for (const [name, group] of Object.entries(groups))
   if (asked.length === 0 || asked.includes(name)) mutate(name, group);

@@ -169,6 +169,7 @@ function actions(ctx: ActionContext) {
     remove: async (key: string, versionId?: string) =>
       deleteObject(ctx, {
         ...common,
+        conditions: {},
         bucket: await bucket(),
         key,
         ...(versionId === undefined ? {} : { versionId }),

@@ -134,8 +134,8 @@ test('the stored bytes show nothing of the content, nor that two segments are al
 test('no nonce is used twice under a key, and only the last segment has the last mark', async () => {
   const seen: string[] = [];
   const key: CipherKey = {
-    encrypt: (_, { nonce }) => void seen.push(Buffer.from(nonce).toString('hex')),
-    decrypt: () => true,
+    encrypt: async (_, { nonce }) => void seen.push(Buffer.from(nonce).toString('hex')),
+    decrypt: async () => true,
   };
   await encrypt(contentOf(5 * contentBytes), key);
   expect(new Set(seen).size).toBe(5);
