@@ -1,6 +1,6 @@
 /** Writes `docs/reference/*.md` from the tables; with `--check` it only says which pages are stale. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { flagOf } from '../src/config/read/flags.ts';
+import { toFlag } from '../src/config/read/flags.ts';
 import type { Setting } from '../src/config/read/setting.ts';
 import { settingNames, settings } from '../src/config.ts';
 import { tables } from '../src/metadata/tables.ts';
@@ -32,7 +32,7 @@ function settingRow(name: (typeof settingNames)[number]): readonly string[] {
   const secret = setting.secret === true ? ' Secret: never shown.' : '';
   return [
     code(name),
-    code(flagOf(name)),
+    code(toFlag(name)),
     setting.kind,
     `${fallback}${from}`,
     setting.range === undefined ? '' : `${setting.range}${outside}`,

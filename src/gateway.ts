@@ -15,7 +15,7 @@ import { PacedBody } from './gateway/body-pace.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
 import { recordingOfUnknown } from './gateway/records/recording.ts';
-import { refusalOf } from './gateway/refusal.ts';
+import { toRefusal } from './gateway/refusal.ts';
 import { type Ending, establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
 import { visitSite } from './gateway/site.ts';
 import { identify } from './gateway/stages/identify.ts';
@@ -79,7 +79,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   try {
     reply = await run(pipeline, request);
   } catch (cause) {
-    const refusal = refusalOf(ctx, cause, request);
+    const refusal = toRefusal(ctx, cause, request);
     code = refusal.code;
     reply = refused(ctx, request, refusal);
   }

@@ -1,8 +1,8 @@
 /** What the driver alone needs for the statements that the gateway's requests are made of. */
 import cassandra from 'cassandra-driver';
 import { Rows } from '../../src/backends/metadata/wide-column/rows.ts';
-import { statementsOf } from '../../src/backends/metadata/wide-column/schema/statements.ts';
-import { objectsOf } from '../../src/metadata/objects/objects.ts';
+import { buildStatements } from '../../src/backends/metadata/wide-column/schema/statements.ts';
+import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { type BucketRow, type ObjectRow, objects } from '../../src/metadata/tables.ts';
 import type { AnyTable, At } from '../../src/ports/metadata-store.ts';
 
@@ -14,10 +14,10 @@ const quorum = { prepare: true, consistency: types.consistencies.localQuorum };
 export class CassandraFloor {
   readonly #client: cassandra.Client;
   readonly #rows = new Rows(objects as AnyTable);
-  readonly #statements: ReturnType<typeof statementsOf>;
+  readonly #statements: ReturnType<typeof buildStatements>;
 
   constructor(hosts: readonly string[], keyspace: string) {
-    this.#statements = statementsOf(keyspace, objects as AnyTable);
+    this.#statements = buildStatements(keyspace, objects as AnyTable);
     this.#client = new cassandra.Client({
       contactPoints: [...hosts],
       localDataCenter: 'dc1',
@@ -28,7 +28,7 @@ export class CassandraFloor {
   }
 
   #place(bucket: Bucket, row: ObjectRow): unknown[] {
-    const at = objectsOf(bucket) as At<AnyTable>;
+    const at = objectsAt(bucket) as At<AnyTable>;
     return [...this.#rows.place(at, this.#rows.shardOf(at, row)), this.#rows.key(at.in, row)];
   }
 
@@ -53,7 +53,7 @@ export class CassandraFloor {
 
   /** The same stretch of every shard at once, as much of each as a page of a listing asks for. */
   async page(bucket: Bucket, row: ObjectRow, limit: number): Promise<void> {
-    const at = objectsOf(bucket) as At<AnyTable>;
+    const at = objectsAt(bucket) as At<AnyTable>;
     const low = this.#rows.key(at.in, row);
     const high = Buffer.of(2);
     const shards = Array.from({ length: bucket.shards }, (_, shard) => shard);

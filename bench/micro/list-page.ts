@@ -6,7 +6,7 @@ import { configWith } from '../../src/config/read/read-config.ts';
 import type { Context } from '../../src/context.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
-import { liveHeadOf, objectsOf } from '../../src/metadata/objects/objects.ts';
+import { liveHeadAt, objectsAt } from '../../src/metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../src/metadata/tables.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { incomingOf } from '../lib/incoming.ts';
@@ -19,7 +19,7 @@ const keyOf = (number: number): string => `folder-${number % 100}/object-${Strin
 
 function rowOf(bucket: BucketRow, number: number): ObjectRow {
   return {
-    ...liveHeadOf(keyOf(number)),
+    ...liveHeadAt(keyOf(number)),
     bucketId: bucket.id,
     version: `0${number.toString(32).padStart(20, '0')}`,
     isNull: true,
@@ -39,7 +39,7 @@ function rowOf(bucket: BucketRow, number: number): ObjectRow {
 
 /** Below the front door: the rows that so many puts would have left. */
 async function seed({ metadata }: Context, bucket: BucketRow): Promise<void> {
-  const at = objectsOf(bucket);
+  const at = objectsAt(bucket);
   for (let first = 0; first < keys; first += commitsAtOnce) {
     const count = Math.min(commitsAtOnce, keys - first);
     const commits = Array.from({ length: count }, (_, i) =>
@@ -72,7 +72,7 @@ export async function listPage(): Promise<Piece[]> {
     };
     const cursor = async (): Promise<void> => {
       await context.metadata
-        .scan(objectsOf(bucket), { from: liveHeadOf(keyOf((turn++ * 7919) % keys)) })
+        .scan(objectsAt(bucket), { from: liveHeadAt(keyOf((turn++ * 7919) % keys)) })
         .next(1000);
     };
     const floor = { name: 'the cursor alone', micros: await microsOf(cursor, { batch: 1 }) };

@@ -12,7 +12,7 @@ import { hasBodyHash, withBodyHash } from './payload/body-hash.ts';
 import { anonymousPayload, signedPayload } from './payload/payload.ts';
 import { identityOf } from './session/credentials.ts';
 import { headerClaim } from './signature/authorization-header.ts';
-import { type OpenClaim, servicesOf } from './signature/claim.ts';
+import { acceptedServices, type OpenClaim } from './signature/claim.ts';
 import { presignedClaim } from './signature/presigned.ts';
 import { isSigV2, verifySigV2 } from './signature/sigv2-presigned.ts';
 import { findSigner, verifySignature } from './signature/verify-signature.ts';
@@ -37,7 +37,7 @@ export async function authenticate(
     const signed = { type: 'REST-QUERY-STRING', version: 'AWS' } as const;
     return { identity: identityOf(credential), renew, signed, dialect: dialect.name, payload, hoisted };
   }
-  const services = servicesOf({ isActionQuery: options.isActionQuery === true });
+  const services = acceptedServices({ isActionQuery: options.isActionQuery === true });
   let open: OpenClaim;
   if (authorization !== undefined) open = headerClaim(wire, authorization, { clock: ctx.clock, services });
   else if (presigned !== undefined)

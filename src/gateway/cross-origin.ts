@@ -4,7 +4,7 @@ import { lookUpBucket } from '../domain/buckets/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
 import { Refusal } from '../errors/refusal.ts';
-import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../handlers/common/cross-origin.ts';
+import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';
 import type { HeaderPair } from '../protocol/reply/reply.ts';
 import type { RequestContext } from './request.ts';
 import { bucketNameAt, whereLocated } from './stages/locate.ts';
@@ -29,7 +29,7 @@ async function headersFor(ctx: Context, request: RequestContext): Promise<readon
     const row = request.bucket ?? (located && (await lookUpBucket(ctx, bucketNameAt(located))));
     const cors = row && (await readDocument(ctx, row, bucketCors));
     if (cors === undefined) return none;
-    const asked = crossOriginOf(request.incoming.wire);
+    const asked = readCrossOrigin(request.incoming.wire);
     const rule = asked && matchCors(cors, asked);
     return asked && rule ? [...allowingHeaders(rule, asked), varyHeader] : [varyHeader];
   } catch (cause) {

@@ -10,7 +10,7 @@ const readOnlyMessage =
   'The storage of this service is read-only at the moment: objects can be read, and nothing can be written or deleted.';
 
 /** The refusal for the client: a `Refusal` unchanged, any other error as an internal error. */
-export function refusalOf(
+export function toRefusal(
   ctx: Pick<Context, 'telemetry'>,
   cause: unknown,
   { requestId, operation, path, incoming, signal }: Received,

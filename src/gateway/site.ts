@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { openBucket } from '../domain/buckets/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketWebsite, type Website } from '../domain/configurations/families.ts';
-import { type Elsewhere, pageOf, redirectOf, redirectOfError } from '../domain/configurations/website.ts';
+import { type Elsewhere, findPage, findRedirect, redirectOfError } from '../domain/configurations/website.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
 import { noBody } from '../handlers/common/body.ts';
 import { assertKey } from '../handlers/common/key.ts';
@@ -35,7 +35,7 @@ const noQuery = new Query('');
 export async function showIndex(ctx: Context, request: Identified & InBucket): Promise<Reply | undefined> {
   const { bucket } = request;
   const site = await readDocument(ctx, bucket, bucketWebsite);
-  const key = site && pageOf(site, request.key);
+  const key = site && findPage(site, request.key);
   return key === undefined ? undefined : readPage(ctx, { ...request, key }, { bucket, visitor: request });
 }
 
@@ -51,12 +51,12 @@ export async function visitSite(ctx: Context, request: Identified): Promise<Repl
   establish(request, { bucket });
   const site = await readDocument(ctx, bucket, bucketWebsite);
   if (site === undefined) throw fail('NoSuchWebsiteConfiguration', { elements: { BucketName: bucketName } });
-  const elsewhere = redirectOf(site, key);
+  const elsewhere = findRedirect(site, key);
   if (elsewhere !== undefined) return sendTo(wire, elsewhere);
   const asked = { ...request, own: new Map<string, string>() };
   const visit = { bucket, visitor: request };
   try {
-    return await readPage(ctx, { ...asked, key: pageOf(site, key) ?? key }, { ...visit, follows: true });
+    return await readPage(ctx, { ...asked, key: findPage(site, key) ?? key }, { ...visit, follows: true });
   } catch (cause) {
     if (cause instanceof Refusal) return afterRefusal(ctx, asked, { ...visit, site, refusal: cause });
     throw cause;
@@ -100,7 +100,7 @@ async function afterRefusal(ctx: Context, request: Identified, refused: Refused)
   const { key, wire } = request;
   const status = statusOf(refusal.code);
   const isAbsent = status === 403 || status === 404;
-  const index = key.endsWith('/') ? undefined : pageOf(site, `${key}/`);
+  const index = key.endsWith('/') ? undefined : findPage(site, `${key}/`);
   if (
     isAbsent &&
     key !== '' &&

@@ -8,7 +8,7 @@ import type { Reply } from '../protocol/reply/reply.ts';
 import type { ReadFacts } from './common/body-facts.ts';
 
 /** The version that the operation is about. @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker */
-export const targetOf = ({ target, key, query }: AuthorizedInBucket): ObjectRow =>
+export const requireTarget = ({ target, key, query }: AuthorizedInBucket): ObjectRow =>
   assertObject(target, { key, versionId: query.get('versionId') });
 
 /**

@@ -127,7 +127,7 @@ export type StoredIam = Stored<IamRow>;
 const iamAt = (account: string): At<typeof iam> => ({ table: iam, in: { account } });
 
 /** The cast is safe: rows of a kind are only written from values of that kind. */
-export const recordOf = <K extends IamKind>({ row }: Pick<StoredIam, 'row'>): IamRecord<K> => ({
+export const toRecord = <K extends IamKind>({ row }: Pick<StoredIam, 'row'>): IamRecord<K> => ({
   name: row.name,
   value: row.value as IamRecords[K],
   text: row.text,

@@ -77,7 +77,7 @@ export interface FoundWorld {
 export type InstallationMode = 'start' | 'init' | 'adopt' | 'inspect';
 
 /** The reason to refuse the start; undefined when metadata, chunks and keys belong together. */
-export function refusalOf(world: FoundWorld, mode: InstallationMode): string | undefined {
+export function explainRefusal(world: FoundWorld, mode: InstallationMode): string | undefined {
   const { kept } = world;
   if (kept === undefined) return mode === 'start' ? lostMetadata(world) : undefined;
   if (kept.format > formatVersion)

@@ -7,7 +7,7 @@ import type { ListenAddress } from '../config/values/network.ts';
 import type { Config } from '../config.ts';
 import type { Gateway } from '../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
-import { endpointOf } from './compose/endpoint.ts';
+import { formatEndpoint } from './compose/endpoint.ts';
 import { Connection, type ConnectionOptions } from './node/node-connection.ts';
 import { refuseSocket } from './node/node-refusal.ts';
 import { readKeyPair, reloadOnChange, type TlsFiles } from './node/node-tls.ts';
@@ -75,7 +75,7 @@ async function listen(
   options: ServeOptions,
 ): Promise<Listener> {
   const { gateway, config, telemetry = silentTelemetry } = options;
-  const tls = tlsOf(config);
+  const tls = readTlsFiles(config);
   const server = createServer(config, tls);
   let isClosing = false;
   connect(server, {
@@ -97,7 +97,7 @@ async function listen(
       : () => {};
   const { port } = server.address() as AddressInfo;
   return {
-    url: endpointOf({ host: address.host, port }, tls !== undefined),
+    url: formatEndpoint({ host: address.host, port }, tls !== undefined),
     close: () => {
       isClosing = true;
       stopReloading();
@@ -106,7 +106,7 @@ async function listen(
   };
 }
 
-function tlsOf(config: ServeOptions['config']): TlsFiles | undefined {
+function readTlsFiles(config: ServeOptions['config']): TlsFiles | undefined {
   const { SVC_TLS_CERT_FILE: certFile, SVC_TLS_KEY_FILE: keyFile } = config;
   return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile };
 }

@@ -23,7 +23,7 @@ export function foldRepeats(log: Log, later: (ms: number, act: () => void) => vo
   const repeats = new Map<string, Repeats>();
   return (level, message, fields = {}) => {
     if ((level !== 'WARN' && level !== 'ERROR') || 'request_id' in fields) return log(level, message, fields);
-    const kind = kindOf(level, message, fields);
+    const kind = foldKey(level, message, fields);
     const known = repeats.get(kind);
     if (known !== undefined) {
       known.count += 1;
@@ -42,7 +42,7 @@ export function foldRepeats(log: Log, later: (ms: number, act: () => void) => vo
   };
 }
 
-function kindOf(level: string, message: string, fields: Fields): string {
+function foldKey(level: string, message: string, fields: Fields): string {
   const texts = Object.entries(fields).filter(
     ([name, value]) => typeof value === 'string' && !different.has(name),
   );
@@ -50,9 +50,9 @@ function kindOf(level: string, message: string, fields: Fields): string {
 }
 
 /** The messages of an error and its causes. Numbers differ from one failure to the next: ports, times, ids. */
-const causeText = (cause: unknown): string => messagesOf(cause).replace(/\d+/g, '#');
+const causeText = (cause: unknown): string => joinMessages(cause).replace(/\d+/g, '#');
 
-function messagesOf(cause: unknown): string {
+function joinMessages(cause: unknown): string {
   const messages: string[] = [];
   for (let each = cause, i = 0; each !== undefined && i < causesMax; i += 1) {
     messages.push(each instanceof Error ? each.message : String(each));
@@ -64,5 +64,8 @@ function messagesOf(cause: unknown): string {
 /** The first line showed where the failure came from. */
 const withoutStacks = (fields: Fields): Fields =>
   Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? messagesOf(value) : value]),
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value instanceof Error ? joinMessages(value) : value,
+    ]),
   );

@@ -35,7 +35,7 @@ export function createLog(now: () => number = Date.now): Log {
 }
 
 /** `time`, `level` and `message`, then the fields; a field of one of these names gets a `_`. */
-function lineOf(record: LogRecord): string {
+function formatRecord(record: LogRecord): string {
   const line: Record<string, unknown> = {
     time: new Date(record.timestamp).toISOString(),
     level: shown[record.level],
@@ -56,7 +56,7 @@ export interface LogOutput {
 export function configureLog({ level, write }: LogOutput): void {
   configureSync({
     reset: true,
-    sinks: { lines: (record) => write(lineOf(record)) },
+    sinks: { lines: (record) => write(formatRecord(record)) },
     loggers: [
       { category: [category], sinks: ['lines'], lowestLevel: taken[level] },
       { category: ['logtape', 'meta'], sinks: ['lines'], lowestLevel: 'error' },

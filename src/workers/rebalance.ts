@@ -4,7 +4,7 @@
  */
 import type { Context } from '../context.ts';
 import { drawId } from '../domain/objects/version-ids.ts';
-import { viewOf } from '../domain/storage/clusters/cluster-states.ts';
+import { buildView } from '../domain/storage/clusters/cluster-states.ts';
 import { settledPassFrom } from '../domain/storage/clusters/drain-progress.ts';
 import { openPace, type Pace } from '../domain/storage/rebalance/pace.ts';
 import { isLeaving, settleDrained } from '../domain/storage/rebalance/settle-drained.ts';
@@ -72,7 +72,7 @@ async function openRound(
   const leaving = found.filter(({ row }) => isLeaving(context, row));
   const byWeight = config.SVC_REBALANCE_WEIGHTS;
   if (leaving.length === 0 && !byWeight) return undefined;
-  const view = viewOf(
+  const view = buildView(
     bytes.clusters,
     found.map(({ row }) => row),
   );

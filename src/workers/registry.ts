@@ -79,7 +79,7 @@ export const workers = {
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 
 /** The intent sweep is not one of the named workers: it runs in every gateway. */
-const sweepOf = (context: WorkerContext): Worker => ({
+const buildSweep = (context: WorkerContext): Worker => ({
   name: 'sweep',
   leased: false,
   everyMs: Math.max(1, context.config.SVC_INTENT_TTL / 2),
@@ -103,7 +103,7 @@ export function startWorkers(
     const { leased, interval, make } = workers[name];
     return { name, leased, everyMs: interval(context), start: (generation) => make(context, generation) };
   });
-  const running = [...named, sweepOf(context)].map((worker) => supervise(context, worker, ends));
+  const running = [...named, buildSweep(context)].map((worker) => supervise(context, worker, ends));
   return {
     async stop() {
       stopping.abort();

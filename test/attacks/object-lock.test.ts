@@ -4,7 +4,7 @@ import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { objectLock } from '../../src/domain/configurations/families.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
-import { findLiveHead, objectsOf } from '../../src/metadata/objects/objects.ts';
+import { findLiveHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { documents, type Lock, type ObjectRow } from '../../src/metadata/tables.ts';
 import { ambush } from '../support/ambush.ts';
 import { setPolicy } from '../support/bucket-policy.ts';
@@ -28,7 +28,7 @@ async function tamper({ context }: GatewayWorld, change: (row: ObjectRow) => Obj
   const bucket = await openBucket(context, 'bucket');
   const found = await findLiveHead(context.metadata, bucket, 'key');
   if (found === undefined) throw new Error('no version');
-  const at = objectsOf(bucket);
+  const at = objectsAt(bucket);
   const outcome = await context.metadata.commit(at, [{ put: change(found.row), expect: found.revision }]);
   expect(outcome.applied).toBe(true);
 }

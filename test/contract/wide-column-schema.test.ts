@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import cassandra from 'cassandra-driver';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  definitionOf,
+  buildShape,
+  formatDefinition,
   ownShapes,
   schemaState,
   schemaVersion,
-  shapeOf,
 } from '../../src/backends/metadata/wide-column/schema/schema.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
@@ -85,9 +85,9 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
   /** As the version before made it: nothing says which it is, and what came later is not there. */
   const makeFirstVersion = async (keyspace: string): Promise<void> => {
     await cql.execute(`CREATE KEYSPACE ${keyspace} WITH replication = ${replicatedOver(engine.hosts)}`);
-    for (const shape of [...ownShapes, shapeOf(tallies)]) {
+    for (const shape of [...ownShapes, buildShape(tallies)]) {
       const { row_folded: _, floor: __, ...columns } = shape.columns;
-      await cql.execute(definitionOf(keyspace, { ...shape, columns }));
+      await cql.execute(formatDefinition(keyspace, { ...shape, columns }));
     }
   };
 
@@ -198,7 +198,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
   it('waits for another process that migrates it, and continues where that process died', async () => {
     const keyspace = keyspaceOfOurs();
     await cql.execute(`CREATE KEYSPACE ${keyspace} WITH replication = ${replicatedOver(engine.hosts)}`);
-    await cql.execute(definitionOf(keyspace, schemaState));
+    await cql.execute(formatDefinition(keyspace, schemaState));
     const started = performance.now();
     await cql.execute(
       `UPDATE ${keyspace}.schema_state USING TTL 3 SET owner = 'dead' WHERE id = 'lease' IF owner = null`,

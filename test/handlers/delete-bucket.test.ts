@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects/objects.ts';
+import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
@@ -167,13 +167,13 @@ test.each([0, 1])('a deleter that died leaves a bucket that opens again (fence %
   const { client } = world;
   await client.put('/bucket');
   const { findBucket, replaceBucket } = await import('../../src/metadata/buckets/buckets.ts');
-  const { objectsOf } = await import('../../src/metadata/objects/objects.ts');
+  const { objectsAt } = await import('../../src/metadata/objects/objects.ts');
   const { metadata } = world.context;
   const found = await findBucket(metadata, 'bucket');
   if (found === undefined) throw new Error('no bucket');
   const closed = { ...found.row, closedAt: clock.now(), generation: found.row.generation + 1 };
   await replaceBucket(metadata, found, closed);
-  await metadata.raiseFence(objectsOf(closed), found.row.generation + 2 * fenced);
+  await metadata.raiseFence(objectsAt(closed), found.row.generation + 2 * fenced);
   let isAnswered = false;
   const refused = client.put('/bucket/key', { body: 'x' }).finally(() => {
     isAnswered = true;
@@ -200,7 +200,7 @@ describe.each(backends)('writers and deleters on %s', (backend) => {
       const generation = found.row.generation + 1;
       const row = { ...found.row, closedAt: await metadata.now(), generation };
       const outcome = await replaceBucket(metadata, found, row);
-      await metadata.raiseFence(objectsOf(row), generation + 1);
+      await metadata.raiseFence(objectsAt(row), generation + 1);
       if (!outcome.applied) throw new Error('not closed');
       return { row, revision: outcome.revision };
     };

@@ -1,7 +1,7 @@
 /** Evacuations: everything moves, nothing changes for anybody who reads, writes or holds it. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { findLiveHead, manifestRows, objectsOf } from '../../src/metadata/objects/objects.ts';
+import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { type ManifestPart, manifestSegmentParts } from '../../src/metadata/tables.ts';
 import type { ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
 import { evacuate, expectReady, extentsOn, fsckOf, openPair } from '../support/clusters.ts';
@@ -39,7 +39,7 @@ async function putRows({ context, client }: GatewayWorld, key: string): Promise<
   await metadata.apply(manifestRows('manifest', parts));
   const manifest = { manifestId: 'manifest', partCount: count, offsets: [0, manifestSegmentParts] };
   const change = { put: { ...found.row, manifest }, expect: found.revision };
-  expect((await metadata.commit(objectsOf(bucket), [change])).applied).toBe(true);
+  expect((await metadata.commit(objectsAt(bucket), [change])).applied).toBe(true);
 }
 
 describe.each(backends)('on %s', (backend) => {

@@ -5,7 +5,7 @@ import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { hashNames } from '../../src/domain/content/digests.ts';
 import { type FsckFinding, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
-import { findLiveHead, manifestRows, objectsOf } from '../../src/metadata/objects/objects.ts';
+import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { uploadAt } from '../../src/metadata/objects/uploads.ts';
 import type { ObjectRow, UploadPart } from '../../src/metadata/tables.ts';
 import type { SideChange } from '../../src/ports/metadata-store.ts';
@@ -28,7 +28,7 @@ async function change(
   const head = await findLiveHead(context.metadata, bucket, key);
   if (head === undefined) throw new Error(`no ${key}`);
   const put = { ...head.row, ...changed(head.row) };
-  const outcome = await context.metadata.commit(objectsOf(bucket), [{ put, expect: head.revision }]);
+  const outcome = await context.metadata.commit(objectsAt(bucket), [{ put, expect: head.revision }]);
   expect(outcome.applied).toBe(true);
 }
 

@@ -8,7 +8,7 @@ import {
   rebuildIndex,
 } from '../../src/domain/storage/fsck/rebuild/rebuild.ts';
 import { findBucket, removeBucket } from '../../src/metadata/buckets/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects/objects.ts';
+import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { uploads } from '../../src/metadata/tables.ts';
 import type { Owner } from '../../src/ports/storage/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
@@ -28,11 +28,11 @@ async function loseRows(
   isLost: (key: string) => boolean = () => true,
 ): Promise<void> {
   const bucket = await openBucket(context, 'bucket');
-  const rows = await context.metadata.scan(objectsOf(bucket)).next(10_000);
+  const rows = await context.metadata.scan(objectsAt(bucket)).next(10_000);
   for (const { row, revision } of rows) {
     if (!isLost(row.key)) continue;
     const { space, key, slot } = row;
-    await context.metadata.commit(objectsOf(bucket), [{ remove: { space, key, slot }, expect: revision }]);
+    await context.metadata.commit(objectsAt(bucket), [{ remove: { space, key, slot }, expect: revision }]);
   }
 }
 async function rebuilt(

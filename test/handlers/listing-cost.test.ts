@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects/objects.ts';
+import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import {
   type BucketRow,
   headSlot,
@@ -71,7 +71,7 @@ async function write(
           version: versionAt(1),
           ...row,
         } as ObjectRow;
-        return world.context.metadata.commit(objectsOf(bucket), [{ put, expect: 'absent' }]);
+        return world.context.metadata.commit(objectsAt(bucket), [{ put, expect: 'absent' }]);
       }),
     );
   }

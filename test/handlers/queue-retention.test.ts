@@ -5,9 +5,9 @@ import {
   type HourlyQueue,
   hourMs,
   hourOf,
-  hoursOf,
   placementsEndMs,
   queuedByHour,
+  scanHours,
 } from '../../src/metadata/background/hourly-queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { type QueueBacklog, silentTelemetry } from '../../src/ports/telemetry.ts';
@@ -98,7 +98,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(of(await leader.look(), 'notify')?.rows).toBe(40);
     expect(dropped).toHaveLength(2);
     const hours: number[] = [];
-    for await (const { hour } of hoursOf(world.context.metadata, 'notify')) hours.push(hour);
+    for await (const { hour } of scanHours(world.context.metadata, 'notify')) hours.push(hour);
     expect(Math.min(...hours)).toBeGreaterThanOrEqual(hourOf(await world.context.metadata.now()) - 3);
   });
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { configWith } from '../../src/config/read/read-config.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
-import { objectsOf } from '../../src/metadata/objects/objects.ts';
+import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import type { SharedStore } from './shared-store.ts';
 
@@ -22,7 +22,7 @@ export async function untilRowsMove(
       const { shards, splittingTo: ways } = found.row;
       const fresh = Array.from({ length: ways - shards }, (_, each) => shards + each);
       const first = await Promise.all(
-        fresh.map((shard) => metadata.scan({ ...objectsOf(found.row), ways }, { shard }).next(1)),
+        fresh.map((shard) => metadata.scan({ ...objectsAt(found.row), ways }, { shard }).next(1)),
       );
       if (first.some((rows) => rows.length > 0)) return;
     }

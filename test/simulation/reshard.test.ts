@@ -1,7 +1,7 @@
 /** A worker that reshards dies at any call of its store; clients go on, and its successor finishes what it began. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { beginResharding, reshardingOf } from '../../src/domain/buckets/reshard.ts';
+import { beginResharding, findResharding } from '../../src/domain/buckets/reshard.ts';
 import { reshardBuckets } from '../../src/workers/reshard.ts';
 import { elements, pathOf } from '../support/load-client.ts';
 import { shardedMemory } from '../support/sharded-memory.ts';
@@ -105,7 +105,10 @@ test('killed at any call, a worker leaves its successor and every client what th
       await world.clock.advance(100);
       await work(world, world.process());
       expect(await visible(world.process()), `${at}, resumed`).toEqual(after);
-      expect(await reshardingOf(world, 'bucket'), at).toMatchObject({ shards: 4, state: { shardsDone: 2 } });
+      expect(await findResharding(world, 'bucket'), at).toMatchObject({
+        shards: 4,
+        state: { shardsDone: 2 },
+      });
       await world.cleanUp();
       expect(await world.faults(), at).toEqual([]);
       calls = Math.max(calls, call);

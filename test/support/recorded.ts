@@ -1,7 +1,7 @@
 /** What a gateway has recorded of its requests, read row by row. */
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
-import { type HourlyQueue, hoursOf, rowsOfHour } from '../../src/metadata/background/hourly-queues.ts';
+import { type HourlyQueue, rowsOfHour, scanHours } from '../../src/metadata/background/hourly-queues.ts';
 import type { AuditRow } from '../../src/metadata/records/audit.ts';
 import type { NotifyTask, QueueRow } from '../../src/metadata/records/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
@@ -30,7 +30,7 @@ export const inShort = ({ action, resource, key, status, error }: AuditRow): str
 /** The tasks of a queue, the oldest first. */
 export async function tasksOf<Task>({ metadata }: World, queue: HourlyQueue): Promise<readonly Task[]> {
   const rows: QueueRow[] = [];
-  for await (const hour of hoursOf(metadata, queue))
+  for await (const hour of scanHours(metadata, queue))
     rows.push(...(await rowsOfHour(metadata, hour).next(10_000)).map(({ row }) => row));
   return rows.toSorted((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1)).map(({ task }) => task as Task);
 }

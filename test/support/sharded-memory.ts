@@ -2,8 +2,8 @@
  * A model of the stores that shard: memory in which the rows of a spread partition really lie in shards, each of which is
  * committed to alone, and between any two of which anything may happen. It splits by the code that Cassandra splits by.
  */
-import { orderOf } from '../../src/backends/metadata/rows/order.ts';
-import { passed, type Span, skipTo, spanOf } from '../../src/backends/metadata/rows/span.ts';
+import { buildOrder } from '../../src/backends/metadata/rows/order.ts';
+import { computeSpan, passed, type Span, skipTo } from '../../src/backends/metadata/rows/span.ts';
 import { assertCommit, assertRow, assertUpdate, keyOf } from '../../src/backends/metadata/rules.ts';
 import { followed, Layouts } from '../../src/backends/metadata/split/layouts.ts';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
@@ -127,7 +127,7 @@ export function shardedMemory(
         const put = change(found?.row);
         assertRow(at, put as Columns);
         const isSame = (name: string): boolean => (put as Columns)[name] === (key as Columns)[name];
-        if (!orderOf(at.table).sortColumns.every(isSame))
+        if (!buildOrder(at.table).sortColumns.every(isSame))
           throw new Error(`an update of a row of ${at.table.name} changes its key`);
         const outcome = await store.commit(at, [{ put, expect: found?.revision ?? 'absent' }]);
         if (outcome.applied) return put;
@@ -253,7 +253,7 @@ async function readShard(
   place: Place,
   { span, count }: { readonly span: Span; readonly count: number },
 ): Promise<readonly Stored<Columns>[]> {
-  const order = orderOf(place.at.table);
+  const order = buildOrder(place.at.table);
   const found: Stored<Columns>[] = [];
   const cursor = inner.scan(inShard(place), { from: { rowMark }, reverse: span.reverse });
   for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
@@ -282,7 +282,7 @@ class ShardedCursor<T extends AnyTable> implements Cursor<T> {
     this.#layouts = layouts;
     this.#at = at;
     this.#only = range.shard;
-    this.#span = spanOf(orderOf(at.table), at.in as Columns, range);
+    this.#span = computeSpan(buildOrder(at.table), at.in as Columns, range);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
@@ -293,7 +293,7 @@ class ShardedCursor<T extends AnyTable> implements Cursor<T> {
 
   async #page(count: number, to: number): Promise<{ readonly rows: Stored<Columns>[]; readonly rest: Span }> {
     const { ways = 1 } = this.#at;
-    const order = orderOf(this.#at.table);
+    const order = buildOrder(this.#at.table);
     const { reverse } = this.#span;
     const keyOfRow = (row: Moving): Uint8Array => order.rowKey(this.#at.in as Columns, row.key);
     const all = Array.from({ length: Math.max(ways, to) }, (_, shard) => shard);
@@ -321,7 +321,7 @@ class ShardedCursor<T extends AnyTable> implements Cursor<T> {
   }
 
   seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
-    const prefix = orderOf(this.#at.table).prefix(this.#at.in as Columns, key as Columns);
+    const prefix = buildOrder(this.#at.table).prefix(this.#at.in as Columns, key as Columns);
     this.#span = skipTo(this.#span, prefix, options.past ?? false);
   }
 }

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { RadosPool } from '../../src/backends/data/cluster-pool/librados/driver.ts';
 import { Lane } from '../../src/backends/data/cluster-pool/reading/lane.ts';
-import { ChunkWrite, unitOf } from '../../src/backends/data/cluster-pool/write-chunk.ts';
+import { ChunkWrite, chooseUnit } from '../../src/backends/data/cluster-pool/write-chunk.ts';
 import { crc32c } from '../../src/backends/hashing/node.ts';
 import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
 
@@ -116,6 +116,8 @@ describe('a chunk whose memory is wanted by others', () => {
 });
 
 test('a unit is as small as it can be, and a chunk at most', () => {
-  expect([1, 4096, 12_288, 65_536, 131_072].map(unitOf)).toEqual([65_536, 65_536, 196_608, 65_536, 131_072]);
-  expect(unitOf(4096 * 127)).toBe(chunkBytes);
+  expect([1, 4096, 12_288, 65_536, 131_072].map(chooseUnit)).toEqual([
+    65_536, 65_536, 196_608, 65_536, 131_072,
+  ]);
+  expect(chooseUnit(4096 * 127)).toBe(chunkBytes);
 });

@@ -1,6 +1,6 @@
 /** The settings table: ranges on both sides, every fault at once, clamps, empties, flags and credentials. */
 import { describe, expect, it } from 'vitest';
-import { flagOf, parseFlags } from '../../src/config/read/flags.ts';
+import { parseFlags, toFlag } from '../../src/config/read/flags.ts';
 import { integer } from '../../src/config/read/kinds.ts';
 import { readSettings } from '../../src/config/read/read.ts';
 import { configWith, parseConfig, readConfig } from '../../src/config/read/read-config.ts';
@@ -226,8 +226,8 @@ describe('a configuration', () => {
 
 describe('flags', () => {
   it('mirror every setting, and win over the variable', () => {
-    expect(flagOf('SVC_DATA_DIR')).toBe('--data-dir');
-    expect(new Set(settingNames.map(flagOf)).size).toBe(settingNames.length);
+    expect(toFlag('SVC_DATA_DIR')).toBe('--data-dir');
+    expect(new Set(settingNames.map(toFlag)).size).toBe(settingNames.length);
     const { given } = parseFlags(['--region', 'here', '--bucket-shards=8']);
     const parsed = parseConfig({ SVC_REGION: 'there', SVC_BUCKET_SHARDS: '16' }, given);
     expect(parsed).toMatchObject({ SVC_REGION: 'here', SVC_BUCKET_SHARDS: 8 });

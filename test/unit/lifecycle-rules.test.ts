@@ -3,12 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Lifecycle, LifecycleRule } from '../../src/domain/configurations/lifecycle.ts';
 import {
-  abortOf,
   actionOnCurrent,
   actionOnNoncurrent,
   expirationHeader,
-  expirationOf,
-  markerRemovalOf,
+  findAbort,
+  findExpiration,
+  findMarkerRemoval,
   type NoncurrentVersion,
   type StoredVersion,
 } from '../../src/domain/configurations/lifecycle-rules.ts';
@@ -42,29 +42,29 @@ const threeDays = { Expiration: { Days: 3 } } as const;
 
 describe('an expiration', () => {
   test('in days falls on the midnight that follows them, and on no later one', () => {
-    expect(expirationOf(of(threeDays), version)).toEqual({ at: at('2026-01-14T00:00:00Z'), rule: 'r0' });
+    expect(findExpiration(of(threeDays), version)).toEqual({ at: at('2026-01-14T00:00:00Z'), rule: 'r0' });
     const midnight = { ...version, modified: at('2026-01-10T00:00:00Z') };
-    expect(expirationOf(of(threeDays), midnight)?.at).toBe(at('2026-01-13T00:00:00Z'));
+    expect(findExpiration(of(threeDays), midnight)?.at).toBe(at('2026-01-13T00:00:00Z'));
   });
 
   test('at a date falls on it, however old the version is', () => {
     const past = of({ Expiration: { Date: '2020-01-01T00:00:00.000Z' } });
-    expect(expirationOf(past, version)?.at).toBe(at('2020-01-01T00:00:00Z'));
+    expect(findExpiration(past, version)?.at).toBe(at('2020-01-01T00:00:00Z'));
   });
 
   test('is the earliest of those whose rules apply', () => {
     const rules = of({ Expiration: { Days: 9 } }, { Expiration: { Days: 2 } }, { Expiration: { Days: 5 } });
-    expect(expirationOf(rules, version)?.rule).toBe('r1');
+    expect(findExpiration(rules, version)?.rule).toBe('r1');
     // Of two at the same time the first one is named.
-    expect(expirationOf(of(threeDays, threeDays), version)?.rule).toBe('r0');
+    expect(findExpiration(of(threeDays, threeDays), version)?.rule).toBe('r0');
   });
 
   test('is none where nothing expires, a rule is off, or a marker is what it is about', () => {
-    expect(expirationOf(of(), version)).toBeUndefined();
-    expect(expirationOf(of({ ...threeDays, Status: 'Disabled' }), version)).toBeUndefined();
-    expect(expirationOf(of({ Expiration: { ExpiredObjectDeleteMarker: true } }), version)).toBeUndefined();
+    expect(findExpiration(of(), version)).toBeUndefined();
+    expect(findExpiration(of({ ...threeDays, Status: 'Disabled' }), version)).toBeUndefined();
+    expect(findExpiration(of({ Expiration: { ExpiredObjectDeleteMarker: true } }), version)).toBeUndefined();
     expect(
-      expirationOf(of({ AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 } }), version),
+      findExpiration(of({ AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 } }), version),
     ).toBeUndefined();
   });
 
@@ -77,7 +77,7 @@ describe('an expiration', () => {
 
 describe('a rule applies', () => {
   const applies = (rule: Rule, more: Partial<StoredVersion> = {}): boolean =>
-    expirationOf(of({ ...threeDays, ...rule }), { ...version, ...more }) !== undefined;
+    findExpiration(of({ ...threeDays, ...rule }), { ...version, ...more }) !== undefined;
 
   test('by prefix, of either version of the API', () => {
     for (const [prefix, expected] of [
@@ -135,22 +135,24 @@ describe('an upload', () => {
       { AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 }, Filter: { Prefix: 'logs/' } },
       { AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 }, Filter: { Prefix: 'other/' } },
     );
-    expect(abortOf(rules, upload)).toEqual({ at: at('2026-01-12T00:00:00Z'), rule: 'r1' });
-    expect(abortOf(rules, { ...upload, key: 'k' })).toEqual({ at: at('2026-01-18T00:00:00Z'), rule: 'r0' });
-    expect(abortOf(of(threeDays), upload)).toBeUndefined();
+    expect(findAbort(rules, upload)).toEqual({ at: at('2026-01-12T00:00:00Z'), rule: 'r1' });
+    expect(findAbort(rules, { ...upload, key: 'k' })).toEqual({ at: at('2026-01-18T00:00:00Z'), rule: 'r0' });
+    expect(findAbort(of(threeDays), upload)).toBeUndefined();
   });
 });
 
 describe('a delete marker without older versions', () => {
   const marker = { key: 'logs/a', modified: at('2026-01-10T10:30:00Z') };
   test('is removed immediately by its own rule, and else with the days of an expiration', () => {
-    expect(markerRemovalOf(of({ Expiration: { ExpiredObjectDeleteMarker: true } }), marker)?.at).toBe(
+    expect(findMarkerRemoval(of({ Expiration: { ExpiredObjectDeleteMarker: true } }), marker)?.at).toBe(
       marker.modified,
     );
-    expect(markerRemovalOf(of({ Expiration: { ExpiredObjectDeleteMarker: false } }), marker)).toBeUndefined();
-    expect(markerRemovalOf(of(threeDays), marker)?.at).toBe(at('2026-01-14T00:00:00Z'));
+    expect(
+      findMarkerRemoval(of({ Expiration: { ExpiredObjectDeleteMarker: false } }), marker),
+    ).toBeUndefined();
+    expect(findMarkerRemoval(of(threeDays), marker)?.at).toBe(at('2026-01-14T00:00:00Z'));
     const aborts = { AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 } };
-    expect(markerRemovalOf(of(aborts), marker)).toBeUndefined();
+    expect(findMarkerRemoval(of(aborts), marker)).toBeUndefined();
   });
   test('stays where a rule filters by tags, a size or another key', () => {
     for (const Filter of [
@@ -161,7 +163,7 @@ describe('a delete marker without older versions', () => {
       { And: { Prefix: 'logs/', Tag: [], ObjectSizeLessThan: 9 } },
       { ObjectSizeGreaterThan: 9 },
     ]) {
-      expect(markerRemovalOf(of({ ...threeDays, Filter }), marker)).toBeUndefined();
+      expect(findMarkerRemoval(of({ ...threeDays, Filter }), marker)).toBeUndefined();
     }
   });
 });
@@ -178,7 +180,7 @@ describe('the latest version', () => {
     expect(on(6)).toEqual({ do: 'transition', rule: 'r0', storageClass: 'GLACIER' });
     expect(on(10)).toEqual({ do: 'expire', rule: 'r0' });
     // An action is due at its very moment.
-    const { at: moment = 0 } = expirationOf(cooling, version) ?? {};
+    const { at: moment = 0 } = findExpiration(cooling, version) ?? {};
     expect(actionOnCurrent(cooling, version, moment)).toEqual({ do: 'expire', rule: 'r0' });
   });
 

@@ -1,7 +1,7 @@
 /** Placement as pure functions: the picker, the policies, the truth tables of the specification (items 8 and 9). */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { viewOf } from '../../src/domain/storage/clusters/cluster-states.ts';
+import { buildView } from '../../src/domain/storage/clusters/cluster-states.ts';
 import {
   defaultWeight,
   moved,
@@ -66,7 +66,7 @@ describe('the picker', () => {
 });
 
 const clusters = (states: Readonly<Record<string, readonly [ClusterState, number]>>) =>
-  viewOf(
+  buildView(
     Object.keys(states),
     Object.entries(states).map(([id, [state, weight]]) => ({ id, state, weight })),
   );
@@ -85,7 +85,7 @@ describe('the default policy', () => {
   });
 
   test('has what has no row yet as live', () => {
-    expect([...viewOf(['a'], []).weights]).toEqual([['a', defaultWeight]]);
+    expect([...buildView(['a'], []).weights]).toEqual([['a', defaultWeight]]);
   });
 });
 

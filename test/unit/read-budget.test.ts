@@ -36,7 +36,7 @@ function zeroPool() {
 }
 
 function reader(budget: ReadBudget, pool: RadosPool): AsyncGenerator<Uint8Array> {
-  const parts = { budget, crc32c, poolOf: async () => pool, explained: (error: unknown) => error };
+  const parts = { budget, crc32c, openPool: async () => pool, explained: (error: unknown) => error };
   const piece = { chunk: { id: 'c.0', size: chunkBytes }, range: { start: 0, end: chunkBytes - 1 } };
   return readPieces(
     parts,

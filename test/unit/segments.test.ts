@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { portableCipher } from '../../src/backends/ciphering/portable.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { etagOf, extentKey } from '../../src/domain/content/encryption/content-key.ts';
+import { deriveEtag, extentKey } from '../../src/domain/content/encryption/content-key.ts';
 import {
   contentBytes,
   decryptedSize,
@@ -218,7 +218,7 @@ describe('altered content is not returned', () => {
 test('the ETag that replaces the MD5 has its length, is equal for equal contents, and reveals nothing about them', () => {
   const ctx = { hasher: nodeHasher() };
   const md5 = 'd41d8cd98f00b204e9800998ecf8427e';
-  const of = (encryption: Encryption, bytes = secret) => etagOf(ctx, { bytes, encryption }, md5);
+  const of = (encryption: Encryption, bytes = secret) => deriveEtag(ctx, { bytes, encryption }, md5);
   const byCustomer = { by: 'customer', keyMd5: '', wrapped: '' } as const;
   const etag = of(byCustomer);
   expect(etag).toMatch(/^[0-9a-f]{32}$/);

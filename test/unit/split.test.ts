@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
-import { leaves, locateText, placesOf } from '../../src/backends/metadata/split/state.ts';
+import { leaves, listPlaces, locateText } from '../../src/backends/metadata/split/state.ts';
 import { shardOf } from '../../src/base/shard.ts';
 
 const exponent = fc.nat(10);
@@ -31,13 +31,13 @@ test('a row is searched along its way, from its expected shard to the last possi
   fc.assert(
     fc.property(fc.string(), exponent, fc.nat(4), (text, power, doublings) => {
       const ways = 2 ** power;
-      const places = placesOf(text, { ways, to: ways * 2 ** doublings });
+      const places = listPlaces(text, { ways, to: ways * 2 ** doublings });
       expect(places[0]).toBe(shardOf(text, ways));
       expect(places.at(-1)).toBe(shardOf(text, ways * 2 ** doublings));
       expect(places).toEqual([...new Set(places)].sort((a, b) => a - b));
     }),
   );
-  expect(placesOf('key', { ways: 64, to: 0 })).toEqual([shardOf('key', 64)]);
+  expect(listPlaces('key', { ways: 64, to: 0 })).toEqual([shardOf('key', 64)]);
 });
 
 describe('a row that leaves is written', () => {

@@ -13,7 +13,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { storeHealth } from '../../src/backends/metadata/ordered-kv/health.ts';
-import { healthOf } from '../../src/backends/metadata/wide-column/health.ts';
+import { summarizeHealth } from '../../src/backends/metadata/wide-column/health.ts';
 import {
   dataReport,
   type MetadataReport,
@@ -116,25 +116,27 @@ describe('wide-column', () => {
   const replication = { class: 'org.apache.cassandra.locator.NetworkTopologyStrategy', dc1: '3', dc2: '2' };
 
   test('reports how many nodes of the local data center keep a row', () => {
-    expect(healthOf([node('a')], replication, keyspace)).toMatchObject({
+    expect(summarizeHealth([node('a')], replication, keyspace)).toMatchObject({
       replicationFactor: 3,
       warnings: [],
     });
     const simple = { class: 'SimpleStrategy', replication_factor: '1' };
-    expect(healthOf([node('a')], simple, keyspace).replicationFactor).toBe(1);
+    expect(summarizeHealth([node('a')], simple, keyspace).replicationFactor).toBe(1);
   });
 
   test('warns of schema versions that disagree', () => {
     const nodes = [node('a', { schemaVersion: 'v2' }), node('b'), node('c')];
-    expect(healthOf(nodes, replication, keyspace).warnings).toEqual(['schema versions disagree: v1, v2']);
+    expect(summarizeHealth(nodes, replication, keyspace).warnings).toEqual([
+      'schema versions disagree: v1, v2',
+    ]);
   });
 
   test('warns of a keyspace that is not there, and of one that does not say its replication', () => {
-    expect(healthOf([node('a')], undefined, keyspace).warnings).toEqual([
+    expect(summarizeHealth([node('a')], undefined, keyspace).warnings).toEqual([
       'keyspace not found: sluice',
       'replication factor unknown',
     ]);
-    expect(healthOf([node('a')], { class: 'LocalStrategy' }, keyspace).warnings).toEqual([
+    expect(summarizeHealth([node('a')], { class: 'LocalStrategy' }, keyspace).warnings).toEqual([
       'replication factor unknown',
     ]);
   });

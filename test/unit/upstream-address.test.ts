@@ -1,6 +1,6 @@
 /** Where the bucket of an upstream is, in either style. */
 import { expect, test } from 'vitest';
-import { addressOf } from '../../src/backends/data/upstream-store/client/client.ts';
+import { resolveAddress } from '../../src/backends/data/upstream-store/client/client.ts';
 
 test.each([
   [
@@ -19,5 +19,5 @@ test.each([
     { origin: 'https://photos.s3.example.com:8443', host: 'photos.s3.example.com:8443', base: '' },
   ],
 ] as const)('%s in %s style', (endpoint, style, address) => {
-  expect(addressOf({ endpoint, style, bucket: 'photos' })).toEqual(address);
+  expect(resolveAddress({ endpoint, style, bucket: 'photos' })).toEqual(address);
 });

@@ -1,7 +1,7 @@
 /** What a website shows for a key, without a gateway around it. */
 import { describe, expect, test } from 'vitest';
 import type { RoutingRule, Website } from '../../src/domain/configurations/families.ts';
-import { pageOf, redirectOf, redirectOfError } from '../../src/domain/configurations/website.ts';
+import { findPage, findRedirect, redirectOfError } from '../../src/domain/configurations/website.ts';
 
 const site: Website = { IndexDocument: { Suffix: 'index.html' } };
 const rule = (Redirect: RoutingRule['Redirect'], Condition?: RoutingRule['Condition']): RoutingRule =>
@@ -9,7 +9,7 @@ const rule = (Redirect: RoutingRule['Redirect'], Condition?: RoutingRule['Condit
 const ruled = (...RoutingRules: readonly RoutingRule[]): Website => ({ ...site, RoutingRules });
 
 test('a directory is shown by its index, and so is the root', () => {
-  expect(['', 'a/', 'a/b/', 'a', 'a/b.html'].map((key) => pageOf(site, key))).toEqual([
+  expect(['', 'a/', 'a/b/', 'a', 'a/b.html'].map((key) => findPage(site, key))).toEqual([
     'index.html',
     'a/index.html',
     'a/b/index.html',
@@ -17,18 +17,18 @@ test('a directory is shown by its index, and so is the root', () => {
     'a/b.html',
   ]);
   const elsewhere: Website = { RedirectAllRequestsTo: { HostName: 'h' } };
-  expect([pageOf(elsewhere, ''), pageOf(elsewhere, 'a/')]).toEqual([undefined, undefined]);
+  expect([findPage(elsewhere, ''), findPage(elsewhere, 'a/')]).toEqual([undefined, undefined]);
 });
 
 test('a site that is elsewhere sends everybody there, with the key', () => {
   const elsewhere: Website = { RedirectAllRequestsTo: { HostName: 'h', Protocol: 'https' } };
-  expect(redirectOf(elsewhere, 'a/b')).toEqual({
+  expect(findRedirect(elsewhere, 'a/b')).toEqual({
     protocol: 'https',
     host: 'h',
     path: { written: '', key: 'a/b' },
     code: 301,
   });
-  expect(redirectOf(site, 'a/b')).toBeUndefined();
+  expect(findRedirect(site, 'a/b')).toBeUndefined();
 });
 
 describe('a rule', () => {
@@ -59,7 +59,7 @@ describe('a rule', () => {
     ['passes over another key', { ReplaceKeyWith: 'new' }, { KeyPrefixEquals: 'a/' }, 'b', undefined],
     ['passes over another case', { ReplaceKeyWith: 'new' }, { KeyPrefixEquals: 'A' }, 'a', undefined],
   ] as const)('%s', (_, redirect, condition, key, path) => {
-    expect(redirectOf(ruled(rule(redirect, condition)), key)?.path).toEqual(path);
+    expect(findRedirect(ruled(rule(redirect, condition)), key)?.path).toEqual(path);
   });
 
   test('counts by its place, and by its error only when there is one', () => {
@@ -69,8 +69,8 @@ describe('a rule', () => {
       rule({ ReplaceKeyWith: 'second' }, { KeyPrefixEquals: 'a/b' }),
       rule({ ReplaceKeyWith: 'lost' }, { KeyPrefixEquals: 'a/', HttpErrorCodeReturnedEquals: '404' }),
     );
-    expect(redirectOf(rules, 'a/b')?.path.written).toBe('first');
-    expect(redirectOf(rules, 'b')).toBeUndefined();
+    expect(findRedirect(rules, 'a/b')?.path.written).toBe('first');
+    expect(findRedirect(rules, 'b')).toBeUndefined();
     expect([redirectOfError(rules, 'x', 403)?.code, redirectOfError(rules, 'a/', 404)?.code]).toEqual([
       302, 301,
     ]);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/session/policies.ts';
 import {
-  middleOf,
+  findMiddle,
   ReadFailed,
   throughDeserts,
 } from '../../src/backends/metadata/wide-column/tombstone-scan.ts';
@@ -45,14 +45,14 @@ describe('a range that is refused', () => {
     fc.assert(
       fc.property(keys, keys, (a, b) => {
         const [low, high] = Buffer.compare(a, b) < 0 ? [a, b] : [b, a];
-        const middle = middleOf({ low, high });
+        const middle = findMiddle({ low, high });
         if (middle === undefined) return;
         expect(Buffer.compare(low, middle)).toBe(-1);
         expect(Buffer.compare(middle, high)).toBe(-1);
       }),
     );
-    expect(middleOf({ low: Buffer.of(1), high: Buffer.of(3) })).toEqual(Buffer.of(2));
-    expect(middleOf({ low: Buffer.of(1), high: Buffer.of(1) })).toBeUndefined();
+    expect(findMiddle({ low: Buffer.of(1), high: Buffer.of(3) })).toEqual(Buffer.of(2));
+    expect(findMiddle({ low: Buffer.of(1), high: Buffer.of(1) })).toBeUndefined();
   });
 
   const name = (i: number): Buffer => Buffer.from(`a common beginning/${String(i).padStart(5, '0')}`);

@@ -19,7 +19,7 @@ class AccessPointPolicies extends BoundedCache<Policy> {
   }
 }
 
-const policyOf = (caches: Caches, { policy }: AccessPointRow): Policy | undefined =>
+const compilePolicy = (caches: Caches, { policy }: AccessPointRow): Policy | undefined =>
   policy &&
   caches.of(AccessPointPolicies).find(policy.id, () => ({
     name: 'access point policy',
@@ -35,7 +35,7 @@ export function accessPointSide(caches: Caches, row: AccessPointRow, key: string
   return {
     owner: row.account,
     resource: accessPointResource(row, key),
-    policy: policyOf(caches, row),
+    policy: compilePolicy(caches, row),
     publicAccess: {
       ignorePublicAcls: row.block.IgnorePublicAcls,
       restrictPublicBuckets: row.block.RestrictPublicBuckets,

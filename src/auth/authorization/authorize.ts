@@ -4,7 +4,7 @@
  */
 
 import type { Caches } from '../../base/caches.ts';
-import { ownershipOf } from '../../domain/access/object-ownership.ts';
+import { readOwnership } from '../../domain/access/object-ownership.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, ownershipControls, publicAccessBlock } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -20,8 +20,8 @@ import { principalOf } from '../session/principal.ts';
 import { accessPointResource, accessPointSide } from './access-point.ts';
 import { bucketPolicy } from './bucket-policy.ts';
 import { denialText } from './denial.ts';
-import { type About, type Asking, factsOf } from './facts.ts';
-import { policiesOf } from './identity-policies.ts';
+import { type About, type Asking, collectFacts } from './facts.ts';
+import { readPolicies } from './identity-policies.ts';
 
 export interface Caller extends Asking {
   readonly identity: Identity;
@@ -123,7 +123,7 @@ export async function verdictOn(
   question: Question,
 ): Promise<Verdict> {
   const { identity, accessPoint } = caller;
-  const facts = factsOf(caller, question, {
+  const facts = collectFacts(caller, question, {
     now: ctx.clock.now(),
     region: ctx.config.SVC_REGION,
     account: question.bucketName === '' ? undefined : identity?.owner,
@@ -148,10 +148,10 @@ export async function judge(
   { facts, trace }: { readonly facts: Facts; readonly trace?: Trace },
 ): Promise<Verdict> {
   const { action, bucket, key, accessPoint } = question;
-  const brought = await policiesOf(ctx, identity);
+  const brought = await readPolicies(ctx, identity);
   const side = bucket === undefined ? undefined : await bucketSide(ctx, bucket, question);
   const principal = principalOf(identity);
-  const resource = question.resource ?? resourceOf(question);
+  const resource = question.resource ?? formatResource(question);
   const request = { principal, action, resource, context: facts };
   if (accessPoint === undefined) return decide({ request, ...brought, bucket: side }, trace);
   const way = accessPointSide(ctx.caches, accessPoint, key);
@@ -180,17 +180,21 @@ const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, polic
   (target === undefined || target.owner === identity.owner);
 
 /** The resource as the caller named it: through the access point, if the request came through one. */
-export const arnOf = (asked: Parameters<typeof resourceOf>[0] & Pick<Question, 'accessPoint'>): string =>
-  asked.accessPoint === undefined ? resourceOf(asked) : accessPointResource(asked.accessPoint, asked.key);
+export const arnOf = (asked: Parameters<typeof formatResource>[0] & Pick<Question, 'accessPoint'>): string =>
+  asked.accessPoint === undefined ? formatResource(asked) : accessPointResource(asked.accessPoint, asked.key);
 
-const resourceOf = ({ action, bucketName, key }: Pick<Question, 'action' | 'bucketName' | 'key'>): string => {
+const formatResource = ({
+  action,
+  bucketName,
+  key,
+}: Pick<Question, 'action' | 'bucketName' | 'key'>): string => {
   // Policies that allow ListBuckets use either of these texts for all buckets (public API).
   if (bucketName === '') return action.startsWith('s3:') ? 'arn:aws:s3:::*' : '*';
   return key === '' ? `arn:aws:s3:::${bucketName}` : `arn:aws:s3:::${bucketName}/${key}`;
 };
 
 /** The bucket's grants of WRITE and FULL_CONTROL, as grants of WRITE_ACP on the new object. */
-const writersOf = (acl: readonly Grant[]): readonly Grant[] =>
+const listWriters = (acl: readonly Grant[]): readonly Grant[] =>
   acl
     .filter(({ permission }) => permission === 'WRITE' || permission === 'FULL_CONTROL')
     .map((grant) => ({ ...grant, permission: 'WRITE_ACP' }));
@@ -211,12 +215,12 @@ async function bucketSide(
   const policy =
     supposed ?? (isSet(bucketPolicy) ? await readDocument(ctx, bucket, bucketPolicy) : undefined);
   const acl = isSet(bucketAcl) ? await readDocument(ctx, bucket, bucketAcl) : undefined;
-  const ownership = isSet(ownershipControls) ? await ownershipOf(ctx, bucket) : 'ObjectWriter';
+  const ownership = isSet(ownershipControls) ? await readOwnership(ctx, bucket) : 'ObjectWriter';
   const block = isSet(publicAccessBlock) ? await readDocument(ctx, bucket, publicAccessBlock) : undefined;
   return {
     owner: bucket.owner,
     policy,
-    acls: { bucket: acl ?? [], object: isWritersAcl ? writersOf(acl ?? []) : target?.acl },
+    acls: { bucket: acl ?? [], object: isWritersAcl ? listWriters(acl ?? []) : target?.acl },
     ownership: writer === undefined ? ownership : 'ObjectWriter',
     objectOwner: writer ?? target?.owner,
     publicAccess: block && {

@@ -126,7 +126,7 @@ const families: Readonly<Record<string, (source: Source, name: string) => string
 };
 const headerFamily = 's3:x-amz-';
 
-export function factsOf(asking: Asking, about: About, circumstances: Circumstances): Facts {
+export function collectFacts(asking: Asking, about: About, circumstances: Circumstances): Facts {
   // Copy only the fields that facts need: copying whole requests would cost more than most decisions.
   const { wire, query, own: headers, identity, signed, operation, accessPoint } = asking;
   const { bucket, target, requestTags, named } = about;

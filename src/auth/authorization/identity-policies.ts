@@ -6,7 +6,7 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Caches } from '../../base/caches.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
-import { managed, type PolicyText, policyTextsOf } from '../../domain/iam/policies/policies-of.ts';
+import { managed, type PolicyText, readPolicyTexts } from '../../domain/iam/policies/policies-of.ts';
 import type { IamIdentity, Session } from '../../ports/crypto/credentials.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Identity } from '../identity.ts';
@@ -40,7 +40,7 @@ const entriesMax = 4_096;
 const callerBytes = 500;
 
 /** A policy that several callers have counts for each of them, because it stays in memory as long as one of them is cached. */
-const bytesOf = ({ identity, boundary = [], session = [] }: BroughtPolicies): number =>
+const countBytes = ({ identity, boundary = [], session = [] }: BroughtPolicies): number =>
   [...identity, ...boundary, ...session].reduce((sum, policy) => sum + policyBytes(policy), callerBytes);
 
 /** The caches of a process: callers by id, and documents, which stay valid when other records change. */
@@ -48,12 +48,12 @@ class Memory {
   readonly callers = new BoundedCache<Kept<BroughtPolicies>>({
     name: 'caller-policies',
     entriesMax,
-    bytes: { max: 16 * mebibyte, sizeOf: ({ value }) => bytesOf(value) },
+    bytes: { max: 16 * mebibyte, sizeOf: ({ value }) => countBytes(value) },
   });
   readonly sessions = new BoundedCache<Kept<readonly Policy[]>>({
     name: 'session-policies',
     entriesMax,
-    bytes: { max: 8 * mebibyte, sizeOf: ({ value }) => bytesOf({ identity: value }) },
+    bytes: { max: 8 * mebibyte, sizeOf: ({ value }) => countBytes({ identity: value }) },
   });
   readonly compiled = new BoundedCache<Policy>({
     name: 'identity-policies',
@@ -80,7 +80,7 @@ const compile = (
     document: parsePolicy(text, { kind, sizeMax: anySize, isStored: true }),
   }));
 
-export async function policiesOf(ctx: Ctx, identity: Identity): Promise<BroughtPolicies> {
+export async function readPolicies(ctx: Ctx, identity: Identity): Promise<BroughtPolicies> {
   if (identity === undefined || identity.root) return none;
   const { iam, owner, session } = identity;
   if (iam === undefined) return everything;
@@ -105,7 +105,7 @@ export const policiesOfHolder = async (ctx: Ctx, account: string, id: string): P
 
 async function readHolder(ctx: Ctx, account: string, id: string): Promise<Kept<BroughtPolicies>> {
   const memory = ctx.caches.of(Memory);
-  const { revision, value: texts } = await ofOneState(ctx, account, () => policyTextsOf(ctx, account, id));
+  const { revision, value: texts } = await ofOneState(ctx, account, () => readPolicyTexts(ctx, account, id));
   const all = (given: readonly PolicyText[]): readonly Policy[] => given.map((text) => compile(memory, text));
   const value =
     texts === undefined

@@ -45,7 +45,7 @@ export async function* decodeChunks(
   try {
     for (;;) {
       const line = await cursor.line(headerLengthMax);
-      const size = sizeOf(line, chain !== undefined);
+      const size = parseSize(line, chain !== undefined);
       // This also refuses a chunk of 16 EiB before it is read.
       if (size > remaining) throw wrongLength();
       remaining -= size;
@@ -57,7 +57,7 @@ export async function* decodeChunks(
         hash?.update(piece);
         yield piece;
       }
-      if (hash !== undefined) chain?.verify(signatureOf(line), toHex(hash.digest()));
+      if (hash !== undefined) chain?.verify(parseSignature(line), toHex(hash.digest()));
       if (size === 0) break;
       if ((await cursor.line(0)) !== '') throw malformedChunk();
     }
@@ -78,7 +78,7 @@ const wrongLength = (): Refusal =>
 const extension = ';chunk-signature=';
 
 /** Parses `<hex length>`, with `;chunk-signature=<hex>` in signed bodies. Other extensions are accepted in unsigned bodies only. */
-function sizeOf(line: string, signed: boolean): number {
+function parseSize(line: string, signed: boolean): number {
   const semicolon = line.indexOf(';');
   const size = semicolon < 0 ? line : line.slice(0, semicolon);
   if (!/^[0-9a-fA-F]{1,16}$/.test(size)) throw malformedChunk();
@@ -86,7 +86,7 @@ function sizeOf(line: string, signed: boolean): number {
   return Number.parseInt(size, 16);
 }
 
-const signatureOf = (line: string): string => line.slice(line.indexOf(';') + extension.length);
+const parseSignature = (line: string): string => line.slice(line.indexOf(';') + extension.length);
 
 /** The chain of signatures: each covers its chunk and the signature before it. */
 class Chain implements TrailerVerifier {

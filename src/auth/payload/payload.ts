@@ -65,7 +65,7 @@ function plain({ hasher, incoming, dialect }: Declaration, sha256: string | unde
   const { wire, body } = incoming;
   if (wire.headers.has(`${dialect.headerPrefix}trailer`))
     throw fail('InvalidRequest', 'Trailing headers were announced for a body that cannot carry any');
-  const declaredLength = lengthOf(wire, 'content-length');
+  const declaredLength = readLength(wire, 'content-length');
   if (body === undefined) {
     if (declaredLength !== undefined && declaredLength !== 0) throw fail('IncompleteBody');
     if (sha256 !== undefined && sha256 !== emptySha256) throw wrongHash(sha256, emptySha256);
@@ -130,12 +130,12 @@ function chunked(
   { chain, trailer }: { chain: ChunkChain | undefined; trailer: boolean },
 ): Payload {
   const { wire, body } = incoming;
-  const length = lengthOf(wire, `${dialect.headerPrefix}decoded-content-length`);
+  const length = readLength(wire, `${dialect.headerPrefix}decoded-content-length`);
   if (length === undefined)
     throw fail('MissingContentLength', {
       message: `A body in chunks needs the header ${dialect.headerPrefix}decoded-content-length`,
     });
-  const declaredLength = lengthOf(wire, 'content-length');
+  const declaredLength = readLength(wire, 'content-length');
   // The framing only adds bytes, so a shorter body cannot contain the declared content.
   if (declaredLength !== undefined && declaredLength < length) throw fail('IncompleteBody');
   const announced = announcedTrailers(wire, dialect);
@@ -152,7 +152,7 @@ function chunked(
   return { length, content, trailers, announced, sha256: undefined };
 }
 
-function lengthOf(wire: Wire, name: string): number | undefined {
+function readLength(wire: Wire, name: string): number | undefined {
   const text = wire.headers.get(name)?.trim();
   if (text === undefined) return undefined;
   if (!/^\d{1,20}$/.test(text))

@@ -48,7 +48,7 @@ const refer = ({ name }: Policy, { index, sid }: Statement): StatementReference 
   sid,
 });
 
-function outcomeOf(
+function evaluateStatement(
   statement: Statement,
   request: PolicyRequest,
   action: string,
@@ -81,7 +81,7 @@ export function evaluate(request: PolicyRequest, policies: readonly Policy[], tr
       if (trace === undefined) {
         if (!applies(statement, request, action)) continue;
       } else {
-        const found = outcomeOf(statement, request, action);
+        const found = evaluateStatement(statement, request, action);
         trace.push({ ...refer(policy, statement), effect: statement.effect, ...found });
         if (found.outcome !== 'applies') continue;
       }

@@ -68,7 +68,7 @@ function standsAt({ text: run, holes }: Run, text: string, at: number): boolean 
 const isHole = (run: Run, index: number): boolean => run.holes?.[index] === true;
 
 /** For each character the places of the run where it may be, as bits; at 0 the places where any character may be. */
-function masksOf(run: Run): Masks {
+function buildMasks(run: Run): Masks {
   const words = Math.ceil(run.text.length / wordBits);
   const at = new Map<number, number>();
   for (let index = 0; index < run.text.length; index++) {
@@ -87,7 +87,7 @@ function masksOf(run: Run): Masks {
   return { words, at, bits };
 }
 
-function bordersOf(text: string): Uint16Array {
+function computeBorders(text: string): Uint16Array {
   const borders = new Uint16Array(text.length);
   for (let index = 1, length = 0; index < text.length; index++) {
     while (length > 0 && text.charCodeAt(index) !== text.charCodeAt(length))
@@ -100,7 +100,7 @@ function bordersOf(text: string): Uint16Array {
 
 /** At most two comparisons a character, even for repetitive runs. */
 function searchText(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
-  run.borders ??= bordersOf(run.text);
+  run.borders ??= computeBorders(run.text);
   const { text: wanted, borders } = run;
   for (let index = range.from, length = 0; index < range.to; index++) {
     const code = text.charCodeAt(index);
@@ -113,7 +113,7 @@ function searchText(run: Run, text: string, range: { readonly from: number; read
 
 /** Shift-and algorithm: bit `i` of the state means that the run's first `i + 1` characters end here. */
 function searchBits(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
-  run.masks ??= masksOf(run);
+  run.masks ??= buildMasks(run);
   const { words, at, bits } = run.masks;
   const state = new Uint32Array(words);
   const lastBit = 1 << ((run.text.length - 1) % wordBits);

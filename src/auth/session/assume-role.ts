@@ -2,8 +2,8 @@
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizationContext, Caller } from '../authorization/authorize.ts';
 import { type Denial, denialText } from '../authorization/denial.ts';
-import { type About, factsOf } from '../authorization/facts.ts';
-import { policiesOf } from '../authorization/identity-policies.ts';
+import { type About, collectFacts } from '../authorization/facts.ts';
+import { readPolicies } from '../authorization/identity-policies.ts';
 import { decide, decideTrust } from '../policy/decision.ts';
 import { parsePolicy } from '../policy/document/document.ts';
 import { evaluate } from '../policy/evaluate.ts';
@@ -37,7 +37,7 @@ export async function assertMayAssume(
   caller: Caller,
   { account, arn, named, hasTags, role }: Assumption,
 ): Promise<void> {
-  const brought = await policiesOf(ctx, caller.identity);
+  const brought = await readPolicies(ctx, caller.identity);
   const trust = role && {
     name: 'trust policy',
     document: parsePolicy(role.trust, { kind: 'trust', isStored: true }),
@@ -48,7 +48,7 @@ export async function assertMayAssume(
     principal,
     action,
     resource: arn,
-    context: factsOf(caller, { named: facts }, circumstances),
+    context: collectFacts(caller, { named: facts }, circumstances),
   });
   const verdictOn = (action: string): Denial['verdict'] | undefined => {
     const request = askedOf(action, new Map([...(role?.tags ?? []), ...named]));

@@ -15,7 +15,7 @@ export const userCaller = (account: string, user: UserRecord): Caller => ({
 });
 
 /** A tag of the session takes precedence over the role's tag of the same name. */
-function tagsOf(role: Tags, session: Tags): ReadonlyMap<string, string> {
+function mergeTags(role: Tags, session: Tags): ReadonlyMap<string, string> {
   const own = new Set(session.map(([name]) => name.toLowerCase()));
   return new Map([...role.filter(([name]) => !own.has(name.toLowerCase())), ...session]);
 }
@@ -30,5 +30,5 @@ export const roleCaller = (
   arn: roleArn(account, role),
   sessionArn: sessionArn(account, { role: role.name, name }),
   userid: `${role.id}:${name}`,
-  tags: tagsOf(role.tags, tags),
+  tags: mergeTags(role.tags, tags),
 });

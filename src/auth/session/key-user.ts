@@ -41,7 +41,7 @@ export function assertAccountMayUse(
   throw refusalOfKey(ctx, identity, { action: 'kms:GenerateDataKey', keyId });
 }
 
-export const keyUserOf = (ctx: AuthorizationContext, caller: Caller): KeyUser => ({
+export const openKeyUser = (ctx: AuthorizationContext, caller: Caller): KeyUser => ({
   async assertMayUse(action, { keyId, encryptsFor, decryptsFor }) {
     const { identity } = caller;
     const accounts = action === 'kms:Decrypt' ? decryptsFor : encryptsFor;

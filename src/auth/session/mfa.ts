@@ -12,7 +12,7 @@ export interface ShownCode {
 }
 
 /** A user's devices are under its id, the root's under none; roles and configured users have none. */
-function holderOf(identity: NonNullable<Identity>): string | undefined {
+function findMfaHolder(identity: NonNullable<Identity>): string | undefined {
   if (identity.root) return '';
   return identity.caller?.kind === 'user' ? identity.iam?.id : undefined;
 }
@@ -22,7 +22,7 @@ export async function verifyMfa(
   identity: Identity,
   { serial, code }: ShownCode,
 ): Promise<boolean> {
-  const holder = identity === undefined ? undefined : holderOf(identity);
+  const holder = identity === undefined ? undefined : findMfaHolder(identity);
   const device = parseArn(serial);
   if (identity === undefined || holder === undefined || device === undefined) return false;
   if (device.kind !== 'mfa' || device.account !== identity.owner || !/^\d{6}$/.test(code)) return false;

@@ -66,7 +66,7 @@ export class Sessions {
     const record = this.#accounts.configured.get(parent);
     if (record === undefined || record.owner !== claims.account) throw fail('InvalidToken');
     const { accessKey, secretKey } = claims;
-    return { ...record, accessKey, secretKey, session: limitsOf(claims) };
+    return { ...record, accessKey, secretKey, session: toSession(claims) };
   }
 
   async #callerOf({ account, of, tags = [] }: SessionClaims): Promise<Caller | undefined> {
@@ -95,12 +95,12 @@ export class Sessions {
       operator: false,
       caller,
       iam: { id, revision },
-      session: limitsOf(claims),
+      session: toSession(claims),
     };
   }
 }
 
-const limitsOf = ({ issuedAt, expires, mfaAt, inline, managed, passedOn }: SessionClaims): Session => ({
+const toSession = ({ issuedAt, expires, mfaAt, inline, managed, passedOn }: SessionClaims): Session => ({
   issuedAt,
   expires,
   ...(mfaAt === undefined ? {} : { mfaAt }),

@@ -3,7 +3,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
-import { isoSeconds, parseTimestamp, timestampOf } from '../../signing/timestamp.ts';
+import { isoSeconds, parseHttpDate, parseTimestamp } from '../../signing/timestamp.ts';
 import {
   checkScopeDate,
   checkSignedHeaders,
@@ -21,7 +21,7 @@ export function headerClaim(
   authorization: string,
   { clock, services }: { readonly clock: Pick<Clock, 'now'>; readonly services: readonly Service[] },
 ): OpenClaim {
-  const dialect = dialectOf(authorization);
+  const dialect = detectDialect(authorization);
   const { credential, signedHeaders, signature } = parseAuthorization(dialect, authorization);
   const { accessKey, scope, date, region, service } = parseCredential(dialect, credential, {
     code,
@@ -51,7 +51,7 @@ export function headerClaim(
   };
 }
 
-function dialectOf(authorization: string): Dialect {
+function detectDialect(authorization: string): Dialect {
   for (const dialect of dialects)
     if (authorization.startsWith(dialect.algorithm) && authorization[dialect.algorithm.length] === ' ')
       return dialect;
@@ -97,7 +97,7 @@ const malformed = () =>
 
 function requestTimestamp(wire: Wire, dialect: Dialect): string {
   const name = `${dialect.headerPrefix}date`;
-  const timestamp = timestampOf(wire.headers.get(name) ?? wire.headers.get('date') ?? '');
+  const timestamp = parseHttpDate(wire.headers.get(name) ?? wire.headers.get('date') ?? '');
   if (timestamp !== undefined) return timestamp;
   throw fail('AccessDenied', `A signed request requires a valid Date or ${name} header`);
 }

@@ -28,8 +28,11 @@ export type Service = 's3' | 'iam' | 'sts';
 /** The services that an action query may be signed for; all other requests are signed for S3. */
 const actionServices: readonly Service[] = ['s3', 'iam', 'sts'];
 const storageServices: readonly Service[] = ['s3'];
-export const servicesOf = ({ isActionQuery }: { readonly isActionQuery: boolean }): readonly Service[] =>
-  isActionQuery ? actionServices : storageServices;
+export const acceptedServices = ({
+  isActionQuery,
+}: {
+  readonly isActionQuery: boolean;
+}): readonly Service[] => (isActionQuery ? actionServices : storageServices);
 
 export type MalformedCode = 'AuthorizationHeaderMalformed' | 'AuthorizationQueryParametersError';
 

@@ -8,7 +8,7 @@ import { twoMechanisms } from '../authenticate.ts';
 import type { AuthenticationContext, AuthenticationOptions } from '../context.ts';
 import type { Identity, Renew, Signed } from '../identity.ts';
 import { findKnownKey, identityOf, type KnownKey } from '../session/credentials.ts';
-import { checkRegion, checkScopeDate, parseCredential, servicesOf } from './claim.ts';
+import { acceptedServices, checkRegion, checkScopeDate, parseCredential } from './claim.ts';
 import { mismatch } from './mismatch.ts';
 import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
 
@@ -62,7 +62,7 @@ async function verifyVersion4(
     dialect,
     ...parseCredential(dialect, required(fields, name('credential')), {
       code,
-      services: servicesOf({ isActionQuery: false }),
+      services: acceptedServices({ isActionQuery: false }),
     }),
   };
   const timestamp = required(fields, name('date'));

@@ -19,12 +19,12 @@ export function mismatch({ accessKey, signature, stringToSign, canonicalRequest 
     AWSAccessKeyId: accessKey,
     StringToSign: withoutSecrets(stringToSign),
     SignatureProvided: signature,
-    ...bytesOf('StringToSignBytes', withoutSecrets(stringToSign)),
+    ...formatBytes('StringToSignBytes', withoutSecrets(stringToSign)),
   };
   if (canonicalRequest !== undefined) {
     const text = withoutSecrets(canonicalRequest);
     elements['CanonicalRequest'] = text;
-    Object.assign(elements, bytesOf('CanonicalRequestBytes', text));
+    Object.assign(elements, formatBytes('CanonicalRequestBytes', text));
   }
   return fail('SignatureDoesNotMatch', { elements });
 }
@@ -34,7 +34,7 @@ const withoutSecrets = (text: string): string => maskLines(text, '***');
 
 const utf8 = new TextEncoder();
 
-function bytesOf(name: string, text: string): Record<string, string> {
+function formatBytes(name: string, text: string): Record<string, string> {
   if (text.length > bytesMax) return {};
   const bytes = Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, '0'));
   return { [name]: bytes.join(' ') };

@@ -33,7 +33,7 @@ export const wrap64 = (value: bigint): bigint => BigInt.asUintN(64, value);
 export const rotate64 = (value: bigint, by: bigint): bigint => wrap64((value << by) | (value >> (64n - by)));
 
 /** Big-endian, the canonical form of xxHash. */
-export function bytesOf(...values: readonly bigint[]): Uint8Array {
+export function packLanes(...values: readonly bigint[]): Uint8Array {
   const out = new DataView(new ArrayBuffer(8 * values.length));
   for (const [i, value] of values.entries()) out.setBigUint64(8 * i, value);
   return new Uint8Array(out.buffer);

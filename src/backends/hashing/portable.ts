@@ -9,7 +9,7 @@ import { hashXxh3 } from './xxh3.ts';
 import { hashXxh64 } from './xxh64.ts';
 
 const text = new TextEncoder();
-const bytesOf = (data: Uint8Array | string): Uint8Array =>
+const toBytes = (data: Uint8Array | string): Uint8Array =>
   typeof data === 'string' ? text.encode(data) : data;
 
 const makers: Readonly<Record<HashName, () => Hash>> = {
@@ -47,8 +47,8 @@ export function portableHasher(): Hasher {
       hash.update(bytes);
       return hash.digest();
     },
-    sha256Hex: (data) => bytesToHex(sha256(bytesOf(data))),
-    hmacSha256: (key, data) => hmac(sha256, key, bytesOf(data)),
-    hmacSha1: (key, data) => hmac(sha1, key, bytesOf(data)),
+    sha256Hex: (data) => bytesToHex(sha256(toBytes(data))),
+    hmacSha256: (key, data) => hmac(sha256, key, toBytes(data)),
+    hmacSha1: (key, data) => hmac(sha1, key, toBytes(data)),
   };
 }

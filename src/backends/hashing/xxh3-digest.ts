@@ -1,5 +1,5 @@
 /** The parts of XXH3 that run once for each digest: inputs of at most 240 bytes, and the end of longer ones. */
-import { bytesOf, rotate64, wrap64 } from './lanes.ts';
+import { packLanes, rotate64, wrap64 } from './lanes.ts';
 
 const p32 = [0n, 0x9e3779b1n, 0x85ebca77n, 0xc2b2ae3dn] as const;
 const p1 = 0x9e3779b185ebca87n;
@@ -58,7 +58,7 @@ const combined = (v: DataView): number => {
 };
 
 /** XXH3_64bits of at most 240 bytes. */
-export const shortDigest64 = (v: DataView): Uint8Array => bytesOf(short64(v));
+export const shortDigest64 = (v: DataView): Uint8Array => packLanes(short64(v));
 
 function short64(v: DataView): bigint {
   const n = v.byteLength;
@@ -94,12 +94,12 @@ function short64(v: DataView): bigint {
 export function shortDigest128(v: DataView): Uint8Array {
   const n = v.byteLength;
   const size = BigInt(n);
-  if (n === 0) return bytesOf(avalanche64(s64(80) ^ s64(88)), avalanche64(s64(64) ^ s64(72)));
+  if (n === 0) return packLanes(avalanche64(s64(80) ^ s64(88)), avalanche64(s64(64) ^ s64(72)));
   if (n <= 3) {
     const one = combined(v);
     const swapped = Number(swap64(BigInt(one)) >> 32n);
     const turned = (swapped << 13) | (swapped >>> 19);
-    return bytesOf(
+    return packLanes(
       avalanche64(BigInt((turned ^ s32(8) ^ s32(12)) >>> 0)),
       avalanche64(BigInt((one ^ s32(0) ^ s32(4)) >>> 0)),
     );
@@ -111,7 +111,7 @@ export function shortDigest128(v: DataView): Uint8Array {
     const high = wrap64((product >> 64n) + (low << 1n));
     low ^= high >> 3n;
     low = wrap64((low ^ (low >> 35n)) * mixer);
-    return bytesOf(avalanche3(high), low ^ (low >> 28n));
+    return packLanes(avalanche3(high), low ^ (low >> 28n));
   }
   if (n <= 16) {
     let end = v.getBigUint64(n - 8, true);
@@ -120,7 +120,7 @@ export function shortDigest128(v: DataView): Uint8Array {
     const high = wrap64((product >> 64n) + end + (end & 0xffffffffn) * (p32[2] - 1n));
     const low = wrap64(product + ((size - 1n) << 54n)) ^ swap64(high);
     const last = low * p2;
-    return bytesOf(avalanche3(wrap64((last >> 64n) + high * p2)), avalanche3(wrap64(last)));
+    return packLanes(avalanche3(wrap64((last >> 64n) + high * p2)), avalanche3(wrap64(last)));
   }
   return middle128(v);
 }
@@ -144,7 +144,7 @@ function middle128(v: DataView): Uint8Array {
     for (let i = 160; i <= n; i += 32) mix32(i - 32, i - 16, i - 157);
     mix32(n - 16, n - 32, 103);
   }
-  return bytesOf(
+  return packLanes(
     wrap64(-avalanche3(wrap64(low * p1 + high * p4 + size * p2))),
     avalanche3(wrap64(low + high)),
   );
@@ -163,5 +163,5 @@ export function longDigest(
   };
   const length = BigInt(size);
   const low = merge(11, wrap64(length * p1));
-  return bits === 64 ? bytesOf(low) : bytesOf(merge(117, wrap64(~(length * p2))), low);
+  return bits === 64 ? packLanes(low) : packLanes(merge(117, wrap64(~(length * p2))), low);
 }

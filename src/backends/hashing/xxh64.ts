@@ -1,6 +1,6 @@
 /** XXH64 (seed 0) after the public specification of xxHash, in JavaScript for every runtime. */
 import type { Hash } from '../../ports/crypto/hasher.ts';
-import { bytesOf, multiplyHigh, readLanes, rotate64, wrap64, writeLanes } from './lanes.ts';
+import { multiplyHigh, packLanes, readLanes, rotate64, wrap64, writeLanes } from './lanes.ts';
 import { avalanche64 } from './xxh3-digest.ts';
 
 const p1 = 0x9e3779b185ebca87n;
@@ -73,7 +73,7 @@ class Xxh64 implements Hash {
       at += 4;
     }
     for (; at < filled; at++) h = wrap64(rotate64(h ^ wrap64(BigInt(view.getUint8(at)) * p5), 11n) * p1);
-    return bytesOf(avalanche64(h));
+    return packLanes(avalanche64(h));
   }
 
   #merge(): bigint {

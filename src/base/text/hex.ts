@@ -1,7 +1,7 @@
 /** Bytes as hexadecimal digits, and comparisons in constant time. */
-const codesOf = (digits: string): readonly number[] => Array.from(digits, (digit) => digit.charCodeAt(0));
-const lower = codesOf('0123456789abcdef');
-const upper = codesOf('0123456789ABCDEF');
+const toCodes = (digits: string): readonly number[] => Array.from(digits, (digit) => digit.charCodeAt(0));
+const lower = toCodes('0123456789abcdef');
+const upper = toCodes('0123456789ABCDEF');
 
 export const toHex = (bytes: Uint8Array): string => written(bytes, lower);
 export const toUpperHex = (bytes: Uint8Array): string => written(bytes, upper);

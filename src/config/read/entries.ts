@@ -32,7 +32,7 @@ export function readEntries<Entry>(given: string, rule: EntriesRule<Entry>): Rea
   if (entries.length === 0 || entries.length > entriesMax)
     return fault(`needs 1 to ${entriesMax} ${rule.what}`);
   const faults = entries.flatMap((entry, index) =>
-    faultsOf(entry, entries.slice(0, index), rule).map((why) => `: entry ${index + 1} ${why}`),
+    findFaults(entry, entries.slice(0, index), rule).map((why) => `: entry ${index + 1} ${why}`),
   );
   // The cast: an entry without a fault has these fields and no others.
   return faults.length > 0 ? { faults } : value(entries as readonly Entry[]);
@@ -52,7 +52,7 @@ function listed(given: string): readonly unknown[] | undefined {
   }
 }
 
-function faultsOf<Entry>(
+function findFaults<Entry>(
   entry: unknown,
   earlier: readonly unknown[],
   { fields, together }: EntriesRule<Entry>,

@@ -3,11 +3,11 @@ import { type SettingName, settingNames, settings } from '../../config.ts';
 import { nearest } from './nearest.ts';
 import type { Setting } from './setting.ts';
 
-export const flagOf = (name: SettingName): string =>
+export const toFlag = (name: SettingName): string =>
   `--${name.slice('SVC_'.length).toLowerCase().replaceAll('_', '-')}`;
 
 const nameByFlag: ReadonlyMap<string, SettingName> = new Map(
-  settingNames.map((name) => [flagOf(name), name]),
+  settingNames.map((name) => [toFlag(name), name]),
 );
 const bareTexts = ['on', 'off', 'true', 'false'];
 

@@ -49,7 +49,7 @@ function lookUp(name: string, setting: AnySetting, { env, flags }: { env: Texts;
   return { name, text: text.trim(), source };
 }
 
-function fallbackOf(setting: AnySetting, given: Given): string | undefined {
+function resolveDefault(setting: AnySetting, given: Given): string | undefined {
   return setting.fallbackFrom?.read(given) ?? setting.fallback;
 }
 
@@ -78,7 +78,7 @@ export function readSettings<Config>(
   const faults: string[] = [];
   const warnings = [...unknownNames({ ...env, ...flags }, Object.keys(table))];
   const found = rows.map(([name, setting]) => {
-    const { source, text = fallbackOf(setting, given) } = set.get(name) ?? { source: 'default' };
+    const { source, text = resolveDefault(setting, given) } = set.get(name) ?? { source: 'default' };
     const result: Read<unknown> = text === undefined ? { value: undefined } : setting.read(text);
     if ('faults' in result) faults.push(...result.faults.map((why) => sentence(name, setting, text, why)));
     else {

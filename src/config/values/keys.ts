@@ -5,7 +5,7 @@ import { fault, type Read, value } from '../read/setting.ts';
 const keysMax = 64;
 const hsmKeysMax = 10_000;
 
-function keyOf(text: unknown): Uint8Array | undefined {
+function parseKey(text: unknown): Uint8Array | undefined {
   if (typeof text !== 'string' || !/^[A-Za-z0-9+/]{43}=$/.test(text)) return undefined;
   return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }
@@ -17,7 +17,7 @@ export function masterKeys(text: string): Read<readonly Uint8Array[]> {
   for (const [index, line] of text.split('\n').entries()) {
     const trimmed = line.trim();
     if (trimmed === '' || trimmed.startsWith('#')) continue;
-    const key = keyOf(trimmed);
+    const key = parseKey(trimmed);
     if (key === undefined) faults.push(`line ${index + 1} is not the base64 of ${cipherKeyBytes} bytes`);
     else keys.push(key);
   }
@@ -44,7 +44,7 @@ const isAccounts = (given: unknown): given is readonly string[] =>
   given.every((each) => typeof each === 'string' && accountPattern.test(each));
 
 /** An entry: the base64 of a key, or `{ "key": "<base64>", "accounts": ["<account>"] }`. */
-function entryOf(given: unknown): { readonly key?: unknown; readonly accounts?: unknown } | undefined {
+function parseEntry(given: unknown): { readonly key?: unknown; readonly accounts?: unknown } | undefined {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return { key: given };
   const isKnown = Object.keys(given).every((name) => name === 'key' || name === 'accounts');
   return isKnown ? given : undefined;
@@ -52,7 +52,7 @@ function entryOf(given: unknown): { readonly key?: unknown; readonly accounts?: 
 
 /** A JSON object: `{ "<id>": "<base64>" or { "key": "<base64>", "accounts": ["<account>"] }, "alias/<name>": "<id>" }`. */
 export function hsmKeys(text: string): Read<HsmKeys> {
-  const entries = entriesOf(text);
+  const entries = parseEntries(text);
   if (entries === undefined) return fault('is not a JSON object of key ids and keys');
   if (entries.length > hsmKeysMax) return fault(`has more than ${hsmKeysMax} keys`);
   const keys = new Map<string, Uint8Array>();
@@ -65,8 +65,8 @@ export function hsmKeys(text: string): Read<HsmKeys> {
       else faults.push(`: "${name}" is not the id of a key`);
     } else if (!keyIdPattern.test(name)) faults.push(`: "${name.slice(0, 128)}" cannot be the id of a key`);
     else {
-      const entry = entryOf(given);
-      const key = keyOf(entry?.key);
+      const entry = parseEntry(given);
+      const key = parseKey(entry?.key);
       if (entry === undefined) faults.push(`: "${name}" has a field that is neither "key" nor "accounts"`);
       else if (key === undefined) faults.push(`: "${name}" is not the base64 of ${cipherKeyBytes} bytes`);
       else keys.set(name, key);
@@ -83,7 +83,7 @@ export function hsmKeys(text: string): Read<HsmKeys> {
   return keys.size === 0 ? fault('has no key') : value({ keys, aliases, accounts });
 }
 
-function entriesOf(text: string): [string, unknown][] | undefined {
+function parseEntries(text: string): [string, unknown][] | undefined {
   try {
     const parsed: unknown = JSON.parse(text);
     return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)

@@ -22,7 +22,7 @@ const specified: Readonly<Record<string, string>> = {
 };
 
 /** A class by either of its names, as the public API calls it; undefined when there is none. */
-export function wireClassOf(name: string): string | undefined {
+export function toWireClass(name: string): string | undefined {
   const wire = Object.hasOwn(specified, name) ? specified[name] : name;
   return wire !== undefined && wireClasses.has(wire) ? wire : undefined;
 }
@@ -44,7 +44,7 @@ function readItem(text: string): Read<StorageClassSetting> {
   const [, name = '', pool, namespace, cluster] = item.exec(text) ?? [];
   if (name === '')
     return fault('is not <class>=<pool>/<namespace>@<cluster>, of which only the class must be');
-  const storageClass = wireClassOf(name);
+  const storageClass = toWireClass(name);
   if (storageClass === undefined) {
     const known = [...Object.keys(specified), ...wireClasses].join(', ');
     return fault(`names no storage class, which are ${known}`);

@@ -7,13 +7,13 @@ import { trimEnd } from '../../base/text/trim.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import {
-  accessPointsOf,
   claimAlias,
   dropAlias,
   findAccessPoint,
   findAlias,
-  hostLabelOf,
+  formatHostLabel,
   insertAccessPoint,
+  pageAccessPoints,
   removeAccessPoint,
   replaceAccessPoint,
 } from '../../metadata/buckets/access-points.ts';
@@ -100,7 +100,7 @@ export async function createAccessPoint(ctx: Ctx, wanted: NewAccessPoint): Promi
 /** Requests to one host must not reach another account's bucket or access point of that name. */
 async function claimHost(ctx: Ctx, row: AccessPointRow): Promise<void> {
   const { account, name } = row;
-  const label = hostLabelOf(row);
+  const label = formatHostLabel(row);
   const isFree =
     (await lookUpBucket(ctx, label)) === undefined &&
     (await claimAlias(ctx.metadata, { alias: label, account, name }));
@@ -120,7 +120,7 @@ interface Named {
   readonly record?: Recorder | undefined;
 }
 
-const turnOf = ({ account, name }: Named): string => `access point ${account} ${name}`;
+const turnName = ({ account, name }: Named): string => `access point ${account} ${name}`;
 
 /**
  * Puts or removes the policy. Every request that begins after it returns is judged by the new policy.
@@ -134,7 +134,7 @@ export const setAccessPointPolicy = (
     assertAllowed = async () => {},
   }: { readonly text: string | undefined; assertAllowed?(row: AccessPointRow): Promise<void> },
 ): Promise<void> =>
-  retryInTurn(ctx, turnOf(named), async () => {
+  retryInTurn(ctx, turnName(named), async () => {
     const { account, name, record } = named;
     const found = await openAccessPoint(ctx, account, name);
     await assertAllowed(found.row);
@@ -148,11 +148,11 @@ export const setAccessPointPolicy = (
   });
 
 export const deleteAccessPoint = (ctx: Ctx, named: Named): Promise<void> =>
-  retryInTurn(ctx, turnOf(named), async () => {
+  retryInTurn(ctx, turnName(named), async () => {
     const { account, name, record } = named;
     const found = await openAccessPoint(ctx, account, name);
     // Read the rows before the removal: if a new access point of the same name claims an alias meanwhile, `dropAlias` leaves it.
-    const names = [found.row.alias, hostLabelOf(found.row)];
+    const names = [found.row.alias, formatHostLabel(found.row)];
     const aliases = await Promise.all(names.map((alias) => findAlias(ctx.metadata, alias)));
     const outcome = await removeAccessPoint(ctx.metadata, found, await recorded(record));
     if (!outcome.applied) return undefined;
@@ -181,7 +181,7 @@ export async function listAccessPoints(
 ): Promise<AccessPointPage> {
   const items: AccessPointRow[] = [];
   for (let last = after; ; ) {
-    const found = await accessPointsOf(metadata, account, { after: last, limit: scanStep });
+    const found = await pageAccessPoints(metadata, account, { after: last, limit: scanStep });
     for (const row of found) {
       if (bucket !== undefined && row.bucket !== bucket) continue;
       if (items.length === max) return { items, next: items.at(-1)?.name ?? '' };

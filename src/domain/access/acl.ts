@@ -57,7 +57,7 @@ const beside: Readonly<Record<CannedAcl, (owners: AclOwners) => readonly Grant[]
 };
 
 /** The grants of an ACL, without a grant to the bucket's owner when the bucket's owner has full control already. */
-export function grantsOf(given: GivenAcl, owners: AclOwners): readonly Grant[] {
+export function resolveGrants(given: GivenAcl, owners: AclOwners): readonly Grant[] {
   if ('grants' in given) return given.grants;
   const { owner, bucketOwner } = owners;
   const others = beside[given.canned](owners);

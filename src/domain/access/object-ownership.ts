@@ -8,13 +8,13 @@ import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { type OwnershipControls, ownershipControls, publicAccessBlock } from '../configurations/families.ts';
-import { type AclOf, type AclOwners, type GivenAcl, grantsOf, isPlainAcl, isPublicAcl } from './acl.ts';
+import { type AclOf, type AclOwners, type GivenAcl, isPlainAcl, isPublicAcl, resolveGrants } from './acl.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata'>;
 export const ownerships = ['BucketOwnerEnforced', 'BucketOwnerPreferred', 'ObjectWriter'] as const;
 export type Ownership = OwnershipControls['Rule'][number]['ObjectOwnership'];
 
-export async function ownershipOf(ctx: Ctx, bucket: BucketRow): Promise<Ownership> {
+export async function readOwnership(ctx: Ctx, bucket: BucketRow): Promise<Ownership> {
   const controls = await readDocument(ctx, bucket, ownershipControls);
   return controls?.Rule[0]?.ObjectOwnership ?? 'ObjectWriter';
 }
@@ -66,7 +66,7 @@ async function takeAcl(
     if (changesNothing(given, { owner, bucketOwner: bucket.owner })) return undefined;
     throw fail('AccessControlListNotSupported');
   }
-  const grants = grantsOf(given, { owner, bucketOwner: bucket.owner });
+  const grants = resolveGrants(given, { owner, bucketOwner: bucket.owner });
   if (accessPoint?.block.BlockPublicAcls === true && isPublicAcl(grants)) throw publicAclBlocked();
   await assertUnblocked(ctx, bucket, grants);
   if (of === 'object' && JSON.stringify(grants).length > objectAclMax)
@@ -80,7 +80,7 @@ export const acceptAcl = async (
   given: GivenAcl,
   on: Omit<Taking, 'ownership'>,
 ): Promise<readonly Grant[] | undefined> =>
-  takeAcl(ctx, given, { ...on, ownership: await ownershipOf(ctx, on.bucket) });
+  takeAcl(ctx, given, { ...on, ownership: await readOwnership(ctx, on.bucket) });
 
 export interface ObjectAccess {
   readonly owner: string;
@@ -97,7 +97,7 @@ export async function accessOfNew(
     accessPoint,
   }: Pick<Taking, 'accessPoint'> & { readonly writer: string; readonly given: GivenAcl | undefined },
 ): Promise<ObjectAccess> {
-  const ownership = await ownershipOf(ctx, bucket);
+  const ownership = await readOwnership(ctx, bucket);
   const isHandedOver =
     given !== undefined && 'canned' in given && given.canned === 'bucket-owner-full-control';
   const isBucketOwners =

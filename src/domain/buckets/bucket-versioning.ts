@@ -1,7 +1,7 @@
 /** The versioning state of a bucket, and whether MFA is required to change it and to delete versions permanently. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { objectsOf } from '../../metadata/objects/objects.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
 import type { Recorder } from '../events/recorder.ts';
@@ -39,7 +39,7 @@ export async function setVersioning(
       return { ...row, versioning, ...(mfaDelete === undefined ? {} : { mfaDelete }), generation };
     },
   });
-  await ctx.metadata.raiseFence(objectsOf(row), row.generation);
+  await ctx.metadata.raiseFence(objectsAt(row), row.generation);
 }
 
 function assertAllowed(bucket: BucketRow, { versioning, mfaDelete, mfa = false }: VersioningChange): void {

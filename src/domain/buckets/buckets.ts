@@ -2,12 +2,12 @@
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket, removeBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
-import { objectsOf } from '../../metadata/objects/objects.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
-import { abortUploadsOf } from '../uploads/upload-session.ts';
+import { abortUploadsIn } from '../uploads/upload-session.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
@@ -40,7 +40,7 @@ export async function refreshBucket(
   stale: BucketRow,
 ): Promise<BucketRow> {
   const open = await assertOpen(ctx, await whenLetGo(ctx, stale));
-  await ctx.metadata.raiseFence(objectsOf(open), open.generation);
+  await ctx.metadata.raiseFence(objectsAt(open), open.generation);
   return open;
 }
 
@@ -82,12 +82,12 @@ export async function deleteBucket(
   // Check before closing, so that an attempt to delete a bucket in use does not disturb its writers.
   await assertEmpty(ctx, bucket);
   const closed = await closeBucket(ctx, bucket);
-  const at = objectsOf(closed.row);
+  const at = objectsAt(closed.row);
   // One generation above the row's, to fence writers that read the closed row too.
   await ctx.metadata.raiseFence(at, closed.row.generation + 1);
   try {
     await assertEmpty(ctx, closed.row);
-    await abortUploadsOf(ctx, closed.row, requestId);
+    await abortUploadsIn(ctx, closed.row, requestId);
   } catch (cause) {
     // Reopen it now, so that writers need not wait until `closedMaxMs` has passed.
     const reopened = { ...closed.row, closedAt: 0, generation: closed.row.generation + 1 };
@@ -100,7 +100,7 @@ export async function deleteBucket(
 }
 
 async function assertEmpty(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> {
-  const [remains] = await ctx.metadata.scan(objectsOf(bucket)).next(1);
+  const [remains] = await ctx.metadata.scan(objectsAt(bucket)).next(1);
   if (remains !== undefined) throw fail('BucketNotEmpty', { elements: { BucketName: bucket.name } });
 }
 

@@ -9,7 +9,7 @@ import type { Context } from '../../context.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
-import { objectsOf } from '../../metadata/objects/objects.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
@@ -70,13 +70,13 @@ export async function beginEmptying(
     then: await recorded(record),
   });
   // Refused: another operator's request was committed first.
-  if (!outcome.applied) return (await emptyingOf(ctx, name)) ?? state;
+  if (!outcome.applied) return (await findEmptying(ctx, name)) ?? state;
   record?.applied();
   return state;
 }
 
 /** The progress or result; undefined when there was no recent request. */
-export async function emptyingOf(
+export async function findEmptying(
   ctx: Pick<Context, 'metadata'>,
   name: string,
 ): Promise<Emptying | undefined> {
@@ -115,7 +115,7 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
   const space = state.phase === 'history' ? historySpace : liveSpace;
   const after = state.after as SortOf<typeof objects> | undefined;
   const page = await ctx.metadata
-    .scan(objectsOf(bucket), {
+    .scan(objectsAt(bucket), {
       ...(after === undefined ? { from: { space } } : { after }),
       ...(space === liveSpace ? { before: { space: historySpace } } : {}),
     })
@@ -153,7 +153,7 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
 async function atEnd(ctx: Ctx, bucket: BucketRow, { after: _, ...state }: Emptying): Promise<Emptying> {
   const phase = phases[phases.indexOf(state.phase) + 1] ?? 'done';
   if (phase !== 'done') return { ...state, phase };
-  const [version] = await ctx.metadata.scan(objectsOf(bucket)).next(1);
+  const [version] = await ctx.metadata.scan(objectsAt(bucket)).next(1);
   const [upload] = await ctx.metadata.scan(uploadsIn(bucket.id)).next(1);
   return { ...state, phase, empty: version === undefined && upload === undefined };
 }

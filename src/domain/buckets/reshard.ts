@@ -8,7 +8,7 @@ import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
-import { objectsOf } from '../../metadata/objects/objects.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
@@ -113,7 +113,7 @@ async function reshardAtOnce(
 }
 
 /** The number of shards, and the progress or result of a recent reshard. */
-export async function reshardingOf(
+export async function findResharding(
   ctx: Metadata,
   name: string,
 ): Promise<{ readonly shards: number; readonly state: Resharding | undefined }> {
@@ -159,7 +159,7 @@ export async function reshardRound(
     known?.ways === row.shards ? known : { ways: row.shards, isFenced: false, done: new Set<number>() };
   doublings.set(bucketId, doubling);
   // The same call finishes any change of the generation whose process died half-way.
-  if (!doubling.isFenced) await ctx.metadata.raiseFence(objectsOf(row), row.generation);
+  if (!doubling.isFenced) await ctx.metadata.raiseFence(objectsAt(row), row.generation);
   doubling.isFenced = true;
   const { rows, waitMs } = await splitShards(ctx, row, { doubling, signal });
   const isOver = doubling.done.size === row.shards;
@@ -211,7 +211,7 @@ async function splitShards(
   let waitMs = 0;
   await inParallel(atOnce, left, async (shard) => {
     while (!signal.aborted && waitMs === 0 && clock.elapsed() < until && !done.has(shard)) {
-      const step = await splitOf(metadata)(objectsOf(bucket), shard);
+      const step = await requireSplit(metadata)(objectsAt(bucket), shard);
       if (step.is === 'waiting') waitMs = Math.min(step.ms, roundMs);
       else rows += step.rows;
       if (step.is === 'done') done.add(shard);
@@ -220,7 +220,7 @@ async function splitShards(
   return { rows, waitMs };
 }
 
-function splitOf(metadata: MetadataStore): NonNullable<MetadataStore['split']> {
+function requireSplit(metadata: MetadataStore): NonNullable<MetadataStore['split']> {
   if (metadata.split === undefined) throw new Error('a bucket splits on a store that keeps no shards');
   return metadata.split.bind(metadata);
 }

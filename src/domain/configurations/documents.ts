@@ -10,7 +10,7 @@ import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { documentId, documentRemovals, readText, writeDocument } from '../../metadata/buckets/documents.ts';
-import { objectsOf } from '../../metadata/objects/objects.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { openBucket } from '../buckets/buckets.ts';
@@ -143,7 +143,7 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
       },
     });
     if (changed !== undefined && kind.fencesWriters === true)
-      await ctx.metadata.raiseFence(objectsOf(changed.row), changed.row.generation);
+      await ctx.metadata.raiseFence(objectsAt(changed.row), changed.row.generation);
     if (changed === undefined) await dropUnnamed(ctx, bucket.name, id);
     return !isStale;
   } catch (cause) {

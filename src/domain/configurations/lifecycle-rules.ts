@@ -2,7 +2,7 @@
  * Evaluates a lifecycle configuration for a version, an upload or a delete marker: which rules apply, what they do and when.
  * Pure functions: the caller passes the facts and the time.
  */
-import { conditionsOf, type Lifecycle, type LifecycleRule, waterfall } from './lifecycle.ts';
+import { type Lifecycle, type LifecycleRule, readConditions, waterfall } from './lifecycle.ts';
 
 type Tags = readonly (readonly [key: string, value: string])[];
 
@@ -17,7 +17,7 @@ export interface Version {
 const isEnabled = ({ Status }: LifecycleRule): boolean => Status === 'Enabled';
 
 function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'modified'>): boolean {
-  const wanted = conditionsOf(rule);
+  const wanted = readConditions(rule);
   return (
     isEnabled(rule) &&
     key.startsWith(wanted.prefix) &&
@@ -29,7 +29,7 @@ function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'm
 
 /** Whether a rule applies to an upload or a delete marker, which have neither tags nor a size. */
 function appliesToKey(rule: LifecycleRule, key: string): boolean {
-  const { prefix, tags, sizeAbove, sizeBelow } = conditionsOf(rule);
+  const { prefix, tags, sizeAbove, sizeBelow } = readConditions(rule);
   const isBare = tags.length === 0 && sizeAbove === undefined && sizeBelow === undefined;
   return isEnabled(rule) && isBare && key.startsWith(prefix);
 }
@@ -50,24 +50,26 @@ const earliest = (found: readonly Due[]): Due | undefined =>
     undefined,
   );
 
-const momentOf = ({ Days, Date: date }: { readonly Days?: number; readonly Date?: string }, from: number) =>
-  Days !== undefined ? daysAfter(from, Days) : date !== undefined ? Date.parse(date) : undefined;
+const computeMoment = (
+  { Days, Date: date }: { readonly Days?: number; readonly Date?: string },
+  from: number,
+) => (Days !== undefined ? daysAfter(from, Days) : date !== undefined ? Date.parse(date) : undefined);
 
 const due = (rule: LifecycleRule, at: number | undefined): readonly Due[] =>
   at === undefined ? [] : [{ at, rule: rule.ID ?? '' }];
 
 /** When the latest version of a key expires. */
-export const expirationOf = ({ Rule }: Lifecycle, version: Version): Due | undefined =>
+export const findExpiration = ({ Rule }: Lifecycle, version: Version): Due | undefined =>
   earliest(
     Rule.flatMap((rule) =>
       rule.Expiration !== undefined && applies(rule, version)
-        ? due(rule, momentOf(rule.Expiration, version.modified))
+        ? due(rule, computeMoment(rule.Expiration, version.modified))
         : [],
     ),
   );
 
 /** When an upload that is still open is aborted. */
-export const abortOf = (
+export const findAbort = (
   { Rule }: Lifecycle,
   { key, initiated }: { readonly key: string; readonly initiated: number },
 ): Due | undefined =>
@@ -79,7 +81,7 @@ export const abortOf = (
   );
 
 /** When a delete marker without older versions is removed: immediately under ExpiredObjectDeleteMarker, else like a version. */
-export const markerRemovalOf = (
+export const findMarkerRemoval = (
   { Rule }: Lifecycle,
   { key, modified }: { readonly key: string; readonly modified: number },
 ): Due | undefined =>
@@ -87,7 +89,7 @@ export const markerRemovalOf = (
     Rule.flatMap((rule) => {
       if (rule.Expiration === undefined || !appliesToKey(rule, key)) return [];
       const isOwnRule = rule.Expiration.ExpiredObjectDeleteMarker === true;
-      return due(rule, isOwnRule ? modified : momentOf(rule.Expiration, modified));
+      return due(rule, isOwnRule ? modified : computeMoment(rule.Expiration, modified));
     }),
   );
 
@@ -99,7 +101,7 @@ function isTooSmall(
   size: number,
   move: { readonly to: string; readonly by: Lifecycle },
 ): boolean {
-  const { sizeAbove, sizeBelow } = conditionsOf(rule);
+  const { sizeAbove, sizeBelow } = readConditions(rule);
   if (size >= smallBytes || sizeAbove !== undefined || sizeBelow !== undefined) return false;
   const isArchive = move.to === 'GLACIER' || move.to === 'DEEP_ARCHIVE';
   return move.by.minimumSize !== 'varies_by_storage_class' || !isArchive;
@@ -133,14 +135,17 @@ export function actionOnCurrent(
   version: StoredVersion,
   now: number,
 ): Action | undefined {
-  const expiration = expirationOf(lifecycle, version);
+  const expiration = findExpiration(lifecycle, version);
   if (expiration !== undefined && expiration.at <= now) return { do: 'expire', rule: expiration.rule };
   const moves = lifecycle.Rule.flatMap((rule) =>
     rule.Transition.length > 0 && applies(rule, version)
       ? rule.Transition.filter(
           ({ StorageClass: to }) => !isTooSmall(rule, version.size, { to, by: lifecycle }),
         ).flatMap((move) =>
-          due(rule, momentOf(move, version.modified)).map((each) => ({ ...each, to: move.StorageClass })),
+          due(rule, computeMoment(move, version.modified)).map((each) => ({
+            ...each,
+            to: move.StorageClass,
+          })),
         )
       : [],
   );

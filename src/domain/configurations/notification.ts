@@ -26,7 +26,7 @@ export interface TargetedRule extends NotificationRule {
   readonly service: 'sns' | 'sqs' | 'lambda';
 }
 
-export const rulesOf = (notification: Notification): readonly TargetedRule[] => [
+export const listRules = (notification: Notification): readonly TargetedRule[] => [
   ...notification.TopicConfiguration.map(({ Topic: arn, ...rule }) => ({
     ...rule,
     arn,
@@ -82,7 +82,7 @@ export interface KeyFilter {
   readonly suffix: string;
 }
 
-export function keyFilterOf({ Filter }: NotificationRule): KeyFilter {
+export function readKeyFilter({ Filter }: NotificationRule): KeyFilter {
   const named = (wanted: string): string =>
     Filter?.S3Key?.FilterRule.find(({ Name }) => Name.toLowerCase() === wanted)?.Value ?? '';
   return { prefix: decoded(named('prefix')), suffix: decoded(named('suffix')) };
@@ -101,7 +101,7 @@ function decoded(value: string): string {
 const targetArn = /^arn:[a-z0-9-]+:(sqs|sns|lambda):[a-z0-9-]*:[^:]*:(?:function:)?([A-Za-z0-9_-]{1,80})$/;
 
 /** The id of a rule's sink: the last field of its ARN. Undefined when the ARN does not name the rule's service. */
-export function sinkOf({ arn, service }: Pick<TargetedRule, 'arn' | 'service'>): string | undefined {
+export function findSink({ arn, service }: Pick<TargetedRule, 'arn' | 'service'>): string | undefined {
   const found = targetArn.exec(arn);
   return found?.[1] === service ? found[2] : undefined;
 }

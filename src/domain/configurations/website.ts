@@ -16,7 +16,7 @@ export interface Elsewhere {
 const moved = 301;
 
 /** The redirect before any page is read. */
-export function redirectOf(site: Website, key: string): Elsewhere | undefined {
+export function findRedirect(site: Website, key: string): Elsewhere | undefined {
   const all = site.RedirectAllRequestsTo;
   if (all !== undefined)
     return { protocol: all.Protocol, host: all.HostName, path: { written: '', key }, code: moved };
@@ -47,7 +47,7 @@ function follow({ Condition, Redirect }: RoutingRule, key: string): Elsewhere {
 }
 
 /** The key of the page; for a directory, that of its index document. Undefined when the site has no index document. */
-export function pageOf({ IndexDocument }: Website, key: string): string | undefined {
+export function findPage({ IndexDocument }: Website, key: string): string | undefined {
   if (key !== '' && !key.endsWith('/')) return key;
   return IndexDocument === undefined ? undefined : key + IndexDocument.Suffix;
 }

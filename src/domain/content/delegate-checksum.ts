@@ -38,7 +38,7 @@ export async function entrusted(
 }
 
 /** The refusal for a client whose content has another checksum than it declared. */
-export function mismatchOf(cause: unknown, claimed: ClaimedDigests | undefined): unknown {
+export function toMismatch(cause: unknown, claimed: ClaimedDigests | undefined): unknown {
   if (!(cause instanceof ContentMismatch) || claimed === undefined) return cause;
   if (cause.digest === 'md5') return wrongMd5({ ExpectedDigest: claimed.md5 ?? '' });
   return fail('XAmzContentSHA256Mismatch', {

@@ -12,9 +12,9 @@ import {
 } from '../../ports/storage/object-bytes.ts';
 import { queueGarbage } from '../storage/garbage.ts';
 import { isOwned } from '../storage/ownership.ts';
-import { type Claimed, entrusted, mismatchOf } from './delegate-checksum.ts';
+import { type Claimed, entrusted, toMismatch } from './delegate-checksum.ts';
 import { type Digested, digesting } from './digests.ts';
-import { etagOf, extentKey, extentPlace } from './encryption/content-key.ts';
+import { deriveEtag, extentKey, extentPlace } from './encryption/content-key.ts';
 import type { ObjectKey } from './encryption/key.ts';
 import { encryptedSize, encryptSegments } from './encryption/segments.ts';
 
@@ -84,7 +84,7 @@ export async function storeBytes<T>(
     const options: WriteOptions = {
       cluster: write.cluster,
       id: op.id,
-      owner: ownerOf(write, size),
+      owner: toOwner(write, size),
       storageClass: write.storageClass,
       signal: write.signal,
       claimed,
@@ -93,7 +93,7 @@ export async function storeBytes<T>(
     };
     extent = await (into === undefined ? ctx.bytes.write(stored, options) : into(stored, options));
     const told = digests.digested();
-    const etag = objectKey === undefined ? told.md5 : etagOf(ctx, objectKey, told.md5);
+    const etag = objectKey === undefined ? told.md5 : deriveEtag(ctx, objectKey, told.md5);
     const result = await own({ size: told.size, checksum: told.checksum, extent, etag }, op);
     await ctx.metadata.end(op);
     return result;
@@ -101,12 +101,12 @@ export async function storeBytes<T>(
     const { bucket, owner, into, requestId } = write;
     const stored = into === undefined ? [{ extent, owner }] : [];
     await giveUp(ctx, { op, stored, bucket, requestId });
-    throw mismatchOf(cause, claimed);
+    throw toMismatch(cause, claimed);
   }
 }
 
 /** The owner record that is stored beside the bytes, from the facts that are known before they are stored. */
-const ownerOf = ({ owner, storageClass, objectKey }: ByteWrite, size: number | undefined): Owner => ({
+const toOwner = ({ owner, storageClass, objectKey }: ByteWrite, size: number | undefined): Owner => ({
   ...owner,
   ...(size === undefined ? {} : { size }),
   ...(storageClass === 'STANDARD' ? {} : { storageClass }),

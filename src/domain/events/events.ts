@@ -12,10 +12,10 @@ import { readDocument } from '../configurations/documents.ts';
 import { bucketNotification } from '../configurations/families.ts';
 import {
   eventsMeet,
-  keyFilterOf,
+  findSink,
+  listRules,
   type Notification,
-  rulesOf,
-  sinkOf,
+  readKeyFilter,
   type TargetedRule,
 } from '../configurations/notification.ts';
 import { shownVersion } from '../objects/read-object.ts';
@@ -48,15 +48,15 @@ export async function eventChanges(
   const notification = await readDocument(ctx, bucket, bucketNotification);
   if (notification === undefined || subject === undefined) return [];
   const matches = cause.events.flatMap((event) => {
-    const name = nameOf(event, move);
+    const name = chooseName(event, move);
     return rulesFor(notification, { name, key: subject.key }).map((rule) => ({ name, rule }));
   });
   if (matches.length === 0) return [];
   const due = await ctx.metadata.now();
-  const sequencer = sequencerOf(ctx, subject, fresh !== undefined);
+  const sequencer = drawSequencer(ctx, subject, fresh !== undefined);
   const rows = matches.map(({ name, rule }, n) => {
-    const record = recordOf({ name, bucket, subject, cause, sequencer, rule, at: ctx.clock.now() });
-    const task: NotifyTask = { sink: sinkOf(rule) ?? rule.arn, message: { Records: [record] } };
+    const record = buildRecord({ name, bucket, subject, cause, sequencer, rule, at: ctx.clock.now() });
+    const task: NotifyTask = { sink: findSink(rule) ?? rule.arn, message: { Records: [record] } };
     const { requestId } = cause;
     const id = `${requestId}/${subject.version}/${n}`;
     return queuedByHour(ctx, { queue: 'notify', slotKey: subject.key }, { task, id, due, requestId });
@@ -64,7 +64,7 @@ export async function eventChanges(
   return Promise.all(rows);
 }
 
-function nameOf(event: string, { fresh }: KeyMove): string {
+function chooseName(event: string, { fresh }: KeyMove): string {
   if (event !== 'ObjectRemoved' && event !== 'LifecycleExpiration') return event;
   return `${event}:${fresh?.marker ? 'DeleteMarkerCreated' : 'Delete'}`;
 }
@@ -73,14 +73,14 @@ const rulesFor = (
   notification: Notification,
   { name, key }: { readonly name: string; readonly key: string },
 ): readonly TargetedRule[] =>
-  rulesOf(notification).filter((rule) => {
+  listRules(notification).filter((rule) => {
     if (!rule.Event.some((pattern) => eventsMeet(pattern, `s3:${name}`))) return false;
-    const { prefix, suffix } = keyFilterOf(rule);
+    const { prefix, suffix } = readKeyFilter(rule);
     return key.startsWith(prefix) && key.endsWith(suffix);
   });
 
 /** Grows with every event of a key. An event without a new version sorts after the event that created the version. */
-const sequencerOf = (ctx: Ctx, { version }: ObjectRow, isFresh: boolean): string =>
+const drawSequencer = (ctx: Ctx, { version }: ObjectRow, isFresh: boolean): string =>
   orderOf(isFresh ? version : drawVersion(ctx, version)).toUpperCase();
 
 interface Happened {
@@ -97,7 +97,7 @@ interface Happened {
 /** Events that the public API added later; their records have a higher version number. */
 const laterKinds = /^(Lifecycle|ObjectAcl|ObjectTagging|ObjectRestore:Delete)/;
 
-function recordOf({ name, bucket, subject, cause, sequencer, rule, at }: Happened) {
+function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happened) {
   const { requestId, principalId, source } = cause;
   const isThere = !/^(ObjectRemoved|LifecycleExpiration)/.test(name);
   return {
@@ -153,7 +153,7 @@ export async function testEvents(
   bucket: Pick<BucketRow, 'name'>,
   { notification, requestId }: { readonly notification: Notification; readonly requestId: string },
 ): Promise<readonly SideChange[]> {
-  const sinks = new Set(rulesOf(notification).map((rule) => sinkOf(rule) ?? rule.arn));
+  const sinks = new Set(listRules(notification).map((rule) => findSink(rule) ?? rule.arn));
   const due = await ctx.metadata.now();
   const message = {
     Service: 'Amazon S3',

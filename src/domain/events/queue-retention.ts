@@ -15,9 +15,9 @@ import {
   hourlyQueueNames,
   hourMs,
   hourOf,
-  hoursOf,
   placementsEndMs,
   rememberCount,
+  scanHours,
 } from '../../metadata/background/hourly-queues.ts';
 import type { QueueHour } from '../../metadata/records/queues.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';
@@ -69,7 +69,7 @@ async function boundQueue(ctx: Ctx, queue: HourlyQueue, look: Look): Promise<Que
   const kept: Counted[] = [];
   const expired: Counted[] = [];
   let oldest: number | undefined;
-  for await (const hour of hoursOf(metadata, queue)) {
+  for await (const hour of scanHours(metadata, queue)) {
     signal.throwIfAborted();
     const isExpired = hour.hour < firstKept && hour.hour < firstOpen;
     const counted = await count(ctx, hour, { ...look, isOpen: hour.hour >= firstOpen });
@@ -80,7 +80,7 @@ async function boundQueue(ctx: Ctx, queue: HourlyQueue, look: Look): Promise<Que
     }
   }
   forgetCounts(looks, queue, [...expired, ...kept]);
-  const surplus = surplusOf(kept, { max: config.SVC_QUEUE_ROWS_MAX, firstOpen });
+  const surplus = chooseSurplus(kept, { max: config.SVC_QUEUE_ROWS_MAX, firstOpen });
   const below = [...expired, ...surplus].reduce((most, { hour }) => Math.max(most, hour + 1), 0);
   const deletable = await closeBelow(ctx, queue, { looks, below, open: hourOf(now) });
   const isDeletable = ({ hour }: QueueHour): boolean => hour < deletable;
@@ -89,16 +89,16 @@ async function boundQueue(ctx: Ctx, queue: HourlyQueue, look: Look): Promise<Que
   await drop(ctx, { queue, hours: dropped, why: 'rows', signal });
   const waiting = expired.filter((hour) => !isDeletable(hour));
   const left = [...waiting, ...kept.slice(dropped.length)];
-  const first = waiting.length === 0 && dropped.length === 0 ? oldest : firstOf(left);
+  const first = waiting.length === 0 && dropped.length === 0 ? oldest : firstHour(left);
   return {
     queue,
-    rows: sumOf(left),
+    rows: sumHours(left),
     oldestSeconds: first === undefined ? 0 : Math.max(0, now - first) / 1000,
   };
 }
 
-const sumOf = (hours: readonly Counted[]): number => hours.reduce((sum, { rows }) => sum + rows, 0);
-const firstOf = (hours: readonly Counted[]): number | undefined => {
+const sumHours = (hours: readonly Counted[]): number => hours.reduce((sum, { rows }) => sum + rows, 0);
+const firstHour = (hours: readonly Counted[]): number | undefined => {
   const first = hours.find(({ rows }) => rows > 0);
   return first && first.hour * hourMs;
 };
@@ -161,11 +161,11 @@ function forgetCounts({ counts }: Looks, queue: HourlyQueue, hours: readonly Que
 }
 
 /** The oldest hours whose removal brings the queue down to `max` rows; open hours stay. */
-function surplusOf(
+function chooseSurplus(
   hours: readonly Counted[],
   { max, firstOpen }: { readonly max: number; readonly firstOpen: number },
 ): readonly Counted[] {
-  let rows = sumOf(hours);
+  let rows = sumHours(hours);
   let count = 0;
   for (const hour of hours) {
     if (rows <= max || hour.hour >= firstOpen) break;

@@ -10,8 +10,8 @@ import {
   findIam,
   type KeyRecord,
   putAccessKey,
-  recordOf,
   removeAccessKey,
+  toRecord,
 } from '../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
 import { findById, getNamed, namedIn, putEntity } from './entities.ts';
@@ -124,7 +124,7 @@ export async function findKey(
   accessKey: string,
 ): Promise<AccessKey | undefined> {
   const stored = await findIam(metadata, account, { kind: 'key', name: accessKey });
-  return stored === undefined ? undefined : { accessKey, ...recordOf<'key'>(stored).value };
+  return stored === undefined ? undefined : { accessKey, ...toRecord<'key'>(stored).value };
 }
 
 /** The account and the secret of a key. The status of the key is in the account's records. */
@@ -145,7 +145,7 @@ export interface LastUse {
 }
 
 /** @throws NoSuchEntity, also for a key of another account */
-export async function lastUseOf(
+export async function readLastUse(
   ctx: Pick<Ctx, 'metadata'>,
   account: string,
   accessKey: string,

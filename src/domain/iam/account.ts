@@ -13,9 +13,9 @@ import {
   type IamRecord,
   type IamRecords,
   iamRevision,
-  recordOf,
   type StoredIam,
   scanIam,
+  toRecord,
 } from '../../metadata/iam.ts';
 import type { iam } from '../../metadata/records/iam.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
@@ -54,9 +54,9 @@ export class AccountDraft {
   /** The record, with this draft's own writes applied. */
   async find<K extends IamKind>(kind: K, name: string): Promise<IamRecord<K> | undefined> {
     const change = this.#changes.get(`${kind} ${name}`);
-    if (change !== undefined) return 'put' in change ? recordOf({ row: change.put }) : undefined;
+    if (change !== undefined) return 'put' in change ? toRecord({ row: change.put }) : undefined;
     const stored = await this.#see(kind, name);
-    return stored === undefined ? undefined : recordOf(stored);
+    return stored === undefined ? undefined : toRecord(stored);
   }
 
   async #see(kind: IamKind, name: string): Promise<StoredIam | undefined> {
@@ -145,7 +145,10 @@ export async function ofOneState<T>(
   throw fail('OperationAborted');
 }
 
-export async function countsOf({ metadata }: Pick<Ctx, 'metadata'>, account: string): Promise<AccountRecord> {
+export async function readCounts(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+): Promise<AccountRecord> {
   const stored = await findIam(metadata, account, { kind: 'account', name: '' });
-  return stored === undefined ? empty : recordOf<'account'>(stored).value;
+  return stored === undefined ? empty : toRecord<'account'>(stored).value;
 }

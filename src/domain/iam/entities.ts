@@ -1,13 +1,13 @@
 /** Look-ups by name or unique id, and refusals, for users, groups, roles and policies. */
 import { fail, type Refusal } from '../../errors/refusal.ts';
-import { type EntityKind, findIam, type IamRecords, recordOf } from '../../metadata/iam.ts';
+import { type EntityKind, findIam, type IamRecords, toRecord } from '../../metadata/iam.ts';
 import type { AccountDraft, Ctx } from './account.ts';
-import { type Page, pageOf } from './pages.ts';
+import { type Page, readPage } from './pages.ts';
 
 type Reading = Pick<Ctx, 'metadata'>;
 
 /** Compares names without regard to case. */
-export const keyOf = (name: string): string => name.toLowerCase();
+export const foldName = (name: string): string => name.toLowerCase();
 
 const noSuch = (kind: string, name: string): Refusal =>
   fail('NoSuchEntity', `The ${kind} with name ${name} cannot be found.`);
@@ -39,8 +39,8 @@ export async function findAnyCase<K extends EntityKind>(
   account: string,
   { kind, name }: Named<K>,
 ): Promise<IamRecords[K] | undefined> {
-  const stored = await findIam(metadata, account, { kind, name: keyOf(name) });
-  return stored === undefined ? undefined : recordOf<K>(stored).value;
+  const stored = await findIam(metadata, account, { kind, name: foldName(name) });
+  return stored === undefined ? undefined : toRecord<K>(stored).value;
 }
 
 /** Policies are named by ARN only. */
@@ -65,9 +65,9 @@ export async function findById<K extends EntityKind>(
 ): Promise<IamRecords[K] | undefined> {
   const index = await findIam(metadata, account, { kind: 'id', name: id });
   if (index === undefined) return undefined;
-  const at = recordOf<'id'>(index).value;
+  const at = toRecord<'id'>(index).value;
   const stored = at.kind === kind ? await findIam(metadata, account, at) : undefined;
-  const entity = stored === undefined ? undefined : recordOf<K>(stored).value;
+  const entity = stored === undefined ? undefined : toRecord<K>(stored).value;
   // A rename between the two reads leads to the row of another entity, or to none.
   return entity?.id === id ? entity : undefined;
 }
@@ -78,14 +78,14 @@ export async function namedIn<K extends EntityKind>(
   named: Named<K>,
 ): Promise<IamRecords[K]> {
   const { kind, name } = named;
-  const entity = (await draft.find(kind, keyOf(name)))?.value;
+  const entity = (await draft.find(kind, foldName(name)))?.value;
   if (entity === undefined || !isCalled(entity, named)) throw noSuch(kind, name);
   return entity;
 }
 
 /** @throws EntityAlreadyExists */
 export async function assertFree(draft: AccountDraft, { kind, name }: Named): Promise<void> {
-  if ((await draft.find(kind, keyOf(name))) !== undefined) throw alreadyThere(kind, name);
+  if ((await draft.find(kind, foldName(name))) !== undefined) throw alreadyThere(kind, name);
 }
 
 export async function putEntity<K extends EntityKind>(
@@ -93,7 +93,7 @@ export async function putEntity<K extends EntityKind>(
   kind: K,
   entity: IamRecords[K],
 ): Promise<void> {
-  await draft.put(kind, keyOf(entity.name), entity);
+  await draft.put(kind, foldName(entity.name), entity);
 }
 
 const counted = { user: 'users', group: 'groups', role: 'roles', policy: 'policies' } as const;
@@ -106,7 +106,7 @@ export async function addEntity<K extends EntityKind>(
 ): Promise<void> {
   draft.count(counted[kind], 1);
   await putEntity(draft, kind, entity);
-  await draft.put('id', entity.id, { kind, name: keyOf(entity.name) });
+  await draft.put('id', entity.id, { kind, name: foldName(entity.name) });
 }
 
 export async function removeEntity(
@@ -115,7 +115,7 @@ export async function removeEntity(
   { id, name }: { readonly id: string; readonly name: string },
 ): Promise<void> {
   draft.count(counted[kind], -1);
-  await draft.remove(kind, keyOf(name));
+  await draft.remove(kind, foldName(name));
   await draft.remove('id', id);
 }
 
@@ -125,10 +125,10 @@ export async function moveEntity<K extends 'user' | 'group'>(
   kind: K,
   { from, to }: { readonly from: string; readonly to: IamRecords[K] },
 ): Promise<void> {
-  if (keyOf(to.name) !== keyOf(from)) {
+  if (foldName(to.name) !== foldName(from)) {
     await assertFree(draft, { kind, name: to.name });
-    await draft.remove(kind, keyOf(from));
-    await draft.put('id', to.id, { kind, name: keyOf(to.name) });
+    await draft.remove(kind, foldName(from));
+    await draft.put('id', to.id, { kind, name: foldName(to.name) });
   }
   await putEntity(draft, kind, to);
 }
@@ -147,7 +147,7 @@ export async function listEntities<K extends EntityKind>(
   account: string,
   { kind, pathPrefix, after, max, keep = () => true }: EntityPage<K>,
 ): Promise<Page<IamRecords[K]>> {
-  const { items, ...end } = await pageOf(ctx, account, {
+  const { items, ...end } = await readPage(ctx, account, {
     kind,
     after,
     max,

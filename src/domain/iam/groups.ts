@@ -14,7 +14,7 @@ import {
   removeEntity,
 } from './entities.ts';
 import { drawGroupId } from './ids.ts';
-import { type Page, pageOf } from './pages.ts';
+import { type Page, readPage } from './pages.ts';
 
 const kind = 'group';
 const groupsOfUserMax = 10;
@@ -97,7 +97,7 @@ export const removeUserFromGroup = (ctx: Ctx, account: string, member: Membershi
   });
 
 /** The users of a group; the order is stable and has no meaning. */
-export async function membersOf(
+export async function pageMembers(
   ctx: Pick<Ctx, 'metadata'>,
   account: string,
   {
@@ -106,14 +106,14 @@ export async function membersOf(
   }: { readonly group: GroupRecord; readonly after: string | undefined; readonly max: number },
 ): Promise<Page<UserRecord>> {
   const prefix = memberName(group.id, '');
-  const { items, ...end } = await pageOf(ctx, account, { kind: 'member', prefix, ...page });
+  const { items, ...end } = await readPage(ctx, account, { kind: 'member', prefix, ...page });
   const users = await Promise.all(
     items.map(({ name }) => findById(ctx, account, { kind: 'user', id: name.slice(prefix.length) })),
   );
   return { ...end, items: users.filter((user) => user !== undefined) };
 }
 
-export async function groupsOf(
+export async function pageGroups(
   ctx: Pick<Ctx, 'metadata'>,
   account: string,
   user: string,

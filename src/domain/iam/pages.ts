@@ -1,6 +1,6 @@
 /** Pages of an account's records. */
 import type { Context } from '../../context.ts';
-import { type IamKind, type IamRecord, recordOf, scanIam } from '../../metadata/iam.ts';
+import { type IamKind, type IamRecord, scanIam, toRecord } from '../../metadata/iam.ts';
 
 export interface PageOf<K extends IamKind> {
   readonly kind: K;
@@ -19,7 +19,7 @@ export interface Page<T> {
 /** Records per read. */
 const stepMax = 200;
 
-export async function pageOf<K extends IamKind>(
+export async function readPage<K extends IamKind>(
   { metadata }: Pick<Context, 'metadata'>,
   account: string,
   { kind, prefix, after, max, keep = () => true }: PageOf<K>,
@@ -28,7 +28,7 @@ export async function pageOf<K extends IamKind>(
   const range = { kind, ...(prefix === undefined ? {} : { prefix }) };
   for (let last = after; ; ) {
     const found = await scanIam(metadata, account, { ...range, after: last, count: stepMax });
-    for (const record of found.map((stored) => recordOf<K>(stored))) {
+    for (const record of found.map((stored) => toRecord<K>(stored))) {
       if (!keep(record)) continue;
       if (items.length === max) return { items, next: items[max - 1]?.name ?? '' };
       items.push(record);

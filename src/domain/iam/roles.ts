@@ -1,5 +1,5 @@
 /** The roles of an account, and the principals that each trusts. */
-import { findIam, type IamTag, type RoleRecord, recordOf } from '../../metadata/iam.ts';
+import { findIam, type IamTag, type RoleRecord, toRecord } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
 import { addEntity, assertFree, conflict, namedIn, putEntity, removeEntity } from './entities.ts';
 import { drawRoleId } from './ids.ts';
@@ -88,11 +88,11 @@ export const deleteRole = (ctx: Ctx, account: string, name: string): Promise<voi
   });
 
 /** The trust policy as it was sent. */
-export async function trustOf(
+export async function readTrust(
   { metadata }: Pick<Ctx, 'metadata'>,
   account: string,
   { id }: Pick<RoleRecord, 'id'>,
 ): Promise<string> {
   const stored = await findIam(metadata, account, { kind: 'document', name: trustName(id) });
-  return stored === undefined ? '' : (recordOf<'document'>(stored).text ?? '');
+  return stored === undefined ? '' : (toRecord<'document'>(stored).text ?? '');
 }

@@ -1,6 +1,6 @@
 /** The rows that listings of objects read: live heads only. `listed-versions.ts` reads versions. */
 import type { Context } from '../../context.ts';
-import { type ListedRow, listedColumns, objectsOf } from '../../metadata/objects/objects.ts';
+import { type ListedRow, listedColumns, objectsAt } from '../../metadata/objects/objects.ts';
 import { prefixRange } from '../../metadata/objects/prefix.ts';
 import { type BucketRow, liveSpace, type ObjectRow, type objects } from '../../metadata/tables.ts';
 import type { Cursor, PartOf, SortOf } from '../../ports/metadata-store.ts';
@@ -24,7 +24,7 @@ export function openSpace<C extends keyof ObjectRow>(
 ): Cursor<typeof objects, PartOf<typeof objects, C>> {
   const range = prefixRange('key', prefix, { space });
   const end = before === undefined ? range.before : { space, key: before };
-  return metadata.scan(objectsOf(bucket), {
+  return metadata.scan(objectsAt(bucket), {
     from: (range.from ?? { space }) as Partial<SortOf<typeof objects>>,
     before: (end ?? { space: space + 1 }) as Partial<SortOf<typeof objects>>,
     columns,

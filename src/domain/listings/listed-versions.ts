@@ -8,7 +8,7 @@ import {
   behind,
   listedVersionColumns as columns,
   findHead,
-  historyOf,
+  historyAt,
   type ListedVersionRow,
 } from '../../metadata/objects/objects.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace } from '../../metadata/tables.ts';
@@ -87,14 +87,14 @@ async function readHeads(
   });
   if (start === undefined || !('version' in start)) {
     seekTo(cursor, liveSpace, start);
-    return readOf(await cursor.next(count), count);
+    return toRead(await cursor.next(count), count);
   }
   seekTo(cursor, liveSpace, { after: start.key });
   const [found, head] = await Promise.all([
     cursor.next(count),
     start.key.startsWith(prefix) ? findHead(ctx.metadata, bucket, start.key) : undefined,
   ]);
-  const { rows, last } = readOf(found, count);
+  const { rows, last } = toRead(found, count);
   // Newer versions may have been removed meanwhile, so the head can be older than the marker.
   const isBehind = head !== undefined && head.row.version < start.version;
   return { rows: isBehind ? [head.row, ...rows] : rows, last };
@@ -103,12 +103,12 @@ async function readHeads(
 async function readHistory(ctx: Ctx, bucket: BucketRow, { prefix, start, count }: Stretch): Promise<Read> {
   const cursor = openSpace(ctx, bucket, { space: historySpace, prefix, columns });
   if (start !== undefined && 'version' in start)
-    cursor.seek(historyOf(start.key, start.version), { past: true });
+    cursor.seek(historyAt(start.key, start.version), { past: true });
   else seekTo(cursor, historySpace, start);
-  return readOf(await cursor.next(count), count);
+  return toRead(await cursor.next(count), count);
 }
 
-function readOf(found: readonly { readonly row: ListedVersionRow }[], count: number): Read {
+function toRead(found: readonly { readonly row: ListedVersionRow }[], count: number): Read {
   const rows = found.map(({ row }) => row);
   return { rows, last: rows.length < count ? undefined : rows.at(-1) };
 }

@@ -49,7 +49,7 @@ export async function readPage<Row>(
       const key = listed.keyOf(row);
       if (under !== undefined && key.startsWith(under)) continue;
       if (entries.length === limit) return { entries, isTruncated: true };
-      under = commonPrefixOf(key, prefix, delimiter);
+      under = findCommonPrefix(key, prefix, delimiter);
       entries.push(under === undefined ? { row } : { commonPrefix: under });
     }
     if (under === undefined) {
@@ -65,7 +65,7 @@ export async function readPage<Row>(
 }
 
 /** The key up to the first delimiter after the prefix, with the delimiter. */
-export function commonPrefixOf(key: string, prefix: string, delimiter: string): string | undefined {
+export function findCommonPrefix(key: string, prefix: string, delimiter: string): string | undefined {
   if (delimiter === '') return undefined;
   const at = key.indexOf(delimiter, prefix.length);
   return at < 0 ? undefined : key.slice(0, at + delimiter.length);
@@ -76,6 +76,6 @@ export function startBehind(
   marker: string,
   { prefix, delimiter }: Grouping,
 ): { readonly from: string } | { readonly after: string } {
-  const end = commonPrefixOf(marker, prefix, delimiter) === marker ? prefixEnd(marker) : undefined;
+  const end = findCommonPrefix(marker, prefix, delimiter) === marker ? prefixEnd(marker) : undefined;
   return end === undefined ? { after: marker } : { from: end };
 }

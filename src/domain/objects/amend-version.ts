@@ -40,7 +40,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
     id: `${requestId}-${drawVersion(ctx)}`,
     record,
     decide: async (state) => {
-      const target = await targetOf(ctx, amendment, state);
+      const target = await findTarget(ctx, amendment, state);
       amended = await amend(target.row, state.bucket);
       if (amended === target.row) return undefined;
       if (JSON.stringify(amended).length > rowMax)
@@ -52,7 +52,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
   return amended;
 }
 
-async function targetOf(
+async function findTarget(
   ctx: Pick<Ctx, 'metadata'>,
   { key, versionId }: Amendment,
   { bucket, head }: KeyState,

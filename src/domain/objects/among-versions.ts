@@ -1,7 +1,7 @@
 /** Searches all versions of a key while writers move them. */
 import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
-import { liveHeadOf, markerHeadOf, objectsOf, versionsOf } from '../../metadata/objects/objects.ts';
+import { liveHeadAt, markerHeadAt, objectsAt, scanVersions } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 
 /** Attempts to read the versions of a key while they move. */
@@ -19,17 +19,17 @@ export async function findAmongVersions(
   key: string,
   matches: (row: ObjectRow) => Awaitable<boolean>,
 ): Promise<ObjectRow | undefined> {
-  const at = objectsOf(bucket);
+  const at = objectsAt(bucket);
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const before = await metadata.get(at, liveHeadOf(key));
-    const markerBefore = await metadata.get(at, markerHeadOf(key));
+    const before = await metadata.get(at, liveHeadAt(key));
+    const markerBefore = await metadata.get(at, markerHeadAt(key));
     if (before !== undefined && (await matches(before.row))) return before.row;
-    const history = versionsOf(metadata, bucket, key);
+    const history = scanVersions(metadata, bucket, key);
     for (let page = await history.next(pageRows); page.length > 0; page = await history.next(pageRows)) {
       for (const { row } of page) if (await matches(row)) return row;
     }
-    const after = await metadata.get(at, liveHeadOf(key));
-    const markerAfter = await metadata.get(at, markerHeadOf(key));
+    const after = await metadata.get(at, liveHeadAt(key));
+    const markerAfter = await metadata.get(at, markerHeadAt(key));
     const isStill = before?.revision === after?.revision && markerBefore?.revision === markerAfter?.revision;
     if (isStill) return undefined;
   }

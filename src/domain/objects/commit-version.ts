@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { releaseForeign } from '../../metadata/background/imports.ts';
 import { usageChanges } from '../../metadata/buckets/usage.ts';
-import { findHead, historyOf, objectsOf } from '../../metadata/objects/objects.ts';
+import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
@@ -73,7 +73,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
     const due = plan.gone.some(hasBytes) ? (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE : 0;
     const then = sideChanges(bucket, change, plan, { recorded, due });
-    const outcome = await ctx.metadata.commit(objectsOf(bucket), plan.changes, op ? { op, then } : { then });
+    const outcome = await ctx.metadata.commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then });
     if (outcome.applied) {
       change.record?.applied();
       return { done: 'applied', plan };
@@ -102,7 +102,7 @@ async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyS
   const oldNull =
     nullVersion === undefined
       ? undefined
-      : await ctx.metadata.get(objectsOf(bucket), historyOf(key, nullVersion));
+      : await ctx.metadata.get(objectsAt(bucket), historyAt(key, nullVersion));
   return { bucket, head, oldNull };
 }
 

@@ -28,7 +28,7 @@ export function assertReadable(
 }
 
 /** The end of a restored copy: whole days from now, rounded up to midnight (public API). */
-const endOf = (now: number, days: number): number => Math.ceil((now + days * dayMs) / dayMs) * dayMs;
+const computeEnd = (now: number, days: number): number => Math.ceil((now + days * dayMs) / dayMs) * dayMs;
 
 /**
  * Makes the content of an archived version readable for some days from now, and replaces the end of an earlier restore.
@@ -51,7 +51,7 @@ export async function restoreVersion(
         });
       }
       wasRestored = restoredUntil(ctx, row) !== undefined;
-      return { ...row, restore: { expires: endOf(ctx.clock.now(), days) } };
+      return { ...row, restore: { expires: computeEnd(ctx.clock.now(), days) } };
     },
   });
   return { wasRestored };

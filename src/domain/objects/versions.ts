@@ -5,7 +5,7 @@
  * Every plan writes the head at its revision, or checks that there is none, so of two concurrent writers of a key only one
  * commits.
  */
-import { historyOf, liveHeadOf, markerHeadOf } from '../../metadata/objects/objects.ts';
+import { historyAt, liveHeadAt, markerHeadAt } from '../../metadata/objects/objects.ts';
 import {
   type BucketRow,
   headSlot,
@@ -39,7 +39,7 @@ const positionOf = (row: ObjectRow): SortOf<typeof objects> => ({
   slot: row.slot,
 });
 const headPosition = (key: string, marker: boolean): SortOf<typeof objects> =>
-  marker ? markerHeadOf(key) : liveHeadOf(key);
+  marker ? markerHeadAt(key) : liveHeadAt(key);
 
 /** The row as the history stores it: without the note about the null version, which only heads have. */
 function asHistory({ nullVersion: _, ...row }: ObjectRow): ObjectRow {
@@ -118,7 +118,7 @@ export function planRemoveVersion(
 
   const promoted = asHead(next.row, next.row.isNull ? undefined : head.row.nullVersion);
   const changes: Change<typeof objects>[] = [
-    { remove: historyOf(next.row.key, next.row.version), expect: next.revision },
+    { remove: historyAt(next.row.key, next.row.version), expect: next.revision },
   ];
   if (promoted.space === head.row.space) changes.push({ put: promoted, expect: head.revision });
   else {

@@ -71,7 +71,7 @@ export function openReadiness(ctx: Ctx): Readiness {
 
   return async () => {
     const [states, settings] = await Promise.all([probed(), check(ctx, 'settings', () => checkListed(ctx))]);
-    return reportOf([...states.map((state) => withRoom(ctx, state)), settings]);
+    return buildReport([...states.map((state) => withRoom(ctx, state)), settings]);
   };
 }
 
@@ -90,7 +90,7 @@ async function check(ctx: Ctx, component: string, run: () => Promise<void>): Pro
     return {
       component,
       status: isStorageFull(cause) ? 'full' : 'failed',
-      reason: reasonOf(cause),
+      reason: describeError(cause),
       checkedAt,
     };
   } finally {
@@ -99,7 +99,7 @@ async function check(ctx: Ctx, component: string, run: () => Promise<void>): Pro
 }
 
 /** The last cause has the operating system's text. */
-function reasonOf(error: unknown): string {
+function describeError(error: unknown): string {
   const said: string[] = [];
   for (let cause = error; cause instanceof Error && said.length < 4; cause = cause.cause)
     said.push(cause.message);
@@ -165,7 +165,7 @@ function withRoom({ room }: Ctx, state: ComponentState): ComponentState {
 }
 
 /** One failed data cluster of several does not make the gateway unready: writes go to another cluster. */
-function reportOf(components: readonly ComponentState[]): ReadinessReport {
+function buildReport(components: readonly ComponentState[]): ReadinessReport {
   const data = components.filter(({ component }) => component.startsWith('data:'));
   const others = components.filter(({ component }) => !component.startsWith('data:'));
   const best = (['ok', 'full', 'failed'] as const).find((status) =>

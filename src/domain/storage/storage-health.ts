@@ -34,7 +34,7 @@ export async function probeMetadata({
   try {
     return { backend, ...(await metadata.health()) };
   } catch (cause) {
-    return { backend, nodes: [], warnings: [`${backend} cannot be asked: ${messageOf(cause)}`] };
+    return { backend, nodes: [], warnings: [`${backend} cannot be asked: ${describeError(cause)}`] };
   }
 }
 
@@ -59,7 +59,7 @@ async function damageWarnings(ctx: Pick<Context, 'metadata'>): Promise<readonly 
       ];
 }
 
-const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+const describeError = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 export function dataReport(backend: string, clusters: readonly ClusterHealth[]): DataReport {
   return {

@@ -29,7 +29,7 @@ export async function sweep(context: SweepContext, signal: AbortSignal): Promise
       if (!(await examine(context, run, { cluster, prefixes }))) return 'idle';
     }
     for (const intent of some) {
-      if (placesOf(context, intent).some((cluster) => run.away.has(cluster))) continue;
+      if (listPlaces(context, intent).some((cluster) => run.away.has(cluster))) continue;
       await context.metadata.settle(intent);
     }
   }
@@ -47,7 +47,7 @@ interface Run {
   readonly away: Map<string, unknown>;
 }
 
-const placesOf = ({ bytes }: SweepContext, { cluster }: Abandoned): readonly string[] =>
+const listPlaces = ({ bytes }: SweepContext, { cluster }: Abandoned): readonly string[] =>
   cluster === undefined ? bytes.clusters : [cluster];
 
 /** Groups the prefixes, because one walk over a whole cluster can serve many intents. */
@@ -56,7 +56,7 @@ function prefixesByCluster(
   abandoned: readonly Abandoned[],
 ): ReadonlyMap<string, readonly string[]> {
   const places = abandoned.flatMap((intent) =>
-    placesOf(context, intent).map((cluster) => ({ prefix: intent.prefix, cluster })),
+    listPlaces(context, intent).map((cluster) => ({ prefix: intent.prefix, cluster })),
   );
   const groups = Map.groupBy(places, ({ cluster }) => cluster);
   return new Map([...groups].map(([cluster, group]) => [cluster, group.map(({ prefix }) => prefix)]));

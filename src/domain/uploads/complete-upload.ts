@@ -26,8 +26,8 @@ import { commitObject } from '../objects/write-object.ts';
 import { queueUpload } from '../storage/garbage.ts';
 import { completeHeld } from './held-upload.ts';
 import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
-import { finishCompleting, resolveCompleting, resultOf } from './settle-upload.ts';
-import { type Ctx, clusterOf, noSuchUpload, openUpload, type UploadName } from './upload-session.ts';
+import { finishCompleting, resolveCompleting, toResult } from './settle-upload.ts';
+import { type Ctx, noSuchUpload, openUpload, parseCluster, type UploadName } from './upload-session.ts';
 
 export interface Completion {
   readonly name: UploadName;
@@ -50,7 +50,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   const { name, parts, conditions, requestId } = completion;
   const found = await openUpload(ctx, name);
   const { session } = found.row;
-  const digest = digestOf(ctx, parts);
+  const digest = computeDigest(ctx, parts);
   const stored = storedResult(found, digest);
   if (stored !== undefined) return stored;
 
@@ -58,7 +58,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   if (conditions !== undefined)
     checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
   await checkParts(ctx, found, completion);
-  const op = await ctx.metadata.begin({ cluster: clusterOf(session) });
+  const op = await ctx.metadata.begin({ cluster: parseCluster(session) });
   try {
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
     if (completing === undefined) {
@@ -80,10 +80,10 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     };
     // The proof that the object was committed.
     const then = [unindexed(name.uploadId, session)];
-    const { row, won } = await commitObject(ctx, objectOf(completion, session), { op, content, then });
+    const { row, won } = await commitObject(ctx, toNewObject(completion, session), { op, content, then });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
-    const result = resultOf(completing, row);
+    const result = toResult(completing, row);
     await finishCompleting(ctx, completing, result);
     await ctx.metadata.end(op);
     return result;
@@ -102,7 +102,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   }
 }
 
-const objectOf = (
+const toNewObject = (
   { name, conditions, record, requestId, signal }: Completion,
   session: StoredSession['row']['session'],
 ) => ({
@@ -214,5 +214,5 @@ async function dropUncommitted(ctx: Ctx, op: Op, { uploadId }: UploadName): Prom
     await clearManifest(ctx.metadata, op.id);
 }
 
-const digestOf = (ctx: Ctx, parts: readonly ListedPart[]): string =>
+const computeDigest = (ctx: Ctx, parts: readonly ListedPart[]): string =>
   ctx.hasher.sha256Hex(parts.map(({ number, etag }) => `${number}:${etag}`).join('\n'));

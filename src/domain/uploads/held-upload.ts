@@ -23,17 +23,17 @@ import { ownedParts } from './owned-parts.ts';
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 
 /** The handle that binds a session to the cluster it began on. */
-export const handleOf = ({ cluster, bucket, key, uploadId }: HeldUpload): string =>
+export const formatHandle = ({ cluster, bucket, key, uploadId }: HeldUpload): string =>
   [cluster, bucket, key, uploadId].join('\0');
 
 /** The upload in the store, for a session whose parts the store holds. */
-export function heldUploadOf({ extentId, backendUploadId }: UploadSession): HeldUpload | undefined {
+export function parseHeldUpload({ extentId, backendUploadId }: UploadSession): HeldUpload | undefined {
   if (extentId === undefined) return undefined;
   const [cluster = '', bucket = '', key = '', uploadId = ''] = backendUploadId.split('\0');
   return { cluster, bucket, key, uploadId };
 }
 
-export function uploadsOf({ bytes }: Pick<Ctx, 'bytes'>): UploadBytes {
+export function requireUploads({ bytes }: Pick<Ctx, 'bytes'>): UploadBytes {
   if (bytes.uploads === undefined)
     throw new Error('the parts of this upload lie in a store that is not configured');
   return bytes.uploads;
@@ -55,7 +55,7 @@ export async function beginHeld<T>(
   const op = await ctx.metadata.begin({ cluster });
   const extent = { cluster, id: `${op.id}.${owner.uploadId}`, size: unknownSize };
   try {
-    const upload = await uploadsOf(ctx).begin({ cluster, id: extent.id, owner });
+    const upload = await requireUploads(ctx).begin({ cluster, id: extent.id, owner });
     const result = await own({ upload, extentId: extent.id, op });
     await ctx.metadata.end(op);
     return result;
@@ -71,19 +71,19 @@ export async function completeHeld(
   { uploadId, session }: Pick<StoredSession['row'], 'uploadId' | 'session'>,
   parts: readonly HeldPart[],
 ): Promise<Extent | undefined> {
-  const upload = heldUploadOf(session);
+  const upload = parseHeldUpload(session);
   if (upload === undefined || session.extentId === undefined) return undefined;
-  await uploadsOf(ctx)
+  await requireUploads(ctx)
     .complete(upload, parts)
     .catch((cause: unknown) => {
-      throw refusalOf(cause, uploadId);
+      throw toRefusal(cause, uploadId);
     });
   const size = parts.reduce((sum, part) => sum + part.size, 0);
   return { cluster: upload.cluster, id: session.extentId, size };
 }
 
 /** The refusal when the store has other parts, or none: the client must start the upload again, despite earlier successful answers. */
-export function refusalOf(cause: unknown, uploadId: string): unknown {
+export function toRefusal(cause: unknown, uploadId: string): unknown {
   if (cause instanceof UploadGone) return fail('NoSuchUpload', { cause, elements: { UploadId: uploadId } });
   if (cause instanceof PartsChanged) return fail('InvalidPart', { cause });
   return cause;
@@ -95,11 +95,11 @@ export async function clearHeld(
   { uploadId, session, requestId }: StoredSession['row'],
   bucket: BucketRow | undefined,
 ): Promise<void> {
-  const upload = heldUploadOf(session);
+  const upload = parseHeldUpload(session);
   const { extentId, key } = session;
   if (upload === undefined || extentId === undefined) return;
   // Only an upload that was never committed, or whose bucket was deleted, is discarded.
-  if (session.state === 'aborted') return uploadsOf(ctx).discard(upload);
+  if (session.state === 'aborted') return requireUploads(ctx).discard(upload);
   if (bucket !== undefined) {
     const owned = await ownedParts(ctx, { bucket, key, uploadId }, new Set([extentId]));
     if (owned.has(extentId)) return;

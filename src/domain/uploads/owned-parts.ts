@@ -1,6 +1,6 @@
 /** Which parts of an ended upload are owned by versions of its key: one walk answers for all parts. */
 import type { Context } from '../../context.ts';
-import { extentsOf } from '../../metadata/objects/objects.ts';
+import { readExtents } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { findAmongVersions } from '../objects/among-versions.ts';
 
@@ -21,7 +21,7 @@ export async function ownedParts(
 ): Promise<ReadonlySet<string>> {
   const owned = new Set<string>();
   const note = async ({ manifest }: ObjectRow): Promise<boolean> => {
-    for await (const { id } of extentsOf(ctx.metadata, manifest)) if (extentIds.has(id)) owned.add(id);
+    for await (const { id } of readExtents(ctx.metadata, manifest)) if (extentIds.has(id)) owned.add(id);
     return owned.size > 0;
   };
   const { bucket, key, uploadId } = place;

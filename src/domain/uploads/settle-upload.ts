@@ -5,9 +5,9 @@ import {
   everyPart,
   findSession,
   isIndexed,
-  partsOf,
   replaceSession,
   type StoredSession,
+  scanParts,
   unindexed,
   uploadAt,
 } from '../../metadata/objects/uploads.ts';
@@ -57,7 +57,7 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
   }
   const committed = await findAmongVersions(ctx, bucket.row, session.key, (row) => row.uploadId === uploadId);
   if (committed !== undefined || !(await isIndexed(ctx.metadata, uploadId, session)))
-    await finishCompleting(ctx, found, committed && resultOf(found, committed));
+    await finishCompleting(ctx, found, committed && toResult(found, committed));
   else {
     await clearManifest(ctx.metadata, op);
     await replaceSession(ctx.metadata, found, { session: { ...session, state: 'uploading' } });
@@ -65,7 +65,7 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
 }
 
 /** The answer to a retry of a completion. */
-export const resultOf = ({ row: { session } }: StoredSession, row: ObjectRow): UploadResult => ({
+export const toResult = ({ row: { session } }: StoredSession, row: ObjectRow): UploadResult => ({
   digest: session.completing?.digest ?? '',
   version: row.version,
   isNull: row.isNull,
@@ -120,12 +120,12 @@ const refusalsMax = 16;
  */
 async function clearParts(ctx: Ctx, { row }: StoredSession): Promise<void> {
   const { uploadId, session, requestId } = row;
-  const bucket = await bucketOf(ctx, session);
+  const bucket = await findSessionBucket(ctx, session);
   if (session.extentId !== undefined) await clearHeld(ctx, row, bucket);
-  const owned = await ownedOf(ctx, row, bucket);
+  const owned = await findOwned(ctx, row, bucket);
   let cleared = 0;
   for (let refusals = 0; refusals < refusalsMax; ) {
-    const page = await partsOf(ctx.metadata, uploadId, cleared).next(partsPerCommit);
+    const page = await scanParts(ctx.metadata, uploadId, cleared).next(partsPerCommit);
     if (page.length === 0) return forget(ctx, uploadId);
     const orphans = page.flatMap(({ row: { stored } }) =>
       stored === undefined || stored.receipt !== undefined || owned.has(stored.extent.id)
@@ -147,7 +147,7 @@ async function clearParts(ctx: Ctx, { row }: StoredSession): Promise<void> {
 }
 
 /** The extents of a session's parts that an object took over. */
-async function ownedOf(
+async function findOwned(
   ctx: Ctx,
   { uploadId, session }: StoredSession['row'],
   bucket: BucketRow | undefined,
@@ -161,7 +161,7 @@ async function ownedOf(
 }
 
 /** Undefined when the bucket was deleted, also if a new bucket has the same name. */
-async function bucketOf({ metadata }: Ctx, session: UploadSession): Promise<BucketRow | undefined> {
+async function findSessionBucket({ metadata }: Ctx, session: UploadSession): Promise<BucketRow | undefined> {
   const found = await findBucket(metadata, session.bucket);
   return found?.row.id === session.bucketId ? found.row : undefined;
 }

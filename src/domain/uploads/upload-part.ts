@@ -8,8 +8,8 @@ import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
 import { queueGarbage } from '../storage/garbage.ts';
-import { heldUploadOf, refusalOf, uploadsOf } from './held-upload.ts';
-import { type Ctx, clusterOf, openUploading, type UploadName } from './upload-session.ts';
+import { parseHeldUpload, requireUploads, toRefusal } from './held-upload.ts';
+import { type Ctx, openUploading, parseCluster, type UploadName } from './upload-session.ts';
 
 /** Concurrent uploads of one part number before the client gets `SlowDown`. */
 const attemptsMax = 16;
@@ -38,12 +38,12 @@ export async function writePart(
   const { part, objectKey, requestId, signal } = write;
   const { bucketId, key, storageClass } = session;
   const owner = { bucketId, key, uploadId, part };
-  const held = heldUploadOf(session);
+  const held = parseHeldUpload(session);
   let receipt: string | undefined;
   const into: ByteWrite['into'] =
     held &&
     (async (source, { id, ...options }) => {
-      const stored = await uploadsOf(ctx).writePart(source, { ...options, upload: held, part });
+      const stored = await requireUploads(ctx).writePart(source, { ...options, upload: held, part });
       receipt = stored.receipt;
       return { cluster: held.cluster, id, size: stored.size };
     });
@@ -52,7 +52,7 @@ export async function writePart(
     content,
     {
       into,
-      cluster: clusterOf(session),
+      cluster: parseCluster(session),
       bucket: write.name.bucket,
       owner,
       storageClass,
@@ -61,7 +61,7 @@ export async function writePart(
       signal,
     },
     async (stored, op) => {
-      await assertNotEmptied(ctx, clusterOf(session));
+      await assertNotEmptied(ctx, parseCluster(session));
       const uploaded: UploadPart = {
         extent: stored.extent,
         etag: stored.etag,
@@ -76,7 +76,7 @@ export async function writePart(
   return held === undefined
     ? storing
     : storing.catch((cause: unknown) => {
-        throw refusalOf(cause, uploadId);
+        throw toRefusal(cause, uploadId);
       });
 }
 

@@ -4,9 +4,9 @@ import { fail, Refusal } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
   findSession,
-  indexOf,
   replaceSession,
   type StoredSession,
+  toIndexRow,
   unindexed,
   uploadAt,
   uploadsIn,
@@ -17,7 +17,7 @@ import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawVersion, isUploadId } from '../objects/version-ids.ts';
 import { queueUpload } from '../storage/garbage.ts';
 import { placeWrite } from '../storage/placement/place-write.ts';
-import { beginHeld, handleOf } from './held-upload.ts';
+import { beginHeld, formatHandle } from './held-upload.ts';
 
 export type Ctx = Pick<
   Context,
@@ -67,13 +67,13 @@ export async function createUpload(
   const cluster = await placeWrite(ctx, wanted, uploadId);
   const { key, storageClass } = wanted;
   if (ctx.bytes.uploads === undefined) {
-    const backendUploadId = handleOf({ cluster, bucket: bucket.name, key, uploadId });
+    const backendUploadId = formatHandle({ cluster, bucket: bucket.name, key, uploadId });
     return insertSession(ctx, wanted, { uploadId, backendUploadId });
   }
   const encrypted = wanted.encryption === undefined ? {} : { encrypted: true as const };
   const owner = { bucketId: bucket.id, key, uploadId, storageClass, ...encrypted };
   return beginHeld(ctx, { cluster, bucket, owner, requestId }, ({ upload, extentId, op }) =>
-    insertSession(ctx, wanted, { uploadId, backendUploadId: handleOf(upload), extentId, op }),
+    insertSession(ctx, wanted, { uploadId, backendUploadId: formatHandle(upload), extentId, op }),
   );
 }
 
@@ -100,7 +100,7 @@ async function insertSession(
     [{ put: { uploadId, part: 0, session, requestId }, expect: 'absent' }],
     {
       ...(op === undefined ? {} : { op }),
-      then: [{ at: uploadsIn(bucket.id), put: indexOf(uploadId, session) }, ...(await recorded(record))],
+      then: [{ at: uploadsIn(bucket.id), put: toIndexRow(uploadId, session) }, ...(await recorded(record))],
     },
   );
   if (!outcome.applied) {
@@ -122,7 +122,8 @@ async function insertSession(
 }
 
 /** The cluster where the session began. All parts go there, even if the placement has changed. */
-export const clusterOf = (session: UploadSession): string => session.backendUploadId.split('\0', 1)[0] ?? '';
+export const parseCluster = (session: UploadSession): string =>
+  session.backendUploadId.split('\0', 1)[0] ?? '';
 
 export interface UploadName {
   readonly bucket: BucketRow;
@@ -185,7 +186,7 @@ export async function abortSession(
 }
 
 /** Aborts every open upload of a bucket that is being deleted. A running completion is fenced, and settled later. */
-export async function abortUploadsOf(
+export async function abortUploadsIn(
   ctx: Pick<Ctx, 'metadata'>,
   bucket: BucketRow,
   requestId: string,

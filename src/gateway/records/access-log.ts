@@ -38,20 +38,20 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
   const { reply } = ended;
   const { startedAt } = request;
   const located = whereLocated(request);
-  const found = located && (await logOf(ctx, located));
+  const found = located && (await findLog(ctx, located));
   if (located === undefined || found === undefined) return reply;
   const turnAroundMs = ctx.clock.elapsed() - startedAt;
   const write = async (bytesSent: number): Promise<void> => {
     const totalMs = ctx.clock.elapsed() - startedAt;
     const line = accessLogLine({
-      ...entryOf(located, found.bucket, ended),
+      ...toLogEntry(located, found.bucket, ended),
       time: ctx.clock.now() - totalMs,
       bytesSent,
       totalMs,
       turnAroundMs,
     });
     try {
-      await ctx.lateWrites.add(await rowOf(ctx, located, { ...found, line }), line.length);
+      await ctx.lateWrites.add(await toLogRow(ctx, located, { ...found, line }), line.length);
     } catch (cause) {
       ctx.telemetry.log('WARN', 'a request is not in the access log', {
         request_id: request.requestId,
@@ -72,7 +72,7 @@ interface Log {
 }
 
 /** A reply is not lost over a log that cannot be read. */
-async function logOf(ctx: Context, request: LoggedRequest): Promise<Log | undefined> {
+async function findLog(ctx: Context, request: LoggedRequest): Promise<Log | undefined> {
   try {
     const row = request.bucket ?? (await lookUpBucket(ctx, bucketNameAt(request)));
     const to = row && (await readDocument(ctx, row, bucketLogging))?.LoggingEnabled;
@@ -83,7 +83,7 @@ async function logOf(ctx: Context, request: LoggedRequest): Promise<Log | undefi
   }
 }
 
-function rowOf(
+function toLogRow(
   ctx: Context,
   { requestId }: LoggedRequest,
   { bucket, to, line }: Log & { readonly line: string },
@@ -115,7 +115,7 @@ const signatureNames: Readonly<Record<Signed['type'], string | undefined>> = {
 
 type Timing = 'time' | 'bytesSent' | 'totalMs' | 'turnAroundMs';
 
-function entryOf(
+function toLogEntry(
   request: LoggedRequest,
   bucket: BucketRow,
   { reply, code }: Ended,
@@ -128,7 +128,7 @@ function entryOf(
     requester:
       identity === undefined ? undefined : identity.root ? identity.owner : principalOf(identity).arn,
     requestId,
-    operation: operationOf(request),
+    operation: nameLoggedOperation(request),
     key: key ?? askedAt(request)?.key ?? '',
     method: wire.method,
     target: wire.target,
@@ -146,7 +146,7 @@ function entryOf(
   };
 }
 
-function operationOf(request: LoggedRequest): string {
+function nameLoggedOperation(request: LoggedRequest): string {
   const { operation, key, wire, isSite } = request;
   const { method } = wire;
   if (isSite) return `WEBSITE.${method}.OBJECT`;

@@ -46,7 +46,7 @@ export class Recording implements AuditRecorder {
   constructor(ctx: Ctx, request: RecordedRequest) {
     this.#ctx = ctx;
     this.#request = request;
-    this.#entry = entryOf(request, ctx.clock.now());
+    this.#entry = toAuditEntry(request, ctx.clock.now());
   }
 
   /** For a request of many commits: once one commit has applied, later ones leave the row as it is. */
@@ -104,7 +104,7 @@ export function recordingOfUnknown(ctx: Ctx, request: RequestContext): Recording
   return new Recording(ctx, { ...asked, requestId, wire, identity: undefined });
 }
 
-function entryOf(
+function toAuditEntry(
   { requestId, wire, action, identity, bucketName, key }: RecordedRequest,
   time: number,
 ): Omit<AuditRow, 'hour' | 'slot'> {

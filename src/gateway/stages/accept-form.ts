@@ -12,7 +12,7 @@ import { ownHeaders } from '../../handlers/common/own-headers.ts';
 import { amz, type Dialect, shownDialect } from '../../protocol/dialect.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { headerText } from '../../protocol/formats/header-text.ts';
-import { boundaryOf, type FormFile, readForm } from '../../protocol/request/form-data.ts';
+import { type FormFile, parseBoundary, readForm } from '../../protocol/request/form-data.ts';
 import { Query, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
 import { tagging } from '../../protocol/schemas/tagging.ts';
 import type { Authorized, Identified } from '../request.ts';
@@ -28,11 +28,11 @@ const noQuery = new Query('');
 /** @throws what the form, its signature or its policy is refused with; none of the file has been read then */
 export async function acceptForm(ctx: Context, request: Identified): Promise<Accepted> {
   const { wire, identity, payload, bucketName } = request;
-  const boundary = boundaryOf(wire.headers.get('content-type'));
+  const boundary = parseBoundary(wire.headers.get('content-type'));
   if (identity !== undefined)
     throw fail('InvalidArgument', 'A form is signed by its fields, and not by its headers or its query.');
   const form = await readForm(payload.content, boundary);
-  const key = keyOf(form.fields, form.file);
+  const key = readKey(form.fields, form.file);
   const fields: ReadonlyMap<string, string> = new Map([...form.fields, ['key', key]]);
   const author = await authenticateForm(authenticationContext(ctx), fields);
   const dialect = author?.dialect ?? shownDialect(fields.keys());
@@ -48,7 +48,7 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   if (named !== undefined && named !== bucketName)
     throw fail('AccessDenied', `The form is for the bucket ${named}, and was sent to ${bucketName}.`);
   assertKey(key);
-  const described = { ...wire, headers: headersOf(wire, fields, dialect) };
+  const described = { ...wire, headers: readFormHeaders(wire, fields, dialect) };
   return {
     wire: described,
     dialect,
@@ -63,7 +63,7 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
 }
 
 /** The key with the name of the file, of which older browsers tell the whole path. */
-function keyOf(fields: ReadonlyMap<string, string>, file: FormFile): string {
+function readKey(fields: ReadonlyMap<string, string>, file: FormFile): string {
   const key = fields.get('key');
   if (key === undefined || key === '')
     throw fail('InvalidArgument', {
@@ -88,7 +88,7 @@ const described = new Set([
   'expires',
 ]);
 
-function headersOf(
+function readFormHeaders(
   { headers }: Wire,
   fields: ReadonlyMap<string, string>,
   dialect: Dialect | undefined,
@@ -96,14 +96,14 @@ function headersOf(
   const flat = kept.flatMap((name) => headers.all(name).flatMap((value) => [name, value]));
   const prefix = (dialect ?? amz).headerPrefix;
   for (const [name, value] of fields) {
-    const header = headerOf(name, prefix);
+    const header = toHeaderName(name, prefix);
     if (header !== undefined)
       flat.push(header, headerText(header, name === 'tagging' ? tagQuery(value) : value));
   }
   return new WireHeaders(flat);
 }
 
-function headerOf(name: string, prefix: string): string | undefined {
+function toHeaderName(name: string, prefix: string): string | undefined {
   if (name === 'acl' || name === 'tagging') return prefix + name;
   if (described.has(name)) return name;
   return shownDialect([name]) === undefined ? undefined : name;

@@ -1,7 +1,7 @@
 /** The first stage: the target of a request, as its host and path name it. Nothing is verified yet. */
 import type { Config } from '../../config.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
-import { areaOf } from '../../handlers/areas/areas.ts';
+import { matchArea } from '../../handlers/areas/areas.ts';
 import { header, ownHeaders } from '../../handlers/common/own-headers.ts';
 import { adminBucketAt, adminOperationAt, describeAdminOperation } from '../../protocol/operations/admin.ts';
 import { describeOperation } from '../../protocol/operations/operations.ts';
@@ -37,7 +37,7 @@ export function locate(
   const virtual = site ?? bucketOfHost(host, rules.domains);
   const local = localPath(path, rules);
   if (local === undefined) throw fail('NotFound', `This gateway serves paths under ${rules.basePath}.`);
-  const area = virtual === undefined && listener !== 'storage' ? areaOf(local) : undefined;
+  const area = virtual === undefined && listener !== 'storage' ? matchArea(local) : undefined;
   if (area === undefined && listener === 'admin')
     throw fail('NotFound', 'This address serves operators only.');
   const control = area === undefined && site === undefined ? controlAt(wire, local, query) : undefined;

@@ -10,7 +10,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { BodyFacts } from '../../handlers/common/body-facts.ts';
 import { header } from '../../handlers/common/own-headers.ts';
 import { asBegun } from '../../handlers/multipart/begun-as.ts';
-import { type Tags, tagsOf } from '../../handlers/object/headers/tagging-header.ts';
+import { parseTags, type Tags } from '../../handlers/object/headers/tagging-header.ts';
 import { handlers } from '../../handlers/table.ts';
 import { findSession } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
@@ -38,12 +38,12 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   if (row.judges === 'each' && bucket !== undefined) assertMayAsk(request);
   if (row.judges !== undefined) return undefined;
   const wanted = { key, versionId: query.get('versionId') };
-  const target = await targetOf(ctx, request);
+  const target = await findTarget(ctx, request);
   const { caller, requestTags, named, along: alongBody = [] } = askedFacts(request);
   const about = { bucket, bucketName, key, target, requestTags, named };
   const isAboutVersion = row.versionAction !== undefined && wanted.versionId !== undefined;
   const action = isAboutVersion ? (row.versionAction ?? row.action) : row.action;
-  const writer = row.about === 'upload' ? await initiatorOf(ctx, request) : undefined;
+  const writer = row.about === 'upload' ? await findInitiator(ctx, request) : undefined;
   const asker = row.about === 'parts' ? await asBegunBy(ctx, caller) : caller;
   const isAbsent = target === undefined || (target.marker && wanted.versionId === undefined);
   if (isAbsent && row.about === 'version' && !row.audited && bucket !== undefined) {
@@ -56,7 +56,7 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
   }
   await authorize(ctx, asker, { ...about, action, writer });
   const isWritersAcl = identity === undefined && namesCannedAcl(request);
-  for (const along of [...alongOf(request), ...alongBody])
+  for (const along of [...listAlong(request), ...alongBody])
     await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl });
   if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
     await assertMayKnow(ctx, request, about);
@@ -64,7 +64,10 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
 }
 
 /** The version that the operation is about, where it is about one and it exists. */
-const targetOf = async (ctx: Context, { row, bucket, key, query }: Asking): Promise<ObjectRow | undefined> =>
+const findTarget = async (
+  ctx: Context,
+  { row, bucket, key, query }: Asking,
+): Promise<ObjectRow | undefined> =>
   row.about === 'version' && bucket !== undefined
     ? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
     : undefined;
@@ -85,7 +88,7 @@ function askedFacts(request: Asking): AskedFacts {
   const read = handlers[operation].facts;
   if (read === undefined || body === undefined) {
     const asksTags = row.also !== undefined && 'tagging' in row.also && !copiesTags(request);
-    return { caller: request, requestTags: asksTags ? tagsOf(header(request, 'tagging')) : undefined };
+    return { caller: request, requestTags: asksTags ? parseTags(header(request, 'tagging')) : undefined };
   }
   const { requestTags, headers = {}, ...others } = read(body);
   const own = new Map(request.own);
@@ -111,10 +114,10 @@ export function assertMayAsk({ identity, bucket }: Pick<Asking, 'identity' | 'bu
 }
 
 /** The initiator of an upload may list and abort it, though the bucket belongs to another account (public API). */
-async function initiatorOf(ctx: Context, request: Asking): Promise<string | undefined> {
+async function findInitiator(ctx: Context, request: Asking): Promise<string | undefined> {
   const { identity, bucket } = request;
   if (identity === undefined || bucket === undefined || identity.owner === bucket.owner) return undefined;
-  const initiator = (await uploadOf(ctx, request))?.initiator;
+  const initiator = (await findUpload(ctx, request))?.initiator;
   return initiator === identity.owner ? initiator : undefined;
 }
 
@@ -123,11 +126,11 @@ async function asBegunBy(ctx: Context, caller: Asking): Promise<Asking> {
   const { bucket } = caller;
   const isJudged = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
   if (bucket === undefined || !isJudged) return caller;
-  return asBegun(caller, (await uploadOf(ctx, caller))?.begunAs);
+  return asBegun(caller, (await findUpload(ctx, caller))?.begunAs);
 }
 
 /** The upload that the request names, if it is one to this key. */
-async function uploadOf(
+async function findUpload(
   { metadata }: Context,
   { key, query, bucket }: Asking,
 ): Promise<UploadSession | undefined> {
@@ -145,7 +148,7 @@ interface Mark {
   readonly actions: readonly string[];
 }
 
-function marksOf({ also = {} }: Operation): readonly Mark[] {
+function listMarks({ also = {} }: Operation): readonly Mark[] {
   return Object.entries(also).map(([mark, actions]) => {
     const [, name = '', relation, wanted] = /^([\w-]+)(?:(!?=)(.+))?$/.exec(mark) ?? [];
     return { name, relation, wanted, actions: typeof actions === 'string' ? [actions] : actions };
@@ -153,11 +156,11 @@ function marksOf({ also = {} }: Operation): readonly Mark[] {
 }
 
 const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
-  operationNames.map((name) => [name, marksOf(describeOperation(name))]),
+  operationNames.map((name) => [name, listMarks(describeOperation(name))]),
 );
 
 /** The further actions that the request's headers require. */
-function alongOf(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
+function listAlong(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
   const asked: string[] = [];
   for (const { name, relation, wanted, actions } of marks.get(request.operation) ?? []) {
     const value = header(request, name)?.toLowerCase() ?? '';

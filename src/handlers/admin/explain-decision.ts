@@ -32,7 +32,7 @@ export const ExplainDecision: AdminHandler = async (ctx, { body }) => {
   const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
-  const identity = await identityOf(ctx, accessKey);
+  const identity = await findIdentity(ctx, accessKey);
   const trace: TraceEntry[] = [];
   const facts: Facts = { lookup: (name) => context?.get(name) };
   const about = { action, bucket, bucketName, key, target };
@@ -40,7 +40,7 @@ export const ExplainDecision: AdminHandler = async (ctx, { body }) => {
   return jsonReply({ allowed, reason, by, statements: trace });
 };
 
-async function identityOf({ credentials }: Context, accessKey: string | undefined): Promise<Identity> {
+async function findIdentity({ credentials }: Context, accessKey: string | undefined): Promise<Identity> {
   if (accessKey === undefined) return undefined;
   const found = await credentials.find(accessKey);
   if (found === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });

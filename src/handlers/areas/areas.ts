@@ -10,7 +10,7 @@ import type { AreaRequest } from './area-request.ts';
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
 
 /** The area of a local path, or undefined for the storage protocol. */
-export const areaOf = (path: string): string | undefined => first.exec(path)?.[1];
+export const matchArea = (path: string): string | undefined => first.exec(path)?.[1];
 
 export type Areas = (path: string, call: AreaRequest) => Promise<Reply>;
 

@@ -26,7 +26,7 @@ const forbidden = [
 
 /** @throws InvalidBucketName saying which rule it breaks */
 export function assertBucketName(name: string): void {
-  const why = faultOf(name);
+  const why = findFault(name);
   if (why !== undefined)
     throw fail('InvalidBucketName', {
       message: `The specified bucket is not valid: ${why}.`,
@@ -34,7 +34,7 @@ export function assertBucketName(name: string): void {
     });
 }
 
-function faultOf(name: string): string | undefined {
+function findFault(name: string): string | undefined {
   if (reservedNames.has(name)) return `"${name}" is an area of this service`;
   if (!shape.test(name))
     return 'a name has 3 to 63 of a-z, 0-9, "." and "-", and begins and ends with a letter or digit';

@@ -1,7 +1,7 @@
 /** CreateBucket: a bucket with the region, tags, ownership and ACL of the request. */
 import { callerOf } from '../../auth/session/principal.ts';
 import { assertNoAccessPoint } from '../../domain/access/access-points.ts';
-import { type GivenAcl, grantsOf, isPlainAcl } from '../../domain/access/acl.ts';
+import { type GivenAcl, isPlainAcl, resolveGrants } from '../../domain/access/acl.ts';
 import { type Ownership, ownerships } from '../../domain/access/object-ownership.ts';
 import { createBucket } from '../../domain/buckets/create-bucket.ts';
 import {
@@ -33,9 +33,9 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
   assertBucketName(bucketName);
   await assertNoAccessPoint(ctx, bucketName);
   const asked: Asked = {
-    region: regionOf(request),
+    region: parseRegion(request),
     tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
-    ownership: ownershipOf(request),
+    ownership: readOwnership(request),
     acl: await givenAcl(ctx, request, 'bucket'),
     objectLock: header(request, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
   };
@@ -44,17 +44,17 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
     name: bucketName,
     owner,
     ownerName: (await ctx.credentials.account({ owner }))?.displayName ?? identity.displayName,
-    creator: creatorOf(identity),
+    creator: nameCreator(identity),
     region: asked.region ?? ctx.config.SVC_REGION,
     objectLock: asked.objectLock,
-    documents: documentsOf(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
+    documents: firstDocuments(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
     record: request.record,
   });
   return emptyReply(200, [['Location', `/${bucket.name}`]]);
 };
 
 /** The user's name, or the id of the root or session. */
-function creatorOf(identity: NonNullable<Authorized['identity']>): string {
+function nameCreator(identity: NonNullable<Authorized['identity']>): string {
   const { username, userid } = callerOf(identity);
   return username ?? userid;
 }
@@ -85,14 +85,14 @@ export const creationFacts: ReadFacts = (body) => {
 };
 
 /** The region of the body; none means this endpoint's own. */
-function regionOf({ body }: Authorized): string | undefined {
+function parseRegion({ body }: Authorized): string | undefined {
   const { LocationConstraint = '' } = creationIn(body);
   if (LocationConstraint === '') return undefined;
   if (/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(LocationConstraint)) return LocationConstraint;
   throw fail('InvalidLocationConstraint', { elements: { LocationConstraint } });
 }
 
-function ownershipOf(request: Authorized): Ownership | undefined {
+function readOwnership(request: Authorized): Ownership | undefined {
   const raw = header(request, 'object-ownership');
   if (raw === undefined) return undefined;
   const known = ownerships.find((each) => each === raw);
@@ -106,12 +106,12 @@ function ownershipOf(request: Authorized): Ownership | undefined {
 const withAcls = (fallback: Ownership): Ownership =>
   fallback === 'BucketOwnerEnforced' ? 'ObjectWriter' : fallback;
 
-function documentsOf(
+function firstDocuments(
   { acl, ownership: asked, tags }: Asked,
   owner: string,
   fallback: Ownership,
 ): Record<string, string> {
-  const grants = acl === undefined ? [] : grantsOf(acl, { owner, bucketOwner: owner });
+  const grants = acl === undefined ? [] : resolveGrants(acl, { owner, bucketOwner: owner });
   const isPlain = acl === undefined || isPlainAcl(grants, owner);
   // A request with an ACL enables ACLs, unless it disables them explicitly.
   const ownership = asked ?? (isPlain ? fallback : withAcls(fallback));

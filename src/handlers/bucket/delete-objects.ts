@@ -122,7 +122,7 @@ async function deleteOne(
         cause,
       });
     }
-    const Code = codeOf(cause);
+    const Code = toErrorCode(cause);
     const Message =
       cause instanceof Refusal && cause.details.message !== undefined
         ? cause.details.message
@@ -131,7 +131,7 @@ async function deleteOne(
   }
 }
 
-function codeOf(cause: unknown): ErrorCode {
+function toErrorCode(cause: unknown): ErrorCode {
   if (cause instanceof Refusal) return cause.code;
   return cause instanceof MetadataDamaged ? 'MetadataDamaged' : 'InternalError';
 }

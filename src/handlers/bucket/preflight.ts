@@ -9,14 +9,14 @@ import { bucketCors } from '../../domain/configurations/families.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { allowingHeaders, crossOriginOf, matchCors, varyHeader } from '../common/cross-origin.ts';
+import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../common/cross-origin.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 
 /** The methods that a rule can allow. */
 const corsMethods: ReadonlySet<string> = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);
 
 async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): Promise<Reply> {
-  const asked = crossOriginOf(wire);
+  const asked = readCrossOrigin(wire);
   if (asked === undefined)
     throw fail('BadRequest', 'Insufficient information. Origin request header needed.');
   const refuse = (message: string, resource: 'BUCKET' | 'OBJECT') =>

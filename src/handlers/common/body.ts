@@ -7,7 +7,7 @@ import { digesting } from '../../domain/content/digests.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized, Held } from '../../gateway/request.ts';
 import { bodyMaxDefault, type Operation } from '../../protocol/operations/operations.ts';
-import { claimsOf } from './claims.ts';
+import { readClaims } from './claims.ts';
 
 export const noBody = new Uint8Array(0);
 
@@ -30,13 +30,13 @@ export function readBody(
 ): Promise<Uint8Array> | undefined {
   const { payload } = request;
   if (row.streams || (!hasBody && payload.sha256 === undefined)) return undefined;
-  const claims = claimsOf(request);
+  const claims = readClaims(request);
   // The signature's own hash of nothing has been compared; most requests claim no more about the body they lack.
   if (!hasBody && claims.md5 === undefined && claims.checksum === undefined) return undefined;
   const max = row.bodyMax ?? bodyMaxDefault;
   if (payload.length !== undefined && payload.length > max) throw tooLong(max);
   const digests = digesting(ctx, payload.content, {
-    claims: claimsOf(request, { isBodyHeader: row.checksumOf !== 'object' }),
+    claims: readClaims(request, { isBodyHeader: row.checksumOf !== 'object' }),
     sizeMax: Number.MAX_SAFE_INTEGER,
   });
   const charged = tap(digests.content, {

@@ -21,7 +21,7 @@ interface ClaimRules {
   readonly isBodyHeader?: boolean;
 }
 
-export function claimsOf(request: Request, { fallback, isBodyHeader = true }: ClaimRules = {}): Claims {
+export function readClaims(request: Request, { fallback, isBodyHeader = true }: ClaimRules = {}): Claims {
   const md5 = request.wire.headers.get('content-md5');
   if (md5 !== undefined && !isDigest(md5, 16)) {
     throw fail('InvalidDigest', {
@@ -30,11 +30,11 @@ export function claimsOf(request: Request, { fallback, isBodyHeader = true }: Cl
     });
   }
   const checksum =
-    checksumOf(request, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
+    readChecksum(request, isBodyHeader) ?? (fallback && { algorithm: fallback, value: () => undefined });
   return defined({ md5, checksum });
 }
 
-function checksumOf(request: Request, isBodyHeader: boolean): Claims['checksum'] {
+function readChecksum(request: Request, isBodyHeader: boolean): Claims['checksum'] {
   const given = claimedChecksum(request);
   const trailed = request.payload.announced.map((name) => ({ algorithm: algorithmOfTrailer(name), name }));
   if ((given === undefined ? 0 : 1) + trailed.length > 1) {
@@ -114,7 +114,7 @@ const atobLength = (text: string): number =>
   (text.length / 4) * 3 - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
 
 /** The algorithm named by a header such as `checksum-algorithm`. */
-export function algorithmOf(raw: string | undefined, name: string): ChecksumAlgorithm | undefined {
+export function parseAlgorithm(raw: string | undefined, name: string): ChecksumAlgorithm | undefined {
   if (raw === undefined) return undefined;
   const found = checksumAlgorithms.find((algorithm) => algorithm === raw.toUpperCase());
   if (found === undefined)

@@ -14,7 +14,7 @@ export const varyHeader: HeaderPair = [
 ];
 
 /** The origin, method and headers; for a preflight those of the request that follows it. */
-export function crossOriginOf({ method, headers }: Wire): CrossOrigin | undefined {
+export function readCrossOrigin({ method, headers }: Wire): CrossOrigin | undefined {
   const origin = headers.get('origin');
   if (origin === undefined || origin === '') return undefined;
   return {

@@ -1,6 +1,6 @@
 /** Owners in replies: an account's id, with its name where that is known. */
 import type { Context } from '../../context.ts';
-import { ownershipOf } from '../../domain/access/object-ownership.ts';
+import { readOwnership } from '../../domain/access/object-ownership.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Owner } from '../../protocol/schemas/common.ts';
 
@@ -35,7 +35,7 @@ export async function objectOwners(
   rows: readonly { readonly owner: string }[],
 ): Promise<OwnerOf> {
   const own = { ID: bucket.owner, DisplayName: bucket.ownerName };
-  if ((await ownershipOf(ctx, bucket)) === 'BucketOwnerEnforced') return () => own;
+  if ((await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced') return () => own;
   const names = await ownerNames(
     ctx,
     bucket,

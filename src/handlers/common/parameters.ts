@@ -3,7 +3,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { Query } from '../../protocol/request/wire.ts';
 
 /** An integer parameter within a range; above `max` it is capped, as the public API does for page sizes. */
-export function countOf(
+export function readCount(
   query: Query,
   name: string,
   { fallback, max }: { readonly fallback: number; readonly max: number },
@@ -20,7 +20,7 @@ export function countOf(
 }
 
 /** An HTTP date; a malformed one counts as absent (RFC 9110 §13.1.3). */
-export function dateOf(raw: string | undefined): number | undefined {
+export function parseDate(raw: string | undefined): number | undefined {
   const ms = raw === undefined ? Number.NaN : Date.parse(raw);
   return Number.isNaN(ms) ? undefined : ms;
 }

@@ -6,7 +6,7 @@ import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { policyArn, userArn } from '../../protocol/request/arns.ts';
 
 export type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
-export const tagsOf = (given: GivenTags): readonly IamTag[] =>
+export const toIamTags = (given: GivenTags): readonly IamTag[] =>
   given.map(({ Key, Value }) => [Key, Value] as const);
 export const shownTags = (present: readonly IamTag[]): GivenTags =>
   present.map(([Key, Value]) => ({ Key, Value }));

@@ -1,5 +1,5 @@
 /** CompleteMultipartUpload. */
-import { keyUserOf } from '../../auth/session/key-user.ts';
+import { openKeyUser } from '../../auth/session/key-user.ts';
 import { checksumAlgorithms } from '../../domain/content/digests.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { completeUpload } from '../../domain/uploads/complete-upload.ts';
@@ -20,21 +20,21 @@ import { header } from '../common/own-headers.ts';
 import { defined } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { checksumFieldsOf } from '../object/headers/checksum-fields.ts';
+import { toChecksumFields } from '../object/headers/checksum-fields.ts';
 import { writeConditions } from '../object/headers/conditions.ts';
 import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from '../object/headers/expiration.ts';
 import { quoted, writtenVersionHeader } from '../object/headers/object-headers.ts';
-import { uploadNameOf } from './upload-name.ts';
+import { readUploadName } from './upload-name.ts';
 
 export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;
   const result = await completeUpload(ctx, {
-    name: uploadNameOf(request),
-    parts: partsOf(request),
-    claims: claimsOf(request),
+    name: readUploadName(request),
+    parts: parseParts(request),
+    claims: readObjectClaims(request),
     conditions: writeConditions(request),
-    user: keyUserOf(ctx, request),
+    user: openKeyUser(ctx, request),
     record,
     requestId,
     signal,
@@ -49,21 +49,21 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     completeMultipartUploadResult,
     'CompleteMultipartUploadResult',
     {
-      Location: locationOf(request),
+      Location: formatLocation(request),
       Bucket: bucket.name,
       Key: key,
       ETag: quoted(result.etag),
-      ...checksumFieldsOf(result.checksum),
+      ...toChecksumFields(result.checksum),
     },
     headers,
   );
 };
 
 /** The object's address, with the host and path that the client used. */
-const locationOf = ({ wire }: AuthorizedInBucket): string =>
+const formatLocation = ({ wire }: AuthorizedInBucket): string =>
   `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}${splitTarget(wire.target).path}`;
 
-function partsOf({ body }: AuthorizedInBucket): ListedPart[] {
+function parseParts({ body }: AuthorizedInBucket): ListedPart[] {
   if (body.length === 0)
     throw fail('MalformedXML', 'The body is empty: it must list the parts of the upload.');
   const { Part } = readXml(
@@ -79,12 +79,12 @@ function partsOf({ body }: AuthorizedInBucket): ListedPart[] {
     return {
       number: part.PartNumber,
       etag: part.ETag.replace(/^"(.*)"$/, '$1').toLowerCase(),
-      checksums: checksumsOf(part),
+      checksums: toChecksums(part),
     };
   });
 }
 
-const checksumsOf = (part: CompletedPart): ListedPart['checksums'] =>
+const toChecksums = (part: CompletedPart): ListedPart['checksums'] =>
   Object.fromEntries(
     checksumAlgorithms.flatMap((algorithm) => {
       const value = part[`Checksum${algorithm}`];
@@ -92,7 +92,7 @@ const checksumsOf = (part: CompletedPart): ListedPart['checksums'] =>
     }),
   );
 
-function claimsOf(request: AuthorizedInBucket): ObjectClaims {
+function readObjectClaims(request: AuthorizedInBucket): ObjectClaims {
   const rawSize = header(request, 'mp-object-size');
   if (rawSize !== undefined && !/^\d{1,15}$/.test(rawSize)) {
     throw fail('InvalidArgument', {

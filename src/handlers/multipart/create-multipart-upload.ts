@@ -1,6 +1,6 @@
 /** CreateMultipartUpload: opens a session bound to its cluster. */
 
-import { keyUserOf } from '../../auth/session/key-user.ts';
+import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
 import { defaultChecksumType } from '../../domain/uploads/part-list.ts';
@@ -10,40 +10,40 @@ import type { Authorized } from '../../gateway/request.ts';
 import type { Checksum } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/object/multipart.ts';
-import { algorithmOf } from '../common/claims.ts';
+import { parseAlgorithm } from '../common/claims.ts';
 import { header } from '../common/own-headers.ts';
 import { defined } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from '../object/headers/encryption-headers.ts';
 import { abortHeaders, hasLifecycle } from '../object/headers/expiration.ts';
-import { lockOf } from '../object/headers/lock-headers.ts';
-import { objectHeadersOf } from '../object/headers/object-headers.ts';
-import { storageClassOf } from '../object/headers/storage-class.ts';
-import { accessOf } from '../object/properties/acl.ts';
+import { readLock } from '../object/headers/lock-headers.ts';
+import { readObjectHeaders } from '../object/headers/object-headers.ts';
+import { readStorageClass } from '../object/headers/storage-class.ts';
+import { readAccess } from '../object/properties/acl.ts';
 import { begunAs } from './begun-as.ts';
 
 export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, identity } = request;
-  const checksumAlgorithm = algorithmOf(header(request, 'checksum-algorithm'), 'checksum-algorithm');
-  const checksumType = checksumTypeOf(request, checksumAlgorithm);
+  const checksumAlgorithm = parseAlgorithm(header(request, 'checksum-algorithm'), 'checksum-algorithm');
+  const checksumType = readChecksumType(request, checksumAlgorithm);
   const objectKey = await drawObjectKey(ctx, request, {
     wanted: wantedEncryption(ctx, request),
-    user: keyUserOf(ctx, request),
+    user: openKeyUser(ctx, request),
   });
   const { uploadId, session } = await createUpload(ctx, {
     bucket,
     key,
     record,
     requestId,
-    storageClass: storageClassOf(request),
-    headers: objectHeadersOf(request),
-    ...(await accessOf(ctx, request)),
+    storageClass: readStorageClass(request),
+    headers: readObjectHeaders(request),
+    ...(await readAccess(ctx, request)),
     initiator: identity?.owner ?? bucket.owner,
     ...defined({
       checksumAlgorithm,
       checksumType,
-      lock: lockOf(ctx, request),
+      lock: readLock(ctx, request),
       encryption: objectKey?.encryption,
       begunAs: begunAs(request),
     }),
@@ -61,7 +61,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
 };
 
 /** CRCs can cover the whole object, hashes only be composed; CRC64NVME always covers the whole (public API). */
-export function checksumTypeOf(
+export function readChecksumType(
   request: Authorized,
   algorithm: ChecksumAlgorithm | undefined,
 ): Checksum['type'] | undefined {

@@ -12,7 +12,7 @@ import type { Cursor } from '../../ports/metadata-store.ts';
 import type { Infer } from '../../protocol/formats/codec.ts';
 import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/common.ts';
 import { listMultipartUploadsResult } from '../../protocol/schemas/object/multipart.ts';
-import { encoderOf, groupingOf, prefixesOf } from '../bucket/listings/list-objects.ts';
+import { chooseEncoder, readGrouping, toCommonPrefixes } from '../bucket/listings/list-objects.ts';
 import { positionIn } from '../common/key.ts';
 import { type Names, namedOwner, ownerNames } from '../common/owners.ts';
 import { isUrlEncoded } from '../common/parameters.ts';
@@ -21,11 +21,11 @@ import type { HandlerOf } from '../handler.ts';
 
 export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ctx, request) => {
   const { query, bucket } = request;
-  const grouping = groupingOf(request, 'max-uploads');
-  const encode = encoderOf(request);
+  const grouping = readGrouping(request, 'max-uploads');
+  const encode = chooseEncoder(request);
   const KeyMarker = positionIn(query, 'key-marker');
   // The upload-id marker is ignored without a key marker (public API).
-  const UploadIdMarker = KeyMarker === '' ? '' : uploadIdMarkerOf(request);
+  const UploadIdMarker = KeyMarker === '' ? '' : readUploadIdMarker(request);
   const page = await readPage(openUploads(ctx, request, { grouping, KeyMarker, UploadIdMarker }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
   const uploads = page.entries.flatMap((entry) => ('row' in entry ? [entry.row] : []));
@@ -46,11 +46,11 @@ export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ct
     MaxUploads: grouping.limit,
     IsTruncated: page.isTruncated,
     Upload: uploads.map((row) => describe(row, { encode, names })),
-    CommonPrefixes: prefixesOf(page.entries, encode),
+    CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });
 };
 
-function uploadIdMarkerOf({ query }: AuthorizedInBucket): string {
+function readUploadIdMarker({ query }: AuthorizedInBucket): string {
   const raw = query.get('upload-id-marker') ?? '';
   if (raw === '' || isUploadId(raw)) return raw;
   throw fail('InvalidArgument', {

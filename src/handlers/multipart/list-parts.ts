@@ -1,26 +1,26 @@
 /** ListParts. */
 import { contentSize } from '../../domain/content/encryption/segments.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
-import { partsOf } from '../../metadata/objects/uploads.ts';
+import { scanParts } from '../../metadata/objects/uploads.ts';
 import { type ListPartsResult, listPartsResult } from '../../protocol/schemas/object/multipart.ts';
 import { namedOwner, ownerNames } from '../common/owners.ts';
-import { countOf, defined } from '../common/parameters.ts';
+import { defined, readCount } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { partChecksumFields } from '../object/headers/checksum-fields.ts';
 import { abortHeaders, hasLifecycle } from '../object/headers/expiration.ts';
 import { quoted } from '../object/headers/object-headers.ts';
-import { uploadNameOf } from './upload-name.ts';
+import { readUploadName } from './upload-name.ts';
 
 const partsMax = 1000;
 
 export const ListParts: HandlerOf<'ListParts'> = async (ctx, request) => {
-  const name = uploadNameOf(request);
+  const name = readUploadName(request);
   const { session } = (await openUploading(ctx, name)).row;
-  const MaxParts = countOf(request.query, 'max-parts', { fallback: partsMax, max: partsMax });
-  const PartNumberMarker = countOf(request.query, 'part-number-marker', { fallback: 0, max: 2 ** 31 - 1 });
+  const MaxParts = readCount(request.query, 'max-parts', { fallback: partsMax, max: partsMax });
+  const PartNumberMarker = readCount(request.query, 'part-number-marker', { fallback: 0, max: 2 ** 31 - 1 });
   const found =
-    MaxParts === 0 ? [] : await partsOf(ctx.metadata, name.uploadId, PartNumberMarker).next(MaxParts + 1);
+    MaxParts === 0 ? [] : await scanParts(ctx.metadata, name.uploadId, PartNumberMarker).next(MaxParts + 1);
   const page = found.slice(0, MaxParts);
   const last = page.at(-1)?.row.part;
   const names = await ownerNames(ctx, request.bucket, [session.initiator, session.owner]);

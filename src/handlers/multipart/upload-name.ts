@@ -4,14 +4,14 @@ import type { UploadName } from '../../domain/uploads/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 
-export const uploadNameOf = ({ bucket, key, query }: AuthorizedInBucket): UploadName => ({
+export const readUploadName = ({ bucket, key, query }: AuthorizedInBucket): UploadName => ({
   bucket,
   key,
   uploadId: query.get('uploadId') ?? '',
 });
 
 /** @throws InvalidArgument outside 1…10000 */
-export function partNumberOf({ query }: AuthorizedInBucket): number {
+export function readPartNumber({ query }: AuthorizedInBucket): number {
   const raw = query.get('partNumber') ?? '';
   const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
   if (number >= 1 && number <= partNumberMax) return number;

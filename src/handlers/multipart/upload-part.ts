@@ -13,24 +13,24 @@ import { header } from '../common/own-headers.ts';
 import { defined } from '../common/parameters.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { sourceKeyOf, uploadKeyOf } from '../object/content-key.ts';
+import { openSourceKey, openUploadKey } from '../object/content-key.ts';
 import { partChecksumFields } from '../object/headers/checksum-fields.ts';
 import { openCopySource } from '../object/headers/copy-source.ts';
 import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
 import { quoted, refuseUnbuilt } from '../object/headers/object-headers.ts';
-import { contentOf } from '../object/write-content.ts';
-import { partNumberOf, uploadNameOf } from './upload-name.ts';
+import { readContent } from '../object/write-content.ts';
+import { readPartNumber, readUploadName } from './upload-name.ts';
 
 export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, request) => {
   const { record, requestId, signal } = request;
-  const name = uploadNameOf(request);
-  const part = partNumberOf(request);
+  const name = readUploadName(request);
+  const part = readPartNumber(request);
   refuseUnbuilt(request);
   const found = await openUploading(ctx, name);
   const { session } = found.row;
-  const content = contentOf(request, session.checksumAlgorithm);
+  const content = readContent(request, session.checksumAlgorithm);
   refuseOtherAlgorithm(session, content);
-  const objectKey = await uploadKeyOf(ctx, request, session);
+  const objectKey = await openUploadKey(ctx, request, session);
   const stored = await writePart(ctx, found, { name, part, objectKey, record, requestId, signal }, content);
   const headers: HeaderPair[] = [['ETag', quoted(stored.etag)], ...encryptionHeaders(session.encryption)];
   if (stored.checksum !== undefined)
@@ -51,8 +51,8 @@ function refuseOtherAlgorithm({ checksumAlgorithm }: UploadSession, { claims }: 
 export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) => {
   const { record, requestId, signal } = request;
   refuseUnbuilt(request);
-  const name = uploadNameOf(request);
-  const part = partNumberOf(request);
+  const name = readUploadName(request);
+  const part = readPartNumber(request);
   const found = await openUploading(ctx, name);
   const { bucket, row } = await openCopySource(ctx, request);
   const slice = copyRange(header(request, 'copy-source-range'), row.size);
@@ -60,8 +60,8 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
   if (length > contentMax)
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
   const { session } = found.row;
-  const objectKey = await uploadKeyOf(ctx, request, session);
-  const sourceKey = await sourceKeyOf(ctx, request, { bucket, row });
+  const objectKey = await openUploadKey(ctx, request, session);
+  const sourceKey = await openSourceKey(ctx, request, { bucket, row });
   const algorithm = session.checksumAlgorithm;
   const stored = await writePart(
     ctx,

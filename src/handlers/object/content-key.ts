@@ -1,18 +1,18 @@
 /** The object keys that operations need: of what they read, and of the upload that they add a part to. */
-import { keyUserOf } from '../../auth/session/key-user.ts';
+import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
 import type { ObjectKey } from '../../domain/content/encryption/key.ts';
 import { assertCustomerKey, openObjectKey } from '../../domain/content/encryption/object-key.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
-import { customerKeyOf, mentionsEncryption, refuseChoosing } from './headers/encryption-headers.ts';
+import { mentionsEncryption, readCustomerKey, refuseChoosing } from './headers/encryption-headers.ts';
 
 /**
  * Checks the encryption headers of a read. A customer key is verified immediately, so that a caller without it learns nothing about
  * the object (public API "HeadObject").
  */
-export async function describeKeyOf(
+export async function openDescribedKey(
   ctx: Context,
   request: AuthorizedInBucket,
   row: ObjectRow,
@@ -20,48 +20,48 @@ export async function describeKeyOf(
   const { encryption } = row;
   if (encryption === undefined && !mentionsEncryption(request)) return undefined;
   refuseChoosing(request);
-  const customerKey = customerKeyOf(ctx, request);
+  const customerKey = readCustomerKey(ctx, request);
   assertCustomerKey(encryption, customerKey);
   if (encryption?.by !== 'customer') return undefined;
   return openObjectKey(
     ctx,
     { bucket: request.bucket, key: row.key },
-    { encryption, customerKey, user: keyUserOf(ctx, request) },
+    { encryption, customerKey, user: openKeyUser(ctx, request) },
   );
 }
 
 /** The key of a content that is read. A call to the key provider happens here and not before. */
-export const contentKeyOf = async (
+export const openContentKey = async (
   ctx: Context,
   request: AuthorizedInBucket,
   { encryption, key }: ObjectRow,
 ): Promise<ObjectKey | undefined> =>
   encryption &&
-  openObjectKey(ctx, { bucket: request.bucket, key }, { encryption, user: keyUserOf(ctx, request) });
+  openObjectKey(ctx, { bucket: request.bucket, key }, { encryption, user: openKeyUser(ctx, request) });
 
 /** The key to the source of a copy. */
-export async function sourceKeyOf(
+export async function openSourceKey(
   ctx: Context,
   request: AuthorizedInBucket,
   { bucket, row }: { readonly bucket: BucketRow; readonly row: ObjectRow },
 ): Promise<ObjectKey | undefined> {
   const { encryption } = row;
-  const customerKey = customerKeyOf(ctx, request, 'copy-source-');
+  const customerKey = readCustomerKey(ctx, request, 'copy-source-');
   assertCustomerKey(encryption, customerKey);
   return (
     encryption &&
-    openObjectKey(ctx, { bucket, key: row.key }, { encryption, customerKey, user: keyUserOf(ctx, request) })
+    openObjectKey(ctx, { bucket, key: row.key }, { encryption, customerKey, user: openKeyUser(ctx, request) })
   );
 }
 
 /** The key of an upload, which encrypts every part; a customer sends its key with each. */
-export async function uploadKeyOf(
+export async function openUploadKey(
   ctx: Context,
   request: AuthorizedInBucket,
   { encryption, key }: UploadSession,
 ): Promise<ObjectKey | undefined> {
   refuseChoosing(request);
-  const customerKey = customerKeyOf(ctx, request);
+  const customerKey = readCustomerKey(ctx, request);
   if (encryption?.by === 'customer' && customerKey === undefined)
     throw fail(
       'InvalidRequest',
@@ -78,7 +78,7 @@ export async function uploadKeyOf(
     openObjectKey(
       ctx,
       { bucket: request.bucket, key },
-      { encryption, customerKey, user: keyUserOf(ctx, request) },
+      { encryption, customerKey, user: openKeyUser(ctx, request) },
     )
   );
 }

@@ -1,5 +1,5 @@
 /** CopyObject: a new object from the bytes of another; chunks are never shared. */
-import { keyUserOf } from '../../auth/session/key-user.ts';
+import { openKeyUser } from '../../auth/session/key-user.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
 import { readObject, shownVersion } from '../../domain/objects/read-object.ts';
@@ -9,21 +9,21 @@ import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object/copy.ts';
-import { algorithmOf } from '../common/claims.ts';
+import { parseAlgorithm } from '../common/claims.ts';
 import { header } from '../common/own-headers.ts';
 import { defined } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { sourceKeyOf } from './content-key.ts';
-import { checksumFieldsOf } from './headers/checksum-fields.ts';
+import { openSourceKey } from './content-key.ts';
+import { toChecksumFields } from './headers/checksum-fields.ts';
 import { writeConditions } from './headers/conditions.ts';
 import { assertMayCopyTags, type CopySource, openCopySource } from './headers/copy-source.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
-import { lockOf } from './headers/lock-headers.ts';
-import { objectHeadersOf, quoted, writtenVersionHeader } from './headers/object-headers.ts';
-import { storageClassOf } from './headers/storage-class.ts';
-import { accessOf } from './properties/acl.ts';
+import { readLock } from './headers/lock-headers.ts';
+import { quoted, readObjectHeaders, writtenVersionHeader } from './headers/object-headers.ts';
+import { readStorageClass } from './headers/storage-class.ts';
+import { readAccess } from './properties/acl.ts';
 
 export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;
@@ -41,25 +41,25 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   };
   refuseNoChange(request, source, directives);
   if (directives.tagging === 'COPY') await assertMayCopyTags(ctx, request, source);
-  const sourceKey = await sourceKeyOf(ctx, request, source);
+  const sourceKey = await openSourceKey(ctx, request, source);
   const algorithm =
-    algorithmOf(header(request, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
-  const access = await accessOf(ctx, request);
+    parseAlgorithm(header(request, 'checksum-algorithm'), 'checksum-algorithm') ?? row.checksum?.algorithm;
+  const access = await readAccess(ctx, request);
   const written = await writeObject(
     ctx,
     {
       bucket,
       key,
-      storageClass: storageClassOf(request),
-      headers: copiedHeaders(objectHeadersOf(request), row.headers, directives),
-      lock: lockOf(ctx, request),
+      storageClass: readStorageClass(request),
+      headers: copiedHeaders(readObjectHeaders(request), row.headers, directives),
+      lock: readLock(ctx, request),
       ...access,
       conditions: writeConditions(request),
       copiesItself: source.bucket.id === bucket.id && row.key === key,
       record,
       objectKey: await drawObjectKey(ctx, request, {
         wanted: wantedEncryption(ctx, request),
-        user: keyUserOf(ctx, request),
+        user: openKeyUser(ctx, request),
       }),
       requestId,
       signal,
@@ -83,7 +83,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   const result = {
     LastModified: new Date(modified).toISOString(),
     ETag: quoted(etag),
-    ...checksumFieldsOf(checksum),
+    ...toChecksumFields(checksum),
   };
   return xmlReply(copyObjectResult, 'CopyObjectResult', result, headers);
 };

@@ -1,6 +1,6 @@
 /** GetObject and HeadObject: one path, with and without a body. */
 
-import { keyUserOf } from '../../auth/session/key-user.ts';
+import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
 import { assertMayDecrypt } from '../../domain/content/encryption/provided-key.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
@@ -12,9 +12,9 @@ import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply/reply.ts';
 import { header } from '../common/own-headers.ts';
-import { dateOf } from '../common/parameters.ts';
-import { type HandlerOf, targetOf } from '../handler.ts';
-import { contentKeyOf, describeKeyOf } from './content-key.ts';
+import { parseDate } from '../common/parameters.ts';
+import { type HandlerOf, requireTarget } from '../handler.ts';
+import { openContentKey, openDescribedKey } from './content-key.ts';
 import { readConditions } from './headers/conditions.ts';
 import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
 import { lockHeaders } from './headers/lock-headers.ts';
@@ -31,14 +31,14 @@ export const GetObject: HandlerOf<'GetObject'> = (ctx, request) => answer(ctx, r
 export const HeadObject: HandlerOf<'HeadObject'> = (ctx, request) => answer(ctx, request, false);
 
 async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boolean): Promise<Reply> {
-  const row = targetOf(request);
-  const described = await describeKeyOf(ctx, request, row);
+  const row = requireTarget(request);
+  const described = await openDescribedKey(ctx, request, row);
   if (checkRead(readConditions(request), row) === 'not-modified') {
     return notModified(request, row);
   }
   if (withBody) assertReadable(ctx, row);
   // A checksum reveals as much about a content as a read of it.
-  if (wantsChecksum(request)) await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, request));
+  if (wantsChecksum(request)) await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
   const { slice, headers } = await choose(ctx, request, row);
   const whole = { start: 0, end: row.size - 1 };
   const { start, end } = slice ?? whole;
@@ -58,8 +58,8 @@ async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boole
     replyHeaders.push(['Content-Range', `bytes ${start}-${end}/${row.size}`]);
   const reply = { status: slice === undefined ? 200 : 206, headers: replyHeaders };
   if (!withBody || end < start) return reply;
-  const objectKey = described ?? (await contentKeyOf(ctx, request, row));
-  return { ...reply, body: await bodyOf(ctx, row, { start, end }, { objectKey, signal: request.signal }) };
+  const objectKey = described ?? (await openContentKey(ctx, request, row));
+  return { ...reply, body: await openBody(ctx, row, { start, end }, { objectKey, signal: request.signal }) };
 }
 
 interface Chosen {
@@ -76,7 +76,7 @@ async function choose(ctx: Context, request: AuthorizedInBucket, row: ObjectRow)
     if (range !== undefined) {
       throw fail('InvalidRequest', 'Cannot specify both Range header and partNumber query parameter');
     }
-    return choosePart(ctx, request, row, partNumberOf(partNumber));
+    return choosePart(ctx, request, row, parsePartNumber(partNumber));
   }
   const slice = isRangeValid(request, row) ? parseRange(range, row.size) : undefined;
   return { slice, headers: slice === undefined ? wholeChecksum(request, row) : [] };
@@ -87,13 +87,13 @@ function isRangeValid({ wire }: AuthorizedInBucket, row: ObjectRow): boolean {
   const condition = wire.headers.get('if-range');
   if (condition === undefined) return true;
   if (condition.includes('"')) return condition.trim() === quoted(row.etag);
-  const date = dateOf(condition);
+  const date = parseDate(condition);
   return date === undefined
     ? condition.trim() === row.etag
     : Math.floor(row.modified / 1000) <= Math.floor(date / 1000);
 }
 
-function partNumberOf(raw: string): number {
+function parsePartNumber(raw: string): number {
   const number = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
   if (number >= 1 && number <= partNumberMax) return number;
   throw fail('InvalidArgument', {
@@ -133,7 +133,12 @@ const wantsChecksum = (request: AuthorizedInBucket): boolean =>
 const wholeChecksum = (request: AuthorizedInBucket, row: ObjectRow): HeaderPair[] =>
   wantsChecksum(request) ? checksumHeaders(row.checksum) : [];
 
-async function bodyOf(ctx: Context, row: ObjectRow, slice: Slice, options: ReadOptions): Promise<ReplyBody> {
+async function openBody(
+  ctx: Context,
+  row: ObjectRow,
+  slice: Slice,
+  options: ReadOptions,
+): Promise<ReplyBody> {
   const size = slice.end - slice.start + 1;
   const content = readObject(ctx, row, slice, options);
   if (size > eagerMax) return content;

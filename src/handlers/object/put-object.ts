@@ -1,6 +1,6 @@
 /** PutObject: headers and body to a write, its outcome to a reply. */
 
-import { keyUserOf } from '../../auth/session/key-user.ts';
+import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
 import type { Content } from '../../domain/content/store-bytes.ts';
@@ -13,14 +13,19 @@ import type { HandlerOf } from '../handler.ts';
 import { writeConditions } from './headers/conditions.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
-import { lockOf } from './headers/lock-headers.ts';
-import { checksumHeaders, objectHeadersOf, quoted, writtenVersionHeader } from './headers/object-headers.ts';
-import { storageClassOf } from './headers/storage-class.ts';
-import { accessOf } from './properties/acl.ts';
-import { contentOf } from './write-content.ts';
+import { readLock } from './headers/lock-headers.ts';
+import {
+  checksumHeaders,
+  quoted,
+  readObjectHeaders,
+  writtenVersionHeader,
+} from './headers/object-headers.ts';
+import { readStorageClass } from './headers/storage-class.ts';
+import { readAccess } from './properties/acl.ts';
+import { readContent } from './write-content.ts';
 
 export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {
-  const row = await writeContent(ctx, request, contentOf(request));
+  const row = await writeContent(ctx, request, readContent(request));
   const headers = writtenHeaders(row);
   if (hasLifecycle(request.bucket)) headers.push(...(await expirationHeaders(ctx, request.bucket, row)));
   return emptyReply(200, headers);
@@ -35,12 +40,12 @@ export async function writeContent(
   const { bucket, key, record, requestId, signal } = request;
   const objectKey = await drawObjectKey(ctx, request, {
     wanted: wantedEncryption(ctx, request),
-    user: keyUserOf(ctx, request),
+    user: openKeyUser(ctx, request),
   });
-  const storageClass = storageClassOf(request);
-  const headers = objectHeadersOf(request);
-  const lock = lockOf(ctx, request);
-  const { owner, acl } = await accessOf(ctx, request);
+  const storageClass = readStorageClass(request);
+  const headers = readObjectHeaders(request);
+  const lock = readLock(ctx, request);
+  const { owner, acl } = await readAccess(ctx, request);
   const object = {
     bucket,
     key,

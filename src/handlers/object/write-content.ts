@@ -4,13 +4,13 @@ import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
-import { claimsOf } from '../common/claims.ts';
+import { readClaims } from '../common/claims.ts';
 
 /**
  * The content of an upload.
  * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
  */
-export function contentOf(request: Authorized, fallback?: ChecksumAlgorithm): Content {
+export function readContent(request: Authorized, fallback?: ChecksumAlgorithm): Content {
   const { length } = request.payload;
   const isChunked = request.wire.headers.get('transfer-encoding') !== undefined;
   if (length === undefined && !isChunked) throw fail('MissingContentLength');
@@ -18,5 +18,5 @@ export function contentOf(request: Authorized, fallback?: ChecksumAlgorithm): Co
     throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
   }
   const { content: source, sha256 } = request.payload;
-  return { source, length, sha256, claims: claimsOf(request, { fallback }) };
+  return { source, length, sha256, claims: readClaims(request, { fallback }) };
 }

@@ -6,7 +6,7 @@ import { auditResult } from '../../protocol/schemas/account/recorded.ts';
 import { defined } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { momentOf, operatorsPage, pagingOf } from './operators-page.ts';
+import { operatorsPage, readMoment, toPaging } from './operators-page.ts';
 
 export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, request) => {
   const { max, before } = operatorsPage(request);
@@ -14,20 +14,20 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
   const kept = now - ctx.config.SVC_AUDIT_RETENTION;
   const { rows, next } = await readAudit(ctx.metadata, {
     // No record is older than the retention or newer than now, so a wide range costs no further reads.
-    start: Math.max(momentOf(request, 'start') ?? kept, kept),
-    end: Math.min(momentOf(request, 'end') ?? now, now),
+    start: Math.max(readMoment(request, 'start') ?? kept, kept),
+    end: Math.min(readMoment(request, 'end') ?? now, now),
     before: before && { time: before.at, id: before.id },
     max,
-    matches: matcherOf(request.query),
+    matches: buildMatcher(request.query),
   });
   return xmlReply(auditResult, 'AuditLog', {
-    Entries: rows.map(entryOf),
-    ...pagingOf(next && { at: next.time, id: next.id }),
+    Entries: rows.map(toEntry),
+    ...toPaging(next && { at: next.time, id: next.id }),
   });
 };
 
 /** `identity` is an ARN, an access key id or an account. */
-function matcherOf(query: Query): (row: AuditRow) => boolean {
+function buildMatcher(query: Query): (row: AuditRow) => boolean {
   const [bucket, action, identity] = ['bucket', 'action', 'identity'].map((name) => query.get(name));
   return (row) =>
     (bucket === undefined || row.resource === `bucket:${bucket}`) &&
@@ -35,7 +35,7 @@ function matcherOf(query: Query): (row: AuditRow) => boolean {
     (identity === undefined || [row.principal, row.accessKey, row.account].includes(identity));
 }
 
-const entryOf = (row: AuditRow) => ({
+const toEntry = (row: AuditRow) => ({
   Time: new Date(row.time).toISOString(),
   RequestId: row.id,
   Action: row.action,

@@ -1,11 +1,11 @@
 /** ListBuckets: the caller's own, in pages on request; empty for anonymous. */
 
 import { fail } from '../../errors/refusal.ts';
-import { bucketsOf } from '../../metadata/buckets/buckets.ts';
+import { pageBuckets } from '../../metadata/buckets/buckets.ts';
 import { listAllMyBucketsResult } from '../../protocol/schemas/account/service.ts';
 import { readToken, writeToken } from '../common/continuation-token.ts';
 import { positionIn } from '../common/key.ts';
-import { countOf } from '../common/parameters.ts';
+import { readCount } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 
@@ -14,7 +14,7 @@ const bucketsMax = 10_000;
 export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, query }) => {
   if (identity === undefined)
     return xmlReply(listAllMyBucketsResult, 'ListAllMyBucketsResult', { Buckets: [] });
-  const limit = countOf(query, 'max-buckets', { fallback: bucketsMax, max: bucketsMax });
+  const limit = readCount(query, 'max-buckets', { fallback: bucketsMax, max: bucketsMax });
   if (limit === 0)
     throw fail('InvalidArgument', {
       message: 'max-buckets must be at least 1',
@@ -22,7 +22,7 @@ export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, que
     });
   const prefix = positionIn(query, 'prefix');
   const region = query.get('bucket-region');
-  const found = await bucketsOf(ctx.metadata, identity.owner, {
+  const found = await pageBuckets(ctx.metadata, identity.owner, {
     prefix,
     after: readToken(query.get('continuation-token'))?.after,
     limit: limit + 1,

@@ -4,7 +4,7 @@ import type { DeadLetter } from '../../metadata/records/queues.ts';
 import { deadLettersResult } from '../../protocol/schemas/account/recorded.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { operatorsPage, pagingOf } from './operators-page.ts';
+import { operatorsPage, toPaging } from './operators-page.ts';
 
 export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (ctx, request) => {
   const { max, before } = operatorsPage(request);
@@ -26,6 +26,6 @@ export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (
         Message: JSON.stringify(message),
       };
     }),
-    ...pagingOf(next && { at: next.due, id: next.id }),
+    ...toPaging(next && { at: next.due, id: next.id }),
   });
 };

@@ -5,7 +5,7 @@ import type { Authorized } from '../../gateway/request.ts';
 import { describeOperation } from '../../protocol/operations/operations.ts';
 import { recordsMax } from '../../protocol/schemas/account/recorded.ts';
 import { readToken, writeToken } from '../common/continuation-token.ts';
-import { countOf } from '../common/parameters.ts';
+import { readCount } from '../common/parameters.ts';
 
 /** A position between two entries: entries before it are older. */
 export interface Place {
@@ -21,7 +21,7 @@ export interface PageAsked {
 /** @throws AccessDenied, InvalidArgument */
 export function operatorsPage({ identity, operation, query }: Authorized): PageAsked {
   assertOperator(identity, { action: describeOperation(operation).action, resource: '"*"' });
-  const max = countOf(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
+  const max = readCount(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
   if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
   const raw = query.get('continuation-token');
   const token = readToken(raw);
@@ -32,13 +32,13 @@ export function operatorsPage({ identity, operation, query }: Authorized): PageA
   return { max, before: { at: Number(at), id } };
 }
 
-export const pagingOf = (next: Place | undefined) => ({
+export const toPaging = (next: Place | undefined) => ({
   IsTruncated: next !== undefined,
   ...(next === undefined ? {} : { NextContinuationToken: writeToken({ after: `${next.at}/${next.id}` }) }),
 });
 
 /** A moment as ISO 8601. @throws InvalidArgument */
-export function momentOf({ query }: Pick<Authorized, 'query'>, name: string): number | undefined {
+export function readMoment({ query }: Pick<Authorized, 'query'>, name: string): number | undefined {
   const raw = query.get(name);
   if (raw === undefined || raw === '') return undefined;
   const ms = /^\d{4}-\d\d-\d\d/.test(raw) ? Date.parse(raw) : Number.NaN;

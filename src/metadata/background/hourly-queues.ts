@@ -74,7 +74,7 @@ export async function queuedByHour(
   const until = now + placedMaxMs;
   let known = closed.get(queue);
   if (known === undefined || known.until <= now) {
-    known = { ...(await closedHoursOf(metadata, queue)), until };
+    known = { ...(await listClosedHours(metadata, queue)), until };
     closed.set(queue, known);
   }
   const hour = hourOf(due) < known.below ? known.open : hourOf(due);
@@ -91,7 +91,7 @@ export async function queuedByHour(
 
 const noneClosed: ClosedHours = { below: 0, open: 0 };
 
-const closedHoursOf = async (
+const listClosedHours = async (
   metadata: Pick<MetadataStore, 'get'>,
   queue: HourlyQueue,
 ): Promise<ClosedHours> => (await findTask(metadata, closedHours, queue))?.state ?? noneClosed;
@@ -121,7 +121,7 @@ export async function closeHours(
 }
 
 /** The hours and slots that may have rows, the oldest first. */
-export async function* hoursOf(
+export async function* scanHours(
   metadata: Pick<MetadataStore, 'scan'>,
   queue: HourlyQueue,
 ): AsyncGenerator<QueueHour> {

@@ -3,7 +3,7 @@ import type { At, MetadataStore, Outcome, Revision, SideChange } from '../../por
 import { type TaskRow, tasks } from '../records/tasks.ts';
 import { LeaseLost } from './leases.ts';
 
-const tasksOf = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
+const tasksAt = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
 
 /** A kind of background work and the type of its stored state. */
 export interface TaskKind<State> {
@@ -19,7 +19,7 @@ export interface Task<State> {
 }
 
 /** The cast is safe: only the code of a kind writes its states. */
-const taskOf = <State>(row: TaskRow, revision: Revision): Task<State> => ({
+const toTask = <State>(row: TaskRow, revision: Revision): Task<State> => ({
   name: row.name,
   state: row.state as State,
   revision,
@@ -30,8 +30,8 @@ export async function findTask<State>(
   { kind }: TaskKind<State>,
   name: string,
 ): Promise<Task<State> | undefined> {
-  const found = await metadata.get(tasksOf(kind), { name });
-  return found && taskOf(found.row, found.revision);
+  const found = await metadata.get(tasksAt(kind), { name });
+  return found && toTask(found.row, found.revision);
 }
 
 /** The right of a leader to write the tasks of a kind, until a later leader begins its own term. */
@@ -52,11 +52,11 @@ export async function beginTerm<State>(
   generation: number,
 ): Promise<Term> {
   for (let attempt = 0; attempt < beginningsMax; attempt += 1) {
-    const found = await metadata.get(tasksOf(kind), { name: leaderName });
+    const found = await metadata.get(tasksAt(kind), { name: leaderName });
     const leader = found?.row.state as { readonly generation: number } | undefined;
     if (leader !== undefined && leader.generation > generation) break;
     const put = { kind, name: leaderName, state: { generation } };
-    const outcome = await metadata.commit(tasksOf(kind), [{ put, expect: found?.revision ?? 'absent' }]);
+    const outcome = await metadata.commit(tasksAt(kind), [{ put, expect: found?.revision ?? 'absent' }]);
     if (outcome.applied) return { generation, revision: outcome.revision };
   }
   throw new LeaseLost(kind, generation);
@@ -68,7 +68,7 @@ export async function assertLeads<State>(
   { kind }: TaskKind<State>,
   { generation, revision }: Term,
 ): Promise<void> {
-  const found = await metadata.get(tasksOf(kind), { name: leaderName });
+  const found = await metadata.get(tasksAt(kind), { name: leaderName });
   if (found?.revision !== revision) throw new LeaseLost(kind, generation);
 }
 
@@ -77,9 +77,9 @@ export async function* everyTask<State>(
   metadata: Pick<MetadataStore, 'scan'>,
   { kind }: TaskKind<State>,
 ): AsyncGenerator<Task<State>> {
-  const cursor = metadata.scan(tasksOf(kind));
+  const cursor = metadata.scan(tasksAt(kind));
   for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
-    for (const { row, revision } of page) if (row.name !== leaderName) yield taskOf(row, revision);
+    for (const { row, revision } of page) if (row.name !== leaderName) yield toTask(row, revision);
 }
 
 /** Writes the state of a task; refused when the task has changed since `expect` was read. */
@@ -105,7 +105,7 @@ export const putTask = <State>(
   },
 ): Promise<Outcome<typeof tasks>> =>
   metadata.commit(
-    tasksOf(kind),
+    tasksAt(kind),
     [
       { put: { kind, name, state }, expect, ...(expiresAt === undefined ? {} : { expiresAt }) },
       ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
@@ -123,7 +123,7 @@ export const putTasks = <State>(
   { kind }: TaskKind<State>,
   { changes, term }: { readonly changes: readonly TaskChange<State>[]; readonly term?: Term | undefined },
 ): Promise<Outcome<typeof tasks>> =>
-  metadata.commit(tasksOf(kind), [
+  metadata.commit(tasksAt(kind), [
     ...changes.map((change) => ('put' in change ? { ...change, put: { kind, ...change.put } } : change)),
     ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
   ]);

@@ -16,7 +16,7 @@ const aliasAt = (alias: string): At<typeof accessPointAliases> => ({
 });
 
 /** The label that SDKs put in front of the endpoint's host for an ARN. Hosts have no capitals. */
-export const hostLabelOf = ({ name, account }: Pick<AccessPointRow, 'name' | 'account'>): string =>
+export const formatHostLabel = ({ name, account }: Pick<AccessPointRow, 'name' | 'account'>): string =>
   `${name}-${account.toLowerCase()}`;
 
 export const findAccessPoint = (
@@ -74,7 +74,7 @@ export const removeAccessPoint = (
   metadata.commit(ofAccount(row.account), [{ remove: { name: row.name }, expect: revision }], { then });
 
 /** The access points of an account by name, after a name, at most `limit`. */
-export async function accessPointsOf(
+export async function pageAccessPoints(
   metadata: Metadata,
   account: string,
   { after, limit }: { readonly after?: string | undefined; readonly limit: number },

@@ -21,7 +21,7 @@ export const findBucket = (metadata: Metadata, name: string): Promise<Stored<Buc
   metadata.get(bucketAt(name), {});
 
 /** The bucket's rows in the lists of buckets. */
-const placesOf = ({ name, owner, created, region }: BucketRow): SideChange[] => [
+const indexBucket = ({ name, owner, created, region }: BucketRow): SideChange[] => [
   { at: ownedBy(owner), put: { owner, name, created, region } },
   { at: inSlot(bucketSlotOf(name)), put: { slot: bucketSlotOf(name), name } },
 ];
@@ -40,7 +40,7 @@ export const insertBucket = (
   row: BucketRow,
   then: readonly SideChange[] = [],
 ): Promise<Outcome<typeof buckets>> =>
-  changeRow(metadata, row.name, { put: row, expect: 'absent' }, [...placesOf(row), ...then]);
+  changeRow(metadata, row.name, { put: row, expect: 'absent' }, [...indexBucket(row), ...then]);
 
 /** Whether the owner's list has the bucket. In stores that apply side changes after their commit it may be missing for a while. */
 export const isListed = async (metadata: Metadata, { owner, name }: BucketRow): Promise<boolean> =>
@@ -48,7 +48,7 @@ export const isListed = async (metadata: Metadata, { owner, name }: BucketRow): 
 
 /** Adds the bucket to the lists if its row has not changed. */
 export const listBucket = (metadata: Metadata, found: Stored<BucketRow>): Promise<Outcome<typeof buckets>> =>
-  replaceBucket(metadata, found, found.row, placesOf(found.row));
+  replaceBucket(metadata, found, found.row, indexBucket(found.row));
 
 export const replaceBucket = (
   metadata: Metadata,
@@ -71,7 +71,7 @@ export const removeBucket = (
   ]);
 
 /** The buckets of an account by name, after a name, at most `limit`. */
-export async function bucketsOf(
+export async function pageBuckets(
   metadata: Metadata,
   owner: string,
   range: { readonly prefix: string; readonly after?: string | undefined; readonly limit: number },

@@ -16,14 +16,14 @@ const documentAt = (id: string): At<typeof documents> => ({ table: documents, in
 export const documentId = (unique: string, text: string): string =>
   `${unique}.${Math.max(1, Math.ceil(text.length / segmentMax))}`;
 
-const segmentsOf = (id: string): number => Number(id.slice(id.lastIndexOf('.') + 1));
+const segmentCountIn = (id: string): number => Number(id.slice(id.lastIndexOf('.') + 1));
 
 export async function writeDocument(
   metadata: Pick<MetadataStore, 'apply'>,
   id: string,
   text: string,
 ): Promise<void> {
-  const count = segmentsOf(id);
+  const count = segmentCountIn(id);
   if (count > segmentsMax) throw new Error(`a document of ${text.length} characters is too long`);
   for (let segment = 0; segment < count; segment += 1) {
     const stretch = text.slice(segment * segmentMax, (segment + 1) * segmentMax);
@@ -37,9 +37,9 @@ export async function readText(
   id: string,
 ): Promise<string | undefined> {
   const rows = await metadata.scan(documentAt(id)).next(segmentsMax);
-  return rows.length === segmentsOf(id) ? rows.map(({ row }) => row.text).join('') : undefined;
+  return rows.length === segmentCountIn(id) ? rows.map(({ row }) => row.text).join('') : undefined;
 }
 
 /** Removes a document, in the commit that removes the reference to it. */
 export const documentRemovals = (id: string): SideChange[] =>
-  Array.from({ length: segmentsOf(id) }, (_, segment) => ({ at: documentAt(id), remove: { segment } }));
+  Array.from({ length: segmentCountIn(id) }, (_, segment) => ({ at: documentAt(id), remove: { segment } }));

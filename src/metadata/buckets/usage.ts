@@ -7,7 +7,7 @@ import { usage } from '../records/usage.ts';
 /** The counters of a bucket are spread over this many rows, so that its writers do not contend for one row. */
 const usageSlots = 64;
 
-const usageOf = (bucketId: string): At<typeof usage> => ({ table: usage, in: { bucketId } });
+const usageAt = (bucketId: string): At<typeof usage> => ({ table: usage, in: { bucketId } });
 
 export interface UsageDelta {
   readonly storageClass: string;
@@ -18,7 +18,7 @@ export interface UsageDelta {
 /** @param opId spreads the deltas of concurrent writers over the rows */
 export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
   const slot = shardOf(opId, usageSlots);
-  const at = usageOf(bucketId);
+  const at = usageAt(bucketId);
   // A linear search suffices: a commit changes very few storage classes.
   const sums: { readonly storageClass: string; bytes: number; objects: number }[] = [];
   for (const { storageClass, bytes, objects } of deltas) {
@@ -43,7 +43,7 @@ async function* usageRows(
   metadata: Pick<MetadataStore, 'scan'>,
   bucketId: string,
 ): AsyncGenerator<Stored<RowOf<typeof usage>>> {
-  const cursor = metadata.scan(usageOf(bucketId));
+  const cursor = metadata.scan(usageAt(bucketId));
   for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256)) yield* page;
 }
 
@@ -75,4 +75,4 @@ export async function usageRevisions(
 export const hasPendingUsage = (
   metadata: Pick<MetadataStore, 'hasPendingAdditions'>,
   bucketId: string,
-): Promise<boolean> => metadata.hasPendingAdditions(usageOf(bucketId));
+): Promise<boolean> => metadata.hasPendingAdditions(usageAt(bucketId));

@@ -25,7 +25,7 @@ import {
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 
-export const objectsOf = (
+export const objectsAt = (
   bucket: Pick<BucketRow, 'id' | 'shards' | 'splittingTo' | 'generation'>,
 ): At<typeof objects> => ({
   table: objects,
@@ -35,17 +35,17 @@ export const objectsOf = (
   fence: bucket.generation,
 });
 
-export const liveHeadOf = (key: string): SortOf<typeof objects> => ({
+export const liveHeadAt = (key: string): SortOf<typeof objects> => ({
   space: liveSpace,
   key,
   slot: headSlot,
 });
-export const markerHeadOf = (key: string): SortOf<typeof objects> => ({
+export const markerHeadAt = (key: string): SortOf<typeof objects> => ({
   space: historySpace,
   key,
   slot: headSlot,
 });
-export const historyOf = (key: string, version: string): SortOf<typeof objects> => ({
+export const historyAt = (key: string, version: string): SortOf<typeof objects> => ({
   space: historySpace,
   key,
   slot: version,
@@ -69,7 +69,7 @@ export const findLiveHead = (
   metadata: Metadata,
   bucket: BucketRow,
   key: string,
-): Promise<Stored<ObjectRow> | undefined> => metadata.get(objectsOf(bucket), liveHeadOf(key));
+): Promise<Stored<ObjectRow> | undefined> => metadata.get(objectsAt(bucket), liveHeadAt(key));
 
 /** Attempts to read a key that changes during the read. */
 const looksMax = 16;
@@ -92,7 +92,7 @@ async function findEitherHead(
 ): Promise<Stored<ObjectRow> | undefined> {
   const live = await findLiveHead(metadata, bucket, key);
   if (live !== undefined) return live;
-  const marker = await metadata.get(objectsOf(bucket), markerHeadOf(key));
+  const marker = await metadata.get(objectsAt(bucket), markerHeadAt(key));
   return marker ?? findLiveHead(metadata, bucket, key);
 }
 
@@ -126,7 +126,7 @@ async function versionBehind(
   if (wantsNull ? head.row.isNull : head.row.version === versionId && !head.row.isNull) return head;
   const version = wantsNull ? head.row.nullVersion : versionId;
   if (version === undefined) return undefined;
-  const found = await metadata.get(objectsOf(bucket), historyOf(key, version));
+  const found = await metadata.get(objectsAt(bucket), historyAt(key, version));
   return found?.row.isNull === wantsNull ? found : undefined;
 }
 
@@ -140,18 +140,18 @@ export async function newestInHistory(
   key: string,
 ): Promise<Stored<ObjectRow> | undefined> {
   const [newest] = await metadata
-    .scan(objectsOf(bucket), { after: markerHeadOf(key), before: { space: historySpace, key: behind(key) } })
+    .scan(objectsAt(bucket), { after: markerHeadAt(key), before: { space: historySpace, key: behind(key) } })
     .next(1);
   return newest;
 }
 
 /** Every version of a key, marker heads included, newest first. */
-export const versionsOf = (
+export const scanVersions = (
   metadata: Metadata,
   bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>,
   key: string,
 ): Cursor<typeof objects> =>
-  metadata.scan(objectsOf(bucket), {
+  metadata.scan(objectsAt(bucket), {
     from: { space: historySpace, key },
     before: { space: historySpace, key: behind(key) },
   });
@@ -190,7 +190,7 @@ export async function* manifestParts(
 }
 
 /** All extents that hold the bytes of a manifest, in order. */
-export async function* extentsOf(metadata: Metadata, manifest: Manifest): AsyncGenerator<Extent> {
+export async function* readExtents(metadata: Metadata, manifest: Manifest): AsyncGenerator<Extent> {
   if ('extents' in manifest) yield* manifest.extents;
   else if (manifest.whole !== undefined) yield manifest.whole;
   else if ('parts' in manifest) for (const part of manifest.parts) yield part.extent;

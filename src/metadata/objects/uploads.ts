@@ -36,7 +36,7 @@ export const findSessionPart = (
 ): Promise<Stored<UploadRow> | undefined> => metadata.get(uploadAt(uploadId), { part });
 
 /** The parts of a session in order, after a part number. */
-export const partsOf = (metadata: Metadata, uploadId: string, after = 0): Cursor<typeof uploads> =>
+export const scanParts = (metadata: Metadata, uploadId: string, after = 0): Cursor<typeof uploads> =>
   metadata.scan(uploadAt(uploadId), { after: { part: after } });
 
 /** All parts of a session, in pages. */
@@ -44,14 +44,14 @@ export async function* everyPart(
   metadata: Metadata,
   uploadId: string,
 ): AsyncGenerator<Stored<UploadRow> & { readonly stored: UploadPart }> {
-  const cursor = partsOf(metadata, uploadId);
+  const cursor = scanParts(metadata, uploadId);
   for (let page = await cursor.next(250); page.length > 0; page = await cursor.next(250)) {
     for (const found of page)
       if (found.row.stored !== undefined) yield { ...found, stored: found.row.stored };
   }
 }
 
-export const indexOf = (uploadId: string, session: UploadSession): UploadIndexRow => ({
+export const toIndexRow = (uploadId: string, session: UploadSession): UploadIndexRow => ({
   bucketId: session.bucketId,
   key: session.key,
   uploadId,

@@ -6,7 +6,7 @@
  */
 import { trim as trimSet } from '../../base/text/trim.ts';
 import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
-import { type Node, parseXml, pathOf, type XmlLimits } from './xml-parse.ts';
+import { formatPath, type Node, parseXml, type XmlLimits } from './xml-parse.ts';
 
 /** Elements (or the attribute) found under one name; `parent` says where, when something is missing. */
 type Reader<T> = (found: readonly Node[], parent: Node | undefined) => T;
@@ -38,7 +38,7 @@ type ElementOf<F extends Fields> = Flat<
 >;
 
 const describePlace = (parent: Node | undefined, name: string): string =>
-  parent === undefined ? name : `${pathOf(parent)}/${name}`;
+  parent === undefined ? name : `${formatPath(parent)}/${name}`;
 const blank = /^[ \t\r\n]*$/;
 const trim = (text: string): string => trimSet(text, ' \t\r\n');
 const quoted = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
@@ -57,8 +57,8 @@ const leaf = <T>(
 ): Xml<T> => ({
   reader: (name) => (found, parent) => {
     const node = only(found, parent, name);
-    if (node.children.length > 0) throw malformed(`${pathOf(node)} must hold text, not elements`);
-    return read(node.text, (problem) => malformed(`${pathOf(node)} ${problem}`));
+    if (node.children.length > 0) throw malformed(`${formatPath(node)} must hold text, not elements`);
+    return read(node.text, (problem) => malformed(`${formatPath(node)} ${problem}`));
   },
   writer: (name, attributes = '') => {
     const open = `<${name}${attributes}>`;
@@ -310,15 +310,15 @@ export function element<F extends Fields>(
     write: field.writer(key),
     attribute: field.attribute,
   }));
-  const slots = slotsOf(fields);
+  const slots = numberFields(fields);
   const readFields = (node: Node): ElementOf<F> => {
-    if (!blank.test(node.text)) throw malformed(`${pathOf(node)} must hold elements, not text`);
+    if (!blank.test(node.text)) throw malformed(`${formatPath(node)} must hold elements, not text`);
     const found: (Node[] | undefined)[] = [];
     for (const child of node.children) {
       const slot = slots.get(child.name) ?? slots.get('*');
       if (slot === undefined) {
         if (unknown === 'ignore') continue;
-        throw malformed(`${pathOf(child)} is not known here`);
+        throw malformed(`${formatPath(child)} is not known here`);
       }
       const others = found[slot];
       if (others === undefined) found[slot] = [child];
@@ -353,7 +353,7 @@ export function element<F extends Fields>(
 }
 
 /** Element name to the position of the field that reads it. */
-function slotsOf(fields: Fields): ReadonlyMap<string, number> {
+function numberFields(fields: Fields): ReadonlyMap<string, number> {
   const slots = new Map<string, number>();
   Object.entries(fields).forEach(([key, field], slot) => {
     if (field.attribute !== undefined) return;

@@ -53,7 +53,7 @@ export const jsonMap =
     { max = namesMax }: { readonly max?: number } = {},
   ): JsonReader<ReadonlyMap<string, T>> =>
   (value, at) => {
-    const given = objectOf(value, at);
+    const given = asObject(value, at);
     if (given.size > max) throw malformed(at, `must have at most ${max} names`);
     return new Map([...given].map(([name, each]) => [name, inner(each, `${at}.${name}`)]));
   };
@@ -65,7 +65,7 @@ export const jsonObject =
     fields: F,
   ): JsonReader<{ readonly [K in keyof F]: ValueOf<F[K]> }> =>
   (value, at) => {
-    const given = objectOf(value, at);
+    const given = asObject(value, at);
     for (const name of given.keys())
       if (!Object.hasOwn(fields, name))
         throw malformed(at, `has "${name}"; it takes ${Object.keys(fields).join(', ')}`);
@@ -77,7 +77,7 @@ export const jsonObject =
     return Object.fromEntries(read) as { readonly [K in keyof F]: ValueOf<F[K]> };
   };
 
-function objectOf(value: Json | undefined, at: string): JsonObject {
+function asObject(value: Json | undefined, at: string): JsonObject {
   if (value instanceof Map) return value as JsonObject;
   throw malformed(at, 'must be a JSON object');
 }

@@ -136,9 +136,9 @@ const readAttributes = (raw: Raw, references: References): ReadonlyMap<string, s
   );
 
 /** The path of an element, such as `Delete/Object[3]/Key`, counted from 1 as in XPath. */
-export function pathOf(node: Node): string {
+export function formatPath(node: Node): string {
   if (node.parent === undefined) return node.name;
   const twins = node.parent.children.filter((each) => each.name === node.name);
   const position = twins.length > 1 ? `[${twins.indexOf(node) + 1}]` : '';
-  return `${pathOf(node.parent)}/${node.name}${position}`;
+  return `${formatPath(node.parent)}/${node.name}${position}`;
 }

@@ -85,14 +85,14 @@ function numberedCode(text: string, from: number, end: number): number {
   if (end <= first || end - first > (isHex ? 8 : 10)) return -1;
   let code = 0;
   for (let here = first; here < end; here += 1) {
-    const digit = digitOf(text.charCodeAt(here));
+    const digit = parseDigit(text.charCodeAt(here));
     if (digit < 0 || (digit > 9 && !isHex)) return -1;
     code = code * (isHex ? 16 : 10) + digit;
   }
   return code;
 }
 
-function digitOf(char: number): number {
+function parseDigit(char: number): number {
   if (char >= 0x30 && char <= 0x39) return char - 0x30;
   const letter = char | 0x20;
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;

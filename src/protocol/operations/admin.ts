@@ -54,10 +54,10 @@ export function describeAdminOperation(name: AdminOperationName) {
 export const adminOperationAt = (method: string, local: string): AdminOperationName | undefined =>
   adminOperationNames.find((name) => {
     const row = describeAdminOperation(name);
-    return row.method === method && shapeOf(row.path).test(local);
+    return row.method === method && toPattern(row.path).test(local);
   });
 
-const shapeOf = (path: string): RegExp => new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}/?$`);
+const toPattern = (path: string): RegExp => new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}/?$`);
 
 /** The bucket that an operator's request is about, by its path; '' where it is about none. */
 export const adminBucketAt = (local: string): string =>

@@ -117,7 +117,7 @@ export function list<T>(
   { min = 0, max }: { readonly min?: number; readonly max: number },
 ): Parameter<readonly T[]> {
   return (node, path) => {
-    const members = membersOf(node, path);
+    const members = readMembers(node, path);
     if (members.size < min || members.size > max) throw invalid(path, `must have ${min} to ${max} members`);
     return Array.from({ length: members.size }, (_, index) =>
       inner(members.get(String(index + 1)), `${path}.member.${index + 1}`),
@@ -127,7 +127,7 @@ export function list<T>(
 
 const nothing: ReadonlyMap<string, Node> = new Map();
 
-function membersOf(node: Node | undefined, path: string): ReadonlyMap<string, Node> {
+function readMembers(node: Node | undefined, path: string): ReadonlyMap<string, Node> {
   if (node === undefined || (node.value === '' && node.children.size === 0)) return nothing;
   const members = node.children.get('member')?.children;
   if (members === undefined || node.children.size !== 1) throw invalid(path, 'must be a list of members');

@@ -111,11 +111,11 @@ export function loggedOperation(name: OperationName): string {
   if (method === 'OPTIONS') return 'REST.OPTIONS.PREFLIGHT';
   const named = marks.filter((mark) => mark.startsWith('?')).map((mark) => mark.slice(1));
   const mark = named.find((each) => each === 'partNumber') ?? named[0];
-  const resource = mark === undefined ? scope.toUpperCase() : resourceOf(mark, scope as Scope);
+  const resource = mark === undefined ? scope.toUpperCase() : nameResource(mark, scope as Scope);
   return `REST.${marks.includes('+copy-source') ? 'COPY' : method}.${resource}`;
 }
 
-function resourceOf(mark: string, scope: Scope): string {
+function nameResource(mark: string, scope: Scope): string {
   if (mark === 'tagging' && scope === 'object') return 'OBJECT_TAGGING';
   return (
     resources[mark] ??

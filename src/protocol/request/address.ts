@@ -40,13 +40,13 @@ export function localPath(path: string, { basePath }: AddressRules): string | un
  * @param path local and raw, beginning with a slash
  */
 export function splitAddress(path: string, virtual: string | undefined): Address {
-  if (virtual !== undefined) return addressOf(virtual, percentDecode(path.slice(1)));
+  if (virtual !== undefined) return toAddress(virtual, percentDecode(path.slice(1)));
   const slash = path.indexOf('/', 1);
-  if (slash < 0) return addressOf(percentDecode(path.slice(1)), '');
-  return addressOf(percentDecode(path.slice(1, slash)), percentDecode(path.slice(slash + 1)));
+  if (slash < 0) return toAddress(percentDecode(path.slice(1)), '');
+  return toAddress(percentDecode(path.slice(1, slash)), percentDecode(path.slice(slash + 1)));
 }
 
-function addressOf(bucket: string, key: string): Address {
+function toAddress(bucket: string, key: string): Address {
   if (bucket === '' && key !== '') throw fail('InvalidURI', 'The path names a key but no bucket.');
   const scope = bucket === '' ? 'service' : key === '' ? 'bucket' : 'object';
   return { scope, bucket, key };

@@ -10,7 +10,7 @@ export function fromRequest(request: Request, wire: Partial<Wire> = {}): Incomin
   return {
     wire: {
       method: request.method,
-      target: wire.target ?? targetOf(request.url),
+      target: wire.target ?? parseTarget(request.url),
       headers: wire.headers ?? new WireHeaders(flatten(request)),
       remote: wire.remote ?? '',
       secure: wire.secure ?? request.url.startsWith('https:'),
@@ -21,7 +21,7 @@ export function fromRequest(request: Request, wire: Partial<Wire> = {}): Incomin
 }
 
 /** Not `new URL(…)`, which would normalise again, and costs ten times as much. */
-function targetOf(url: string): string {
+function parseTarget(url: string): string {
   const path = url.indexOf('/', url.indexOf('://') + 3);
   const fragment = url.indexOf('#');
   const target = path < 0 ? '/' : fragment < 0 ? url.slice(path) : url.slice(path, fragment);
@@ -32,11 +32,11 @@ function targetOf(url: string): string {
 function flatten(request: Request): string[] {
   const flat: string[] = [];
   for (const [name, value] of request.headers) flat.push(name, value);
-  if (!request.headers.has('host')) flat.push('host', hostOf(request.url));
+  if (!request.headers.has('host')) flat.push('host', parseHost(request.url));
   return flat;
 }
 
-function hostOf(url: string): string {
+function parseHost(url: string): string {
   return /^[^:]+:\/\/([^/?#]*)/.exec(url)?.[1] ?? '';
 }
 
@@ -70,7 +70,7 @@ export function toResponse(reply: Reply, method?: string): Response {
         ?.catch(() => {});
     return new Response(null, init);
   }
-  return new Response(isStream(body) ? streamOf(body) : (body as BodyInit), init);
+  return new Response(isStream(body) ? toStream(body) : (body as BodyInit), init);
 }
 
 const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
@@ -79,7 +79,7 @@ const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
 /**
  * Pulls one array at a time and copies it: a byte stream detaches the buffer that it is given, which belongs to a pool.
  */
-function streamOf(body: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+function toStream(body: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
   const iterator = body[Symbol.asyncIterator]();
   return new ReadableStream({
     type: 'bytes',

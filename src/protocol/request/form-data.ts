@@ -22,7 +22,7 @@ export interface Form {
 }
 
 /** @throws PreconditionFailed for anything but a form, in the public API's words; MalformedPOSTRequest */
-export function boundaryOf(contentType: string | undefined): string {
+export function parseBoundary(contentType: string | undefined): string {
   const [type = '', ...parameters] = (contentType ?? '').split(';').map((part) => part.trim());
   if (type.toLowerCase() !== 'multipart/form-data')
     throw fail('PreconditionFailed', {
@@ -34,13 +34,13 @@ export function boundaryOf(contentType: string | undefined): string {
   return boundary;
 }
 
-const lineBreak = bytesOf('\r\n');
+const lineBreak = latin1Bytes('\r\n');
 const fileField = 'file';
 
 /** @throws MalformedPOSTRequest, MaxPostPreDataLengthExceededError, InvalidArgument for a form without a file or with a field twice */
 export async function readForm(body: AsyncIterable<Uint8Array>, boundary: string): Promise<Form> {
   const cursor = new FormCursor(body, textBytesMax);
-  const delimiter = bytesOf(`\r\n--${boundary}`);
+  const delimiter = latin1Bytes(`\r\n--${boundary}`);
   try {
     // The first delimiter is at the beginning: its line break counts as read.
     await cursor.read(delimiter, lineBreak.length);
@@ -49,7 +49,7 @@ export async function readForm(body: AsyncIterable<Uint8Array>, boundary: string
       const part = await readHead(cursor);
       if (part === undefined) throw wrongFileCount(0);
       if (part.name === fileField)
-        return { fields, file: { name: part.fileName, content: fileOf(cursor, delimiter) } };
+        return { fields, file: { name: part.fileName, content: readFile(cursor, delimiter) } };
       if (fields.has(part.name))
         throw fail('InvalidArgument', {
           message: `The field ${part.name} was given more than once`,
@@ -65,7 +65,7 @@ export async function readForm(body: AsyncIterable<Uint8Array>, boundary: string
 }
 
 /** The file; it ends when the whole form has, so that a second file or a torn end is met before it counts. */
-async function* fileOf(cursor: FormCursor, delimiter: Uint8Array): AsyncGenerator<Uint8Array> {
+async function* readFile(cursor: FormCursor, delimiter: Uint8Array): AsyncGenerator<Uint8Array> {
   try {
     yield* cursor.until(delimiter);
     cursor.allow(textBytesMax);
@@ -136,6 +136,6 @@ function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-function bytesOf(text: string): Uint8Array {
+function latin1Bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../../config.ts';
 import type { Credential } from '../../ports/crypto/credentials.ts';
-import { endpointOf } from '../compose/endpoint.ts';
+import { formatEndpoint } from '../compose/endpoint.ts';
 
 export interface Banner {
   readonly version: string;
@@ -27,8 +27,8 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   const keys = root?.shows === true ? root.credential : undefined;
   const rows: (readonly [string, string])[] = [
     ['endpoint', url],
-    ...operatorsOf(config, url),
-    ['data', dataOf(config)],
+    ...formatOperatorLines(config, url),
+    ['data', describeData(config)],
     ['processes', String(processes)],
   ];
   if (keys !== undefined) {
@@ -38,7 +38,7 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   } else if (root?.file !== undefined) {
     rows.push(['access key', root.credential.accessKey], ['secret key', `in ${resolve(root.file)}`]);
   }
-  rows.push(['try', `${environmentOf(root)}aws --endpoint-url ${url} s3 ls`]);
+  rows.push(['try', `${formatEnvironment(root)}aws --endpoint-url ${url} s3 ls`]);
   if (keys !== undefined) {
     rows.push(['configure', configureLine(url, keys)], ['then', 'aws --profile sluice s3 mb s3://photos']);
     rows.push(['or', `mc alias set sluice ${url} ${keys.accessKey} ${keys.secretKey}`]);
@@ -58,19 +58,22 @@ const configureLine = (url: string, { accessKey, secretKey }: Credential): strin
 const docsDirectory = fileURLToPath(new URL('../../../docs/', import.meta.url));
 
 /** Quoted where it is to be filled in: a shell would take `<` for a redirection. */
-function environmentOf(root: Banner['root']): string {
+function formatEnvironment(root: Banner['root']): string {
   if (root === undefined) return '';
   const secret = root.shows ? root.credential.secretKey : "'<secret key>'";
   return `AWS_ACCESS_KEY_ID=${root.credential.accessKey} AWS_SECRET_ACCESS_KEY=${secret} `;
 }
 
 /** The address of `/admin`, `/metrics` and the probes, when they have a listener of their own. */
-function operatorsOf({ SVC_ADMIN_LISTEN }: Banner['config'], url: string): (readonly [string, string])[] {
+function formatOperatorLines(
+  { SVC_ADMIN_LISTEN }: Banner['config'],
+  url: string,
+): (readonly [string, string])[] {
   if (SVC_ADMIN_LISTEN === undefined) return [];
-  return [['operators', endpointOf(SVC_ADMIN_LISTEN, url.startsWith('https:'))]];
+  return [['operators', formatEndpoint(SVC_ADMIN_LISTEN, url.startsWith('https:'))]];
 }
 
-function dataOf(config: Banner['config']): string {
+function describeData(config: Banner['config']): string {
   const backends = `metadata ${config.SVC_META_BACKEND}, data ${config.SVC_DATA_BACKEND}`;
   return config.SVC_DATA_DIR === undefined
     ? `not kept (${backends})`

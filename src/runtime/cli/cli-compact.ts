@@ -23,7 +23,7 @@ const print = (text: string): void => {
 export async function compact({ config }: Configuration, own: readonly string[]): Promise<number> {
   const asJson = own.includes('--json');
   const report = (fault: MetadataFault): void =>
-    print(asJson ? JSON.stringify({ kind: 'metadata', ...fault }) : lineOf(fault));
+    print(asJson ? JSON.stringify({ kind: 'metadata', ...fault }) : formatFault(fault));
   try {
     const compacted = await compactFile({
       directory: inDataDir(config, 'metadata'),
@@ -46,7 +46,7 @@ export async function compact({ config }: Configuration, own: readonly string[])
   }
 }
 
-function lineOf({ detail, table, row, columns }: MetadataFault): string {
+function formatFault({ detail, table, row, columns }: MetadataFault): string {
   const where = [
     table === undefined ? [] : [`table=${table}`],
     row === undefined ? [] : [`row=${row}`],

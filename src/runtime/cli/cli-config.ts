@@ -1,5 +1,5 @@
 /** `sluice config`: every setting with its value, default and source, secrets masked. */
-import { flagOf } from '../../config/read/flags.ts';
+import { toFlag } from '../../config/read/flags.ts';
 import { type Found, masked } from '../../config/read/read.ts';
 import type { Setting } from '../../config/read/setting.ts';
 import { type SettingName, settings } from '../../config.ts';
@@ -13,12 +13,12 @@ interface Row {
   readonly doc: string;
 }
 
-function rowOf({ name, text, source }: Found): Row {
+function toRow({ name, text, source }: Found): Row {
   const setting: Setting<unknown> = settings[name as SettingName];
   const value = setting.secret === true && text !== undefined ? masked : text;
   return {
     name,
-    flag: flagOf(name as SettingName),
+    flag: toFlag(name as SettingName),
     value: value ?? null,
     default: setting.fallback ?? null,
     source,
@@ -30,7 +30,7 @@ const formatValue = (text: string | null): string =>
   text === null ? '(unset)' : text === '' ? '(empty)' : text;
 
 export function showConfig(found: readonly Found[], asJson: boolean): string {
-  const rows = found.map(rowOf);
+  const rows = found.map(toRow);
   if (asJson) return `${JSON.stringify(rows, undefined, 2)}\n`;
   const cells = [
     ['SETTING', 'VALUE', 'SOURCE', 'DEFAULT'],

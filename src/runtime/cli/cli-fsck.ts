@@ -68,7 +68,7 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
 
 /** Only one run may change something at a time; any number may read beside it. */
 async function work(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
-  const saved = own.includes('--rebuild') ? undefined : await runOf(context, own);
+  const saved = own.includes('--rebuild') ? undefined : await findRun(context, own);
   const does = (given: Working) => (saved === undefined ? rebuild(given, own) : compare(given, own, saved));
   const { fix, drop } = saved?.state.mode ?? { fix: true, drop: true };
   if (!fix && !drop) return does({ context, signal });
@@ -85,7 +85,8 @@ const print = (text: string): void => {
 
 async function compare({ context, signal }: Working, own: readonly string[], run: SavedRun): Promise<number> {
   const asJson = own.includes('--json');
-  const report = (finding: FsckFinding): void => print(asJson ? JSON.stringify(finding) : lineOf(finding));
+  const report = (finding: FsckFinding): void =>
+    print(asJson ? JSON.stringify(finding) : formatFinding(finding));
   const working = new Fsck(context, { report, state: run.state });
   let savedAt = context.clock.elapsed();
   while (!working.isDone) {
@@ -97,7 +98,7 @@ async function compare({ context, signal }: Working, own: readonly string[], run
   const finishedAt = await context.metadata.now();
   await saveUnlessDamaged(context, { ...run, state: working.state, finishedAt });
   const summary = working.state.seen;
-  print(asJson ? JSON.stringify({ summary }) : summaryOf(summary));
+  print(asJson ? JSON.stringify({ summary }) : formatSummary(summary));
   return summary.found === summary.fixed ? 0 : foundCode;
 }
 
@@ -109,7 +110,7 @@ async function saveUnlessDamaged(context: Context, run: SavedRun): Promise<void>
 }
 
 /** The one that was cut short, where it is to go on; else a new one. */
-async function runOf(context: Context, own: readonly string[]): Promise<SavedRun> {
+async function findRun(context: Context, own: readonly string[]): Promise<SavedRun> {
   const former = own.includes('--resume') ? await savedRun(context, 'command') : undefined;
   if (former !== undefined && former.finishedAt === undefined) return former;
   const mode = {
@@ -126,18 +127,18 @@ async function rebuild({ context, signal }: Working, own: readonly string[]): Pr
     const [, id, name, owner] = bucketFlag.exec(flag) ?? [];
     return id === undefined || name === undefined || owner === undefined ? [] : [{ id, name, owner }];
   });
-  const report = (told: Rebuilt): void => print(asJson ? JSON.stringify(told) : lineOf(told));
+  const report = (told: Rebuilt): void => print(asJson ? JSON.stringify(told) : formatFinding(told));
   const summary = await rebuildIndex(context, { buckets, report, signal });
   print(asJson ? JSON.stringify({ summary }) : `${summary.rebuilt} rebuilt, ${summary.left} left`);
   return summary.left === 0 ? 0 : foundCode;
 }
 
-function lineOf({ kind, detail, ...place }: FsckFinding | Rebuilt): string {
+function formatFinding({ kind, detail, ...place }: FsckFinding | Rebuilt): string {
   const where = Object.entries(place).map(([name, value]) => `${name}=${value}`);
   return [kind, ...where, detail].join('  ');
 }
 
-function summaryOf(summary: FsckSummary): string {
+function formatSummary(summary: FsckSummary): string {
   const { buckets, versions, parts, named, stored, leaving, underway, unjudged, found, fixed, findings } =
     summary;
   const kinds = Object.entries(findings).filter(([, count]) => count > 0);

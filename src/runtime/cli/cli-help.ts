@@ -1,5 +1,5 @@
 /** `sluice --help`: the commands, and the flags as the settings table has them. */
-import { flagOf } from '../../config/read/flags.ts';
+import { toFlag } from '../../config/read/flags.ts';
 import type { Setting } from '../../config/read/setting.ts';
 import { settingNames, settings } from '../../config.ts';
 
@@ -13,7 +13,7 @@ export function help(commands: Readonly<Record<string, { readonly doc: string }>
     const setting: Setting<unknown> = settings[name];
     const from = setting.fallbackFrom === undefined ? '' : `; ${setting.fallbackFrom.doc}`;
     const fallback = setting.fallback ? ` (${setting.fallback}${from})` : '';
-    return `  ${flagOf(name).padEnd(optionWidth)} ${setting.doc}${fallback}`;
+    return `  ${toFlag(name).padEnd(optionWidth)} ${setting.doc}${fallback}`;
   });
   return [
     'usage: sluice <command> [--flag value …]',

@@ -35,7 +35,7 @@ export async function serveUntilStopped(
   assertStillThere(config);
   // The primary prints what concerns the whole node, so that it is printed once.
   const warnings = cluster.isWorker ? [] : [...configured, ...(await leftOutClusters(config))];
-  const root = await rootOf(configuration);
+  const root = await findRoot(configuration);
   const credentials = root === undefined ? configuration.credentials : [root.credential];
   const processes = processCount(config);
   const announce = (url: string): void => {
@@ -82,7 +82,7 @@ async function tellingPrimary(serving: Promise<number>): Promise<number> {
 }
 
 /** The root key, where nothing else is configured; the primary mints it before it forks. */
-async function rootOf({
+async function findRoot({
   config,
   credentials,
 }: Configuration): Promise<Omit<NonNullable<Banner['root']>, 'shows'> | undefined> {

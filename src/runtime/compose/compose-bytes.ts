@@ -87,12 +87,12 @@ async function openUpstreams(
   { hasher, budget }: { readonly hasher: Hasher; readonly budget: WriteBudget },
 ): Promise<ObjectBytes> {
   const { upstreamStore } = await import('../../backends/data/upstream-store/store.ts');
-  const { upstreamFilesOf } = await import('./upstream-files.ts');
+  const { readUpstreamFiles } = await import('./upstream-files.ts');
   const timeoutMs = config.SVC_UPSTREAM_TIMEOUT;
   const upstreams = await Promise.all(
     resolveUpstreams(config).map(async ({ upstream }) => ({
       ...upstream,
-      ...(await upstreamFilesOf(upstream)),
+      ...(await readUpstreamFiles(upstream)),
       timeoutMs,
     })),
   );

@@ -72,22 +72,22 @@ async function openSealer(
 }
 
 /** The account that all credentials belong to; undefined where they belong to several. */
-function soleAccountOf(credentials: readonly Credential[]): string | undefined {
+function findSoleAccount(credentials: readonly Credential[]): string | undefined {
   const [first, ...others] = new Set(credentials.map(({ owner }) => owner));
   return others.length === 0 ? first : undefined;
 }
 
 /** The settings' cross checks see to it that a provider has what it needs. */
-async function keysOf(
+async function openKeys(
   { config, random }: Parts,
   crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
   credentials: readonly Credential[],
 ): Promise<KeyProvider | undefined> {
   if (config.SVC_KEY_PROVIDER === undefined || config.SVC_HSM_KEYS_FILE === undefined) return undefined;
   const { localHsm } = await import('../../backends/keys/local-hsm.ts');
-  const { hsmKeysOf } = await import('../secrets/hsm-keys-file.ts');
-  const users = { soleAccount: soleAccountOf(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
-  return localHsm({ ...(await hsmKeysOf(config.SVC_HSM_KEYS_FILE)), ...users, ...crypto, random });
+  const { readHsmKeys } = await import('../secrets/hsm-keys-file.ts');
+  const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
+  return localHsm({ ...(await readHsmKeys(config.SVC_HSM_KEYS_FILE)), ...users, ...crypto, random });
 }
 
 /** Backends of one machine are read each time: that costs microseconds, and every change takes effect immediately. */
@@ -164,7 +164,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
   const hasher = options.hasher ?? (await import('../../backends/hashing/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../../backends/ciphering/node.ts')).nodeCipher();
-  const keys = await keysOf(parts, { hasher, cipher }, options.credentials);
+  const keys = await openKeys(parts, { hasher, cipher }, options.credentials);
   const metadata = await openMetadata(parts);
   const { sealer, installation, stored } = await openAround(metadata, parts, {
     hasher,

@@ -75,13 +75,13 @@ function warningsOfKeys(
   ];
 }
 
-const reasonOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
+const describeError = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
 
 async function unreadable(name: string, path: string | undefined): Promise<readonly string[]> {
   if (path === undefined) return [];
   return access(path, constants.R_OK).then(
     () => [],
-    (error: unknown) => [`${name}=${path} cannot be read: ${reasonOf(error)}`],
+    (error: unknown) => [`${name}=${path} cannot be read: ${describeError(error)}`],
   );
 }
 
@@ -92,6 +92,6 @@ async function unwritable(name: string, path: string | undefined): Promise<reado
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
     return [];
   } catch (error) {
-    return [`${name}=${path} cannot be used as a directory: ${reasonOf(error)}`];
+    return [`${name}=${path} cannot be used as a directory: ${describeError(error)}`];
   }
 }

@@ -13,7 +13,7 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
   const used = new Set(clusters.map(({ id, dir }) => resolve(dir ?? join(chunks, id))));
   const given = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;
   const warnings: string[] = [];
-  for (const entry of await entriesOf(chunks)) {
+  for (const entry of await listEntries(chunks)) {
     const path = join(chunks, entry.name);
     if (used.has(path) || !entry.isDirectory() || !(await holdsChunks(path))) continue;
     const elsewhere = clusters.find(({ id }) => id === entry.name)?.dir;
@@ -27,18 +27,18 @@ export async function leftOutClusters(config: ClusterConfig): Promise<readonly s
 }
 
 /** A cluster that cannot be inspected does not prevent the start: this only warns. */
-const entriesOf = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
+const listEntries = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
 
 /** Chunks are in directories; a store also has its identity and its reserve beside them. */
 async function holdsChunks(path: string): Promise<boolean> {
-  for (const entry of await entriesOf(path))
+  for (const entry of await listEntries(path))
     if (entry.isDirectory() && (await holdsFile(join(path, entry.name)))) return true;
   return false;
 }
 
 /** A store creates its directories at the start, and files with the first chunk. */
 async function holdsFile(path: string): Promise<boolean> {
-  for (const entry of await entriesOf(path)) {
+  for (const entry of await listEntries(path)) {
     if (!entry.isDirectory() || (await holdsFile(join(path, entry.name)))) return true;
   }
   return false;

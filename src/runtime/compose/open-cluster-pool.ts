@@ -40,14 +40,14 @@ export async function openClusterPool(
       driver: await driver,
       address: {
         id,
-        conf: conf ?? (monHosts === undefined ? confOf(id) : undefined),
+        conf: conf ?? (monHosts === undefined ? defaultConfPath(id) : undefined),
         monHosts,
         user,
         keyring,
         opTimeoutMs: config.SVC_POOL_OP_TIMEOUT,
         monTimeoutMs: config.SVC_POOL_MON_TIMEOUT,
       },
-      pools: poolsOf(cluster, config),
+      pools: readPoolNames(cluster, config),
       clock,
       inFlightBytesMax: config.SVC_POOL_IN_FLIGHT,
       readBudget,
@@ -69,7 +69,7 @@ export async function openClusterPool(
 }
 
 /** The default path of Ceph's own tools for a cluster's name. */
-const confOf = (id: string): string => `/etc/ceph/${id === 'default' ? 'ceph' : id}.conf`;
+const defaultConfPath = (id: string): string => `/etc/ceph/${id === 'default' ? 'ceph' : id}.conf`;
 
 const isAway = (cause: unknown): boolean => cause instanceof RadosFailure && cause.code === errno.timedOut;
 
@@ -82,7 +82,7 @@ function whyNot(cause: unknown, { id, user }: { readonly id: string; readonly us
 }
 
 /** A class without a pool of its own uses the pool of chunks without a class. */
-function poolsOf(cluster: ClusterSetting, { SVC_STORAGE_CLASSES: classes }: Config): PoolNames {
+function readPoolNames(cluster: ClusterSetting, { SVC_STORAGE_CLASSES: classes }: Config): PoolNames {
   const byClass: Record<string, PoolName> = {};
   for (const { storageClass, pool, namespace = '', cluster: pin = cluster.id } of classes) {
     if (pool !== undefined && pin === cluster.id) byClass[storageClass] = { pool, namespace };

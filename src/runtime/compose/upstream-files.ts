@@ -20,7 +20,7 @@ export async function lookAtUpstreamFiles(config: Config): Promise<SecretFile<un
   return { faults: all('faults'), warnings: all('warnings') };
 }
 
-export async function upstreamFilesOf(upstream: ResolvedUpstream): Promise<UpstreamFiles> {
+export async function readUpstreamFiles(upstream: ResolvedUpstream): Promise<UpstreamFiles> {
   const { value: files, faults } = await readFiles(upstream);
   if (files === undefined) throw new StartRefusal(faults.join('; '), 2);
   return files;
@@ -30,7 +30,7 @@ async function readFiles(upstream: ResolvedUpstream): Promise<SecretFile<Upstrea
   const { secretKey = '', secretKeyFile, caFile } = upstream;
   const secret = secretKeyFile === undefined ? undefined : await readSecret(secretKeyFile);
   const faults = [...(secret?.faults ?? [])];
-  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8').catch(reasonOf);
+  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8').catch(describeError);
   if (typeof ca === 'object')
     faults.push(`the caFile ${caFile} of SVC_UPSTREAMS cannot be read: ${ca.reason}`);
   const warnings = secret?.warnings ?? [];
@@ -39,7 +39,7 @@ async function readFiles(upstream: ResolvedUpstream): Promise<SecretFile<Upstrea
   return { value: typeof ca === 'string' ? { ...files, ca } : files, faults, warnings };
 }
 
-const reasonOf = (error: NodeJS.ErrnoException): { readonly reason: string } => ({
+const describeError = (error: NodeJS.ErrnoException): { readonly reason: string } => ({
   reason: error.code ?? error.message,
 });
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import {
+  explainRefusal,
   type FoundCluster,
   type FoundWorld,
   findInstallation,
@@ -13,7 +14,6 @@ import {
   type InstallationMode,
   type KeptInstallation,
   putInstallation,
-  refusalOf,
 } from '../../metadata/installation.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Random } from '../../ports/random.ts';
@@ -64,7 +64,7 @@ export async function isNew(
   if (mode === 'init') return true;
   const { found: clusters } = await foundClusters(config, stored);
   // The cause, not that the key is missing.
-  const lost = refusalOf({ kept: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
+  const lost = explainRefusal({ kept: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
   if (lost !== undefined) {
     if (await isChanged(metadata, undefined)) return false;
     throw new StartRefusal(lost, 2);
@@ -89,7 +89,7 @@ export async function checkInstallation(
     const rows = (await everyCluster(metadata)).map(({ row }) => row);
     const kept = former?.state;
     const world = { kept, rows, clusters, seen, keys, keyFile: config.SVC_MASTER_KEY_FILE };
-    const refusal = refusalOf(world, mode);
+    const refusal = explainRefusal(world, mode);
     if (refusal !== undefined) {
       if (await isChanged(metadata, former)) continue;
       throw new StartRefusal(refusal, 2);

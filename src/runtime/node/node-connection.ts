@@ -7,7 +7,7 @@ import type { Gateway } from '../../gateway.ts';
 import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { faultOf, NodeIncoming, type Peer } from './node-incoming.ts';
+import { findFault, NodeIncoming, type Peer } from './node-incoming.ts';
 import { refusal, refuseSocket } from './node-refusal.ts';
 import { writeReply } from './node-reply.ts';
 import { unacknowledgedBytes } from './unacknowledged-bytes.ts';
@@ -97,7 +97,7 @@ export class Connection implements Peer {
   }
 
   async #answer(incoming: NodeIncoming, request: IncomingMessage): Promise<Reply> {
-    const fault = faultOf(request, incoming.wire.headers);
+    const fault = findFault(request, incoming.wire.headers);
     if (fault !== undefined) {
       this.#isLast = true;
       return refusal('BadRequest', fault);

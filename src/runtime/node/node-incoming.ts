@@ -79,7 +79,7 @@ function originForm(target: string): string {
  * check under one name and the next under another (RFC 9112, 3.2), and a body in an unknown transfer coding has no end that both
  * sides agree on.
  */
-export function faultOf(
+export function findFault(
   { httpVersionMajor, httpVersionMinor, url }: IncomingMessage,
   headers: WireHeaders,
 ): string | undefined {

@@ -27,7 +27,7 @@ export function refuseSocket(socket: Duplex, error: Error & { readonly code?: st
     socket.destroy();
     return;
   }
-  const { status, headers, body } = refusalOf(error);
+  const { status, headers, body } = buildRefusal(error);
   const length = ['Content-Length', String(Buffer.byteLength(body as string))];
   const lines = [...headers, ['Connection', 'close'], length].map(([name, value]) => `${name}: ${value}`);
   socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'));
@@ -35,7 +35,7 @@ export function refuseSocket(socket: Duplex, error: Error & { readonly code?: st
 }
 
 /** node's `code` of a clientError → the refusal that the client gets. */
-function refusalOf(error: { readonly code?: string }): Reply {
+function buildRefusal(error: { readonly code?: string }): Reply {
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
       return refusal('RequestHeaderSectionTooLarge');

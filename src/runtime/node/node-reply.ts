@@ -26,7 +26,7 @@ export interface Client {
   onLost: (() => void) | undefined;
 }
 
-function headOf({ status, headers }: Reply, close: boolean): Head {
+function buildHead({ status, headers }: Reply, close: boolean): Head {
   const flat: string[] = [];
   let length: number | undefined;
   for (const [name, value] of headers) {
@@ -44,18 +44,18 @@ const isStream = (body: Reply['body']): body is AsyncIterable<Uint8Array> =>
 export async function writeReply(reply: Reply, options: WriteOptions): Promise<void> {
   const { response, close } = options;
   const { body } = reply;
-  const head = headOf(reply, close);
+  const head = buildHead(reply, close);
   if (response.req.method === 'HEAD' || reply.status === 204 || reply.status === 304) {
     response.writeHead(head.status, head.flat).end();
     if (isStream(body)) await leave(body[Symbol.asyncIterator]());
     return;
   }
   if (isStream(body)) return writeStream(body[Symbol.asyncIterator](), head, options);
-  if (head.length === undefined) head.flat.push('Content-Length', String(lengthOf(body)));
+  if (head.length === undefined) head.flat.push('Content-Length', String(countBytes(body)));
   response.writeHead(head.status, head.flat).end(body);
 }
 
-function lengthOf(body: Uint8Array | string | undefined): number {
+function countBytes(body: Uint8Array | string | undefined): number {
   if (body === undefined) return 0;
   return typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
 }

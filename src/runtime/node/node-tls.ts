@@ -29,9 +29,9 @@ export function reloadOnChange(
   server: Server,
   { files, telemetry, intervalMs }: { files: TlsFiles; telemetry: Telemetry; intervalMs: number },
 ): () => void {
-  let seen = stampOf(files);
+  let seen = readStamp(files);
   const timer = setInterval(() => {
-    const now = stampOf(files);
+    const now = readStamp(files);
     if (now === seen) return;
     seen = now;
     try {
@@ -47,7 +47,7 @@ export function reloadOnChange(
   return () => clearInterval(timer);
 }
 
-function stampOf({ certFile, keyFile }: TlsFiles): string {
+function readStamp({ certFile, keyFile }: TlsFiles): string {
   return [certFile, keyFile]
     .map((file) => {
       const stat = statSync(file, { throwIfNoEntry: false });

@@ -34,14 +34,15 @@ async function readQueues(): Promise<Queues | undefined> {
     if (!(bytes > 0)) continue;
     const [address = '', port = ''] = remote.split(':');
     const localPort = Number.parseInt(local.split(':')[1] ?? '', 16);
-    queues.set(`${localPort} ${Number.parseInt(port, 16)} ${shortOf(address)}`, bytes);
+    queues.set(`${localPort} ${Number.parseInt(port, 16)} ${stripMapped(address)}`, bytes);
   }
   return queues;
 }
 
 /** IPv4 addresses that are mapped to IPv6 count as IPv4, in both files. */
 const mapped = '0000000000000000FFFF0000';
-const shortOf = (words: string): string => (words.startsWith(mapped) ? words.slice(mapped.length) : words);
+const stripMapped = (words: string): string =>
+  words.startsWith(mapped) ? words.slice(mapped.length) : words;
 
 const hex = (value: number): string => value.toString(16).toUpperCase().padStart(2, '0');
 

@@ -1,7 +1,7 @@
 /** Forms of browsers are read exactly, however their bytes arrive, and nothing else is taken for one. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { boundaryOf, type Form, readForm } from '../../../src/protocol/request/form-data.ts';
+import { type Form, parseBoundary, readForm } from '../../../src/protocol/request/form-data.ts';
 import { cpuMsOf } from '../../support/cpu-time.ts';
 import { boundary, encodeForm, type FormPart, fieldsOf, fileOf } from '../../support/post-form.ts';
 
@@ -188,13 +188,13 @@ describe('the boundary', () => {
     ['multipart/form-data; boundary="a', undefined],
     ['multipart/form-data; boundary=a; boundary=b', undefined],
   ])('of %s', (type, expected) => {
-    if (expected !== undefined) expect(boundaryOf(type)).toBe(expected);
-    else expect(() => boundaryOf(type)).toThrow(expect.objectContaining({ code: 'MalformedPOSTRequest' }));
+    if (expected !== undefined) expect(parseBoundary(type)).toBe(expected);
+    else expect(() => parseBoundary(type)).toThrow(expect.objectContaining({ code: 'MalformedPOSTRequest' }));
   });
 
   test('of what is no form', () => {
     for (const type of [undefined, '', 'text/plain', 'multipart/mixed; boundary=a'])
-      expect(() => boundaryOf(type)).toThrow(expect.objectContaining({ code: 'PreconditionFailed' }));
+      expect(() => parseBoundary(type)).toThrow(expect.objectContaining({ code: 'PreconditionFailed' }));
   });
 });
 

@@ -11,7 +11,7 @@ import {
 import { rebuildIndex } from '../../../src/domain/storage/fsck/rebuild/rebuild.ts';
 import { findBucket, replaceBucket } from '../../../src/metadata/buckets/buckets.ts';
 import { readUsage, usageChanges } from '../../../src/metadata/buckets/usage.ts';
-import { findLiveHead, objectsOf } from '../../../src/metadata/objects/objects.ts';
+import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { type Lock, uploadIndex } from '../../../src/metadata/tables.ts';
 import type { Owner } from '../../../src/ports/storage/object-bytes.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';
@@ -207,7 +207,7 @@ test('a version whose bytes moved while fsck looked at them stays, though the ol
       const given = { cluster: 'default', id: 'moved-to', owner: { bucketId: bucket.id, key: 'moved' } };
       const to = await world.bytes.write(inPiece(7), { ...given, storageClass: 'STANDARD' });
       const put = { ...head.row, manifest: { ...head.row.manifest, extents: [to] } };
-      await world.metadata.commit(objectsOf(bucket), [{ put, expect: head.revision }]);
+      await world.metadata.commit(objectsAt(bucket), [{ put, expect: head.revision }]);
       await world.bytes.remove([extent]);
     }
     yield* world.bytes.read(extent, range, signal);
@@ -271,7 +271,7 @@ test('a version that lost its bytes stays where Object Lock or MFA delete holds 
     const head = await findLiveHead(world.metadata, bucket, 'lost');
     if (head === undefined) throw new Error('no head');
     const put = { ...head.row, lock };
-    await world.metadata.commit(objectsOf(bucket), [{ put, expect: head.revision }]);
+    await world.metadata.commit(objectsAt(bucket), [{ put, expect: head.revision }]);
   };
   await change({ legalHold: true });
   expect(await left()).toEqual(['Object Lock or MFA delete holds it']);
@@ -365,12 +365,12 @@ function damagedLater(world: DomainWorld) {
 test('a rebuild refuses metadata that is damaged: keys that cannot be found look lost', async () => {
   const world = damagedLater(await domainWorld());
   await world.process().put('kept', 'content');
-  const before = await world.metadata.scan(objectsOf(await world.bucket())).next(10);
+  const before = await world.metadata.scan(objectsAt(await world.bucket())).next(10);
   world.damage();
   await expect(rebuildIndex(world, { buckets: [], report: () => {} })).rejects.toThrow(
     'the metadata is damaged',
   );
-  const after = await world.undamaged.scan(objectsOf(await world.bucket())).next(10);
+  const after = await world.undamaged.scan(objectsAt(await world.bucket())).next(10);
   expect(after).toEqual(before);
 });
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
 import { type Rebuilt, rebuildIndex } from '../../../src/domain/storage/fsck/rebuild/rebuild.ts';
 import { LeaseLost } from '../../../src/metadata/background/leases.ts';
-import { findLiveHead, objectsOf } from '../../../src/metadata/objects/objects.ts';
+import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
 import { MendingElsewhere, mendAlone, mendAloneSoon } from '../../../src/workers/supervision/mending.ts';
 import { type DomainWorld, domainWorld, graceMs, storedExtents } from '../../support/domain-world.ts';
@@ -17,7 +17,7 @@ async function loseRow(world: DomainWorld, key: string): Promise<void> {
   const head = await findLiveHead(world.metadata, bucket, key);
   if (head === undefined) throw new Error('no head');
   const { space, slot } = head.row;
-  await world.metadata.commit(objectsOf(bucket), [{ remove: { space, key, slot }, expect: head.revision }]);
+  await world.metadata.commit(objectsAt(bucket), [{ remove: { space, key, slot }, expect: head.revision }]);
 }
 async function fsck(world: DomainWorld, mode: FsckMode = { fix: false, drop: false }) {
   const findings: FsckFinding[] = [];

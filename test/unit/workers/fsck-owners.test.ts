@@ -10,7 +10,7 @@ import {
 } from '../../../src/domain/storage/fsck/fsck.ts';
 import { RepeatedIds } from '../../../src/domain/storage/fsck/repeated-ids.ts';
 import { queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
-import { findLiveHead, objectsOf } from '../../../src/metadata/objects/objects.ts';
+import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { uploadAt } from '../../../src/metadata/objects/uploads.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
@@ -61,7 +61,7 @@ test('two versions that own one extent are found, and an upload part and a versi
   const bucket = await world.bucket();
   const [a, b, c] = [await headOf(world, 'a'), await headOf(world, 'b'), await headOf(world, 'c')];
   const put = { ...b.row, manifest: a.row.manifest };
-  await world.metadata.commit(objectsOf(bucket), [{ put, expect: b.revision }]);
+  await world.metadata.commit(objectsAt(bucket), [{ put, expect: b.revision }]);
   const uploadId = await client.createUpload('upload');
   await client.putPart('upload', uploadId, { part: 1, text: 'content' });
   const part = await world.metadata.get(uploadAt(uploadId), { part: 1 });

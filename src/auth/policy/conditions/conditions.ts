@@ -49,7 +49,7 @@ function readOperatorName(given: string, at: string): Named {
   return { base, quantifier, ifExists: suffix !== undefined };
 }
 
-function valuesOf(key: ConditionKey, request: PolicyRequest): readonly string[] {
+function lookUpValues(key: ConditionKey, request: PolicyRequest): readonly string[] {
   const value = key.valueIn(request);
   return value === undefined ? [] : typeof value === 'string' ? [value] : value;
 }
@@ -58,7 +58,7 @@ function nullTest(key: ConditionKey, values: readonly string[], at: string): Con
   const wanted = new Set(values);
   for (const value of wanted)
     if (value !== 'true' && value !== 'false') throw malformed(at, `${quoted(value)} is not true or false`);
-  return (request) => wanted.has(String(valuesOf(key, request).length === 0));
+  return (request) => wanted.has(String(lookUpValues(key, request).length === 0));
 }
 
 /** Whether one value of the request passes the test; `whenUnknown` is the answer where that cannot be determined. */

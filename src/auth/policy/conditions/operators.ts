@@ -16,7 +16,7 @@ import {
 import type { PolicyRequest } from '../request.ts';
 import { parsePeer, parseRange, rangeContains } from './addresses.ts';
 import type { KeyType } from './keys.ts';
-import { bytesOf, parseBase64, parseBool, parseDate, parseNumber } from './scalars.ts';
+import { decodeBinary, parseBase64, parseBool, parseDate, parseNumber } from './scalars.ts';
 import { isPlain, type Plain, parseTemplate, perRequest, type Token } from './variables.ts';
 
 /** Undefined: the value of the request is not of the operator's kind, so the comparison has no result. */
@@ -64,14 +64,14 @@ function dynamic<T>(
   };
 }
 
-const literalOf = (tokens: readonly Plain[]): string =>
+const joinTokens = (tokens: readonly Plain[]): string =>
   tokens.map((token) => (token.is === 'text' ? token.text : '')).join('');
 
 function equals(fold: (text: string) => string): Operator['compile'] {
   return (given, { at, variables }) =>
     dynamic(
       parseTemplate(given, { at, variables, wildcards: false }),
-      (tokens) => fold(literalOf(tokens)),
+      (tokens) => fold(joinTokens(tokens)),
       (wanted, value) => fold(value) === wanted,
     );
 }
@@ -191,7 +191,7 @@ export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator
     {
       types: ['text', 'any'],
       negated: false,
-      compile: compared({ policy: parseBase64, request: bytesOf }, 'base64', isEqual),
+      compile: compared({ policy: parseBase64, request: decodeBinary }, 'base64', isEqual),
     },
   ],
   ['IpAddress', { types: ['ip', 'any'], negated: false, compile: ip }],

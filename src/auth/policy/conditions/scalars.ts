@@ -47,7 +47,7 @@ export const parseBase64 = (text: string): string | undefined =>
 
 const utf8 = new TextEncoder();
 /** The bytes of a text, as a string of characters 0 to 255. */
-export const bytesOf = (text: string): string =>
+export const decodeBinary = (text: string): string =>
   Array.from(utf8.encode(text), (byte) => String.fromCharCode(byte)).join('');
 
 /** `true` and `false` in any case. */

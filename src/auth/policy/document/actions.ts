@@ -68,7 +68,7 @@ function compileAction(given: string, { at, service }: ActionRules): Compiled {
       (token) => token.is !== 'variable',
     ),
   );
-  const levels = levelsOf(lower, glob);
+  const levels = matchLevels(lower, glob);
   const isOther = service !== undefined && lower !== '*' && !lower.startsWith(`${service}:`);
   const isUnknown = service === 's3' && levels.size === 0;
   if (isOther || isUnknown) throw malformed(at, `${quoted(given)} is not an action of this kind of policy`);
@@ -76,7 +76,7 @@ function compileAction(given: string, { at, service }: ActionRules): Compiled {
 }
 
 /** The levels of the matching actions: service, bucket or object. */
-function levelsOf(lower: string, glob: Glob): ReadonlySet<ActionLevel> {
+function matchLevels(lower: string, glob: Glob): ReadonlySet<ActionLevel> {
   const exact = storageActions.get(lower);
   if (exact !== undefined) return new Set([exact]);
   const levels = new Set<ActionLevel>();

@@ -72,7 +72,7 @@ const readers: ReadonlyMap<string, (name: string, at: string, found: Found) => v
   ],
 ]);
 
-function namesOf(value: Json, at: string): readonly string[] {
+function readNames(value: Json, at: string): readonly string[] {
   const names = typeof value === 'string' ? [value] : value;
   if (!Array.isArray(names) || names.length === 0)
     throw malformed(at, 'must be a string or a list of strings');
@@ -99,7 +99,7 @@ export function parsePrincipals(value: Json, at: string): Principals {
     const read = readers.get(kind);
     if (read === undefined)
       throw malformed(at, `${quoted(kind)} is no kind of principal here: AWS, CanonicalUser or Service`);
-    for (const name of namesOf(given, `${at}.${kind}`)) {
+    for (const name of readNames(given, `${at}.${kind}`)) {
       if (kind === 'AWS' && name === '*') everyone = true;
       else read(name, `${at}.${kind}`, found);
     }

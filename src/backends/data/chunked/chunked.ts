@@ -34,14 +34,14 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
   return {
     clusters,
     pieceBytes: chunkBytes,
-    marks: marksOf(stores),
+    marks: openMarks(stores),
 
     write: (source, options) => writeChunks({ store: storeOf(options.cluster), budget }, source, options),
 
     read(extent, range = { start: 0, end: extent.size - 1 }, signal) {
       const store = storeOf(extent.cluster);
       if (extent.size < 0) throw new ChunkMissing(`extent ${extent.id} was never completed`);
-      const pieces = piecesOf(extent, range);
+      const pieces = cutPieces(extent, range);
       const only = pieces.length === 1 ? pieces[0] : undefined;
       if (only) return store.read(only.chunk, only.range, { signal });
       return store.readAcross?.(pieces, signal) ?? readAcross(store, pieces, signal);
@@ -51,7 +51,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
       for (const [cluster, group] of Map.groupBy(extents, (extent) => extent.cluster)) {
         const store = storeOf(cluster);
         let batch: ChunkRef[] = [];
-        for await (const chunk of chunksOf(store, group)) {
+        for await (const chunk of scanChunks(store, group)) {
           batch.push(chunk);
           if (batch.length < removeMax) continue;
           await store.remove(batch);
@@ -82,7 +82,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
 
     compact: (signal) => compactAll(Object.values(stores), signal),
 
-    health: () => Promise.all(Object.entries(stores).map(healthOf)),
+    health: () => Promise.all(Object.entries(stores).map(checkHealth)),
 
     async close() {
       await Promise.all(Object.values(stores).map((store) => store.close()));
@@ -90,7 +90,7 @@ export function chunked(stores: Readonly<Record<string, ChunkStore>>, budget?: W
   };
 }
 
-function marksOf(stores: Readonly<Record<string, ChunkStore>>): ObjectBytes['marks'] {
+function openMarks(stores: Readonly<Record<string, ChunkStore>>): ObjectBytes['marks'] {
   const marks = Object.values(stores).flatMap((store) => store.marks ?? []);
   return marks.length === 0 ? undefined : marks;
 }
@@ -104,7 +104,7 @@ async function compactAll(stores: readonly ChunkStore[], signal: AbortSignal): P
   return more;
 }
 
-async function healthOf([cluster, store]: readonly [string, ChunkStore]): Promise<ClusterHealth> {
+async function checkHealth([cluster, store]: readonly [string, ChunkStore]): Promise<ClusterHealth> {
   try {
     return { cluster, ...(await store.health()) };
   } catch (cause) {
@@ -124,7 +124,7 @@ function chunkOf(extent: Extent, index: number): ChunkRef {
 
 const lastChunkOf = (extent: Extent): ChunkRef => chunkOf(extent, chunksIn(extent.size) - 1);
 
-function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
+function cutPieces(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
   const pieces: ChunkPiece[] = [];
   const last = Math.min(end, extent.size - 1);
   for (let at = start; at <= last; ) {
@@ -138,7 +138,7 @@ function piecesOf(extent: Extent, { start, end }: ByteRange): ChunkPiece[] {
 }
 
 /** The chunks of an interrupted write are looked up, because their number is unknown. */
-async function* chunksOf(store: ChunkStore, extents: readonly Extent[]): AsyncGenerator<ChunkRef> {
+async function* scanChunks(store: ChunkStore, extents: readonly Extent[]): AsyncGenerator<ChunkRef> {
   for (const extent of extents) {
     if (extent.size === unknownSize) yield* chunksLeft(store, extent.id);
     else for (let index = 0; index < chunksIn(extent.size); index++) yield chunkOf(extent, index);

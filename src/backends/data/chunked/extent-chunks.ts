@@ -8,7 +8,7 @@ const namesAtOnce = 16;
 /** The number of chunks for this many bytes. */
 export const chunksIn = (bytes: number): number => Math.ceil(bytes / chunkBytes);
 
-export const indexOf = (chunkId: string): number => Number(chunkId.slice(chunkId.lastIndexOf('.') + 1));
+export const parseIndex = (chunkId: string): number => Number(chunkId.slice(chunkId.lastIndexOf('.') + 1));
 
 export interface Known {
   /** The largest possible number; chunks in between may be missing. */
@@ -50,7 +50,7 @@ export async function* chunksLeft(
 /** Whether there is a chunk of the extent before this one. */
 export async function isAnyBefore(store: ChunkStore, extentId: string, index: number): Promise<boolean> {
   if (store.named === undefined) {
-    for await (const { id } of chunksLeft(store, extentId)) if (indexOf(id) < index) return true;
+    for await (const { id } of chunksLeft(store, extentId)) if (parseIndex(id) < index) return true;
     return false;
   }
   // For a complete extent the first look-up succeeds.

@@ -7,7 +7,7 @@ import {
   type Owner,
   unknownSize,
 } from '../../../ports/storage/object-bytes.ts';
-import { chunksLeft, indexOf, isAnyBefore } from './extent-chunks.ts';
+import { chunksLeft, isAnyBefore, parseIndex } from './extent-chunks.ts';
 
 /** The chunks of one extent that were listed so far. */
 interface Pieces {
@@ -64,7 +64,7 @@ export async function* findExtents(
 
 function withChunk(pieces: Pieces | undefined, chunk: StoredChunk): Pieces {
   const { owner, size } = chunk;
-  const index = indexOf(chunk.id);
+  const index = parseIndex(chunk.id);
   const all = pieces ?? {
     owner,
     count: 0,

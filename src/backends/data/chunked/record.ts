@@ -29,7 +29,7 @@ export interface Header {
 }
 
 /** Makes records of different places distinguishable: a copy of a record inside a client's object is not accepted. */
-export const seedOf = (place: string): number => crc32c(Buffer.from(place, 'latin1'));
+export const deriveSeed = (place: string): number => crc32c(Buffer.from(place, 'latin1'));
 
 export const blockCount = (size: number): number => Math.ceil(size / blockBytes);
 

@@ -3,11 +3,11 @@ import { ChunkDamaged, type Owner, unknownSize } from '../../../ports/storage/ob
 import {
   blockBytes,
   decodeHeader,
+  deriveSeed,
   describe,
   encodeHeader,
   type Header,
   sealHeader,
-  seedOf,
 } from '../chunked/record.ts';
 import type { Crc32c } from './librados/driver.ts';
 
@@ -24,7 +24,7 @@ export function encodeRecord(
   const { headerBytes } = record;
   const bytes = Buffer.alloc(headerBytes);
   encodeHeader(bytes, 0, { ...record, size, crcs });
-  sealHeader(bytes, { at: 0, headerBytes, seed: seedOf(id) });
+  sealHeader(bytes, { at: 0, headerBytes, seed: deriveSeed(id) });
   return bytes;
 }
 
@@ -35,7 +35,7 @@ export const encodeBegun = (id: string, owner: Owner): Uint8Array =>
 /** Undefined for an object that is not a chunk. */
 export function decodeRecord(id: string, attribute: Uint8Array): Header | undefined {
   const bytes = Buffer.from(attribute.buffer, attribute.byteOffset, attribute.length);
-  const header = decodeHeader(bytes, { at: 0, seed: seedOf(id) });
+  const header = decodeHeader(bytes, { at: 0, seed: deriveSeed(id) });
   return header?.id === id ? header : undefined;
 }
 

@@ -45,7 +45,7 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
   const reads = {
     budget: options.readBudget,
     crc32c,
-    poolOf: ({ chunk }: { readonly chunk: ChunkRef }) => poolOf(pools, chunk),
+    openPool: ({ chunk }: { readonly chunk: ChunkRef }) => openPool(pools, chunk),
     explained: (error: unknown) => connection.explained(error),
   };
   const listing = async () => ({ pools: await pools.all(), isOpen: (id: string) => open.has(id) });
@@ -136,7 +136,7 @@ async function writeFrom({ iterator, chunk, slow, signal }: Arriving): Promise<n
 }
 
 /** The pool of a chunk: noted with its extent, else the pool of chunks without a class. */
-async function poolOf(pools: Pools, { at, lastAt }: ChunkRef): Promise<RadosPool> {
+async function openPool(pools: Pools, { at, lastAt }: ChunkRef): Promise<RadosPool> {
   const place = at ?? lastAt;
   return place === undefined ? (await pools.forClass(undefined)).pool : pools.at(place);
 }

@@ -53,7 +53,7 @@ export class ChunkWrite {
   constructor(chunk: Incoming, parts: WriteParts) {
     this.#chunk = chunk;
     this.#parts = parts;
-    this.#unit = unitOf(parts.pool.alignment);
+    this.#unit = chooseUnit(parts.pool.alignment);
     chunk.memory?.spillBy(pieceBytes + this.#unit, () => {
       if (this.isLarge) this.spill();
       this.#isPiecewise = true;
@@ -196,7 +196,7 @@ export class ChunkWrite {
 }
 
 /** Whole blocks that the pool takes one after another; a chunk at most, which it takes in any length. */
-export function unitOf(alignment: number): number {
+export function chooseUnit(alignment: number): number {
   for (let unit = blockBytes; unit < chunkBytes; unit += blockBytes) {
     if (unit % alignment === 0) return unit;
   }

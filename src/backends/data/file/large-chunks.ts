@@ -11,7 +11,7 @@ import {
   ChunkMissing,
   type Owner,
 } from '../../../ports/storage/object-bytes.ts';
-import { decodeHeader, type Header, headerBytesMax, seedOf } from '../chunked/record.ts';
+import { decodeHeader, deriveSeed, type Header, headerBytesMax } from '../chunked/record.ts';
 import type { Disk } from './disk.ts';
 import { directoryMode, groupMatches, isMissing, type Layout, largeGroup, largePath } from './layout.ts';
 import { readBlocks, twoBuffers } from './read-blocks.ts';
@@ -111,7 +111,7 @@ async function readHeader(fd: number, id: string, disk: Disk): Promise<Header | 
     if (position < 0 || (await disk.read(fd, bytes, position)) !== headerBytes) return undefined;
     at = 0;
   }
-  const header = decodeHeader(bytes, { at, seed: seedOf(id) });
+  const header = decodeHeader(bytes, { at, seed: deriveSeed(id) });
   return header && header.size + header.headerBytes + tailBytes === size ? header : undefined;
 }
 

@@ -3,7 +3,7 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import type { ChunkRef } from '../../../ports/storage/chunk-store.ts';
 import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
-import { blockBytes, describe, encodeHeader, sealHeader, seedOf } from '../chunked/record.ts';
+import { blockBytes, deriveSeed, describe, encodeHeader, sealHeader } from '../chunked/record.ts';
 import { encodeTail, type LargeParts, publish } from './large-chunks.ts';
 import { fileMode } from './layout.ts';
 
@@ -114,7 +114,7 @@ class Content {
     const { headerBytes } = record;
     const header = Buffer.alloc(headerBytes);
     encodeHeader(header, 0, { ...record, size: this.written, crcs: this.#crcs });
-    sealHeader(header, { at: 0, headerBytes, seed: seedOf(id) });
+    sealHeader(header, { at: 0, headerBytes, seed: deriveSeed(id) });
     await this.#parts.disk.write(
       this.#file.fd,
       Buffer.concat([header, encodeTail(headerBytes)]),

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { StoredChunk } from '../../../ports/storage/chunk-store.ts';
 import type { Owner } from '../../../ports/storage/object-bytes.ts';
-import { decodeHeader, type Header, headerBytesMax, seedOf } from '../chunked/record.ts';
+import { decodeHeader, deriveSeed, type Header, headerBytesMax } from '../chunked/record.ts';
 import { readDead } from './compaction/dead.ts';
 import { locate } from './compaction/packed.ts';
 import { type LargeParts, listLarge } from './large-chunks.ts';
@@ -121,7 +121,7 @@ function* readHeaders(
       const position = open.table ? locate(open.table, offset) : offset;
       if (position === undefined) continue;
       const count = fs.readSync(open.fd, bytes, 0, bytes.length, position);
-      const header = decodeHeader(bytes.subarray(0, count), { at: 0, seed: seedOf(segment) });
+      const header = decodeHeader(bytes.subarray(0, count), { at: 0, seed: deriveSeed(segment) });
       if (header) yield { offset, header };
     }
   } finally {

@@ -3,7 +3,7 @@ import { type FoundExtent, type Owner, unknownSize } from '../../../ports/storag
 import { listing, readAnswer, uploadListing } from './client/answers.ts';
 import type { Connection } from './client/connection.ts';
 import { retrying } from './client/retry.ts';
-import { idOf, ownerIn } from './names.ts';
+import { ownerIn, parseKey } from './names.ts';
 import { headObject, type UpstreamUpload } from './uploads/uploads.ts';
 
 /** Back-references are read one by one, several concurrently. */
@@ -20,7 +20,7 @@ export async function* findExtents(connection: Connection, prefix: string): Asyn
     }
   }
   for await (const { key } of listUploads(connection, under)) {
-    const id = idOf(connection.prefix, key);
+    const id = parseKey(connection.prefix, key);
     if (id !== undefined)
       yield { extent: { cluster: connection.id, id, size: unknownSize }, owner: ownerOfUnfinished(id) };
   }
@@ -28,7 +28,7 @@ export async function* findExtents(connection: Connection, prefix: string): Asyn
 
 /** Undefined for an object that no gateway stored, and for one that was deleted since it was listed. */
 async function lookAt(connection: Connection, key: string): Promise<FoundExtent | undefined> {
-  const id = idOf(connection.prefix, key);
+  const id = parseKey(connection.prefix, key);
   const stored = id === undefined ? undefined : await headObject(connection, key);
   const owner = stored && ownerIn(stored.headers);
   if (id === undefined || stored === undefined || owner === undefined) return undefined;

@@ -52,12 +52,12 @@ export const foreignObjects = (connectionTo: (cluster: string) => Connection): F
     // A service that ignores `start-after` would be listed from its beginning without end.
     if (page.IsTruncated && (last === undefined || last === after || keys[0] === after))
       throw new UpstreamError(`upstream ${cluster} does not list the keys behind ${JSON.stringify(after)}`);
-    return pageOf(connection, page.Contents, { keys, last: page.IsTruncated ? last : undefined });
+    return readPage(connection, page.Contents, { keys, last: page.IsTruncated ? last : undefined });
   },
 
   async describe(cluster, key, signal) {
     const connection = connectionTo(cluster);
-    const headers = await headersOf(connection, key, signal);
+    const headers = await readHeaders(connection, key, signal);
     if (headers === undefined || ownerIn(headers) !== undefined) return undefined;
     const object: ForeignObject = {
       key,
@@ -76,7 +76,7 @@ interface Listed {
   readonly StorageClass?: string | undefined;
 }
 
-function pageOf(
+function readPage(
   { prefix }: Connection,
   contents: readonly Listed[],
   { keys, last }: { readonly keys: readonly string[]; readonly last: string | undefined },
@@ -95,7 +95,7 @@ const isSound = ({ size, etag, modified }: ForeignObject): boolean =>
   Number.isSafeInteger(size) && etag !== '' && Number.isFinite(modified);
 
 /** Undefined for an object that does not exist, or that the upstream describes only to requests with its key (SSE-C). */
-const headersOf = (
+const readHeaders = (
   connection: Connection,
   key: string,
   signal: AbortSignal,

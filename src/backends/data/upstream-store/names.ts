@@ -6,10 +6,10 @@ import { encode } from '../../../signing/encode.ts';
 /** An extent is one object upstream, so its number is always this one; it ends the id in a listing by prefix. */
 const ending = '.0';
 
-export const keyOf = (prefix: string, id: string): string => `${prefix}${id}${ending}`;
+export const toKey = (prefix: string, id: string): string => `${prefix}${id}${ending}`;
 
 /** Undefined for what is not called as extents are. */
-export const idOf = (prefix: string, key: string): string | undefined =>
+export const parseKey = (prefix: string, key: string): string | undefined =>
   key.startsWith(prefix) && key.endsWith(ending) && /^[\w.-]+$/.test(key.slice(prefix.length))
     ? key.slice(prefix.length, -ending.length)
     : undefined;

@@ -10,7 +10,7 @@ import type { UpstreamReply } from './client/client.ts';
 import type { Connection } from './client/connection.ts';
 import { Attempts } from './client/retry.ts';
 import { isGone, UpstreamError } from './client/upstream-error.ts';
-import { keyOf } from './names.ts';
+import { toKey } from './names.ts';
 
 /** Ranges up to this size are returned as one array. */
 const wholeMax = 64 * 1024;
@@ -27,7 +27,7 @@ export async function* readRange(
   const lent = new LentArrays(lentMax);
   for (let at = range.start; at <= end; ) {
     try {
-      for await (const piece of piecesOf(connection, extent, { range: { start: at, end }, signal })) {
+      for await (const piece of readPieces(connection, extent, { range: { start: at, end }, signal })) {
         at += piece.length;
         attempts.progress();
         lent.lend(piece);
@@ -47,7 +47,7 @@ export async function* readRange(
   }
 }
 
-async function* piecesOf(
+async function* readPieces(
   { client, prefix }: Connection,
   extent: Extent,
   { range, signal }: { readonly range: ByteRange; readonly signal: AbortSignal | undefined },
@@ -55,7 +55,7 @@ async function* piecesOf(
   const { start, end } = range;
   const reply = await client.send({
     method: 'GET',
-    key: extent.foreign?.key ?? keyOf(prefix, extent.id),
+    key: extent.foreign?.key ?? toKey(prefix, extent.id),
     headers: {
       range: `bytes=${start}-${end}`,
       ...(extent.foreign === undefined ? {} : { 'if-match': `"${extent.foreign.etag}"` }),

@@ -2,7 +2,7 @@
 import { type Extent, unknownSize } from '../../../ports/storage/object-bytes.ts';
 import type { Connection } from './client/connection.ts';
 import { listUploads } from './find.ts';
-import { keyOf } from './names.ts';
+import { toKey } from './names.ts';
 import { abortUpload, removeObject } from './uploads/uploads.ts';
 
 /** Single deletions, because not every S3 service deletes several objects in one request. */
@@ -19,7 +19,7 @@ export async function removeExtents(connection: Connection, extents: readonly Ex
 async function removeExtent(connection: Connection, { id, size, foreign }: Extent): Promise<void> {
   // The gateway did not store it, and others may read it.
   if (foreign !== undefined) return;
-  const key = keyOf(connection.prefix, id);
+  const key = toKey(connection.prefix, id);
   if (size === unknownSize) {
     // First, so that no completion on its way makes an object of it afterwards.
     for await (const upload of listUploads(connection, key))

@@ -89,7 +89,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
       return false;
     },
 
-    health: () => Promise.all([...connections.values()].map(healthOf)),
+    health: () => Promise.all([...connections.values()].map(checkHealth)),
 
     async close() {
       await Promise.all([...connections.values()].map(({ client }) => client.close()));
@@ -108,7 +108,7 @@ function connect(upstream: Upstream, options: UpstreamStoreOptions): Connection 
 const healthTimeoutMs = 5_000;
 
 /** Whether the bucket answers; its content is the upstream's concern. */
-async function healthOf({ id: cluster, bucket: pool, client }: Connection): Promise<ClusterHealth> {
+async function checkHealth({ id: cluster, bucket: pool, client }: Connection): Promise<ClusterHealth> {
   const bucket = { pool, namespace: '', bytesUsed: 0, chunkCount: 0 };
   try {
     await client.ask({ method: 'HEAD', timeoutMs: healthTimeoutMs });

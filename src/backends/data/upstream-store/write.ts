@@ -4,7 +4,7 @@ import { gather } from '../../../base/gather.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Extent, WriteOptions } from '../../../ports/storage/object-bytes.ts';
 import type { Connection } from './client/connection.ts';
-import { keyOf, ownerHeaders } from './names.ts';
+import { ownerHeaders, toKey } from './names.ts';
 import { put, putWhole } from './put.ts';
 import { assemble } from './uploads/assemble.ts';
 import { abortUpload, beginUpload, type UploadedPart } from './uploads/uploads.ts';
@@ -20,7 +20,7 @@ export async function writeExtent(
   { cluster, id, owner, size, confirm, claimed, signal }: WriteOptions,
 ): Promise<Extent> {
   const object: NewObject = {
-    key: keyOf(connection.prefix, id),
+    key: toKey(connection.prefix, id),
     headers: ownerHeaders(owner),
     confirm,
     claimed,
@@ -51,7 +51,7 @@ async function writeInParts(
   const { partMemory } = connection;
   if (!partMemory.take(partBytes))
     throw fail('SlowDown', 'Too many bodies of unknown length are being stored.');
-  const parts = partsOf(source, object.signal);
+  const parts = cutParts(source, object.signal);
   try {
     const first = (await parts.next()).value ?? new Uint8Array(0);
     if (first.length === partBytes) return await upload(connection, { object, first, parts });
@@ -64,7 +64,7 @@ async function writeInParts(
 }
 
 /** All in one buffer: each is valid until the next is requested. */
-async function* partsOf(
+async function* cutParts(
   source: AsyncIterable<Uint8Array>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array, undefined> {

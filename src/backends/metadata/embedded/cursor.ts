@@ -13,7 +13,7 @@ import {
 import { decodeText } from '../rows/node-text.ts';
 import type { Columns } from '../rows/order.ts';
 import type { Projection } from '../rows/row-codec.ts';
-import { compareBytes, passed, type Span, skipTo, spanOf } from '../rows/span.ts';
+import { compareBytes, computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
 import type { Database } from './file/environment.ts';
 import { type Codec, isAlive, type StoredRow } from './rows/codec.ts';
 
@@ -41,7 +41,7 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     this.#partitionBytes = codec.order.partitionKey(at.in as Columns).length;
     this.#isEmpty = (range.shard ?? 0) !== 0;
     this.#projection = codec.projection(range.columns);
-    this.#span = spanOf(codec.order, at.in as Columns, range);
+    this.#span = computeSpan(codec.order, at.in as Columns, range);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {

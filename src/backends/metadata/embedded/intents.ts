@@ -6,7 +6,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../ops/epochs.ts';
+import { type EpochRows, Epochs, epochState, isOpId, parseEpoch, parseNumber } from '../ops/epochs.ts';
 import { secondLookMs } from '../ops/second-look.ts';
 import type { Database } from './file/environment.ts';
 import { space, textKeyIn } from './file/space.ts';
@@ -30,8 +30,8 @@ const endKey = Uint8Array.of(space.epoch + 1);
 
 /** Whether a commit under an op is refused; called inside the transaction of the commit. */
 export function isBarred(database: Database, batch: Batch, opId: string): boolean {
-  const row = rowIn(database, batch, epochOf(opId));
-  return row === undefined || row[1] !== open || row.indexOf(numberOf(opId), 2) >= 0;
+  const row = rowIn(database, batch, parseEpoch(opId));
+  return row === undefined || row[1] !== open || row.indexOf(parseNumber(opId), 2) >= 0;
 }
 
 function rowIn(database: Database, batch: Batch, epoch: string): EpochRow | undefined {
@@ -95,10 +95,10 @@ export class Intents {
     this.own.abort(opId);
     const { database, journal } = this.#ports;
     await journal.submit((batch) => {
-      const epoch = epochOf(opId);
+      const epoch = parseEpoch(opId);
       const row = rowIn(database, batch, epoch);
       if (row === undefined || isBarred(database, batch, opId)) return;
-      const barring = [...row, numberOf(opId)];
+      const barring = [...row, parseNumber(opId)];
       batch.epochs.set(epoch, barring);
       database.put(keyOf(epoch), barring);
     });
@@ -108,8 +108,8 @@ export class Intents {
     const { database } = this.#ports;
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
     database.refresh();
-    const row = database.find(keyOf(epochOf(opId))) as EpochRow | undefined;
-    return row !== undefined && row[1] === open && row.indexOf(numberOf(opId), 2) < 0;
+    const row = database.find(keyOf(parseEpoch(opId))) as EpochRow | undefined;
+    return row !== undefined && row[1] === open && row.indexOf(parseNumber(opId), 2) < 0;
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {
@@ -148,7 +148,7 @@ export class Intents {
   async settle(intent: Abandoned): Promise<void> {
     const { database, journal } = this.#ports;
     await journal.submit((batch) => {
-      const epoch = epochOf(intent.prefix);
+      const epoch = parseEpoch(intent.prefix);
       const state = rowIn(database, batch, epoch)?.[1];
       if (state === markedAgain) this.#forget(batch, epoch);
       if (state !== marked) return;

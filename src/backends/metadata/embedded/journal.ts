@@ -144,7 +144,7 @@ export class Journal {
         }
         return [];
       } catch (error) {
-        const reason = await reasonOf(error);
+        const reason = await findReason(error);
         const isRefused = isRefusedSnapshot(reason);
         const damaged = taken.filter((entry) => entry.error instanceof MetadataDamaged);
         if (isRefused && damaged.length > 0) {
@@ -193,7 +193,7 @@ export class Journal {
 const reasonWaitMs = 1_000;
 
 /** lmdb says why a commit failed (a full disk, say) by another promise, a moment later. */
-async function reasonOf(error: unknown): Promise<unknown> {
+async function findReason(error: unknown): Promise<unknown> {
   const later = (error as { readonly commitError?: Promise<never> }).commitError;
   if (later === undefined) return error;
   const moment = new Promise((resolve) => setTimeout(resolve, reasonWaitMs, error));

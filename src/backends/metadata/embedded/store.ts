@@ -28,7 +28,7 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
 import type { Columns } from '../rows/order.ts';
-import { spanOf } from '../rows/span.ts';
+import { computeSpan } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { EmbeddedCursor } from './cursor.ts';
 import { Expiries } from './expiries.ts';
@@ -176,7 +176,7 @@ class Embedded implements EmbeddedStore {
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
-    const { low, high } = spanOf(this.#codecs.of(at.table).order, at.in as Columns, range);
+    const { low, high } = computeSpan(this.#codecs.of(at.table).order, at.in as Columns, range);
     const limit = removalsPerTransaction;
     // In steps, so that a long range does not hold the writers up.
     for (let removed = limit; removed === limit; ) {

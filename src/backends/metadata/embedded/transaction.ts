@@ -7,7 +7,7 @@ import type { Database } from './file/environment.ts';
 import { keyIn } from './file/space.ts';
 import { isBarred } from './intents.ts';
 import type { Batch, Counter } from './journal.ts';
-import { type Codec, type Codecs, isAlive, revisionOf, type StoredRow } from './rows/codec.ts';
+import { type Codec, type Codecs, isAlive, readRevision, type StoredRow } from './rows/codec.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {
@@ -143,7 +143,7 @@ export class Transactions {
     }
     for (const { key, expect, sort } of checks) {
       const stored = this.#alive(key, batch.now);
-      if ((stored === undefined ? 'absent' : revisionOf(stored)) === expect) continue;
+      if ((stored === undefined ? 'absent' : readRevision(stored)) === expect) continue;
       if (stored === undefined) return { applied: false, because: 'conflict' };
       const current = this.#codecs.of(at.table).decode<never>(stored, at.in as Columns, sort);
       return { applied: false, because: 'conflict', current };

@@ -16,7 +16,7 @@ export function frozenRow(table: AnyTable, row: Columns): Columns {
     if (value === undefined) delete kept[column];
     else if (type === 'json') kept[column] = frozenCopy(value);
     else if (type === 'blob' && value instanceof Uint8Array) kept[column] = Uint8Array.from(value);
-    else if (!isOf(type, value)) {
+    else if (!hasType(type, value)) {
       throw new Error(`${table.name}.${column} takes ${type}, not ${JSON.stringify(value)}`);
     }
   }
@@ -34,7 +34,7 @@ export function zeroRow(table: AnyTable, key: Columns): Columns {
   return frozenRow(table, { ...zero, ...key });
 }
 
-function isOf(type: Exclude<ColumnType, 'json'>, value: unknown): boolean {
+function hasType(type: Exclude<ColumnType, 'json'>, value: unknown): boolean {
   switch (type) {
     case 'text':
       return typeof value === 'string';

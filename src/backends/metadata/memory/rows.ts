@@ -10,8 +10,8 @@ import type {
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf } from '../rows/order.ts';
-import { passed, type Span, skipTo, spanOf } from '../rows/span.ts';
+import { buildOrder, type Columns } from '../rows/order.ts';
+import { computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
 import { frozenRow, zeroRow } from './frozen-row.ts';
 import { Latest } from './latest.ts';
 import { SortedMap } from './sorted-map.ts';
@@ -40,13 +40,13 @@ const goneAlready = 0;
 const logBytesMax = 64 * 1024 * 1024;
 
 /** A row of a log; a row without expiry has `null`, as JSON has it. */
-const lineOf = ({ row, revision }: Stored<Columns>, expiresAt: number): string =>
+const formatLine = ({ row, revision }: Stored<Columns>, expiresAt: number): string =>
   JSON.stringify([row, revision, expiresAt]);
 
-function entryOf(table: AnyTable, line: string): readonly [key: string, entry: Entry] {
+function parseLine(table: AnyTable, line: string): readonly [key: string, entry: Entry] {
   const [row, revision, expiresAt] = JSON.parse(line) as [Columns, Revision, number | null];
   return [
-    keyText(orderOf(table).rowKey(row, row)),
+    keyText(buildOrder(table).rowKey(row, row)),
     new Entry({ row: Object.freeze(row), revision }, expiresAt ?? never),
   ];
 }
@@ -79,7 +79,7 @@ export class MemoryRows {
   }
 
   partitionKey(at: At<AnyTable>): string {
-    return keyText(orderOf(at.table).partitionKey(at.in as Columns));
+    return keyText(buildOrder(at.table).partitionKey(at.in as Columns));
   }
 
   get(at: At<AnyTable>, key: Columns): Stored<Columns> | undefined {
@@ -99,7 +99,7 @@ export class MemoryRows {
 
   #put(table: AnyTable, key: string, stored: Stored<Columns>, expiresAt = never): void {
     if (table.log !== undefined) {
-      this.#logOf(table, table.log).put(lineOf(stored, expiresAt));
+      this.#logOf(table, table.log).put(formatLine(stored, expiresAt));
       return;
     }
     this.#entries.set(key, new Entry(stored, expiresAt));
@@ -110,7 +110,7 @@ export class MemoryRows {
     let log = this.#logs.get(table);
     if (log === undefined) {
       const max = { lines: keptInMemory, bytes: logBytesMax };
-      log = new Latest(max, (line) => entryOf(table, line));
+      log = new Latest(max, (line) => parseLine(table, line));
       this.#logs.set(table, log);
     }
     return log;
@@ -203,7 +203,7 @@ export class MemoryRows {
   }
 
   keyOf(at: At<AnyTable>, row: Columns): string {
-    return keyText(orderOf(at.table).rowKey(at.in as Columns, row));
+    return keyText(buildOrder(at.table).rowKey(at.in as Columns, row));
   }
 }
 
@@ -218,7 +218,7 @@ export class MemoryCursor<T extends AnyTable> implements Cursor<T> {
   constructor(rows: MemoryRows, at: At<T>, range: Range<T>) {
     this.#rows = rows;
     this.#at = at;
-    this.#span = spanOf(orderOf(at.table), at.in as Columns, range);
+    this.#span = computeSpan(buildOrder(at.table), at.in as Columns, range);
     // There is only shard 0; the others are empty.
     this.#count = (range.shard ?? 0) === 0 ? Number.POSITIVE_INFINITY : 0;
   }
@@ -230,7 +230,7 @@ export class MemoryCursor<T extends AnyTable> implements Cursor<T> {
   }
 
   seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
-    const prefix = orderOf(this.#at.table).prefix(this.#at.in as Columns, key as Columns);
+    const prefix = buildOrder(this.#at.table).prefix(this.#at.in as Columns, key as Columns);
     this.#span = skipTo(this.#span, prefix, options.past ?? false);
   }
 }

@@ -21,8 +21,8 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../rows/order.ts';
-import { orderOf } from '../rows/order.ts';
-import { spanOf } from '../rows/span.ts';
+import { buildOrder } from '../rows/order.ts';
+import { computeSpan } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { MemoryIntents } from './intents.ts';
 import { MemoryCursor, MemoryRows, type Prepared } from './rows.ts';
@@ -166,7 +166,7 @@ class Memory implements MemoryStore {
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
-    this.#rows.clear(at.table, spanOf(orderOf(at.table), at.in as Columns, range));
+    this.#rows.clear(at.table, computeSpan(buildOrder(at.table), at.in as Columns, range));
   }
 
   async fence<T extends AnyTable>(at: At<T>): Promise<number> {

@@ -28,8 +28,8 @@ export const epochState = {
   markedAgain: 3,
 } as const;
 
-export const epochOf = (opId: string): string => opId.slice(0, opId.indexOf('.'));
-export const numberOf = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
+export const parseEpoch = (opId: string): string => opId.slice(0, opId.indexOf('.'));
+export const parseNumber = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
 
 /** Whether a text has the form of an op's id: stored bytes may have any name. */
 export const isOpId = (text: string): boolean => /^[0-9a-v]+\.[0-9a-v]{3}$/.test(text);
@@ -116,7 +116,7 @@ export class Epochs {
 
   /** Whether it is certain that no sweep has taken the epoch of an op. */
   holds(opId: string): boolean {
-    const epoch = this.#epochs.get(epochOf(opId));
+    const epoch = this.#epochs.get(parseEpoch(opId));
     return epoch !== undefined && this.#ports.clock.now() < epoch.leaseUntil;
   }
 
@@ -125,19 +125,19 @@ export class Epochs {
    * renewed any more, so a sweep finds it while this process lives.
    */
   abort(opId: string): void {
-    const epoch = this.#epochs.get(epochOf(opId));
+    const epoch = this.#epochs.get(parseEpoch(opId));
     if (epoch?.unended.delete(opId)) epoch.aborted.add(opId);
   }
 
   end(opId: string): void {
-    const epoch = this.#epochs.get(epochOf(opId));
+    const epoch = this.#epochs.get(parseEpoch(opId));
     if (epoch === undefined || !(epoch.unended.delete(opId) || epoch.aborted.delete(opId))) return;
     this.#removeIfDone(epoch);
   }
 
   /** For this process's own ops the answer is known immediately; for others once their epoch is gone. */
   hasEnded(opId: string): boolean {
-    const epoch = this.#epochs.get(epochOf(opId));
+    const epoch = this.#epochs.get(parseEpoch(opId));
     return epoch !== undefined && !epoch.unended.has(opId) && !epoch.aborted.has(opId);
   }
 

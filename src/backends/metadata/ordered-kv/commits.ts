@@ -13,10 +13,10 @@ import type {
   SideChange,
 } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../rows/order.ts';
-import { isAlive, type RowCodec, revisionOf } from '../rows/row-codec.ts';
+import { isAlive, type RowCodec, readRevision } from '../rows/row-codec.ts';
 import { keyOf } from '../rules.ts';
 import type { Cluster } from './cluster.ts';
-import { isBarred, laneKeyOf } from './intents.ts';
+import { isBarred, laneKeyAt } from './intents.ts';
 import { type Keys, laneOf, lanes } from './keys.ts';
 import type { Transaction } from './tikv/transactions/transaction.ts';
 import { type Codecs, pack, unpack, unpackRow } from './values.ts';
@@ -175,7 +175,7 @@ export class Commits {
       check: (value) => {
         const stored = unpackRow(value);
         const alive = isAlive(stored, now) ? stored : undefined;
-        if ((alive === undefined ? 'absent' : revisionOf(alive)) === expect) return undefined;
+        if ((alive === undefined ? 'absent' : readRevision(alive)) === expect) return undefined;
         if (alive === undefined) return { applied: false, because: 'conflict' };
         const current = codec.decode<never>(alive, at.in as Columns, keyOf(change) as Columns);
         return { applied: false, because: 'conflict', current };
@@ -214,7 +214,7 @@ export class Commits {
     }
     if (opId === undefined) return;
     locked.unshift({
-      key: laneKeyOf(this.#keys, opId),
+      key: laneKeyAt(this.#keys, opId),
       check: (value) => (isBarred(value, opId) ? { applied: false, because: 'abandoned' } : undefined),
     });
   }

@@ -3,7 +3,7 @@ import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../.
 import { decodeText } from '../rows/node-text.ts';
 import type { Columns } from '../rows/order.ts';
 import { isAlive, type RowCodec } from '../rows/row-codec.ts';
-import { compareBytes, passed, type Span, skipTo, spanOf } from '../rows/span.ts';
+import { compareBytes, computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
 import type { Cluster } from './cluster.ts';
 import type { Keys } from './keys.ts';
 import { unpackSome } from './values.ts';
@@ -34,7 +34,7 @@ export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
     this.#partitionBytes = plain.order.partitionKey(at.in as Columns).length;
     this.#isEmpty = (range.shard ?? 0) !== 0;
     this.#columns = range.columns;
-    this.#span = spanOf(plain.order, at.in as Columns, range);
+    this.#span = computeSpan(plain.order, at.in as Columns, range);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {

@@ -21,10 +21,10 @@ export async function storeHealth(endpoints: readonly string[], tls?: Tls): Prom
   const faults: string[] = [];
   for (const endpoint of endpoints) {
     try {
-      const { stores = [] } = JSON.parse(await storesOf(endpoint, tls)) as {
+      const { stores = [] } = JSON.parse(await fetchStores(endpoint, tls)) as {
         readonly stores?: readonly PdStore[];
       };
-      return { nodes: stores.map(nodeOf), warnings: imbalances(stores) };
+      return { nodes: stores.map(toNodeHealth), warnings: imbalances(stores) };
     } catch (cause) {
       faults.push(`${endpoint} (${cause instanceof Error ? cause.message : String(cause)})`);
     }
@@ -33,7 +33,7 @@ export async function storeHealth(endpoints: readonly string[], tls?: Tls): Prom
 }
 
 /** PD's HTTP interface has the address and TLS of its gRPC. Not `fetch`, which does not accept a private authority. */
-function storesOf(endpoint: string, tls: Tls | undefined): Promise<string> {
+function fetchStores(endpoint: string, tls: Tls | undefined): Promise<string> {
   const ask = tls === undefined ? request : secureRequest;
   const scheme = tls === undefined ? 'http' : 'https';
   const signal = AbortSignal.timeout(endpointMs);
@@ -55,7 +55,7 @@ function storesOf(endpoint: string, tls: Tls | undefined): Promise<string> {
   });
 }
 
-function nodeOf({ store }: PdStore): NodeHealth {
+function toNodeHealth({ store }: PdStore): NodeHealth {
   const label = (name: string): string => store.labels?.find(({ key }) => key === name)?.value ?? 'default';
   return {
     name: store.address ?? `store ${store.id}`,

@@ -6,7 +6,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../ops/epochs.ts';
+import { type EpochRows, Epochs, epochState, isOpId, parseEpoch, parseNumber } from '../ops/epochs.ts';
 import { secondLookMs } from '../ops/second-look.ts';
 import type { Cluster } from './cluster.ts';
 import { type Keys, lanes } from './keys.ts';
@@ -31,15 +31,15 @@ export interface IntentPorts {
   readonly ttlMs: number;
 }
 
-const rowOf = (value: Uint8Array | undefined): Row | undefined =>
+const decodeRow = (value: Uint8Array | undefined): Row | undefined =>
   value === undefined ? undefined : (unpack(value) as Row);
 
 /** The row that a commit under an op locks, and whether what it finds there bars the op. */
-export const laneKeyOf = (keys: Keys, opId: string): Uint8Array =>
-  keys.epochLane(epochOf(opId), numberOf(opId) % lanes.epoch);
+export const laneKeyAt = (keys: Keys, opId: string): Uint8Array =>
+  keys.epochLane(parseEpoch(opId), parseNumber(opId) % lanes.epoch);
 export function isBarred(value: Uint8Array | undefined, opId: string): boolean {
-  const row = rowOf(value);
-  return row === undefined || row[0] !== open || row.indexOf(numberOf(opId), 1) >= 0;
+  const row = decodeRow(value);
+  return row === undefined || row[0] !== open || row.indexOf(parseNumber(opId), 1) >= 0;
 }
 
 export class Intents {
@@ -70,7 +70,7 @@ export class Intents {
         const rows = epochs.map(keys.epoch);
         return client.transact(async (transaction) => {
           const values = await transaction.lock(rows);
-          const isLost = values.map((value) => rowOf(value)?.[1] !== open);
+          const isLost = values.map((value) => decodeRow(value)?.[1] !== open);
           for (const [i, row] of rows.entries()) if (!isLost[i]) transaction.put(row, pack([until, open]));
           return epochs.filter((_, i) => isLost[i]);
         });
@@ -91,18 +91,19 @@ export class Intents {
   async abort(opId: string): Promise<void> {
     this.own.abort(opId);
     const { client, keys } = this.#ports;
-    const key = laneKeyOf(keys, opId);
+    const key = laneKeyAt(keys, opId);
     await client.transact(async (transaction) => {
       const [value] = await transaction.lock([key]);
-      const row = rowOf(value);
-      if (row !== undefined && !isBarred(value, opId)) transaction.put(key, pack([...row, numberOf(opId)]));
+      const row = decodeRow(value);
+      if (row !== undefined && !isBarred(value, opId))
+        transaction.put(key, pack([...row, parseNumber(opId)]));
     });
   }
 
   async isOpen(opId: string): Promise<boolean> {
     const { client, keys } = this.#ports;
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
-    return !isBarred(await client.get(laneKeyOf(keys, opId)), opId);
+    return !isBarred(await client.get(laneKeyAt(keys, opId)), opId);
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {
@@ -119,7 +120,7 @@ export class Intents {
     const rows = Array.from({ length: lanes.epoch }, (_, lane) => keys.epochLane(epoch, lane));
     return client.transact(async (transaction) => {
       const [value] = await transaction.lock([lease, ...rows]);
-      const row = rowOf(value);
+      const row = decodeRow(value);
       // Renewed since it was read, or settled by another process.
       if (row === undefined || !this.#isLapsed(row, await this.#ports.now())) return false;
       const state = row[1] === settled || row[1] === markedAgain ? markedAgain : marked;
@@ -155,12 +156,12 @@ export class Intents {
 
   async settle(intent: Abandoned): Promise<void> {
     const { client, keys } = this.#ports;
-    const epoch = epochOf(intent.prefix);
+    const epoch = parseEpoch(intent.prefix);
     const lease = keys.epoch(epoch);
     const again = (await this.#ports.now()) + secondLookMs;
     await client.transact(async (transaction) => {
       const [value] = await transaction.lock([lease]);
-      const state = rowOf(value)?.[1];
+      const state = decodeRow(value)?.[1];
       if (state === markedAgain) this.#forget(transaction, epoch);
       else if (state === marked) transaction.put(lease, pack([again, settled]));
     });

@@ -22,7 +22,7 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../rows/order.ts';
 import { isAlive } from '../rows/row-codec.ts';
-import { spanOf } from '../rows/span.ts';
+import { computeSpan } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { type Cluster, reaching } from './cluster.ts';
 import { Commits } from './commits.ts';
@@ -184,7 +184,7 @@ class OrderedKv implements OrderedKvStore {
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
-    const { low, high } = spanOf(this.#codecs.plain(at.table).order, at.in as Columns, range);
+    const { low, high } = computeSpan(this.#codecs.plain(at.table).order, at.in as Columns, range);
     await this.#removeAll({ low: this.#keys.row(low), high: this.#keys.row(high) });
   }
 

@@ -44,7 +44,7 @@ export interface TableOrder {
 
 const orders = new WeakMap<AnyTable, TableOrder>();
 
-export function orderOf(table: AnyTable): TableOrder {
+export function buildOrder(table: AnyTable): TableOrder {
   const known = orders.get(table);
   if (known !== undefined) return known;
   const derived = derive(table);

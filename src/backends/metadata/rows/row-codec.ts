@@ -3,7 +3,7 @@
  * which the backend encodes as msgpack. An absent value is nil; see `packable` for JSON.
  */
 import type { AnyTable, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf, type TableOrder } from './order.ts';
+import { buildOrder, type Columns, type TableOrder } from './order.ts';
 import type { Wanted } from './packed-row.ts';
 
 /** `[revision, expiresAt, ...values]` */
@@ -44,7 +44,7 @@ export class RowCodec {
 
   constructor(table: AnyTable, keyBytesMax: number) {
     this.table = table;
-    this.order = orderOf(table);
+    this.order = buildOrder(table);
     this.#keyBytesMax = keyBytesMax;
     const keyColumns = [...this.order.partitionColumns, ...this.order.sortColumns];
     this.#columns = Object.entries(table.columns as Record<string, ColumnType>)
@@ -101,7 +101,7 @@ export class RowCodec {
       if (value !== null && value !== undefined) row[name] = decodeValue(type, value);
       else if (this.table.kind === 'counter' && type === 'int') row[name] = 0;
     }
-    return { row: row as Row, revision: revisionOf(stored) };
+    return { row: row as Row, revision: readRevision(stored) };
   }
 
   /** Adds to a stored counter row in place. */
@@ -148,7 +148,7 @@ function decodeValue(type: ColumnType, value: unknown): unknown {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-export const revisionOf = (stored: StoredRow): Revision => String(stored[0]) as Revision;
+export const readRevision = (stored: StoredRow): Revision => String(stored[0]) as Revision;
 
 /** Whether a row exists for a reader at `now`. */
 export function isAlive(stored: StoredRow | undefined, now: number): stored is StoredRow {

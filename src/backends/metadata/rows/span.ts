@@ -32,7 +32,7 @@ export interface Span {
   readonly reverse: boolean;
 }
 
-export function spanOf(order: TableOrder, partition: Columns, range: Range<AnyTable>): Span {
+export function computeSpan(order: TableOrder, partition: Columns, range: Range<AnyTable>): Span {
   const all = order.partitionKey(partition);
   const prefix = (partial: object): Uint8Array => order.prefix(partition, partial as Columns);
   let low = all;

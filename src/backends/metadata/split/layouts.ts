@@ -4,9 +4,9 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
-import { orderOf } from '../rows/order.ts';
+import { buildOrder } from '../rows/order.ts';
 import type { Note } from './shards.ts';
-import { type Layout, placesOf } from './state.ts';
+import { type Layout, listPlaces } from './state.ts';
 
 /** Longer than most requests live, so that the layout of a busy bucket is rarely read. */
 export const defaultLeaseMs = 5_000;
@@ -27,7 +27,7 @@ export interface LayoutPorts {
 }
 
 export const partitionText = ({ table, in: partition }: At<AnyTable>): string =>
-  String.fromCharCode(...orderOf(table).partitionKey(partition));
+  String.fromCharCode(...buildOrder(table).partitionKey(partition));
 
 export class Layouts {
   readonly #ports: LayoutPorts;
@@ -80,7 +80,7 @@ export function followed<Row>(
   // The first one was just searched.
   let skipped = 1;
   return layouts.under(at, async (to) => {
-    const places = placesOf(text, { ways, to }).slice(skipped);
+    const places = listPlaces(text, { ways, to }).slice(skipped);
     skipped = 0;
     for (const shard of places) {
       const row = await read(shard);

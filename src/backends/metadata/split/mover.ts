@@ -6,7 +6,7 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, commitLimits, type SplitStep } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf } from '../rows/order.ts';
+import { buildOrder, type Columns } from '../rows/order.ts';
 import { beyond, passed, type Span } from '../rows/span.ts';
 import { partitionText } from './layouts.ts';
 import type { MovingRow, Note, Place, Shards } from './shards.ts';
@@ -119,7 +119,7 @@ export class Mover<Row extends MovingRow> {
 
   /** The values of the sort columns before the spread one: under each of them texts ascend. */
   async *#leads({ at, shard }: Place): AsyncGenerator<Columns> {
-    const order = orderOf(at.table);
+    const order = buildOrder(at.table);
     const whole = order.partitionKey(at.in);
     let span: Span = { low: whole, high: beyond(whole), reverse: false };
     for (;;) {
@@ -158,7 +158,7 @@ export class Mover<Row extends MovingRow> {
   /** The rows of a batch, as many as one commit takes. */
   async *#leaving(split: Split, lead: Columns, batch: Progress): AsyncGenerator<readonly Row[]> {
     const { at } = split.from;
-    const order = orderOf(at.table);
+    const order = buildOrder(at.table);
     let span = spanBehind(at, lead, batch);
     for (;;) {
       const found = await this.#ports.shards.rows(split.from, span, defaultBatchRows);
@@ -198,7 +198,7 @@ function spanBehind(
   lead: Columns,
   { moved, moving }: { readonly moved?: string | undefined; readonly moving?: string | null },
 ): Span {
-  const order = orderOf(table);
+  const order = buildOrder(table);
   const of = (text: string): Uint8Array =>
     beyond(order.prefix(partition, { ...lead, [table.spreadBy]: text }));
   const all = order.prefix(partition, lead);

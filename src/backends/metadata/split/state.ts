@@ -46,7 +46,7 @@ export function locateText(text: string, progress: Progress | undefined): 'old' 
 }
 
 /** The shards that may have a row, in the order in which it moves; each doubling moves it once or not at all. */
-export function placesOf(
+export function listPlaces(
   text: string,
   { ways, to }: { readonly ways: number; readonly to: number },
 ): number[] {

@@ -164,12 +164,12 @@ export class Commits {
         return { applied: false, because: 'abandoned' };
       const expired = (await this.#mayExpectExpired(target)) ? await this.#refusal(target) : undefined;
       if (expired !== undefined) return expired;
-      const revision = revisionOf(attempt, target.changes);
+      const revision = formatRevision(attempt, target.changes);
       // A later commit that makes side changes to the same rows uses a later timestamp.
       await session.clock.passed(stamp);
       const isApplied = await this.#inTurn.run([target.partition], () =>
         session
-          .decide([place.decide('applied'), ...conditionsOf(target, revision)])
+          .decide([place.decide('applied'), ...buildConditions(target, revision)])
           .catch((cause: unknown) => this.#whatBecame(place, cause)),
       );
       if (isApplied) {
@@ -285,7 +285,7 @@ export class Commits {
       else {
         const { put, expiresAt } = change;
         const expires = expiresAt === undefined ? null : BigInt(Math.floor(expiresAt));
-        const ttl = expiresAt === undefined ? 0 : ttlOf(expiresAt, await this.#ports.now());
+        const ttl = expiresAt === undefined ? 0 : computeTtl(expiresAt, await this.#ports.now());
         const values = [...table.rows.values(put as Columns), op, expires];
         statements.push({ query: table.statements.put, params: [...place, ...values, stamp, ttl] });
       }
@@ -311,7 +311,7 @@ function attemptPlace({ table, place }: Target, attempt: string): Place {
   };
 }
 
-function conditionsOf(target: Target, revision: string): Statement[] {
+function buildConditions(target: Target, revision: string): Statement[] {
   const { at, table, place, guard, changes, keys, expired } = target;
   const { statements, rows } = table;
   const all: Statement[] = [];
@@ -338,7 +338,7 @@ function conditionsOf(target: Target, revision: string): Statement[] {
 }
 
 /** For a commit whose rows expire it includes the earliest expiry. */
-function revisionOf(attempt: string, changes: readonly Change<AnyTable>[]): Revision {
+function formatRevision(attempt: string, changes: readonly Change<AnyTable>[]): Revision {
   const expiries = changes.flatMap((change) => ('put' in change ? (change.expiresAt ?? []) : []));
   const mark = expiries.length === 0 ? '' : `${expiryMark}${Math.floor(Math.min(...expiries))}`;
   return `${attempt}${mark}` as Revision;
@@ -350,7 +350,7 @@ function expiryIn(revision: string): number | undefined {
   return at < 0 ? undefined : Number(revision.slice(at + 1));
 }
 
-function ttlOf(expiresAt: number, now: number): number {
+function computeTtl(expiresAt: number, now: number): number {
   const seconds = Math.max(1, Math.ceil((expiresAt - now) / 1000) + expirySlackSeconds);
   return now + seconds * 1000 < lastRemovalAt ? seconds : noTtl;
 }

@@ -1,10 +1,10 @@
 /** A scan: each shard is read in slices, which are merged into one order. */
 import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../rows/order.ts';
-import { compareBytes, passed, type Span, skipTo, spanOf } from '../rows/span.ts';
+import { compareBytes, computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
 import type { Layouts } from '../split/layouts.ts';
 import { type Bounds, ShardMerge, type Slice } from '../split/merge.ts';
-import { sumsOf } from './counters/counters.ts';
+import { sumByName } from './counters/counters.ts';
 import type { Folds } from './counters/folds.ts';
 import { isAlive, type RawRow, rowMark } from './rows.ts';
 import type { Scans } from './schema/statements.ts';
@@ -16,7 +16,7 @@ import { throughDeserts } from './tombstone-scan.ts';
  * How many rows the first read of a shard requests: its share of the page and three standard deviations of a share drawn by a hash, so
  * that few shards are read twice and few rows are read in vain.
  */
-const sliceOf = (share: number): number => Math.ceil(share + 3 * Math.sqrt(share)) + 1;
+const expectedSlice = (share: number): number => Math.ceil(share + 3 * Math.sqrt(share)) + 1;
 
 export interface Scanned<T> {
   readonly session: Session;
@@ -41,7 +41,7 @@ export class WideColumnCursor<T extends AnyTable> implements Cursor<T> {
     this.#table = tables.of(at.table);
     const { order } = this.#table.rows;
     this.#partition = order.partitionKey(at.in as Columns);
-    this.#span = spanOf(order, at.in as Columns, range);
+    this.#span = computeSpan(order, at.in as Columns, range);
     this.#only = range.shard;
     this.#scans = this.#table.scans(range.columns);
   }
@@ -82,7 +82,7 @@ export class WideColumnCursor<T extends AnyTable> implements Cursor<T> {
       splitAt: to > ways ? to / 2 : undefined,
       bounds: boundsIn(this.#span, this.#partition),
       reverse: this.#span.reverse,
-      slice: sliceOf(count / shards.length),
+      slice: expectedSlice(count / shards.length),
       keyOf: keyIn,
       read: (shard, bounds, limit) => this.#read(shard, bounds, limit),
     });
@@ -103,7 +103,7 @@ export class WideColumnCursor<T extends AnyTable> implements Cursor<T> {
       const params = [...place, Buffer.from(low), Buffer.from(high)];
       const rows = await session.readAll(reverse ? counter.scanBack : counter.scan, params);
       this.#scanned.folds.note(at, { shard, additions: rows.length });
-      return { rows: sumsOf(codec, rows), hasMore: false };
+      return { rows: sumByName(codec, rows), hasMore: false };
     }
     const query = reverse ? this.#scans.scanBack : this.#scans.scan;
     const rows = await throughDeserts({

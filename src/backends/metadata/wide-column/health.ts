@@ -22,18 +22,18 @@ async function probe(session: Session, keyspace: string): Promise<MetadataHealth
     `SELECT peer, ${columns} FROM system.peers_v2`,
   );
   const nodes = [
-    ...local.map((row) => nodeOf(row, 'broadcast_address', down)),
-    ...peers.map((row) => nodeOf(row, 'peer', down)),
+    ...local.map((row) => toNodeHealth(row, 'broadcast_address', down)),
+    ...peers.map((row) => toNodeHealth(row, 'peer', down)),
   ];
   const [found] = await session.run(
     `SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '${keyspace}'`,
   );
-  return healthOf(nodes, found?.['replication'], { keyspace, localDc: session.localDc });
+  return summarizeHealth(nodes, found?.['replication'], { keyspace, localDc: session.localDc });
 }
 
 const text = (row: RawRow, column: string): string => String(row[column] ?? 'unknown');
 
-function nodeOf(row: RawRow, address: string, down: ReadonlySet<string>): NodeHealth {
+function toNodeHealth(row: RawRow, address: string, down: ReadonlySet<string>): NodeHealth {
   const name = text(row, address);
   return {
     name,
@@ -46,13 +46,13 @@ function nodeOf(row: RawRow, address: string, down: ReadonlySet<string>): NodeHe
 }
 
 /** @param replication the map of the keyspace's row; absent where there is no row */
-export function healthOf(
+export function summarizeHealth(
   nodes: readonly NodeHealth[],
   replication: unknown,
   { keyspace, localDc }: { readonly keyspace: string; readonly localDc: string },
 ): MetadataHealth {
   const versions = [...new Set(nodes.map(({ schemaVersion }) => schemaVersion))].sort();
-  const factor = factorOf(replication, localDc);
+  const factor = readReplicationFactor(replication, localDc);
   const warnings = [
     ...(versions.length > 1 ? [`schema versions disagree: ${versions.join(', ')}`] : []),
     ...(replication ? [] : [`keyspace not found: ${keyspace}`]),
@@ -62,7 +62,7 @@ export function healthOf(
 }
 
 /** How many nodes of the local data center have a copy of a row; NetworkTopologyStrategy has a factor for each data center. */
-function factorOf(replication: unknown, localDc: string): number | undefined {
+function readReplicationFactor(replication: unknown, localDc: string): number | undefined {
   if (typeof replication !== 'object' || replication === null) return undefined;
   const said = replication as Readonly<Record<string, unknown>>;
   const factor = Number.parseInt(String(said[localDc] ?? said['replication_factor']), 10);

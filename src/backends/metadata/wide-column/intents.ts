@@ -7,7 +7,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochOf, epochState, isOpId, numberOf } from '../ops/epochs.ts';
+import { type EpochRows, Epochs, epochState, isOpId, parseEpoch, parseNumber } from '../ops/epochs.ts';
 import { stampAfter, stampAt } from '../ops/op-id.ts';
 import { secondLookMs } from '../ops/second-look.ts';
 import type { Folded } from './counters/counters.ts';
@@ -53,7 +53,7 @@ export interface IntentPorts {
 }
 
 /** The attempt under which an op is barred; sorts before its real ones. */
-const barOf = (opId: string): string => `${opId}!`;
+const barName = (opId: string): string => `${opId}!`;
 
 export class Intents {
   readonly #ports: IntentPorts;
@@ -149,7 +149,7 @@ export class Intents {
       side,
     }: { readonly attempt: string; readonly place: Place; readonly side: readonly Statement[] },
   ): Promise<boolean> {
-    const lane = [epochOf(opId), numberOf(opId) % lanes];
+    const lane = [parseEpoch(opId), parseNumber(opId) % lanes];
     const table = this.#table('epoch_lanes');
     const where = 'WHERE epoch = ? AND lane = ?';
     const written = writeStatements([place.decide('aborted'), place.ask]);
@@ -157,7 +157,7 @@ export class Intents {
       { query: `UPDATE ${table} SET state = null ${where} IF state = null`, params: lane },
       {
         query: `UPDATE ${table} SET side = null ${where} AND attempt = ? IF place = null`,
-        params: [...lane, barOf(opId)],
+        params: [...lane, barName(opId)],
       },
       {
         query: `UPDATE ${table} USING TTL ? SET place = ?, side = ? ${where} AND attempt = ? IF place = null`,
@@ -179,11 +179,11 @@ export class Intents {
   /** On its return no commit under the op can apply any more, and one that did has made its side changes. */
   async abort(opId: string): Promise<void> {
     this.own.abort(opId);
-    const lane = [epochOf(opId), numberOf(opId) % lanes];
+    const lane = [parseEpoch(opId), parseNumber(opId) % lanes];
     const query = `UPDATE ${this.#table('epoch_lanes')} SET place = ? WHERE epoch = ? AND lane = ? AND attempt = ? IF place = null`;
     await this.#certainly(
-      { query, params: ['aborted', ...lane, barOf(opId)] },
-      async () => (await this.#attempts(lane, barOf(opId))).length > 0,
+      { query, params: ['aborted', ...lane, barName(opId)] },
+      async () => (await this.#attempts(lane, barName(opId))).length > 0,
     );
     for (const attempt of await this.#attempts(lane)) {
       if (attempt.name.startsWith(`${opId}/`)) await this.#settleAttempt(attempt);
@@ -192,12 +192,12 @@ export class Intents {
 
   async isOpen(opId: string): Promise<boolean> {
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
-    const state = (await this.#lease(epochOf(opId)))?.state;
+    const state = (await this.#lease(parseEpoch(opId)))?.state;
     // While an epoch is being marked, not all of its lanes are barred yet.
     if (state === undefined || state === settled) return false;
-    const lane = [epochOf(opId), numberOf(opId) % lanes];
+    const lane = [parseEpoch(opId), parseNumber(opId) % lanes];
     const attempts = await this.#attempts(lane);
-    if (!attempts.some(({ name }) => name === barOf(opId))) return true;
+    if (!attempts.some(({ name }) => name === barName(opId))) return true;
     // Bar it first and settle its attempts afterwards: an attempt that was recorded before the bar may still apply.
     for (const attempt of attempts)
       if (attempt.name.startsWith(`${opId}/`) && (await this.#outcomeOf(attempt)) === null) return true;
@@ -316,7 +316,7 @@ export class Intents {
 
   async settle(intent: Abandoned): Promise<void> {
     const { session } = this.#ports;
-    const id = epochOf(intent.prefix);
+    const id = parseEpoch(intent.prefix);
     const lease = await this.#lease(id);
     if (lease?.state === markedAgain) {
       const query = `DELETE FROM ${this.#table('epochs')} WHERE slot = ? AND id = ? IF state = ?`;

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
-import { type Columns, orderOf, type TableOrder } from '../rows/order.ts';
-import { type Column, columnsOf, type TableColumns } from './schema/names.ts';
+import { buildOrder, type Columns, type TableOrder } from '../rows/order.ts';
+import { type Column, nameColumns, type TableColumns } from './schema/names.ts';
 
 export const outcomeMark = 0;
 export const rowMark = 1;
@@ -23,8 +23,8 @@ export class Rows {
 
   constructor(table: AnyTable) {
     this.table = table;
-    this.order = orderOf(table);
-    this.columns = columnsOf(table);
+    this.order = buildOrder(table);
+    this.columns = nameColumns(table);
   }
 
   /** The clustering key of a row. */

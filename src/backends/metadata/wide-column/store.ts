@@ -24,13 +24,13 @@ import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import { stamp } from '../ops/op-id.ts';
 import type { Columns } from '../rows/order.ts';
-import { spanOf } from '../rows/span.ts';
+import { computeSpan } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { defaultLeaseMs, followed, Layouts } from '../split/layouts.ts';
 import { Mover } from '../split/mover.ts';
 import { placed } from '../split/placing.ts';
 import { Commits } from './commits.ts';
-import { sumsOf } from './counters/counters.ts';
+import { sumByName } from './counters/counters.ts';
 import { Folds } from './counters/folds.ts';
 import { hasPendingAdditions, hasPendingPuts } from './counters/pending-additions.ts';
 import { boundsIn, WideColumnCursor } from './cursor.ts';
@@ -124,7 +124,7 @@ class WideColumn implements WideColumnStore {
     const inShard = (shard: number): unknown[] => [...rows.place(at, shard), rows.key(at.in, key)];
     const own = rows.shardOf(at, key);
     if (at.table.kind === 'counter') {
-      const [sum] = sumsOf(rows, await this.#session.readAll(counter.get, inShard(own)));
+      const [sum] = sumByName(rows, await this.#session.readAll(counter.get, inShard(own)));
       return sum && rows.decode(sum, at.in as Columns);
     }
     const read = async (shard: number): Promise<RawRow | undefined> =>
@@ -225,7 +225,7 @@ class WideColumn implements WideColumnStore {
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
     const { rows, statements } = this.#tables.of(at.table);
-    const span = spanOf(rows.order, at.in as Columns, range);
+    const span = computeSpan(rows.order, at.in as Columns, range);
     const bounds = boundsIn(span, rows.order.partitionKey(at.in as Columns));
     const { clock } = this.#session;
     const stamp = await clock.stamp();

@@ -31,7 +31,7 @@ export async function throughDeserts<Row>({ bounds, reverse, limit, read }: Slic
     try {
       rows.push(...(await read(part, limit - rows.length)));
     } catch (cause) {
-      const middle = middleOf(part);
+      const middle = findMiddle(part);
       refusals += 1;
       if (!(cause instanceof ReadFailed) || middle === undefined || refusals > refusalsMax) throw cause;
       const halves = [
@@ -45,7 +45,7 @@ export async function throughDeserts<Row>({ bounds, reverse, limit, read }: Slic
 }
 
 /** A key between two others; undefined where they are too near. */
-export function middleOf({ low, high }: Bounds): Uint8Array | undefined {
+export function findMiddle({ low, high }: Bounds): Uint8Array | undefined {
   let shared = 0;
   while (shared < low.length && shared < high.length && low[shared] === high[shared]) shared += 1;
   const from = numberAt(low, shared);

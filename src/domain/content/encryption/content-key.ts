@@ -45,7 +45,7 @@ const etagBytes = 16;
  * The MD5 itself only under the service's own key (public API "ETag"). Otherwise a value of the same length that reveals
  * nothing about the content without the object key.
  */
-export function etagOf(
+export function deriveEtag(
   { hasher }: Pick<Ctx, 'hasher'>,
   { bytes, encryption }: ObjectKey,
   md5: string,

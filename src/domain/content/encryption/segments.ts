@@ -38,7 +38,7 @@ function twoBuffers(): (length: number) => Uint8Array {
   };
 }
 
-function nonceOf(index: number, isLast: boolean): Uint8Array {
+function buildNonce(index: number, isLast: boolean): Uint8Array {
   const nonce = new Uint8Array(nonceBytes);
   new DataView(nonce.buffer).setUint32(nonceBytes - 5, index);
   nonce[nonceBytes - 1] = isLast ? 1 : 0;
@@ -58,7 +58,7 @@ export async function* encryptSegments(
   let index = 0;
   const seal = async (content: Uint8Array, isLast: boolean): Promise<Uint8Array> => {
     const into = buffers(content.length + tagBytes);
-    await key.encrypt(content, { nonce: nonceOf(index++, isLast), into });
+    await key.encrypt(content, { nonce: buildNonce(index++, isLast), into });
     return into;
   };
   /** The first array until a second one arrives. Most contents are a single array and need no copy. */
@@ -147,7 +147,7 @@ export async function* decryptSegments(
     for (let at = 0, to = 0; at < group.length; at += segmentBytes, to += contentBytes, index += 1) {
       const segment = group.subarray(at, at + segmentBytes);
       const how = {
-        nonce: nonceOf(index, index === lastIndex),
+        nonce: buildNonce(index, index === lastIndex),
         into: into.subarray(to, to + segment.length - tagBytes),
       };
       if (!(await key.decrypt(segment, how))) throw new ChunkDamaged(`segment ${index} is not authentic`);

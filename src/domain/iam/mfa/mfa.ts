@@ -1,10 +1,10 @@
 /** Virtual MFA devices of users and of the account's root, and the codes that they show. */
 import type { Context } from '../../../context.ts';
 import { fail, type Refusal } from '../../../errors/refusal.ts';
-import { commitIam, type DeviceRecord, findIam, recordOf } from '../../../metadata/iam.ts';
+import { commitIam, type DeviceRecord, findIam, toRecord } from '../../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
-import { findById, keyOf, namedIn, putEntity } from '../entities.ts';
-import { type Page, pageOf } from '../pages.ts';
+import { findById, foldName, namedIn, putEntity } from '../entities.ts';
+import { type Page, readPage } from '../pages.ts';
 import { matchCodes, seedBytes } from './totp.ts';
 
 type CodeCtx = Ctx & Pick<Context, 'sealer' | 'hasher'>;
@@ -26,7 +26,7 @@ export interface DeviceName {
 /** The holder of a device: a user, by name, or the account's root. */
 export type DeviceHolder = { readonly user: string } | 'root';
 
-const mutexKey = (account: string, name: string): string => `mfa device ${account} ${keyOf(name)}`;
+const mutexKey = (account: string, name: string): string => `mfa device ${account} ${foldName(name)}`;
 const noSuchDevice = ({ name }: DeviceName): Refusal =>
   fail('NoSuchEntity', `VirtualMFADevice with serial number ${name} does not exist.`);
 const wrongCode = (): Refusal =>
@@ -41,22 +41,22 @@ export const createDevice = async (
   const seed = ctx.random.bytes(seedBytes);
   const sealed = btoa(String.fromCharCode(...(await ctx.sealer.seal(seed, mutexKey(account, name)))));
   return changeAccount(ctx, account, async (draft) => {
-    if ((await draft.find('device', keyOf(name))) !== undefined)
+    if ((await draft.find('device', foldName(name))) !== undefined)
       throw fail('EntityAlreadyExists', `MFADevice entity at the same path and name already exists.`);
     const device: DeviceRecord = { name, path, seed: sealed, created: ctx.clock.now() };
     draft.count('devices', 1);
-    await draft.put('device', keyOf(name), device);
+    await draft.put('device', foldName(name), device);
     return { device, seed };
   });
 };
 
 async function deviceIn(draft: AccountDraft, named: DeviceName): Promise<DeviceRecord> {
-  const device = (await draft.find('device', keyOf(named.name)))?.value;
+  const device = (await draft.find('device', foldName(named.name)))?.value;
   if (device?.name !== named.name || device.path !== named.path) throw noSuchDevice(named);
   return device;
 }
 
-async function seedOf({ sealer }: Pick<CodeCtx, 'sealer'>, account: string, device: DeviceRecord) {
+async function openSeed({ sealer }: Pick<CodeCtx, 'sealer'>, account: string, device: DeviceRecord) {
   const sealed = Uint8Array.from(atob(device.seed), (char) => char.charCodeAt(0));
   const seed = await sealer.open(sealed, mutexKey(account, device.name));
   if (seed === undefined) throw new Error(`the seed of MFA device ${device.name} does not open`);
@@ -83,11 +83,11 @@ export const enableDevice = (
     if (user !== undefined && user.devices.length >= devicesOfUserMax)
       throw fail('LimitExceeded', `Cannot exceed quota for MFADevicesPerUser: ${devicesOfUserMax}`);
     const now = ctx.clock.now();
-    const seed = await seedOf(ctx, account, device);
+    const seed = await openSeed(ctx, account, device);
     const step = matchCodes(ctx.hasher, seed, { codes, drift: enableDrift, now, after: 0 });
     if (step === undefined) throw wrongCode();
-    await draft.put('device', keyOf(named.name), { ...device, user: user?.id ?? '', enabled: now });
-    await draft.put('deviceUse', keyOf(named.name), { step, failures: 0, since: 0 });
+    await draft.put('device', foldName(named.name), { ...device, user: user?.id ?? '', enabled: now });
+    await draft.put('deviceUse', foldName(named.name), { step, failures: 0, since: 0 });
     if (user !== undefined)
       await putEntity(draft, 'user', { ...user, devices: [...user.devices, device.name] });
   });
@@ -101,8 +101,8 @@ export const deactivateDevice = (
     const { user: id, enabled: _, ...device } = await deviceIn(draft, named);
     const user = holder === 'root' ? undefined : await namedIn(draft, { kind: 'user', name: holder.user });
     if (id === undefined || id !== (user?.id ?? '')) throw noSuchDevice(named);
-    await draft.put('device', keyOf(named.name), device);
-    await draft.remove('deviceUse', keyOf(named.name));
+    await draft.put('device', foldName(named.name), device);
+    await draft.remove('deviceUse', foldName(named.name));
     if (user !== undefined) {
       const devices = user.devices.filter((name) => name !== device.name);
       await putEntity(draft, 'user', { ...user, devices });
@@ -116,7 +116,7 @@ export const deleteDevice = (ctx: Ctx, account: string, named: DeviceName): Prom
     if (device.user !== undefined)
       throw fail('DeleteConflict', 'MFA VirtualDevice in use. Must deactivate first.');
     draft.count('devices', -1);
-    await draft.remove('device', keyOf(named.name));
+    await draft.remove('device', foldName(named.name));
   });
 
 /** Devices ordered by name, filtered by `keep`. */
@@ -137,7 +137,7 @@ export const listDevices = async (
     ...page,
     keep: ({ value }: { value: DeviceRecord }) => keep(value),
   } as const;
-  const { items, ...end } = await pageOf(ctx, account, asked);
+  const { items, ...end } = await readPage(ctx, account, asked);
   return { ...end, items: items.map(({ value }) => value) };
 };
 
@@ -155,14 +155,14 @@ export interface ShownCode {
 /** Whether the code is valid now and was not used before. */
 export async function isCode(ctx: CodeCtx, account: string, shown: ShownCode): Promise<boolean> {
   const { holder, device: named, code } = shown;
-  const stored = await findIam(ctx.metadata, account, { kind: 'device', name: keyOf(named.name) });
-  const device = stored === undefined ? undefined : recordOf<'device'>(stored).value;
+  const stored = await findIam(ctx.metadata, account, { kind: 'device', name: foldName(named.name) });
+  const device = stored === undefined ? undefined : toRecord<'device'>(stored).value;
   if (device?.name !== named.name || device.path !== named.path || device.user !== holder) return false;
-  const seed = await seedOf(ctx, account, device);
+  const seed = await openSeed(ctx, account, device);
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const found = await findIam(ctx.metadata, account, { kind: 'deviceUse', name: keyOf(named.name) });
+    const found = await findIam(ctx.metadata, account, { kind: 'deviceUse', name: foldName(named.name) });
     if (found === undefined) return false;
-    const use = recordOf<'deviceUse'>(found).value;
+    const use = toRecord<'deviceUse'>(found).value;
     const now = ctx.clock.now();
     const isPaused = use.failures >= failuresMax && now - use.since < pauseMs;
     if (isPaused) return false;

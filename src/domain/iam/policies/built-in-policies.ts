@@ -1,6 +1,6 @@
 /** Managed policies that every account has, under the names and ids that the public service gave them. */
 import type { PolicyRecord } from '../../../metadata/iam.ts';
-import { keyOf } from '../entities.ts';
+import { foldName } from '../entities.ts';
 
 /** The account in the ARNs of built-in policies. */
 export const builtInAccount = 'aws';
@@ -58,10 +58,10 @@ export const builtInPolicies: readonly BuiltInPolicy[] = [
 ];
 
 const byId = new Map(builtInPolicies.map((policy) => [policy.id, policy]));
-const byName = new Map(builtInPolicies.map((policy) => [keyOf(policy.name), policy]));
+const byName = new Map(builtInPolicies.map((policy) => [foldName(policy.name), policy]));
 
 export const builtInById = (id: string): BuiltInPolicy | undefined => byId.get(id);
 export function builtInNamed(name: string): BuiltInPolicy | undefined {
-  const found = byName.get(keyOf(name));
+  const found = byName.get(foldName(name));
   return found?.name === name ? found : undefined;
 }

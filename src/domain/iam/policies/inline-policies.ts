@@ -1,9 +1,9 @@
 /** The inline policies of users, groups and roles. */
 import { fail, type Refusal } from '../../../errors/refusal.ts';
-import { findIam, recordOf } from '../../../metadata/iam.ts';
+import { findIam, toRecord } from '../../../metadata/iam.ts';
 import { type Ctx, changeAccount } from '../account.ts';
-import { getNamed, keyOf, type Named, namedIn, putEntity } from '../entities.ts';
-import { type Page, pageOf } from '../pages.ts';
+import { foldName, getNamed, type Named, namedIn, putEntity } from '../entities.ts';
+import { type Page, readPage } from '../pages.ts';
 import { assertSize, sizeOf } from './documents.ts';
 
 export type HolderKind = 'user' | 'group' | 'role';
@@ -16,7 +16,7 @@ export interface InlinePolicy<K extends HolderKind = HolderKind> {
   readonly policy: string;
 }
 
-const documentName = (holderId: string, policy: string): string => `${holderId}/${keyOf(policy)}`;
+const documentName = (holderId: string, policy: string): string => `${holderId}/${foldName(policy)}`;
 const noSuchPolicy = ({ holder, policy }: InlinePolicy): Refusal =>
   fail('NoSuchEntity', `The ${holder.kind} policy with name ${policy} cannot be found.`);
 
@@ -67,7 +67,7 @@ export async function getInlinePolicy(
   const { id } = await getNamed(ctx, account, inline.holder);
   const name = documentName(id, inline.policy);
   const stored = await findIam(ctx.metadata, account, { kind: 'document', name });
-  const found = stored === undefined ? undefined : recordOf<'document'>(stored);
+  const found = stored === undefined ? undefined : toRecord<'document'>(stored);
   if (found?.value.name !== inline.policy) throw noSuchPolicy(inline);
   return found.text ?? '';
 }
@@ -83,6 +83,6 @@ export async function listInlinePolicies(
   }: { readonly holder: Named<HolderKind>; readonly after: string | undefined; readonly max: number },
 ): Promise<Page<string>> {
   const { id } = await getNamed(ctx, account, holder);
-  const { items, ...end } = await pageOf(ctx, account, { kind: 'document', prefix: `${id}/`, after, max });
+  const { items, ...end } = await readPage(ctx, account, { kind: 'document', prefix: `${id}/`, after, max });
   return { ...end, items: items.map(({ value }) => value.name) };
 }

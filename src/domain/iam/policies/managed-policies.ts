@@ -1,6 +1,6 @@
 /** Managed policies and their versions. Built-in policies are read like an account's own. */
 import { fail, type Refusal } from '../../../errors/refusal.ts';
-import { findIam, type IamTag, type PolicyRecord, recordOf } from '../../../metadata/iam.ts';
+import { findIam, type IamTag, type PolicyRecord, toRecord } from '../../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
 import { addEntity, assertFree, findById, findNamed, namedIn, putEntity, removeEntity } from '../entities.ts';
 import { drawPolicyId } from '../ids.ts';
@@ -71,7 +71,7 @@ export async function findVersion(
   const name = documentName(id, version);
   const stored = await findIam(metadata, account, { kind: 'document', name });
   if (stored === undefined) return undefined;
-  return { text: recordOf<'document'>(stored).text ?? '', key: `${id} ${version}` };
+  return { text: toRecord<'document'>(stored).text ?? '', key: `${id} ${version}` };
 }
 
 export interface NewPolicy {
@@ -161,7 +161,7 @@ const noSuchVersion = (version: number): Refusal =>
   fail('NoSuchEntity', `The policy version v${version} cannot be found.`);
 
 /** @throws NoSuchEntity */
-export function versionOf({ versions }: PolicyRecord, number: number): Version {
+export function requireVersion({ versions }: PolicyRecord, number: number): Version {
   const found = versions.find((each) => each.number === number);
   if (found === undefined) throw noSuchVersion(number);
   return found;
@@ -180,7 +180,7 @@ export const setDefaultVersion = (
   changeAccount(ctx, account, async (draft) => {
     assertOwn(account, named);
     const policy = await policyIn(draft, named);
-    versionOf(policy, version);
+    requireVersion(policy, version);
     await putEntity(draft, kind, { ...policy, updated: ctx.clock.now(), defaultVersion: version });
   });
 
@@ -193,7 +193,7 @@ export const deleteVersion = (
   changeAccount(ctx, account, async (draft) => {
     assertOwn(account, named);
     const policy = await policyIn(draft, named);
-    versionOf(policy, version);
+    requireVersion(policy, version);
     if (version === policy.defaultVersion)
       throw fail('DeleteConflict', 'Cannot delete the default version of a policy.');
     const versions = policy.versions.filter(({ number }) => number !== version);

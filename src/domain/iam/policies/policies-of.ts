@@ -1,5 +1,5 @@
 /** The policies of a user or role: its inline and managed policies, those of its groups, and its permissions boundary. */
-import { type Holder, recordOf, scanIam } from '../../../metadata/iam.ts';
+import { type Holder, scanIam, toRecord } from '../../../metadata/iam.ts';
 import type { Ctx } from '../account.ts';
 import { findById } from '../entities.ts';
 import { kindOf } from './attachments.ts';
@@ -26,7 +26,7 @@ export interface PolicyTexts {
 const inlineMax = 256;
 
 /** @returns undefined when there is no such user, group or role any more */
-export async function policyTextsOf(
+export async function readPolicyTexts(
   ctx: Reading,
   account: string,
   id: string,
@@ -59,7 +59,7 @@ async function textsOn(
     Promise.all(holder.attached.map((id) => managed(ctx, account, id))),
   ]);
   const own = inline.map((stored): PolicyText => {
-    const { name, value, text = '' } = recordOf<'document'>(stored);
+    const { name, value, text = '' } = toRecord<'document'>(stored);
     return { name: `${kind}/${holder.name}/${value.name}`, text, key: `${name} ${stored.revision}` };
   });
   return [...own, ...attached.filter((each) => each !== undefined)];

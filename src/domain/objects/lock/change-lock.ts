@@ -1,7 +1,7 @@
 /** Changes Object Lock: the retention and legal hold of a version, the configuration of a bucket. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { objectsOf } from '../../../metadata/objects/objects.ts';
+import { objectsAt } from '../../../metadata/objects/objects.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import { changeDocument } from '../../configurations/documents.ts';
 import { type ObjectLockConfiguration, objectLock } from '../../configurations/families.ts';
@@ -59,5 +59,5 @@ export async function configureObjectLock(
       return changed;
     },
   });
-  await ctx.metadata.raiseFence(objectsOf(changed), changed.generation);
+  await ctx.metadata.raiseFence(objectsAt(changed), changed.generation);
 }

@@ -22,14 +22,14 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
   async function read(): Promise<ClusterView> {
     if (isReconciled) {
       const found = await everyCluster(ctx.metadata);
-      return viewOf(
+      return buildView(
         ctx.bytes.clusters,
         found.map(({ row }) => row),
       );
     }
     const rows = await reconcileClusters(ctx);
     isReconciled = true;
-    return viewOf(ctx.bytes.clusters, rows);
+    return buildView(ctx.bytes.clusters, rows);
   }
 
   function readAnew(): Promise<ClusterView> {
@@ -68,7 +68,7 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
 }
 
 /** A cluster without a row counts as live. */
-export function viewOf(
+export function buildView(
   listed: readonly string[],
   rows: readonly Pick<ClusterRow, 'id' | 'state' | 'weight'>[],
 ): ClusterView {

@@ -1,12 +1,12 @@
 /** The effect of a drain, bucket by bucket, before it begins. */
 import type { Context } from '../../../context.ts';
 import { bucketSlotOf, bucketSlots, bucketsInSlot, findBucket } from '../../../metadata/buckets/buckets.ts';
-import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
+import { objectsAt, readExtents } from '../../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
-import { clusterOf } from '../../uploads/upload-session.ts';
-import { wishOf } from '../placement/place-write.ts';
+import { parseCluster } from '../../uploads/upload-session.ts';
+import { readWish } from '../placement/place-write.ts';
 import { chooseCluster } from '../placement/policy.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'config' | 'clusterStates'>;
@@ -71,7 +71,7 @@ interface Asked {
 async function impactOn(ctx: Ctx, drained: ClusterView, asked: Asked): Promise<BucketImpact> {
   const { bucket, budget, cluster } = asked;
   const sum = { manifests: 0, bytes: 0, stuck: 0 };
-  const cursor = ctx.metadata.scan(objectsOf(bucket));
+  const cursor = ctx.metadata.scan(objectsAt(bucket));
   let page = await cursor.next(pageRows);
   for (; page.length > 0 && budget.versions > 0; page = await cursor.next(pageRows)) {
     budget.versions -= page.length;
@@ -92,13 +92,13 @@ async function impactOn(ctx: Ctx, drained: ClusterView, asked: Asked): Promise<B
   };
 }
 
-const hasElsewhere = (ctx: Ctx, drained: ClusterView, placing: Parameters<typeof wishOf>[1]): boolean =>
-  chooseCluster(drained, wishOf(ctx, placing), '') !== undefined;
+const hasElsewhere = (ctx: Ctx, drained: ClusterView, placing: Parameters<typeof readWish>[1]): boolean =>
+  chooseCluster(drained, readWish(ctx, placing), '') !== undefined;
 
 /** Undefined when none of its bytes are on the cluster. */
 async function bytesOn(ctx: Ctx, { manifest }: ObjectRow, cluster: string): Promise<number | undefined> {
   let bytes: number | undefined;
-  for await (const extent of extentsOf(ctx.metadata, manifest))
+  for await (const extent of readExtents(ctx.metadata, manifest))
     if (extent.cluster === cluster) bytes = (bytes ?? 0) + Math.max(extent.size, 0);
   return bytes;
 }
@@ -109,7 +109,7 @@ async function uploadsOn({ metadata }: Ctx, { id }: BucketRow, cluster: string):
   for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
     for (const { row } of page) {
       const session = (await findSession(metadata, row.uploadId))?.row.session;
-      if (session !== undefined && clusterOf(session) === cluster) count += 1;
+      if (session !== undefined && parseCluster(session) === cluster) count += 1;
     }
   }
   return count;

@@ -2,7 +2,7 @@
 
 import { allRows, queueAt, queueSlots } from '../../../metadata/background/queues.ts';
 import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
-import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
+import { objectsAt, readExtents } from '../../../metadata/objects/objects.ts';
 import { everyPart, findSession, findSessionPart, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { GarbageTask, QueueRow } from '../../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow, UploadIndexRow } from '../../../metadata/tables.ts';
@@ -66,14 +66,14 @@ async function* inQueue({ metadata }: Ctx): AsyncGenerator<Named> {
         for (const extent of extents) yield { extent, naming };
         if (manifestId === undefined || extents.length > 0) continue;
         const manifest = { manifestId, partCount: 0, offsets: [] };
-        for await (const extent of extentsOf(metadata, manifest)) yield { extent, naming };
+        for await (const extent of readExtents(metadata, manifest)) yield { extent, naming };
       }
     }
   }
 }
 
 async function* inVersions({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<Named> {
-  const cursor = metadata.scan(objectsOf(bucket));
+  const cursor = metadata.scan(objectsAt(bucket));
   for (
     let page = await nextSound(cursor, pageRows);
     page.length > 0;
@@ -82,7 +82,7 @@ async function* inVersions({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator
     for (const found of page) {
       if (found.row.marker) continue;
       const naming = versionNaming({ metadata }, bucket, found);
-      for await (const extent of extentsOf(metadata, found.row.manifest))
+      for await (const extent of readExtents(metadata, found.row.manifest))
         if (extent.foreign === undefined) yield { extent, naming };
     }
 }
@@ -93,7 +93,7 @@ function versionNaming({ metadata }: Ctx, bucket: BucketRow, { row, revision }: 
     name: `${bucket.id}/${version}/${key}`,
     place: { bucket: bucket.name, key, version },
     look: async () => {
-      const found = await metadata.get(objectsOf(bucket), { space, key, slot });
+      const found = await metadata.get(objectsAt(bucket), { space, key, slot });
       // A row that was changed or moved is found by the next run.
       return found?.revision === revision ? revision : undefined;
     },

@@ -60,7 +60,7 @@ export async function importObject(
   if (described === undefined) return 'skipped';
   // A listing has the time in milliseconds, a header in seconds.
   const details = described.etag === listed.etag ? { ...described, modified: listed.modified } : described;
-  const headers = headersOf(details);
+  const headers = toObjectHeaders(details);
   if (byteLength(JSON.stringify(headers)) > headerBytesMax) return 'skipped';
   return commitImport(ctx, { details, headers }, options);
 }
@@ -126,7 +126,7 @@ async function commitImport(
   return result;
 }
 
-const headersOf = ({ system, user }: ForeignDetails): ObjectHeaders => ({
+const toObjectHeaders = ({ system, user }: ForeignDetails): ObjectHeaders => ({
   ...(Object.keys(system).length === 0 ? {} : { system }),
   ...(Object.keys(user).length === 0 ? {} : { user }),
 });

@@ -14,7 +14,7 @@ export interface Placing {
 /** @throws DrainRefused */
 export async function placeWrite(ctx: Ctx, placing: Placing, seed: string): Promise<string> {
   const view = await ctx.clusterStates.view();
-  const wish = wishOf(ctx, placing);
+  const wish = readWish(ctx, placing);
   if (wish === noWish && view.only !== undefined) return view.only;
   const cluster = chooseCluster(view, wish, seed);
   if (cluster === undefined) throw fail('DrainRefused');
@@ -24,15 +24,15 @@ export async function placeWrite(ctx: Ctx, placing: Placing, seed: string): Prom
 const noWish: Wish = {};
 
 /** The placement rules of the settings for the storage class, and of the bucket. */
-export function wishOf({ config }: Pick<Ctx, 'config'>, { bucket, storageClass }: Placing): Wish {
+export function readWish({ config }: Pick<Ctx, 'config'>, { bucket, storageClass }: Placing): Wish {
   const { SVC_STORAGE_CLASSES: classes } = config;
-  const pin = classes.length === 0 ? undefined : pinOf(classes, storageClass);
+  const pin = classes.length === 0 ? undefined : findPin(classes, storageClass);
   const { placement, placementMode } = bucket;
   return pin === undefined && placement === undefined ? noWish : { pin, placement, placementMode };
 }
 
 /** A class that is pinned to several clusters has an item for each. */
-function pinOf(classes: Ctx['config']['SVC_STORAGE_CLASSES'], storageClass: string): Wish['pin'] {
+function findPin(classes: Ctx['config']['SVC_STORAGE_CLASSES'], storageClass: string): Wish['pin'] {
   const pins = classes.flatMap((each) =>
     each.storageClass === storageClass && each.cluster !== undefined ? [each.cluster] : [],
   );

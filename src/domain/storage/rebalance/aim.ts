@@ -15,7 +15,7 @@ export interface Aim {
  * The target is the cluster that a new write would pick now, so bytes on the cluster that the weights chose stay there.
  * @param byWeight also moves bytes away from live clusters
  */
-export function aimOf(
+export function chooseAim(
   view: ClusterView,
   { row, wish, byWeight }: { readonly row: ObjectRow; readonly wish: Wish; readonly byWeight: boolean },
 ): Aim {

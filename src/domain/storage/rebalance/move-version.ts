@@ -19,7 +19,7 @@ import { changeKey } from '../../objects/commit-version.ts';
 import { queueGarbage, queueGarbageAll } from '../garbage.ts';
 import { copyExtent } from './copy-extent.ts';
 import type { Pace } from './pace.ts';
-import { type Piece, type Stretch, stillHolds, stretchesOf, withCopies } from './stretches.ts';
+import { type Piece, readStretches, type Stretch, stillHolds, withCopies } from './stretches.ts';
 
 export type Ctx = Pick<
   Context,
@@ -41,7 +41,7 @@ const requestId = 'rebalance';
 
 /** @returns false when the version changed meanwhile; a later pass processes it again */
 export async function moveVersion(ctx: Ctx, move: Move): Promise<boolean> {
-  for await (const stretch of stretchesOf(ctx, move.row.manifest)) {
+  for await (const stretch of readStretches(ctx, move.row.manifest)) {
     const leaving = stretch.pieces.filter(({ extent }) => move.leaves(extent));
     if (leaving.length > 0 && !(await moveStretch(ctx, move, { stretch, leaving }))) return false;
   }
@@ -62,7 +62,7 @@ async function moveStretch(ctx: Ctx, move: Move, { stretch, leaving }: Leaving):
     for (const piece of leaving) {
       const { extent: from } = piece;
       const id = `${op.id}.${stored.length}`;
-      const owner = ownerOf(row, piece);
+      const owner = toOwner(row, piece);
       stored.push({ extent: { cluster: to, id, size: unknownSize }, owner });
       const { storageClass } = row;
       const copy = await copyExtent(ctx, from, { cluster: to, id, owner, storageClass, pace, signal });
@@ -83,7 +83,7 @@ async function moveStretch(ctx: Ctx, move: Move, { stretch, leaving }: Leaving):
 }
 
 /** The owner record that the write would have made on that cluster. */
-const ownerOf = (
+const toOwner = (
   { bucketId, key, version, isNull, uploadId, storageClass, encryption }: ObjectRow,
   piece: Piece,
 ): Owner => ({

@@ -16,7 +16,7 @@ export interface Stretch {
 /** An extent, with its part number for a multipart object. */
 export type Piece = { readonly extent: Extent } | ManifestPart;
 
-export async function* stretchesOf(ctx: Ctx, manifest: Manifest): AsyncGenerator<Stretch> {
+export async function* readStretches(ctx: Ctx, manifest: Manifest): AsyncGenerator<Stretch> {
   const inline = inlinePieces(manifest);
   if (inline !== undefined) yield { pieces: inline };
   else if ('manifestId' in manifest) {
@@ -34,7 +34,7 @@ export async function stillHolds(
   { manifest }: ObjectRow,
   { pieces, segment }: Stretch,
 ): Promise<boolean> {
-  const now = segment === undefined ? inlinePieces(manifest) : await segmentOf(ctx, manifest, segment);
+  const now = segment === undefined ? inlinePieces(manifest) : await readSegment(ctx, manifest, segment);
   return now?.length === pieces.length && now.every((piece, i) => isSame(piece.extent, pieces[i]?.extent));
 }
 
@@ -47,7 +47,7 @@ function inlinePieces(manifest: Manifest): readonly Piece[] | undefined {
   return 'parts' in manifest ? manifest.parts : undefined;
 }
 
-async function segmentOf(
+async function readSegment(
   ctx: Ctx,
   manifest: Manifest,
   segment: number,

@@ -1,12 +1,12 @@
 /** One step of the `rebalance` worker: moves a version to its target cluster, and counts the bytes that stay. */
 import type { Context } from '../../../context.ts';
-import { extentsOf } from '../../../metadata/objects/objects.ts';
+import { readExtents } from '../../../metadata/objects/objects.ts';
 import type { Remaining } from '../../../metadata/records/rebalance.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { DataUnavailable } from '../../../ports/storage/object-bytes.ts';
-import { wishOf } from '../placement/place-write.ts';
-import { aimOf } from './aim.ts';
+import { readWish } from '../placement/place-write.ts';
+import { chooseAim } from './aim.ts';
 import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
 import type { Pace } from './pace.ts';
 
@@ -43,11 +43,11 @@ export async function tendVersion(
   const { view, clusters, byWeight } = tending;
   const found: Found = new Map();
   if (row.marker) return found;
-  const wish = wishOf(ctx, { bucket, storageClass: row.storageClass });
-  const { to, leaves } = aimOf(view, { row, wish, byWeight });
+  const wish = readWish(ctx, { bucket, storageClass: row.storageClass });
+  const { to, leaves } = chooseAim(view, { row, wish, byWeight });
   const from = new Set<string>();
   const bytes = new Map<string, number>();
-  for await (const extent of extentsOf(ctx.metadata, row.manifest)) {
+  for await (const extent of readExtents(ctx.metadata, row.manifest)) {
     if (leaves(extent)) from.add(extent.cluster);
     if (clusters.has(extent.cluster))
       bytes.set(extent.cluster, (bytes.get(extent.cluster) ?? 0) + Math.max(extent.size, 0));

@@ -3,11 +3,11 @@
 import { inParallel } from '../../../base/in-parallel.ts';
 import type { ClaimedSlot, SlotRow } from '../../../metadata/background/rebalance.ts';
 import { bucketsInSlot, findBucket } from '../../../metadata/buckets/buckets.ts';
-import { objectsOf } from '../../../metadata/objects/objects.ts';
+import { objectsAt } from '../../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { EndedPass, OpenPass } from '../../../metadata/records/rebalance.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { clusterOf } from '../../uploads/upload-session.ts';
+import { parseCluster } from '../../uploads/upload-session.ts';
 import { addTo, type Ctx, type Found, type Tending, tendVersion } from './tend-version.ts';
 
 /** Versions between two saved positions. */
@@ -83,7 +83,7 @@ async function* pages(
   let now = pass;
   const { after } = pass;
   const cursor = ctx.metadata.scan(
-    objectsOf(bucket),
+    objectsAt(bucket),
     after === undefined || after === 'end' ? {} : { after },
   );
   for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows)) {
@@ -110,8 +110,8 @@ async function countUploads(
   for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
     for (const { row } of page) {
       const session = (await findSession(metadata, row.uploadId))?.row.session;
-      if (session !== undefined && clusters.has(clusterOf(session)))
-        addTo(found, clusterOf(session), { uploads: 1 });
+      if (session !== undefined && clusters.has(parseCluster(session)))
+        addTo(found, parseCluster(session), { uploads: 1 });
     }
   }
 }

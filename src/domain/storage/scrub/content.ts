@@ -1,5 +1,5 @@
 /** The unit that the scrub reads: a version, or a part of an open upload. */
-import { extentsOf, objectsOf } from '../../../metadata/objects/objects.ts';
+import { objectsAt, readExtents } from '../../../metadata/objects/objects.ts';
 import { findSession, findSessionPart } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadPart, UploadRow } from '../../../metadata/tables.ts';
 import type { MetadataStore, Revision, Stored } from '../../../ports/metadata-store.ts';
@@ -42,9 +42,9 @@ export function versionContent(ctx: Ctx, bucket: BucketRow, { row, revision }: S
     labels: { bucket: bucket.name, bucketId: bucket.id, key, version },
     revision,
     md5: comparableMd5(row),
-    extents: () => extentsOf(ctx.metadata, row.manifest),
+    extents: () => readExtents(ctx.metadata, row.manifest),
     async again() {
-      const found = await ctx.metadata.get(objectsOf(bucket), { space, key, slot });
+      const found = await ctx.metadata.get(objectsAt(bucket), { space, key, slot });
       return found?.row.version === version ? versionContent(ctx, bucket, found) : undefined;
     },
   };

@@ -5,8 +5,8 @@
  */
 import type { Context } from '../../../context.ts';
 import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
-import { objectsOf } from '../../../metadata/objects/objects.ts';
-import { findSession, partsOf, uploadsIn } from '../../../metadata/objects/uploads.ts';
+import { objectsAt } from '../../../metadata/objects/objects.ts';
+import { findSession, scanParts, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, UploadIndexRow } from '../../../metadata/tables.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { nextSound } from '../fsck/next-sound.ts';
@@ -131,7 +131,7 @@ class Walk {
     if (session === undefined || !isOpen(session)) return undefined;
     const within = from?.place.uploadId === uploadId ? from : undefined;
     const place = { key, uploadId };
-    const cursor = partsOf(metadata, uploadId, within === undefined ? 0 : within.part - 1);
+    const cursor = scanParts(metadata, uploadId, within === undefined ? 0 : within.part - 1);
     for (
       let page = await nextSound(cursor, pageRows, this.#skipDamaged);
       page.length > 0;
@@ -156,7 +156,7 @@ class Walk {
 
   async #versions(bucket: BucketRow, from: At<'versions'>): Promise<ScrubPosition> {
     const { metadata } = this.#context;
-    const rows = metadata.scan(objectsOf(bucket), from.after === undefined ? {} : { after: from.after });
+    const rows = metadata.scan(objectsAt(bucket), from.after === undefined ? {} : { after: from.after });
     const page = await nextSound(rows, pageRows, this.#skipDamaged);
     if (page.length === 0) return { at: 'buckets', slot: from.slot, after: from.bucket };
     let position = from;

@@ -18,8 +18,8 @@ import {
 } from '../../../protocol/schemas/access/access-points.ts';
 import { readToken, writeToken } from '../../common/continuation-token.ts';
 import { action } from '../../iam/action.ts';
-import { accountId, accountOf, blockFields, bucketAccountId, bucketName, named } from './fields.ts';
-import { factsOf, resourceOf } from './resource.ts';
+import { accountId, blockFields, bucketAccountId, bucketName, named, readAccount } from './fields.ts';
+import { formatResource, readFacts } from './resource.ts';
 
 export const CreateAccessPoint = action(
   'CreateAccessPoint',
@@ -30,11 +30,11 @@ export const CreateAccessPoint = action(
     PublicAccessBlockConfiguration: blockFields,
   },
   {
-    resource: resourceOf,
-    facts: factsOf,
+    resource: formatResource,
+    facts: readFacts,
     result: createAccessPointResult,
     async run(ctx, request, given) {
-      const account = accountOf(request, given);
+      const account = readAccount(request, given);
       const { Name: name, Bucket: bucket, BucketAccountId: bucketOwner = account } = given;
       const { BlockPublicAcls, IgnorePublicAcls, BlockPublicPolicy, RestrictPublicBuckets } =
         given.PublicAccessBlockConfiguration ?? {};
@@ -52,11 +52,11 @@ export const CreateAccessPoint = action(
 );
 
 export const GetAccessPoint = action('GetAccessPoint', named, {
-  resource: resourceOf,
-  facts: factsOf,
+  resource: formatResource,
+  facts: readFacts,
   result: getAccessPointResult,
   async run(ctx, request, given) {
-    const { row } = await openAccessPoint(ctx, accountOf(request, given), given.Name);
+    const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);
     return {
       ...accessPointFields(row),
       PublicAccessBlockConfiguration: row.block,
@@ -75,11 +75,11 @@ const accessPointFields = (row: AccessPointRow) => ({
 });
 
 export const DeleteAccessPoint = action('DeleteAccessPoint', named, {
-  resource: resourceOf,
-  facts: factsOf,
+  resource: formatResource,
+  facts: readFacts,
   status: 204,
   async run(ctx, request, given) {
-    const account = accountOf(request, given);
+    const account = readAccount(request, given);
     await deleteAccessPoint(ctx, { account, name: given.Name, record: request.record });
   },
 });
@@ -97,7 +97,7 @@ export const ListAccessPoints = action(
     result: listAccessPointsResult,
     async run(ctx, request, given) {
       const { Bucket: bucket, NextToken, MaxResults = accessPointsMax } = given;
-      const { items, next } = await listAccessPoints(ctx, accountOf(request, given), {
+      const { items, next } = await listAccessPoints(ctx, readAccount(request, given), {
         bucket,
         after: readToken(NextToken)?.after,
         max: Math.min(Math.max(MaxResults, 1), accessPointsMax),

@@ -27,7 +27,7 @@ export const blockFields = optional(
 );
 
 /** Refuses to show access points of another account. @throws AccessDenied */
-export function accountOf(
+export function readAccount(
   { identity }: ActionRequest,
   { AccountId }: { readonly AccountId: string | undefined },
 ): string {

@@ -19,8 +19,8 @@ import {
 } from '../../../protocol/schemas/access/access-points.ts';
 import { action } from '../../iam/action.ts';
 import type { ActionRequest } from '../../iam/action-request.ts';
-import { accountOf, named, policyText } from './fields.ts';
-import { factsOf, resourceOf } from './resource.ts';
+import { named, policyText, readAccount } from './fields.ts';
+import { formatResource, readFacts } from './resource.ts';
 
 interface Named {
   readonly AccountId: string | undefined;
@@ -31,10 +31,10 @@ export const PutAccessPointPolicy = action(
   'PutAccessPointPolicy',
   { ...named, Policy: policyText },
   {
-    resource: resourceOf,
-    facts: factsOf,
+    resource: formatResource,
+    facts: readFacts,
     async run(ctx, request, given) {
-      const account = accountOf(request, given);
+      const account = readAccount(request, given);
       const { Name: name, Policy: text } = given;
       const { row } = await openAccessPoint(ctx, account, name);
       const accessPoint = accessPointArn(row);
@@ -67,25 +67,25 @@ async function assertMayBe(
   if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
 }
 
-async function policyOf(ctx: Context, request: ActionRequest, given: Named): Promise<string> {
-  const { row } = await openAccessPoint(ctx, accountOf(request, given), given.Name);
+async function readAccessPointPolicy(ctx: Context, request: ActionRequest, given: Named): Promise<string> {
+  const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);
   if (row.policy !== undefined) return row.policy.text;
   throw fail('NoSuchAccessPointPolicy', { elements: { AccessPointName: given.Name } });
 }
 
 export const GetAccessPointPolicy = action('GetAccessPointPolicy', named, {
-  resource: resourceOf,
-  facts: factsOf,
+  resource: formatResource,
+  facts: readFacts,
   result: getAccessPointPolicyResult,
-  run: async (ctx, request, given) => ({ Policy: await policyOf(ctx, request, given) }),
+  run: async (ctx, request, given) => ({ Policy: await readAccessPointPolicy(ctx, request, given) }),
 });
 
 export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, {
-  resource: resourceOf,
-  facts: factsOf,
+  resource: formatResource,
+  facts: readFacts,
   status: 204,
   async run(ctx, request, given) {
-    const account = accountOf(request, given);
+    const account = readAccount(request, given);
     await setAccessPointPolicy(
       ctx,
       { account, name: given.Name, record: request.record },
@@ -95,11 +95,11 @@ export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, 
 });
 
 export const GetAccessPointPolicyStatus = action('GetAccessPointPolicyStatus', named, {
-  resource: resourceOf,
-  facts: factsOf,
+  resource: formatResource,
+  facts: readFacts,
   result: getAccessPointPolicyStatusResult,
   async run(ctx, request, given) {
-    const document = parsePolicy(await policyOf(ctx, request, given), {
+    const document = parsePolicy(await readAccessPointPolicy(ctx, request, given), {
       kind: 'access-point',
       isStored: true,
     });

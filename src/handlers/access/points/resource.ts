@@ -5,7 +5,7 @@ import { accessPointArn } from '../../../domain/access/access-points.ts';
 import { findAccessPoint } from '../../../metadata/buckets/access-points.ts';
 import type { Asking } from '../../iam/action.ts';
 import type { ActionRequest } from '../../iam/action-request.ts';
-import { accountOf } from './fields.ts';
+import { readAccount } from './fields.ts';
 
 interface Named {
   readonly AccountId: string | undefined;
@@ -14,13 +14,15 @@ interface Named {
 
 /** For an access point that is about to be created, the parameters name it. */
 async function named({ metadata, config }: Context, request: ActionRequest, given: Named) {
-  const account = accountOf(request, given);
+  const account = readAccount(request, given);
   const found = await findAccessPoint(metadata, account, given.Name);
   return { account, name: given.Name, region: found?.row.region ?? config.SVC_REGION };
 }
 
-export const resourceOf = async (ctx: Context, request: ActionRequest, given: Named): Promise<string> =>
+export const formatResource = async (ctx: Context, request: ActionRequest, given: Named): Promise<string> =>
   accessPointArn(await named(ctx, request, given));
 
-export const factsOf = async (given: Named, { ctx, request }: Asking): Promise<ReadonlyMap<string, string>> =>
-  accessPointFacts(await named(ctx, request, given));
+export const readFacts = async (
+  given: Named,
+  { ctx, request }: Asking,
+): Promise<ReadonlyMap<string, string>> => accessPointFacts(await named(ctx, request, given));

@@ -1,5 +1,5 @@
 /** The storage class of what is written to a bucket without one. */
-import { wireClassOf } from '../../../config/values/storage-classes.ts';
+import { toWireClass } from '../../../config/values/storage-classes.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { changeBucket } from '../../../domain/buckets/change-bucket.ts';
 import { fail } from '../../../errors/refusal.ts';
@@ -20,7 +20,7 @@ export const GetBucketDefaultClass: AdminHandler = async (ctx, { params }) =>
 
 export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: given, record }) => {
   const asked = readJson(body, given).defaultClass;
-  const defaultClass = wireClassOf(asked);
+  const defaultClass = toWireClass(asked);
   if (defaultClass === undefined)
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
   const change = (bucket: BucketRow): BucketRow => ({ ...bucket, defaultClass });

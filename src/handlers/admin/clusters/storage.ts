@@ -42,7 +42,7 @@ export const GetStorageClasses: AdminHandler = async (ctx) => {
 };
 
 export const GetStorageHealth: AdminHandler = async (ctx) => {
-  const overridden = overrideOf(ctx);
+  const overridden = readOverride(ctx);
   if (overridden !== undefined) return overridden;
   const [metadata, data] = await Promise.all([probeMetadata(ctx), probeData(ctx)]);
   return jsonReply(storageHealth(metadata, data));
@@ -57,7 +57,7 @@ const poolsByClass = ({ SVC_STORAGE_CLASSES }: Context['config']): Readonly<Reco
   );
 
 /** The value of SVC_STORAGE_HEALTH_OVERRIDE, unchanged; a text that is not JSON is ignored. */
-function overrideOf({ config, telemetry }: Context): Reply | undefined {
+function readOverride({ config, telemetry }: Context): Reply | undefined {
   const text = config.SVC_STORAGE_HEALTH_OVERRIDE;
   if (text === undefined) return undefined;
   try {

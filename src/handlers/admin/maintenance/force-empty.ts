@@ -1,5 +1,5 @@
 /** Emptying a bucket in the background, and how far that is. */
-import { beginEmptying, type Emptying, emptyingOf } from '../../../domain/buckets/force-empty.ts';
+import { beginEmptying, type Emptying, findEmptying } from '../../../domain/buckets/force-empty.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
@@ -8,7 +8,7 @@ export const ForceEmptyBucket: AdminHandler = async (ctx, { params, record, requ
 
 export const GetForceEmptyBucket: AdminHandler = async (ctx, { params }) => {
   const name = params.get('name') ?? '';
-  const found = await emptyingOf(ctx, name);
+  const found = await findEmptying(ctx, name);
   if (found === undefined) throw fail('NotFound', `There is no recent request to empty bucket ${name}.`);
   return jsonReply(emptyingJson(found));
 };

@@ -1,5 +1,5 @@
 /** Giving a bucket more shards in the background, and how far that is. */
-import { beginResharding, type Resharding, reshardingOf } from '../../../domain/buckets/reshard.ts';
+import { beginResharding, findResharding, type Resharding } from '../../../domain/buckets/reshard.ts';
 import { jsonInteger, jsonObject, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
@@ -12,7 +12,7 @@ export const ReshardBucket: AdminHandler = async (ctx, { params, body, record })
 };
 
 export const GetReshardBucket: AdminHandler = async (ctx, { params }) => {
-  const { shards, state } = await reshardingOf(ctx, params.get('name') ?? '');
+  const { shards, state } = await findResharding(ctx, params.get('name') ?? '');
   return jsonReply(state === undefined ? { state: 'none', shards } : { ...reshardingJson(state), shards });
 };
 

@@ -1,6 +1,6 @@
 /** GetBucketAcl and PutBucketAcl. */
 import { isPlainAcl, toUser } from '../../../domain/access/acl.ts';
-import { acceptAcl, ownershipOf } from '../../../domain/access/object-ownership.ts';
+import { acceptAcl, readOwnership } from '../../../domain/access/object-ownership.ts';
 import { changeDocument, readDocument } from '../../../domain/configurations/documents.ts';
 import { bucketAcl } from '../../../domain/configurations/families.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
@@ -11,7 +11,7 @@ import type { HandlerOf } from '../../handler.ts';
 
 export const GetBucketAcl: HandlerOf<'GetBucketAcl'> = async (ctx, { bucket }) => {
   const { owner } = bucket;
-  const isEnforced = (await ownershipOf(ctx, bucket)) === 'BucketOwnerEnforced';
+  const isEnforced = (await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced';
   const grants = isEnforced ? undefined : await readDocument(ctx, bucket, bucketAcl);
   return aclReply(ctx, { bucket, owner, grants: grants ?? [toUser(owner, 'FULL_CONTROL')] });
 };

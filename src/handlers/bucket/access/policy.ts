@@ -68,11 +68,11 @@ async function assertMayReturn(
 
 export const GetBucketPolicy: HandlerOf<'GetBucketPolicy'> = async (ctx, request) => {
   assertOwnAccount(request);
-  const { text } = await policyOf(ctx, request);
+  const { text } = await readBucketPolicy(ctx, request);
   return { status: 200, headers: [['Content-Type', 'application/json']], body: text };
 };
 
-async function policyOf(ctx: Context, { bucket }: AuthorizedInBucket) {
+async function readBucketPolicy(ctx: Context, { bucket }: AuthorizedInBucket) {
   const policy = await readDocument(ctx, bucket, bucketPolicy);
   if (policy !== undefined) return policy;
   throw fail('NoSuchBucketPolicy', { elements: { BucketName: bucket.name } });
@@ -87,7 +87,7 @@ export const DeleteBucketPolicy: HandlerOf<'DeleteBucketPolicy'> = async (ctx, r
 
 export const GetBucketPolicyStatus: HandlerOf<'GetBucketPolicyStatus'> = async (ctx, request) => {
   const { bucket } = request;
-  const { document } = await policyOf(ctx, request);
+  const { document } = await readBucketPolicy(ctx, request);
   const IsPublic =
     isPublicPolicy(document) || isPublicAcl((await readDocument(ctx, bucket, bucketAcl)) ?? []);
   return xmlReply(policyStatus, 'PolicyStatus', { IsPublic });

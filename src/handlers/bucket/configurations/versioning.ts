@@ -13,10 +13,10 @@ import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
 export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx, { bucket }) =>
-  xmlReply(versioningConfiguration, 'VersioningConfiguration', stateOf(bucket));
+  xmlReply(versioningConfiguration, 'VersioningConfiguration', toVersioning(bucket));
 
 /** Settings that were never set are left out. */
-const stateOf = ({ versioning, mfaDelete }: BucketRow): VersioningConfiguration => ({
+const toVersioning = ({ versioning, mfaDelete }: BucketRow): VersioningConfiguration => ({
   ...(versioning === '' ? {} : { Status: versioning }),
   ...(mfaDelete === undefined ? {} : { MfaDelete: mfaDelete ? 'Enabled' : 'Disabled' }),
 });

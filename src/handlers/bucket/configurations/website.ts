@@ -73,7 +73,7 @@ function checkSite({ RedirectAllRequestsTo, IndexDocument, ErrorDocument, Routin
   for (const rule of rules) checkRule(rule);
 }
 
-const documentOf = document({
+const websiteDocument = document({
   family: bucketWebsite,
   root: 'WebsiteConfiguration',
   schema: websiteConfiguration,
@@ -84,6 +84,6 @@ const documentOf = document({
   },
 });
 
-export const GetBucketWebsite = documentOf.get;
-export const PutBucketWebsite = documentOf.put;
-export const DeleteBucketWebsite = documentOf.remove;
+export const GetBucketWebsite = websiteDocument.get;
+export const PutBucketWebsite = websiteDocument.put;
+export const DeleteBucketWebsite = websiteDocument.remove;

@@ -15,17 +15,24 @@ import { positionIn } from '../../common/key.ts';
 import type { OwnerOf } from '../../common/owners.ts';
 import { xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
-import { commonFields, describeListed, encoderOf, groupingOf, ownersOf, prefixesOf } from './list-objects.ts';
+import {
+  chooseEncoder,
+  commonFields,
+  describeListed,
+  readGrouping,
+  readOwners,
+  toCommonPrefixes,
+} from './list-objects.ts';
 import { type RestoreStatus, restoreStatusFor } from './restore-status.ts';
 
 export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, request) => {
   const { query, bucket } = request;
-  const grouping = groupingOf(request, 'max-keys');
-  const encode = encoderOf(request);
+  const grouping = readGrouping(request, 'max-keys');
+  const encode = chooseEncoder(request);
   const restoreStatus = restoreStatusFor(ctx, request);
   const KeyMarker = positionIn(query, 'key-marker');
   const VersionIdMarker = query.get('version-id-marker') ?? '';
-  const start = await startOf(ctx, request, { grouping, KeyMarker, VersionIdMarker });
+  const start = await readStart(ctx, request, { grouping, KeyMarker, VersionIdMarker });
   const page = await readPage(everyVersion(ctx, bucket, { prefix: grouping.prefix, start }), grouping);
   const last = page.isTruncated ? page.entries.at(-1) : undefined;
   // Use the null version's own id, so that the next page can find its place even after the version has moved.
@@ -35,7 +42,7 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
       : 'row' in last
         ? { NextKeyMarker: encode(last.row.key), NextVersionIdMarker: last.row.version }
         : { NextKeyMarker: encode(last.commonPrefix) };
-  const ownerOf = await ownersOf(ctx, request, page.entries);
+  const ownerOf = await readOwners(ctx, request, page.entries);
   return xmlReply(listVersionsResult, 'ListVersionsResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -47,11 +54,11 @@ export const ListObjectVersions: HandlerOf<'ListObjectVersions'> = async (ctx, r
     entries: page.entries.flatMap((entry) =>
       'row' in entry ? [versionEntry(entry.row, { encode, restoreStatus, ownerOf })] : [],
     ),
-    CommonPrefixes: prefixesOf(page.entries, encode),
+    CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });
 };
 
-async function startOf(
+async function readStart(
   ctx: Context,
   { bucket }: AuthorizedInBucket,
   {

@@ -14,7 +14,7 @@ import {
 import { readToken, writeToken } from '../../common/continuation-token.ts';
 import { positionIn } from '../../common/key.ts';
 import { type OwnerOf, objectOwners } from '../../common/owners.ts';
-import { countOf, isUrlEncoded, urlEncode } from '../../common/parameters.ts';
+import { isUrlEncoded, readCount, urlEncode } from '../../common/parameters.ts';
 import { xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 import { type RestoreStatus, restoreStatusFor } from './restore-status.ts';
@@ -39,12 +39,12 @@ export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, request) => {
     ...next,
     ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: contentsOf(page.entries, {
+    Contents: toContents(page.entries, {
       encode,
       restoreStatus,
-      ownerOf: await ownersOf(ctx, request, page.entries),
+      ownerOf: await readOwners(ctx, request, page.entries),
     }),
-    CommonPrefixes: prefixesOf(page.entries, encode),
+    CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });
 };
 
@@ -59,7 +59,7 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, request) =>
   );
   const last = page.entries.at(-1);
   const isOwnerAsked = query.get('fetch-owner') === 'true';
-  const ownerOf = isOwnerAsked ? await ownersOf(ctx, request, page.entries) : undefined;
+  const ownerOf = isOwnerAsked ? await readOwners(ctx, request, page.entries) : undefined;
   return xmlReply(listObjectsV2Result, 'ListBucketResult', {
     Name: bucket.name,
     Prefix: encode(grouping.prefix),
@@ -71,28 +71,28 @@ export const ListObjectsV2: HandlerOf<'ListObjectsV2'> = async (ctx, request) =>
     KeyCount: page.entries.length,
     ...commonFields(request, grouping, encode),
     IsTruncated: page.isTruncated,
-    Contents: contentsOf(page.entries, { encode, restoreStatus, ownerOf }),
-    CommonPrefixes: prefixesOf(page.entries, encode),
+    Contents: toContents(page.entries, { encode, restoreStatus, ownerOf }),
+    CommonPrefixes: toCommonPrefixes(page.entries, encode),
   });
 };
 
 async function list(ctx: Context, request: AuthorizedInBucket, marker: string) {
-  const grouping = groupingOf(request, 'max-keys');
-  const encode = encoderOf(request);
+  const grouping = readGrouping(request, 'max-keys');
+  const encode = chooseEncoder(request);
   const restoreStatus = restoreStatusFor(ctx, request);
   const start = marker === '' ? undefined : startBehind(marker, grouping);
   const page = await readPage(liveObjects(ctx, request.bucket, { prefix: grouping.prefix, start }), grouping);
   return { grouping, encode, restoreStatus, page };
 }
 
-export const encoderOf = (request: AuthorizedInBucket): ((text: string) => string) =>
+export const chooseEncoder = (request: AuthorizedInBucket): ((text: string) => string) =>
   isUrlEncoded(request.query) ? urlEncode : (text) => text;
 
 /** Prefix, delimiter and page size of any listing. */
-export function groupingOf({ query }: AuthorizedInBucket, limitName: string): Grouping {
+export function readGrouping({ query }: AuthorizedInBucket, limitName: string): Grouping {
   const prefix = positionIn(query, 'prefix');
   const delimiter = positionIn(query, 'delimiter');
-  return { prefix, delimiter, limit: countOf(query, limitName, { fallback: pageMax, max: pageMax }) };
+  return { prefix, delimiter, limit: readCount(query, limitName, { fallback: pageMax, max: pageMax }) };
 }
 
 export function commonFields(
@@ -115,7 +115,7 @@ interface Shown {
   readonly ownerOf: OwnerOf | undefined;
 }
 
-function contentsOf(
+function toContents(
   entries: readonly Entry<ListedRow>[],
   { encode, restoreStatus, ownerOf }: Shown,
 ): ListedObject[] {
@@ -133,7 +133,7 @@ function contentsOf(
   return contents;
 }
 
-export const ownersOf = (
+export const readOwners = (
   ctx: Context,
   { bucket }: AuthorizedInBucket,
   entries: readonly Entry<ListedRow>[],
@@ -153,5 +153,5 @@ export const describeListed = ({ modified, etag, checksum, size, storageClass }:
   StorageClass: storageClass,
 });
 
-export const prefixesOf = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>
+export const toCommonPrefixes = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>
   entries.flatMap((entry) => ('row' in entry ? [] : [{ Prefix: encode(entry.commonPrefix) }]));

@@ -33,7 +33,7 @@ const idPattern = /^[A-Za-z0-9_.-]{1,64}$/;
 const invalid = (name: string, given: string, message: string) =>
   fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
 
-function idOf({ query }: AuthorizedInBucket): string {
+function readId({ query }: AuthorizedInBucket): string {
   const id = query.get('id') ?? '';
   if (!idPattern.test(id))
     throw invalid('id', id, 'The id must be 1 to 64 of the characters a-z, A-Z, 0-9, "-", "_" and "."');
@@ -71,7 +71,7 @@ export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfi
   request,
 ) => {
   const { bucket, body } = request;
-  const id = idOf(request);
+  const id = readId(request);
   const inventory = inventoryIn(body);
   if (inventory.Id !== id)
     throw invalid('id', id, `The id of the URL must be the Id of the body, ${inventory.Id}`);
@@ -95,7 +95,7 @@ export const GetBucketInventoryConfiguration: HandlerOf<'GetBucketInventoryConfi
   ctx,
   request,
 ) => {
-  const found = findInventory(await readDocument(ctx, request.bucket, bucketInventories), idOf(request));
+  const found = findInventory(await readDocument(ctx, request.bucket, bucketInventories), readId(request));
   if (found === undefined) throw fail('NoSuchConfiguration');
   return xmlReply(inventoryConfiguration, 'InventoryConfiguration', found);
 };
@@ -104,7 +104,7 @@ export const DeleteBucketInventoryConfiguration: HandlerOf<'DeleteBucketInventor
   ctx,
   request,
 ) => {
-  const id = idOf(request);
+  const id = readId(request);
   await reviseDocument(ctx, request.bucket, {
     family: bucketInventories,
     record: request.record,

@@ -1,7 +1,7 @@
 /** Checks of lifecycle rules beyond their schema, with the public API's own refusals. */
 
-import { wireClassOf } from '../../../config/values/storage-classes.ts';
-import { conditionsOf, type LifecycleRule, waterfall } from '../../../domain/configurations/lifecycle.ts';
+import { toWireClass } from '../../../config/values/storage-classes.ts';
+import { type LifecycleRule, readConditions, waterfall } from '../../../domain/configurations/lifecycle.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { checkFilterTags, checkPrefix } from './rule-checks.ts';
 
@@ -35,7 +35,7 @@ export function checkLifecycleRule(rule: LifecycleRule): LifecycleRule {
 }
 
 function withWireClass<T extends { readonly StorageClass: string }>(transition: T): T {
-  const StorageClass = wireClassOf(transition.StorageClass);
+  const StorageClass = toWireClass(transition.StorageClass);
   if (StorageClass === undefined || !waterfall.includes(StorageClass))
     throw malformed(`${transition.StorageClass} is not a storage class that a Transition can lead to`);
   return { ...transition, StorageClass };
@@ -57,7 +57,7 @@ function checkCount(
 }
 
 function checkFilter(rule: LifecycleRule): void {
-  const { prefix, tags, sizeAbove, sizeBelow } = conditionsOf(rule);
+  const { prefix, tags, sizeAbove, sizeBelow } = readConditions(rule);
   const and = rule.Filter?.And;
   if (and !== undefined) {
     const { Tag, ...others } = and;
@@ -77,7 +77,7 @@ function checkActions(rule: LifecycleRule): void {
     rule.NoncurrentVersionTransition.length > 0 ||
     rule.AbortIncompleteMultipartUpload !== undefined;
   if (!hasAction) throw refused('At least one action needs to be specified in a rule.');
-  const { tags, sizeAbove, sizeBelow } = conditionsOf(rule);
+  const { tags, sizeAbove, sizeBelow } = readConditions(rule);
   // Neither an upload nor a delete marker has tags or a size.
   const markerOrUpload =
     rule.Expiration?.ExpiredObjectDeleteMarker !== undefined
@@ -109,7 +109,7 @@ const moment = ({ Date: date, Days }: { readonly Date?: string; readonly Days?: 
 
 function checkTransitions(rule: LifecycleRule): void {
   const { Transition: transitions, Expiration } = rule;
-  const place = `filter '(prefix=${conditionsOf(rule).prefix})'`;
+  const place = `filter '(prefix=${readConditions(rule).prefix})'`;
   for (const { Date: date, Days } of transitions) {
     if ((date === undefined) === (Days === undefined))
       throw malformed('A Transition must hold one of Days and Date');
@@ -167,7 +167,7 @@ function checkOrder(
 
 function checkNoncurrent(rule: LifecycleRule): void {
   const { NoncurrentVersionExpiration: expiration, NoncurrentVersionTransition: transitions } = rule;
-  const place = `filter '(prefix=${conditionsOf(rule).prefix})'`;
+  const place = `filter '(prefix=${readConditions(rule).prefix})'`;
   for (const { name, action } of [
     ...(expiration === undefined ? [] : [{ name: 'NoncurrentVersionExpiration', action: expiration }]),
     ...transitions.map((action) => ({ name: 'NoncurrentVersionTransition', action })),

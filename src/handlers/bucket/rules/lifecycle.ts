@@ -12,7 +12,7 @@ import { withIds } from './rule-checks.ts';
 const rulesMax = 1000;
 const minimumSizeHeader = 'transition-default-minimum-object-size';
 
-function minimumSizeOf(request: Authorized): Lifecycle['minimumSize'] {
+function readMinimumSize(request: Authorized): Lifecycle['minimumSize'] {
   const given = header(request, minimumSizeHeader);
   if (given === undefined || given === 'all_storage_classes_128K' || given === 'varies_by_storage_class')
     return given;
@@ -47,7 +47,7 @@ const configuration = document<Lifecycle>({
         'Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.',
       );
     const Rule = withIds(ctx, sent.map(checkLifecycleRule));
-    const minimumSize = minimumSizeOf(request);
+    const minimumSize = readMinimumSize(request);
     return minimumSize === undefined ? { Rule } : { Rule, minimumSize };
   },
 });

@@ -4,11 +4,11 @@ import { bucketNotification } from '../../../domain/configurations/families.ts';
 import {
   eventPatterns,
   eventsMeet,
+  findSink,
   type KeyFilter,
-  keyFilterOf,
+  listRules,
   type NotificationRule,
-  rulesOf,
-  sinkOf,
+  readKeyFilter,
   type TargetedRule,
 } from '../../../domain/configurations/notification.ts';
 import { testEvents } from '../../../domain/events/events.ts';
@@ -56,7 +56,7 @@ const filtersMeet = (one: KeyFilter, other: KeyFilter): boolean =>
 function checkOverlaps(rules: readonly TargetedRule[]): void {
   const seen: { readonly event: string; readonly filter: KeyFilter }[] = [];
   for (const rule of rules) {
-    const filter = keyFilterOf(rule);
+    const filter = readKeyFilter(rule);
     const own = [...new Set(rule.Event)].map((event) => ({ event, filter }));
     for (const { event } of own) {
       const met = seen.find((other) => eventsMeet(event, other.event) && filtersMeet(filter, other.filter));
@@ -75,7 +75,7 @@ function checkTargets({ config }: Pick<Context, 'config'>, rules: readonly Targe
   const sinks = new Set(config.SVC_NOTIFY_TARGETS.map(({ id }) => id));
   for (const rule of rules) {
     const { arn } = rule;
-    const sink = sinkOf(rule);
+    const sink = findSink(rule);
     if (sink === undefined) throw invalid('ARN', arn, 'The ARN is not well formed');
     if (!sinks.has(sink))
       throw invalid(arn, 'null', 'Unable to validate the following destination configurations');
@@ -87,12 +87,12 @@ const configuration = document({
   root: 'NotificationConfiguration',
   schema: notificationConfiguration,
   unset: { TopicConfiguration: [], QueueConfiguration: [], CloudFunctionConfiguration: [] },
-  isEmpty: (value) => rulesOf(value).length === 0,
+  isEmpty: (value) => listRules(value).length === 0,
   then: (ctx, { bucket, requestId }, notification) => testEvents(ctx, bucket, { notification, requestId }),
   validate: (ctx, _call, value) => {
     if (value.EventBridgeConfiguration !== undefined)
       throw fail('NotImplemented', 'There is no event bus here: name a queue, a topic or a function.');
-    const rules = rulesOf(value);
+    const rules = listRules(value);
     const ids = rules.flatMap(({ Id }) => (Id === undefined || Id === '' ? [] : [Id]));
     if (new Set(ids).size < ids.length)
       throw fail('InvalidArgument', 'Same ID used for multiple configurations. IDs must be unique');

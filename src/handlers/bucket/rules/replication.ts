@@ -1,6 +1,6 @@
 /** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
 
-import { wireClassOf } from '../../../config/values/storage-classes.ts';
+import { toWireClass } from '../../../config/values/storage-classes.ts';
 import { bucketReplication, type ReplicationRule } from '../../../domain/configurations/families.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { replicationConfiguration } from '../../../protocol/schemas/bucket/replication.ts';
@@ -58,7 +58,7 @@ function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationR
   const { Bucket, Account, AccessControlTranslation, EncryptionConfiguration } = Destination;
   if (bucketOfArn(Bucket) === undefined)
     throw invalid('Bucket', Bucket, 'The destination must be the ARN of a bucket');
-  if (Destination.StorageClass !== undefined && wireClassOf(Destination.StorageClass) === undefined)
+  if (Destination.StorageClass !== undefined && toWireClass(Destination.StorageClass) === undefined)
     throw fail('MalformedXML', `${Destination.StorageClass} is not a storage class`);
   if (AccessControlTranslation !== undefined && Account === undefined)
     throw fail('InvalidRequest', 'Account must be specified if AccessControlTranslation is present.');
@@ -81,7 +81,7 @@ function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationR
     throw fail('InvalidRequest', 'Metrics must be Enabled if ReplicationTime is.');
 }
 
-const documentOf = document({
+const replicationDocument = document({
   family: bucketReplication,
   root: 'ReplicationConfiguration',
   schema: replicationConfiguration,
@@ -113,6 +113,6 @@ const documentOf = document({
   },
 });
 
-export const GetBucketReplication = documentOf.get;
-export const PutBucketReplication = documentOf.put;
-export const DeleteBucketReplication = documentOf.remove;
+export const GetBucketReplication = replicationDocument.get;
+export const PutBucketReplication = replicationDocument.put;
+export const DeleteBucketReplication = replicationDocument.remove;

@@ -2,8 +2,8 @@
 import {
   createAccessKey,
   deleteAccessKey,
-  lastUseOf,
   listAccessKeys,
+  readLastUse,
   updateAccessKey,
 } from '../../../domain/iam/access-keys.ts';
 import { element, many, token } from '../../../protocol/formats/codec.ts';
@@ -100,7 +100,7 @@ export const GetAccessKeyLastUsed = action(
     resource: () => '*',
     result: element({ UserName: token, AccessKeyLastUsed: accessKeyLastUsed }),
     async run(ctx, { identity }, { AccessKeyId }) {
-      const { userName: user, use } = await lastUseOf(ctx, identity.owner, AccessKeyId);
+      const { userName: user, use } = await readLastUse(ctx, identity.owner, AccessKeyId);
       return {
         UserName: user,
         AccessKeyLastUsed:

@@ -1,5 +1,5 @@
 /** GetAccountSummary: how many there are of what is limited, and the limits. */
-import { accountLimits, countsOf } from '../../../domain/iam/account.ts';
+import { accountLimits, readCounts } from '../../../domain/iam/account.ts';
 import { listDevices } from '../../../domain/iam/mfa/mfa.ts';
 import { element, int, many, token } from '../../../protocol/formats/codec.ts';
 import { action } from '../action.ts';
@@ -13,7 +13,7 @@ export const GetAccountSummary = action(
     resource: () => '*',
     result: element({ SummaryMap: summary }),
     async run(ctx, { identity: { owner } }) {
-      const counts = await countsOf(ctx, owner);
+      const counts = await readCounts(ctx, owner);
       const inUse = await listDevices(ctx, owner, {
         after: undefined,
         max: accountLimits.devices,

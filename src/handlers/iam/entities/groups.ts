@@ -6,8 +6,8 @@ import {
   addUserToGroup,
   createGroup,
   deleteGroup,
-  groupsOf,
-  membersOf,
+  pageGroups,
+  pageMembers,
   removeUserFromGroup,
   updateGroup,
 } from '../../../domain/iam/groups.ts';
@@ -65,7 +65,7 @@ export const GetGroup = action(
     }),
     async run(ctx, { identity: { owner } }, given) {
       const found = await getNamed(ctx, owner, { kind, name: given.GroupName });
-      const { items, next } = await membersOf(ctx, owner, { group: found, ...pageFrom(given) });
+      const { items, next } = await pageMembers(ctx, owner, { group: found, ...pageFrom(given) });
       const Users = items.map((each) => shownUser(owner, each));
       return { Group: shownGroup(owner, found), Users, ...pageEnd(next) };
     },
@@ -94,7 +94,7 @@ export const ListGroupsForUser = action(
     resource: userResource,
     result: element({ Groups: groups, ...pageFields }),
     async run(ctx, { identity: { owner } }, { UserName }) {
-      const found = await groupsOf(ctx, owner, UserName);
+      const found = await pageGroups(ctx, owner, UserName);
       return { Groups: found.map((each) => shownGroup(owner, each)), IsTruncated: false };
     },
   },

@@ -32,7 +32,7 @@ export const holderIn = <W extends HolderWord>(
   name: String((given as Readonly<Record<string, unknown>>)[field]),
 });
 
-export const resourceOf =
+export const buildResource =
   <W extends HolderWord>(rules: HolderRules<W>) =>
   (ctx: Context, request: ActionRequest, given: object): Promise<string> =>
     holderResource(ctx, request, holderIn(rules, given));

@@ -53,7 +53,7 @@ const holderResource = async (
     : userResource(ctx, request, given);
 
 /** The root of an account names itself by the account's id, or as `root` where no user is called so. */
-async function holderOf(ctx: Context, { identity }: ActionRequest, name: string): Promise<DeviceHolder> {
+async function findHolder(ctx: Context, { identity }: ActionRequest, name: string): Promise<DeviceHolder> {
   const { owner, root } = identity;
   const isRootName = name === owner || name === 'root';
   if (!root || !isRootName) return { user: name };
@@ -111,7 +111,7 @@ export const EnableMFADevice = action(
     async run(ctx, request, given) {
       await enableDevice(ctx, request.identity.owner, {
         device: deviceNamed(request, given.SerialNumber),
-        holder: await holderOf(ctx, request, given.UserName),
+        holder: await findHolder(ctx, request, given.UserName),
         codes: [given.AuthenticationCode1, given.AuthenticationCode2],
       });
     },
@@ -128,7 +128,7 @@ export const DeactivateMFADevice = action(
       const name = given.UserName === undefined && root ? owner : userOrCaller(request, given.UserName);
       await deactivateDevice(ctx, request.identity.owner, {
         device: deviceNamed(request, given.SerialNumber),
-        holder: await holderOf(ctx, request, name),
+        holder: await findHolder(ctx, request, name),
       });
     },
   },

@@ -7,7 +7,7 @@ import {
   createRole,
   deleteRole,
   type RoleUpdate,
-  trustOf,
+  readTrust,
   updateRole,
   updateTrust,
 } from '../../../domain/iam/roles.ts';
@@ -32,7 +32,7 @@ import {
   tags,
 } from '../fields.ts';
 import { holderResource, policyNamed } from '../resources.ts';
-import { boundaryField, encodeDocument, tagFacts, tagField, tagsOf } from '../shown.ts';
+import { boundaryField, encodeDocument, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const kind = 'role';
 const sessionSeconds = integer({ min: 3_600, max: 43_200 });
@@ -44,7 +44,7 @@ const shownRole = async (ctx: Context, account: string, found: RoleRecord) => ({
   RoleId: found.id,
   Arn: roleArn(account, found),
   CreateDate: isoTime(found.created),
-  AssumeRolePolicyDocument: encodeDocument(await trustOf(ctx, account, found)),
+  AssumeRolePolicyDocument: encodeDocument(await readTrust(ctx, account, found)),
   ...(found.description === '' ? {} : { Description: found.description }),
   MaxSessionDuration: found.sessionSecondsMax,
 });
@@ -87,7 +87,7 @@ export const CreateRole = action(
         path: given.Path ?? '/',
         description: given.Description ?? '',
         sessionSecondsMax: given.MaxSessionDuration ?? sessionSecondsDefault,
-        tags: tagsOf(given.Tags),
+        tags: toIamTags(given.Tags),
         boundary: boundary === undefined ? undefined : policyNamed(request, boundary),
         trust: given.AssumeRolePolicyDocument,
       });

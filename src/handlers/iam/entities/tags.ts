@@ -14,7 +14,7 @@ import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
 import { page, policyArnField, someTags, tagKeys } from '../fields.ts';
 import { holderResource, policyNamed } from '../resources.ts';
-import { type GivenTags, shownTags, tagFacts, tagsOf } from '../shown.ts';
+import { type GivenTags, shownTags, tagFacts, toIamTags } from '../shown.ts';
 import { holders } from './holders.ts';
 
 type Tags = readonly IamTag[];
@@ -81,7 +81,7 @@ function tagActions<W extends TaggedWord>(word: W) {
         run: (ctx, request, given: { readonly Tags: GivenTags }) =>
           change(ctx, request, {
             name: nameIn(given),
-            tags: (present) => mergeTags(present, tagsOf(given.Tags)),
+            tags: (present) => mergeTags(present, toIamTags(given.Tags)),
           }),
       },
     ),

@@ -22,7 +22,7 @@ import {
   userOrCaller,
 } from '../fields.ts';
 import { movedResource, policyNamed, userResource } from '../resources.ts';
-import { boundaryField, shownUser, tagFacts, tagField, tagsOf } from '../shown.ts';
+import { boundaryField, shownUser, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const userNamed = (ctx: Context, request: ActionRequest, name: string | undefined): Promise<UserRecord> =>
   getNamed(ctx, request.identity.owner, { kind: 'user', name: userOrCaller(request, name) });
@@ -51,7 +51,7 @@ export const CreateUser = action(
       const made = await createUser(ctx, owner, {
         name: UserName,
         path: Path,
-        tags: tagsOf(Tags),
+        tags: toIamTags(Tags),
         boundary: PermissionsBoundary === undefined ? undefined : policyNamed(request, PermissionsBoundary),
       });
       return { User: await whole(ctx, owner, made) };

@@ -4,7 +4,7 @@ import {
   attachedTo,
   attachPolicy,
   detachPolicy,
-  entitiesOf,
+  pageEntities,
 } from '../../../domain/iam/policies/attachments.ts';
 import { accountOfPolicy, getPolicy } from '../../../domain/iam/policies/managed-policies.ts';
 import { element, many, token } from '../../../protocol/formats/codec.ts';
@@ -13,13 +13,13 @@ import { policyArn } from '../../../protocol/request/arns.ts';
 import { attachedPolicies, membersMax, pageFields } from '../../../protocol/schemas/account/iam.ts';
 import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
-import { type HolderWord, holderIn, holders, resourceOf } from '../entities/holders.ts';
+import { buildResource, type HolderWord, holderIn, holders } from '../entities/holders.ts';
 import { page, pageEnd, pageFrom, path, pathPrefix, policyArnField } from '../fields.ts';
 import { policyNamed } from '../resources.ts';
 
 function attachmentActions<W extends HolderWord>(word: W) {
   const rules = holders[word];
-  const resource = resourceOf(rules);
+  const resource = buildResource(rules);
   const parameters = { [rules.field]: rules.name, PolicyArn: policyArnField };
   const facts = ({ PolicyArn }: { readonly PolicyArn: string }) => new Map([['iam:PolicyARN', PolicyArn]]);
   const change =
@@ -94,7 +94,7 @@ export const ListEntitiesForPolicy = action(
       const { id } = await getPolicy(ctx, owner, policyNamed(request, given.PolicyArn));
       const { EntityFilter: filter, PolicyUsageFilter: use } = given;
       const isHolder = filter === 'User' || filter === 'Group' || filter === 'Role';
-      const { items, next } = await entitiesOf(ctx, owner, {
+      const { items, next } = await pageEntities(ctx, owner, {
         ...pageFrom(given),
         policyId: id,
         kind: isHolder ? holders[filter].kind : undefined,

@@ -1,13 +1,13 @@
 /** The actions on the permissions boundaries of users and roles: the same two for each. */
 import { changeBoundary } from '../../../domain/iam/policies/attachments.ts';
 import { action } from '../action.ts';
-import { holderIn, holders, resourceOf } from '../entities/holders.ts';
+import { buildResource, holderIn, holders } from '../entities/holders.ts';
 import { policyArnField } from '../fields.ts';
 import { policyNamed } from '../resources.ts';
 
 function boundaryActions<W extends 'User' | 'Role'>(word: W) {
   const rules = holders[word];
-  const resource = resourceOf(rules);
+  const resource = buildResource(rules);
   const named = { [rules.field]: rules.name };
   return {
     put: action(

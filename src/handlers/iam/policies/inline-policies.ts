@@ -9,7 +9,7 @@ import {
 import { element, text, token } from '../../../protocol/formats/codec.ts';
 import { pageFields, policyNames } from '../../../protocol/schemas/account/iam.ts';
 import { action } from '../action.ts';
-import { type HolderWord, holderIn, holders, resourceOf } from '../entities/holders.ts';
+import { buildResource, type HolderWord, holderIn, holders } from '../entities/holders.ts';
 import { page, pageEnd, pageFrom, policyDocument, policyName } from '../fields.ts';
 import { encodeDocument } from '../shown.ts';
 
@@ -19,7 +19,7 @@ const anySize = 131_072;
 function inlineActions<W extends HolderWord>(word: W) {
   const rules = holders[word];
   const { field } = rules;
-  const resource = resourceOf(rules);
+  const resource = buildResource(rules);
   const named = { [field]: rules.name, PolicyName: policyName };
   return {
     put: action(

@@ -8,9 +8,9 @@ import {
   deleteVersion,
   findVersion,
   getPolicy,
+  requireVersion,
   setDefaultVersion,
   type Version,
-  versionOf,
 } from '../../../domain/iam/policies/managed-policies.ts';
 import type { PolicyRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
@@ -22,10 +22,10 @@ import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
 import { description, page, path, policyArnField, policyDocument, policyName, tags } from '../fields.ts';
 import { policyNamed } from '../resources.ts';
-import { encodeDocument, shownPolicy, tagFacts, tagField, tagsOf } from '../shown.ts';
+import { encodeDocument, shownPolicy, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const versionId = text({ max: 16, pattern: /^v[1-9]\d{0,8}$/, must: 'a version such as v1' });
-const numberOf = (id: string): number => Number(id.slice(1));
+const parseVersionNumber = (id: string): number => Number(id.slice(1));
 /** Larger ones are refused by what keeps them. */
 const anySize = 131_072;
 
@@ -61,7 +61,7 @@ export const CreatePolicy = action(
         name: given.PolicyName,
         path: given.Path ?? '/',
         description: given.Description ?? '',
-        tags: tagsOf(given.Tags),
+        tags: toIamTags(given.Tags),
         text: given.PolicyDocument,
       });
       return { Policy: { ...shownPolicy(owner, made), ...tagField(made.tags) } };
@@ -123,7 +123,7 @@ export const GetPolicyVersion = action(
     async run(ctx, request, { PolicyArn, VersionId }) {
       const { owner } = request.identity;
       const found = await getPolicy(ctx, owner, policyNamed(request, PolicyArn));
-      const version = versionOf(found, numberOf(VersionId));
+      const version = requireVersion(found, parseVersionNumber(VersionId));
       const document = await findVersion(ctx, owner, { id: found.id, version: version.number });
       const Document = encodeDocument(document?.text ?? '');
       return { PolicyVersion: { Document, ...shownVersion(found, version) } };
@@ -149,7 +149,7 @@ export const ListPolicyVersions = action(
 const versionNamed = (
   request: ActionRequest,
   { PolicyArn, VersionId }: { readonly PolicyArn: string; readonly VersionId: string },
-) => ({ policy: policyNamed(request, PolicyArn), version: numberOf(VersionId) });
+) => ({ policy: policyNamed(request, PolicyArn), version: parseVersionNumber(VersionId) });
 
 export const SetDefaultPolicyVersion = action(
   'SetDefaultPolicyVersion',

@@ -173,7 +173,7 @@ export const SimulatePrincipalPolicy = action(
     resource: (_ctx, _call, { PolicySourceArn }) => PolicySourceArn,
     result,
     async run(ctx, request, given) {
-      const source = await sourceOf(ctx, request, given.PolicySourceArn);
+      const source = await readSource(ctx, request, given.PolicySourceArn);
       const more = policiesIn(given.PolicyInputList, 'PolicyInputList');
       const asked = {
         ...source,
@@ -188,7 +188,11 @@ export const SimulatePrincipalPolicy = action(
 const isTagged = (holder: Holder): holder is UserRecord | RoleRecord => 'tags' in holder;
 
 /** @throws NoSuchEntity */
-async function sourceOf(ctx: Context, { identity: { owner } }: ActionRequest, given: string): Promise<Asked> {
+async function readSource(
+  ctx: Context,
+  { identity: { owner } }: ActionRequest,
+  given: string,
+): Promise<Asked> {
   const parsed = parseArn(given);
   const kind = parsed?.kind;
   const isHolder = kind === 'user' || kind === 'group' || kind === 'role';

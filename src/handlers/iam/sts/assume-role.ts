@@ -7,7 +7,7 @@ import { packedPercent } from '../../../auth/session/session-token.ts';
 import type { Context } from '../../../context.ts';
 import { findNamed } from '../../../domain/iam/entities.ts';
 import { getPolicy } from '../../../domain/iam/policies/managed-policies.ts';
-import { trustOf } from '../../../domain/iam/roles.ts';
+import { readTrust } from '../../../domain/iam/roles.ts';
 import { mergeTags } from '../../../domain/iam/tags.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { IamTag, RoleRecord } from '../../../metadata/iam.ts';
@@ -18,7 +18,7 @@ import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
 import { policyArnField, policyDocument, tagKeys, tags } from '../fields.ts';
 import { policyNamed } from '../resources.ts';
-import { resourceTagFacts, tagFacts, tagsOf } from '../shown.ts';
+import { resourceTagFacts, tagFacts, toIamTags } from '../shown.ts';
 import { issue } from './session-credentials.ts';
 import { codeParameters, shownAt } from './shown-code.ts';
 
@@ -68,7 +68,7 @@ export const AssumeRole = action('AssumeRole', parameters, {
   async run(ctx, request, given) {
     request.record?.about(given.RoleArn);
     const passed = request.identity.session?.passedOn ?? [];
-    const brought = mergeTags([], tagsOf(given.Tags));
+    const brought = mergeTags([], toIamTags(given.Tags));
     refuseChange(passed, brought);
     const sessionTags = [...passed, ...brought];
     const mfaAt = await shownAt(ctx, request, given);
@@ -81,8 +81,8 @@ export const AssumeRole = action('AssumeRole', parameters, {
     ]);
     const hasTags = given.Tags.length > 0;
     const { account, role } = await assumable(ctx, request, { arn: given.RoleArn, named, hasTags });
-    const seconds = secondsOf(request, role, given.DurationSeconds);
-    const limits = await limitsOf(ctx, account, given);
+    const seconds = chooseDuration(request, role, given.DurationSeconds);
+    const limits = await readLimits(ctx, account, given);
     const kept = new Set([...given.TransitiveTagKeys, ...passed.map(([key]) => key)]);
     const passedOn = sessionTags.filter(([key]) => kept.has(key));
     const { claims, shown } = await issue(ctx, {
@@ -127,14 +127,14 @@ async function assumable(
   await assertMayAssume(ctx, request, {
     ...asked,
     account,
-    role: role && { trust: await trustOf(ctx, account, role), tags: new Map(resourceTagFacts(role.tags)) },
+    role: role && { trust: await readTrust(ctx, account, role), tags: new Map(resourceTagFacts(role.tags)) },
   });
   // A role that does not exist trusts no caller.
   if (role === undefined) throw fail('AccessDenied');
   return { account, role };
 }
 
-function secondsOf({ identity }: ActionRequest, role: RoleRecord, asked: number | undefined): number {
+function chooseDuration({ identity }: ActionRequest, role: RoleRecord, asked: number | undefined): number {
   const isChained = callerOf(identity).kind === 'session';
   const max = isChained ? Math.min(chainedSecondsMax, role.sessionSecondsMax) : role.sessionSecondsMax;
   const seconds = asked ?? secondsDefault;
@@ -148,7 +148,7 @@ function secondsOf({ identity }: ActionRequest, role: RoleRecord, asked: number 
 }
 
 /** The policies that the session is limited to; managed ones are those of the role's account. */
-async function limitsOf(
+async function readLimits(
   ctx: Context,
   account: string,
   given: { readonly Policy: string | undefined; readonly PolicyArns: readonly { readonly arn: string }[] },

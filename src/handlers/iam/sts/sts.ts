@@ -61,7 +61,7 @@ export const GetAccessKeyInfo = action(
     resource: () => '*',
     result: element({ Account: token }),
     async run(ctx, request, { AccessKeyId }) {
-      const owner = await ownerOf(ctx, request, AccessKeyId);
+      const owner = await findOwner(ctx, request, AccessKeyId);
       if (owner === undefined || (owner !== request.identity.owner && !request.identity.operator))
         throw fail('ValidationError', `The access key ${AccessKeyId} is not known to your account.`);
       return { Account: owner };
@@ -70,7 +70,7 @@ export const GetAccessKeyInfo = action(
 );
 
 /** The owner, also for an inactive key. */
-async function ownerOf(
+async function findOwner(
   ctx: Context,
   { identity }: ActionRequest,
   accessKey: string,

@@ -15,7 +15,7 @@ export interface ChecksumFields {
   ChecksumType?: Checksum['type'];
 }
 
-export function checksumFieldsOf(checksum: Checksum | undefined): ChecksumFields {
+export function toChecksumFields(checksum: Checksum | undefined): ChecksumFields {
   return checksum === undefined
     ? {}
     : { [`Checksum${checksum.algorithm}`]: checksum.value, ChecksumType: checksum.type };

@@ -3,14 +3,14 @@ import type { Conditions } from '../../../domain/objects/conditions.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Authorized } from '../../../gateway/request.ts';
 import { header } from '../../common/own-headers.ts';
-import { dateOf, defined } from '../../common/parameters.ts';
+import { defined, parseDate } from '../../common/parameters.ts';
 
 export const readConditions = ({ wire }: Authorized): Conditions =>
   defined({
     ifMatch: wire.headers.get('if-match'),
     ifNoneMatch: wire.headers.get('if-none-match'),
-    ifModifiedSince: dateOf(wire.headers.get('if-modified-since')),
-    ifUnmodifiedSince: dateOf(wire.headers.get('if-unmodified-since')),
+    ifModifiedSince: parseDate(wire.headers.get('if-modified-since')),
+    ifUnmodifiedSince: parseDate(wire.headers.get('if-unmodified-since')),
   });
 
 /** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
@@ -24,7 +24,7 @@ export function deleteConditions(request: Authorized): Conditions {
   const size = header(request, 'if-match-size');
   const modified = header(request, 'if-match-last-modified-time');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
-  const modifiedAt = dateOf(modified);
+  const modifiedAt = parseDate(modified);
   if (modified !== undefined && modifiedAt === undefined)
     throw unreadable('if-match-last-modified-time', modified);
   return {
@@ -43,6 +43,6 @@ export const sourceConditions = (request: Authorized): Conditions =>
   defined({
     ifMatch: header(request, 'copy-source-if-match'),
     ifNoneMatch: header(request, 'copy-source-if-none-match'),
-    ifModifiedSince: dateOf(header(request, 'copy-source-if-modified-since')),
-    ifUnmodifiedSince: dateOf(header(request, 'copy-source-if-unmodified-since')),
+    ifModifiedSince: parseDate(header(request, 'copy-source-if-modified-since')),
+    ifUnmodifiedSince: parseDate(header(request, 'copy-source-if-unmodified-since')),
   });

@@ -48,7 +48,7 @@ const invalid = (name: string, message: string, value?: string) =>
 export function wantedEncryption(ctx: Ctx, request: Wired): WantedEncryption {
   if (!mentionsEncryption(request)) return byDefault;
   const asked = header(request, method);
-  const customerKey = customerKeyOf(ctx, request);
+  const customerKey = readCustomerKey(ctx, request);
   const ofProvider = [keyId, contextName].find((name) => header(request, name) !== undefined);
   if (customerKey !== undefined) {
     if (asked === undefined && ofProvider === undefined) return { by: 'customer', key: customerKey };
@@ -59,7 +59,11 @@ export function wantedEncryption(ctx: Ctx, request: Wired): WantedEncryption {
     );
   }
   if (asked === 'aws:kms') {
-    const given = { keyId: keyIdOf(request), context: contextOf(request), bucketKey: bucketKeyOf(request) };
+    const given = {
+      keyId: readKeyId(request),
+      context: readEncryptionContext(request),
+      bucketKey: readBucketKey(request),
+    };
     return { by: 'provider', ...given };
   }
   if (ofProvider !== undefined)
@@ -68,14 +72,14 @@ export function wantedEncryption(ctx: Ctx, request: Wired): WantedEncryption {
       `Server Side Encryption with AWS KMS managed key requires HTTP header ${method} : aws:kms`,
       asked,
     );
-  if (asked === undefined) return { by: 'default', bucketKey: bucketKeyOf(request) };
+  if (asked === undefined) return { by: 'default', bucketKey: readBucketKey(request) };
   if (asked === 'AES256') return { by: 'service' };
   if (asked === 'aws:kms:dsse')
     throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
   throw invalid(method, 'The encryption method specified is not supported', asked);
 }
 
-function keyIdOf(request: Wired): string | undefined {
+function readKeyId(request: Wired): string | undefined {
   const given = header(request, keyId);
   return given === undefined ? undefined : assertKeyId(given, keyId);
 }
@@ -86,7 +90,7 @@ export function assertKeyId(given: string, name: string): string {
   throw invalid(name, 'The key id is not 1 to 512 printable characters without spaces', given);
 }
 
-function bucketKeyOf(request: Wired): boolean | undefined {
+function readBucketKey(request: Wired): boolean | undefined {
   const given = header(request, bucketKeyEnabled)?.toLowerCase();
   if (given === undefined || given === 'true' || given === 'false')
     return given === undefined ? undefined : given === 'true';
@@ -94,7 +98,7 @@ function bucketKeyOf(request: Wired): boolean | undefined {
 }
 
 /** Base64 of a JSON object of texts. */
-function contextOf(request: Wired): Readonly<Record<string, string>> | undefined {
+function readEncryptionContext(request: Wired): Readonly<Record<string, string>> | undefined {
   const given = header(request, contextName);
   if (given === undefined) return undefined;
   const context = parseContext(given);
@@ -126,7 +130,7 @@ function parseContext(given: string): Readonly<Record<string, string>> | undefin
  * @param whose of the request's own object, or of the source of a copy
  * @throws InvalidRequest over plain HTTP, InvalidArgument for one that is no key
  */
-export function customerKeyOf(
+export function readCustomerKey(
   { config, hasher }: Ctx,
   request: Wired,
   whose: '' | 'copy-source-' = '',

@@ -2,7 +2,11 @@
 import type { Context } from '../../../context.ts';
 import { readDocument } from '../../../domain/configurations/documents.ts';
 import { bucketLifecycle } from '../../../domain/configurations/families.ts';
-import { abortOf, expirationHeader, expirationOf } from '../../../domain/configurations/lifecycle-rules.ts';
+import {
+  expirationHeader,
+  findAbort,
+  findExpiration,
+} from '../../../domain/configurations/lifecycle-rules.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 
@@ -17,7 +21,7 @@ export const hasLifecycle = ({ documents }: Pick<Bucket, 'documents'>): boolean 
 export async function expirationHeaders(ctx: Ctx, bucket: Bucket, row: ObjectRow): Promise<HeaderPair[]> {
   const lifecycle = await readDocument(ctx, bucket, bucketLifecycle);
   const { key, size, modified, headers } = row;
-  const due = lifecycle && expirationOf(lifecycle, { key, size, modified, tags: headers.tags });
+  const due = lifecycle && findExpiration(lifecycle, { key, size, modified, tags: headers.tags });
   return due === undefined ? [] : [['*-expiration', expirationHeader(due)]];
 }
 
@@ -28,7 +32,7 @@ export async function abortHeaders(
   upload: { readonly key: string; readonly initiated: number },
 ): Promise<HeaderPair[]> {
   const lifecycle = await readDocument(ctx, bucket, bucketLifecycle);
-  const due = lifecycle && abortOf(lifecycle, upload);
+  const due = lifecycle && findAbort(lifecycle, upload);
   if (due === undefined) return [];
   return [
     ['*-abort-date', new Date(due.at).toUTCString()],

@@ -25,15 +25,15 @@ export const asksBypass = (request: AuthorizedInBucket): boolean =>
  * The lock of a new version.
  * @throws InvalidArgument, and InvalidRequest where the bucket has no Object Lock
  */
-export function lockOf(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): Lock | undefined {
-  const retention = retentionOf(ctx, request);
-  const legalHold = legalHoldOf(request);
+export function readLock(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): Lock | undefined {
+  const retention = readRetention(ctx, request);
+  const legalHold = readLegalHold(request);
   if (retention === undefined && legalHold === undefined) return undefined;
   assertLockable(request.bucket);
   return { ...retention, ...defined({ legalHold }) };
 }
 
-function retentionOf(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): Retention | undefined {
+function readRetention(ctx: Pick<Context, 'clock'>, request: AuthorizedInBucket): Retention | undefined {
   const [mode, until] = [header(request, modeHeader), header(request, dateHeader)];
   if (mode === undefined && until === undefined) return undefined;
   if (mode === undefined || until === undefined) {
@@ -63,7 +63,7 @@ export function futureRetention(
   return { mode, retainUntil };
 }
 
-function legalHoldOf(request: AuthorizedInBucket): boolean | undefined {
+function readLegalHold(request: AuthorizedInBucket): boolean | undefined {
   const raw = header(request, holdHeader);
   if (raw === undefined || raw === 'ON' || raw === 'OFF') return raw && raw === 'ON';
   throw invalid("Legal Hold must be either of 'ON' or 'OFF'", holdHeader, raw);

@@ -8,7 +8,7 @@ import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 import { header, headersUnder } from '../../common/own-headers.ts';
 import { defined, utf8Length } from '../../common/parameters.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
-import { tagsOf } from './tagging-header.ts';
+import { parseTags } from './tagging-header.ts';
 
 /** Stored as they were sent, returned under the same names. */
 const systemHeaders = [
@@ -55,17 +55,17 @@ export function refuseUnbuilt(request: Authorized): void {
 const none: ObjectHeaders = {};
 
 /** The headers that a write stores beside the content. */
-export function objectHeadersOf(request: Authorized): ObjectHeaders {
+export function readObjectHeaders(request: Authorized): ObjectHeaders {
   refuseUnbuilt(request);
   const system: Record<string, string> = {};
   for (const name of systemHeaders) {
-    const value = name === 'content-encoding' ? contentEncodingOf(request) : request.wire.headers.get(name);
+    const value = name === 'content-encoding' ? readContentEncoding(request) : request.wire.headers.get(name);
     if (value !== undefined && value !== '') system[name] = value;
   }
-  const redirect = redirectOf(request);
+  const redirect = readRedirect(request);
   if (redirect !== undefined) system['website-redirect-location'] = redirect;
-  const user = userMetadataOf(request);
-  const tags = tagsOf(header(request, 'tagging'));
+  const user = readUserMetadata(request);
+  const tags = parseTags(header(request, 'tagging'));
   const hasSystem = Object.keys(system).length > 0;
   if (!hasSystem && user === undefined && tags.length === 0) return none;
   const headers = defined({
@@ -78,7 +78,7 @@ export function objectHeadersOf(request: Authorized): ObjectHeaders {
 }
 
 /** The website redirect of the object. @throws InvalidRedirectLocation */
-function redirectOf(request: Authorized): string | undefined {
+function readRedirect(request: Authorized): string | undefined {
   const redirect = header(request, 'website-redirect-location');
   if (redirect === undefined) return undefined;
   if (redirect.length > redirectMax)
@@ -90,7 +90,7 @@ function redirectOf(request: Authorized): string | undefined {
 const framing = 'aws-chunked';
 
 /** `aws-chunked` is the framing of the request, not an encoding of the object. The others keep their spelling. */
-function contentEncodingOf({ wire }: Authorized): string | undefined {
+function readContentEncoding({ wire }: Authorized): string | undefined {
   const value = wire.headers.get('content-encoding');
   if (value === undefined || !value.toLowerCase().includes(framing)) return value;
   return value
@@ -100,7 +100,7 @@ function contentEncodingOf({ wire }: Authorized): string | undefined {
     .trim();
 }
 
-function userMetadataOf(request: Authorized): Record<string, string> | undefined {
+function readUserMetadata(request: Authorized): Record<string, string> | undefined {
   const pairs = headersUnder(request, 'meta-');
   if (pairs.length === 0) return undefined;
   const user = Object.fromEntries(pairs);
@@ -129,7 +129,7 @@ export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[
   const values: Record<string, string> = {
     'content-type': defaultContentType,
     ...system,
-    ...overridesOf(request),
+    ...readOverrides(request),
   };
   const headers: HeaderPair[] = [
     ['ETag', quoted(row.etag)],
@@ -144,7 +144,7 @@ export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[
   return headers;
 }
 
-function overridesOf(request: Authorized): Record<string, string> {
+function readOverrides(request: Authorized): Record<string, string> {
   const values: Record<string, string> = {};
   for (const [parameter, name] of overrides) {
     const value = request.query.get(parameter);

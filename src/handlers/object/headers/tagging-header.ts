@@ -17,7 +17,7 @@ const valueMax = 256;
 const allowed = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
 
 /** The tags of a header value. @throws InvalidArgument, InvalidTag or BadRequest naming the tag */
-export function tagsOf(raw: string | undefined): Tags {
+export function parseTags(raw: string | undefined): Tags {
   if (raw === undefined || raw === '') return [];
   const tags = new Query(raw).pairs;
   checkCount(tags);

@@ -6,7 +6,7 @@ import {
   accessOfNew,
   assertUnblocked,
   type ObjectAccess,
-  ownershipOf,
+  readOwnership,
 } from '../../../domain/access/object-ownership.ts';
 import { ownershipControls } from '../../../domain/configurations/families.ts';
 import { amendVersion } from '../../../domain/objects/amend-version.ts';
@@ -16,13 +16,13 @@ import { aclReply } from '../../access/acl/acl-body.ts';
 import { givenAcl, namesAcl } from '../../access/acl/given-acl.ts';
 import { readPutAcl } from '../../access/acl/put-acl.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
-import { type HandlerOf, targetOf } from '../../handler.ts';
+import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'credentials'>;
 
 /** The owner and the grants of the object that a request writes. */
-export async function accessOf(
+export async function readAccess(
   ctx: Ctx,
   request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
 ): Promise<ObjectAccess> {
@@ -35,8 +35,8 @@ export async function accessOf(
 
 export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
   const { bucket } = request;
-  const row = targetOf(request);
-  const isEnforced = (await ownershipOf(ctx, bucket)) === 'BucketOwnerEnforced';
+  const row = requireTarget(request);
+  const isEnforced = (await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced';
   const owner = isEnforced ? bucket.owner : row.owner;
   const grants = isEnforced ? undefined : row.acl;
   return aclReply(ctx, {
@@ -49,7 +49,7 @@ export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
 
 export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
   const { bucket, key, query, record, requestId } = request;
-  const judged = targetOf(request);
+  const judged = requireTarget(request);
   const { owner } = judged;
   const given = await readPutAcl(ctx, request, { of: 'object', owner });
   const grants = await acceptAcl(ctx, given, {

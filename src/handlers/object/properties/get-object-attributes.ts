@@ -1,7 +1,7 @@
 /** GetObjectAttributes: the chosen facts about an object, its parts in pages. */
 
 import { authorize } from '../../../auth/authorization/authorize.ts';
-import { keyUserOf } from '../../../auth/session/key-user.ts';
+import { openKeyUser } from '../../../auth/session/key-user.ts';
 import type { Context } from '../../../context.ts';
 import { assertMayDecrypt } from '../../../domain/content/encryption/provided-key.ts';
 import { contentSize } from '../../../domain/content/encryption/segments.ts';
@@ -16,9 +16,9 @@ import {
 } from '../../../protocol/schemas/object/attributes.ts';
 import { header } from '../../common/own-headers.ts';
 import { xmlReply } from '../../common/xml-reply.ts';
-import { type HandlerOf, targetOf } from '../../handler.ts';
-import { describeKeyOf } from '../content-key.ts';
-import { checksumFieldsOf, partChecksumFields } from '../headers/checksum-fields.ts';
+import { type HandlerOf, requireTarget } from '../../handler.ts';
+import { openDescribedKey } from '../content-key.ts';
+import { partChecksumFields, toChecksumFields } from '../headers/checksum-fields.ts';
 import { readConditions } from '../headers/conditions.ts';
 import { notModified } from '../headers/not-modified.ts';
 import { versionHeader } from '../headers/object-headers.ts';
@@ -28,17 +28,17 @@ type Attribute = (typeof attributes)[number];
 const partsMax = 1000;
 
 export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, request) => {
-  const wanted = wantedOf(request);
-  const row = targetOf(request);
+  const wanted = readWanted(request);
+  const row = requireTarget(request);
   const { bucket, key, query } = request;
   const action = query.get('versionId') === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
   // The attributes require the permission to read the object itself.
   await authorize(ctx, request, { action, bucket, bucketName: bucket.name, key, target: row });
-  await describeKeyOf(ctx, request, row);
+  await openDescribedKey(ctx, request, row);
   if (checkRead(readConditions(request), row) === 'not-modified') return notModified(request, row);
   if (wanted.has('Checksum') || wanted.has('ObjectParts'))
-    await assertMayDecrypt(ctx, row.encryption, keyUserOf(ctx, request));
-  const { ChecksumType, ...checksum } = checksumFieldsOf(row.checksum);
+    await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
+  const { ChecksumType, ...checksum } = toChecksumFields(row.checksum);
   const result: GetObjectAttributesResponse = {
     ...(wanted.has('ETag') ? { ETag: row.etag } : {}),
     ...(wanted.has('Checksum') && row.checksum !== undefined
@@ -54,7 +54,7 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
   ]);
 };
 
-function wantedOf(request: AuthorizedInBucket): ReadonlySet<Attribute> {
+function readWanted(request: AuthorizedInBucket): ReadonlySet<Attribute> {
   const raw = header(request, 'object-attributes');
   const names = (raw ?? '')
     .split(',')

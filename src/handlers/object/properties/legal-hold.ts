@@ -7,7 +7,7 @@ import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import { type LegalHold, legalHold } from '../../../protocol/schemas/bucket/object-lock.ts';
 import type { ReadFacts } from '../../common/body-facts.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
-import { type HandlerOf, targetOf } from '../../handler.ts';
+import { type HandlerOf, requireTarget } from '../../handler.ts';
 
 const legalHoldIn = (body: Uint8Array): LegalHold =>
   readXml(legalHold, 'LegalHold', body, { maxBytes: bodyMaxDefault });
@@ -19,7 +19,7 @@ export const legalHoldFacts: ReadFacts = (body) => ({
 /** A version that never had a hold differs from one whose hold was removed. */
 export const GetObjectLegalHold: HandlerOf<'GetObjectLegalHold'> = async (_ctx, request) => {
   assertLockable(request.bucket);
-  const held = targetOf(request).lock?.legalHold;
+  const held = requireTarget(request).lock?.legalHold;
   if (held === undefined) throw fail('NoSuchObjectLockConfiguration');
   return xmlReply(legalHold, 'LegalHold', { Status: held ? 'ON' : 'OFF' });
 };

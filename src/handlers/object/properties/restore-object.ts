@@ -18,11 +18,11 @@ const daysMax = 36_500;
 export const RestoreObject: HandlerOf<'RestoreObject'> = async (ctx, request) => {
   const { bucket, key, query, record, requestId } = request;
   const about = { bucket, key, versionId: query.get('versionId'), record, requestId };
-  const { wasRestored } = await restoreVersion(ctx, about, daysOf(request));
+  const { wasRestored } = await restoreVersion(ctx, about, parseDays(request));
   return emptyReply(wasRestored ? 200 : 202);
 };
 
-function daysOf({ body }: AuthorizedInBucket): number {
+function parseDays({ body }: AuthorizedInBucket): number {
   const { Days, Type, SelectParameters, OutputLocation } = readXml(restoreRequest, 'RestoreRequest', body, {
     maxBytes: bodyMaxDefault,
   });

@@ -7,7 +7,7 @@ import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import { type Retention, retention } from '../../../protocol/schemas/bucket/object-lock.ts';
 import type { ReadFacts } from '../../common/body-facts.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
-import { type HandlerOf, targetOf } from '../../handler.ts';
+import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { asksBypass, futureRetention } from '../headers/lock-headers.ts';
 
 const retentionIn = (body: Uint8Array): Retention =>
@@ -20,7 +20,7 @@ export const retentionFacts: ReadFacts = (body) => {
 
 export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, request) => {
   assertLockable(request.bucket);
-  const { mode, retainUntil } = targetOf(request).lock ?? {};
+  const { mode, retainUntil } = requireTarget(request).lock ?? {};
   if (mode === undefined || retainUntil === undefined) throw fail('NoSuchObjectLockConfiguration');
   return xmlReply(retention, 'Retention', {
     Mode: mode,

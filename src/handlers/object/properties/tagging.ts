@@ -8,7 +8,7 @@ import { tagging } from '../../../protocol/schemas/tagging.ts';
 import type { ReadFacts } from '../../common/body-facts.ts';
 import { utf8Length } from '../../common/parameters.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
-import { type HandlerOf, targetOf } from '../../handler.ts';
+import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
 import { type Tags, tagsIn } from '../headers/tagging-header.ts';
 
@@ -16,7 +16,7 @@ import { type Tags, tagsIn } from '../headers/tagging-header.ts';
 const storedMax = 12 * 1024;
 
 export const GetObjectTagging: HandlerOf<'GetObjectTagging'> = async (_ctx, request) => {
-  const row = targetOf(request);
+  const row = requireTarget(request);
   const TagSet = (row.headers.tags ?? []).map(([Key, Value]) => ({ Key, Value }));
   return xmlReply(tagging, 'Tagging', { TagSet }, versionHeader(request, row));
 };

@@ -107,7 +107,7 @@ export class RadosFailure extends Error {
   readonly code: number;
 
   constructor(what: string, code: number) {
-    super(`${what}: ${nameOf(code)}`);
+    super(`${what}: ${errorName(code)}`);
     this.code = code;
   }
 }
@@ -128,7 +128,7 @@ const names: Readonly<Record<number, string>> = {
   [errno.canceled]: 'canceled',
 };
 
-const nameOf = (code: number): string => names[code] ?? `error ${code}`;
+const errorName = (code: number): string => names[code] ?? `error ${code}`;
 
 /** The object or the pool does not exist. */
 export const isMissing = (error: unknown): boolean =>

@@ -35,7 +35,7 @@ export class KoffiPool implements RadosPool {
     this.#parts = parts;
     this.#io = io;
     this.#name = name;
-    this.alignment = alignmentOf(parts.native, io);
+    this.alignment = readAlignment(parts.native, io);
   }
 
   write(name: string, options: RadosWriteOptions): RadosWrite {
@@ -173,7 +173,7 @@ export class KoffiPool implements RadosPool {
 }
 
 /** From the map of the cluster, which is known once a pool is open. */
-function alignmentOf({ lib }: Native, io: Pointer): number {
+function readAlignment({ lib }: Native, io: Pointer): number {
   const [isRequired, bytes] = [new Int32Array(new ArrayBuffer(4)), words(1)];
   for (const code of [lib.requiresAlignment(io, isRequired), lib.requiredAlignment(io, bytes)]) {
     if (code < 0) throw new RadosFailure('the alignment of a pool', -code);

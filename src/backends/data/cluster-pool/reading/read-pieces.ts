@@ -27,7 +27,7 @@ const lentFor = (length: number): Buffers | undefined => lent[Math.ceil(Math.log
 export interface ReadParts {
   readonly budget: ReadBudget;
   readonly crc32c: Crc32c;
-  readonly poolOf: (piece: ChunkPiece) => Promise<RadosPool>;
+  readonly openPool: (piece: ChunkPiece) => Promise<RadosPool>;
   /** Translates a failure for the readers. */
   readonly explained: (error: unknown) => unknown;
 }
@@ -127,7 +127,7 @@ async function* plannedReads(
 
 /** librados asks for the latest map of the cluster before it says that a pool does not exist. */
 function openPool(parts: ReadParts, piece: ChunkPiece): Promise<RadosPool> {
-  return parts.poolOf(piece).catch((error: unknown) => {
+  return parts.openPool(piece).catch((error: unknown) => {
     throw isMissing(error)
       ? new ChunkMissing(`the pool of chunk ${piece.chunk.id} does not exist`, { cause: error })
       : parts.explained(error);

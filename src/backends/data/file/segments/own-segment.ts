@@ -6,7 +6,7 @@
 import fs from 'node:fs';
 import type { Clock } from '../../../../ports/clock.ts';
 import type { Random } from '../../../../ports/random.ts';
-import { sealHeader, seedOf } from '../../chunked/record.ts';
+import { deriveSeed, sealHeader } from '../../chunked/record.ts';
 import type { Disk } from '../disk.ts';
 import { fileMode, type Layout, newName, segmentPath } from '../layout.ts';
 import { writeMaker } from './maker.ts';
@@ -40,7 +40,7 @@ export class OwnSegment {
   private constructor(parts: Parts, name: string) {
     this.#parts = parts;
     this.name = name;
-    this.#seed = seedOf(name);
+    this.#seed = deriveSeed(name);
     this.appendedAt = parts.clock.now();
     writeMaker(segmentPath(parts.layout, name, 'open'));
     this.#fd = fs.openSync(segmentPath(parts.layout, name, 'seg'), 'wx', fileMode);

@@ -4,7 +4,7 @@ import type { Clock } from '../../../../ports/clock.ts';
 import type { BufferRing, ChunkRef } from '../../../../ports/storage/chunk-store.ts';
 import { type ByteRange, ChunkDamaged, ChunkMissing } from '../../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../../hashing/node.ts';
-import { blockBytes, blockCrc, decodeHeader, isHeader, seedOf } from '../../chunked/record.ts';
+import { blockBytes, blockCrc, decodeHeader, deriveSeed, isHeader } from '../../chunked/record.ts';
 import { locate, type PackedTable, packedTableBytes } from '../compaction/packed.ts';
 import type { Disk } from '../disk.ts';
 import { type Layout, type Place, parsePlace, segmentPath } from '../layout.ts';
@@ -135,7 +135,7 @@ export class SegmentReader {
       const open = openSegment(this.#layout, segment);
       if (!open) return undefined;
       const checkedAt = this.#clock.elapsed();
-      handle = { ...open, segment, seed: seedOf(segment), checkedAt, users: 0, isDropped: false };
+      handle = { ...open, segment, seed: deriveSeed(segment), checkedAt, users: 0, isDropped: false };
       this.#makeRoom();
       this.#tableBytes += tableBytesOf(handle);
     } else {

@@ -3,11 +3,11 @@ import fs from 'node:fs';
 import { promisify } from 'node:util';
 import {
   decodeHeader,
+  deriveSeed,
   findMagic,
   type Header,
   headerBytesMax,
   headerLength,
-  seedOf,
 } from '../../chunked/record.ts';
 import { type PackedTable, packedHeadBytes, unlocate } from '../compaction/packed.ts';
 import type { Layout } from '../layout.ts';
@@ -48,7 +48,7 @@ export function readSegment(layout: Layout, segment: string, from = 0): SegmentS
     if (!open) return;
     try {
       const window = new Window(open.fd, open.table?.recordsEnd ?? fs.fstatSync(open.fd).size);
-      const seed = seedOf(segment);
+      const seed = deriveSeed(segment);
       let position = Math.max(from, open.table ? packedHeadBytes : 0);
       let batch: FoundRecord[] = [];
       for (;;) {

@@ -34,7 +34,11 @@ export interface UpstreamReply {
 }
 
 /** The bucket's address: its host, and the path before a key. */
-export function addressOf({ endpoint, bucket, style }: Pick<Upstream, 'endpoint' | 'bucket' | 'style'>): {
+export function resolveAddress({
+  endpoint,
+  bucket,
+  style,
+}: Pick<Upstream, 'endpoint' | 'bucket' | 'style'>): {
   readonly origin: string;
   readonly host: string;
   readonly base: string;
@@ -57,7 +61,7 @@ export class UpstreamClient {
 
   constructor(upstream: Upstream, ports: { readonly hasher: Hasher; readonly clock: Pick<Clock, 'now'> }) {
     const { ca, insecure, timeoutMs, accessKey, secretKey, region } = upstream;
-    const { origin, host, base } = addressOf(upstream);
+    const { origin, host, base } = resolveAddress(upstream);
     this.#upstream = upstream;
     this.#host = host;
     this.#base = base;

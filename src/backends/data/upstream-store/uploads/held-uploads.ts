@@ -3,7 +3,7 @@ import { fail } from '../../../../errors/refusal.ts';
 import { type HeldUpload, type UploadBytes, UploadGone } from '../../../../ports/storage/object-bytes.ts';
 import type { Connection } from '../client/connection.ts';
 import { isGone } from '../client/upstream-error.ts';
-import { keyOf, ownerHeaders } from '../names.ts';
+import { ownerHeaders, toKey } from '../names.ts';
 import { put } from '../put.ts';
 import { assemble } from './assemble.ts';
 import { abortUpload, beginUpload, removeObject } from './uploads.ts';
@@ -11,7 +11,7 @@ import { abortUpload, beginUpload, removeObject } from './uploads.ts';
 export const heldUploads = (connectionTo: (cluster: string) => Connection): UploadBytes => ({
   async begin({ cluster, id, owner }) {
     const connection = connectionTo(cluster);
-    const key = keyOf(connection.prefix, id);
+    const key = toKey(connection.prefix, id);
     const { uploadId } = await beginUpload(connection, { key, headers: ownerHeaders(owner) });
     return { cluster, bucket: connection.bucket, key, uploadId };
   },
@@ -19,7 +19,7 @@ export const heldUploads = (connectionTo: (cluster: string) => Connection): Uplo
   async writePart(source, { upload, part, size, confirm, claimed, signal }) {
     // Upstreams want to know, and a part is too much to hold.
     if (size === undefined) throw fail('MissingContentLength');
-    const query = queryOf(upload, part);
+    const query = buildQuery(upload, part);
     try {
       const receipt = await put(connectionTo(upload.cluster), {
         key: upload.key,
@@ -52,7 +52,7 @@ export const heldUploads = (connectionTo: (cluster: string) => Connection): Uplo
   },
 });
 
-const queryOf = ({ uploadId }: HeldUpload, part: number) =>
+const buildQuery = ({ uploadId }: HeldUpload, part: number) =>
   [
     ['partNumber', String(part)],
     ['uploadId', uploadId],

@@ -24,12 +24,12 @@ export interface OpenedFiles {
   readonly lock: bigint | undefined;
 }
 
-const inodeOf = (path: string): bigint | undefined =>
+const readInode = (path: string): bigint | undefined =>
   statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
 
 export const identifyFiles = (directory: string): OpenedFiles => ({
-  data: inodeOf(dataFile(directory)),
-  lock: inodeOf(lockFile(directory)),
+  data: readInode(dataFile(directory)),
+  lock: readInode(lockFile(directory)),
 });
 
 /**
@@ -103,7 +103,7 @@ export function assertUnused(directory: string, users: Users): void {
 
 /** Each process that has the file open holds a shared lock on the first byte of `lock.mdb`. */
 function lockHolders(directory: string): readonly string[] {
-  const inode = inodeOf(lockFile(directory));
+  const inode = readInode(lockFile(directory));
   return kernelLocks()
     .map((line) => line.trim().split(/\s+/))
     .filter((words) => words[5]?.split(':').at(-1) === String(inode) && words[6] === '0')

@@ -63,7 +63,7 @@ export class WriteGuard {
    * @returns the error for its callers
    */
   judge(error: unknown): Error {
-    const isOfSystem = errnoOf(error) > 0;
+    const isOfSystem = readErrno(error) > 0;
     const isFull = isStorageFull(error);
     const failure = isOfSystem && !isFull ? StoreUnavailable : Error;
     const reported = new failure('the metadata store could not commit', { cause: error });
@@ -81,7 +81,7 @@ export class WriteGuard {
 }
 
 /** lmdb's own codes are negative. */
-function errnoOf(error: unknown): number {
+function readErrno(error: unknown): number {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return typeof code === 'number' ? code : 0;
 }

@@ -4,7 +4,7 @@ import { assertSameLayout, RowCodec } from '../../rows/row-codec.ts';
 import { type Database, keyBytesMax } from '../file/environment.ts';
 import { textKeyIn } from '../file/space.ts';
 
-export { isAlive, revisionOf, type StoredRow } from '../../rows/row-codec.ts';
+export { isAlive, readRevision, type StoredRow } from '../../rows/row-codec.ts';
 
 export class Codec extends RowCodec {
   /** The record of the columns of this table, until the first write has stored it. */

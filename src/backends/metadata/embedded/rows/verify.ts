@@ -1,7 +1,7 @@
 /** The check of the whole metadata file, with what is damaged named as operators and fsck know it. */
 import { closeSync, openSync } from 'node:fs';
 import type { AnyTable, MetadataFault } from '../../../../ports/metadata-store.ts';
-import { orderOf } from '../../rows/order.ts';
+import { buildOrder } from '../../rows/order.ts';
 import { checkPages, type PageFault } from '../file/check-pages.ts';
 import { dataFile } from '../file/meta-page.ts';
 import type { CheckedDatabase } from './checked-database.ts';
@@ -44,7 +44,7 @@ export function nameFault(
     return { detail: `${detail}: its rows cannot be read, from ${from} to ${to}` };
   }
   const { table, row } = showKey(key);
-  const columns = columnsOf(
+  const columns = decodeColumns(
     key,
     tables.find(({ name }) => name === table),
   );
@@ -56,9 +56,9 @@ const formatKey = (key: Uint8Array): string => {
   return `${table} ${row}`;
 };
 
-function columnsOf(key: Uint8Array, table: AnyTable | undefined): Record<string, unknown> | undefined {
+function decodeColumns(key: Uint8Array, table: AnyTable | undefined): Record<string, unknown> | undefined {
   try {
-    return table && orderOf(table).columnsOf(key);
+    return table && buildOrder(table).columnsOf(key);
   } catch {
     // A key that is damaged may not be one of the table's at all.
     return undefined;

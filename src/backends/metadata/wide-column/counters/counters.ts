@@ -3,7 +3,7 @@
  * that were folded, and records which they are (folds.ts). The base has the empty name.
  */
 import { createHash } from 'node:crypto';
-import { epochOf } from '../../ops/epochs.ts';
+import { parseEpoch } from '../../ops/epochs.ts';
 import { type RawRow, type Rows, valueIn } from '../rows.ts';
 
 /** The additions in a base: all that sort below `below`, except those of epochs that were not done then. */
@@ -15,7 +15,7 @@ export interface Folded {
 export const nothingFolded: Folded = { below: '', except: [] };
 
 export const isFolded = ({ below, except }: Folded, name: string): boolean =>
-  name < below && !except.includes(epochOf(name));
+  name < below && !except.includes(parseEpoch(name));
 
 /** The rows of one key. */
 export interface Counter {
@@ -45,24 +45,24 @@ export function countersIn(rows: readonly RawRow[]): Counter[] {
 }
 
 /** The sums of rows that share a key. */
-export const sumsOf = (codec: Rows, rows: readonly RawRow[]): RawRow[] =>
+export const sumByName = (codec: Rows, rows: readonly RawRow[]): RawRow[] =>
   countersIn(rows).map(({ base, folded, additions }) => {
     const rest = additions.filter((row) => !isFolded(folded, nameOf(row)));
     return {
-      ...sumOf(codec, base === undefined ? rest : [base, ...rest]),
-      row_rev: revisionOf(base, rest),
+      ...sumRows(codec, base === undefined ? rest : [base, ...rest]),
+      row_rev: formatRevision(base, rest),
     };
   });
 
 /** Identifies the additions in a sum, because different additions may have the same sum. */
-function revisionOf(base: RawRow | undefined, additions: readonly RawRow[]): string {
+function formatRevision(base: RawRow | undefined, additions: readonly RawRow[]): string {
   const digest = createHash('sha256').update(String(base?.['row_folded'] ?? ''));
   for (const row of additions) digest.update(`\n${nameOf(row)}`);
   return digest.digest('base64url');
 }
 
 /** The columns of a row that is the sum of some; there is at least one. */
-export function sumOf(codec: Rows, rows: readonly RawRow[]): RawRow {
+export function sumRows(codec: Rows, rows: readonly RawRow[]): RawRow {
   const sum: Record<string, unknown> = { ...rows[0] };
   for (const column of codec.columns.values)
     if (codec.table.columns[column.name] === 'int' && !codec.order.sortColumns.includes(column.name))

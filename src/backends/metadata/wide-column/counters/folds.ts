@@ -12,7 +12,7 @@ import type { Intents } from '../intents.ts';
 import { valueIn } from '../rows.ts';
 import type { TableIn, Tables } from '../schema/tables.ts';
 import { type Session, type Statement, UnknownOutcome } from '../session/session.ts';
-import { type Counter, countersIn, type Folded, isFolded, nameOf, sumOf } from './counters.ts';
+import { type Counter, countersIn, type Folded, isFolded, nameOf, sumRows } from './counters.ts';
 
 /** Additions of one partition before it is folded: what a read takes along with a slice. */
 const additionsMax = 256;
@@ -82,7 +82,7 @@ export class Folds {
     for (const counter of counters)
       for (const statement of clearing({ table, place }, { counter, stamp }))
         await session.write([statement]);
-    const changes = counters.flatMap((counter) => foldingOf({ table, place }, { counter, done }));
+    const changes = counters.flatMap((counter) => openFolding({ table, place }, { counter, done }));
     for (let first = 0; first < changes.length; first += perBatch)
       await session.decide(changes.slice(first, first + perBatch)).catch((cause: unknown) => {
         // Both outcomes are right, because the base itself records its additions.
@@ -109,7 +109,7 @@ function clearing(
 }
 
 /** The new base of a counter, if it has not changed since it was read; none where there is nothing to fold. */
-function foldingOf(
+function openFolding(
   { table, place }: Partition,
   { counter, done }: { readonly counter: Counter; readonly done: Folded },
 ): Statement[] {
@@ -117,7 +117,7 @@ function foldingOf(
   if (done.below <= folded.below) return [];
   const fresh = additions.filter((row) => !isFolded(folded, nameOf(row)) && isFolded(done, nameOf(row)));
   if (fresh.length === 0) return [];
-  const sum = sumOf(table.rows, base === undefined ? fresh : [base, ...fresh]);
+  const sum = sumRows(table.rows, base === undefined ? fresh : [base, ...fresh]);
   const values = table.rows.columns.values.map((column) => valueIn(sum, column) ?? null);
   const before = base?.['row_folded'] ?? null;
   return [{ query: table.counter.foldIf, params: [...values, JSON.stringify(done), ...place, key, before] }];

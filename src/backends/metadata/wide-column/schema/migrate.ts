@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AnyTable } from '../../../../ports/metadata-store.ts';
 import { StoreRefused, StoreUnavailable } from '../../../../ports/metadata-store.ts';
 import { Disagreement, type Session, UnknownOutcome } from '../session/session.ts';
-import { changesTo, definitionOf, ownShapes, schemaState, schemaVersion, shapeOf } from './schema.ts';
+import { buildShape, changesTo, formatDefinition, ownShapes, schemaState, schemaVersion } from './schema.ts';
 import {
   assertReachable,
   readReplication,
@@ -103,7 +103,7 @@ class Schema {
         `CREATE KEYSPACE IF NOT EXISTS ${keyspace} WITH replication = ${replication}`,
       );
     }
-    await this.#session.define(definitionOf(keyspace, schemaState));
+    await this.#session.define(formatDefinition(keyspace, schemaState));
   }
 
   /** Before anything is decided. */
@@ -131,7 +131,7 @@ class Schema {
 
   async #missing(): Promise<string[]> {
     const { keyspace, tables } = this.#options;
-    const shapes = [...ownShapes, ...tables.map(shapeOf)];
+    const shapes = [...ownShapes, ...tables.map(buildShape)];
     return changesTo(keyspace, { found: await this.#columns(), shapes });
   }
 

@@ -25,7 +25,7 @@ export interface TableColumns {
   readonly values: readonly Column[];
 }
 
-export function columnsOf(table: AnyTable): TableColumns {
+export function nameColumns(table: AnyTable): TableColumns {
   const all = Object.entries(table.columns as Record<string, ColumnType>).map(([name, type]) => ({
     name,
     type,

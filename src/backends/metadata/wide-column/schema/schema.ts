@@ -6,7 +6,7 @@
  * The first byte of a `row_k` is its kind: 0 the outcome of a commit, 1 a row, 2 a note of a shard that splits.
  */
 import type { AnyTable } from '../../../../ports/metadata-store.ts';
-import { columnsOf } from './names.ts';
+import { nameColumns } from './names.ts';
 
 /**
  * The version of the row format. It is raised when a gateway of the former version would misread rows; new tables and columns alone need
@@ -30,8 +30,8 @@ const hour = 60 * 60;
  */
 const graceSeconds = { conditional: 10 * 24 * hour, counter: 10 * 24 * hour, plain: 24 * hour, own: hour };
 
-export function shapeOf(table: AnyTable): TableShape {
-  const { partition, values } = columnsOf(table);
+export function buildShape(table: AnyTable): TableShape {
+  const { partition, values } = nameColumns(table);
   const declared = [...partition, ...values].map(({ cqlName, cqlType }) => [cqlName, cqlType]);
   const key = `(${[...partition.map(({ cqlName }) => cqlName), 'row_shard'].join(', ')})`;
   const isCounter = table.kind === 'counter';
@@ -82,7 +82,10 @@ export const schemaState: TableShape = {
   graceSeconds: graceSeconds.own,
 };
 
-export function definitionOf(keyspace: string, { name, columns, primaryKey, ...shape }: TableShape): string {
+export function formatDefinition(
+  keyspace: string,
+  { name, columns, primaryKey, ...shape }: TableShape,
+): string {
   const all = [...Object.entries(columns).map((column) => column.join(' ')), `PRIMARY KEY (${primaryKey})`];
   const options = `compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = ${shape.graceSeconds}`;
   return `CREATE TABLE IF NOT EXISTS ${keyspace}.${name} (${all.join(', ')}) WITH ${options}`;
@@ -98,7 +101,7 @@ export function changesTo(
 ): string[] {
   return shapes.flatMap((shape) => {
     const known = found.get(shape.name);
-    if (known === undefined) return [definitionOf(keyspace, shape)];
+    if (known === undefined) return [formatDefinition(keyspace, shape)];
     const missing = Object.entries(shape.columns).filter(
       ([column]) => !known.has(column.replaceAll('"', '')),
     );

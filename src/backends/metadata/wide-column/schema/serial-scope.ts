@@ -24,7 +24,7 @@ const decideTriesMax = 5;
 export async function settleScope(session: Session, scoped: Scoped): Promise<SerialScope> {
   const { keyspace, serial } = scoped;
   const nodes = await session.nodes();
-  const replicas = replicasIn(await replicationOf(session, keyspace), nodes);
+  const replicas = replicasIn(await fetchReplication(session, keyspace), nodes);
   const holdsReplicas = replicas.has(session.localDc);
   // Read in the local data center, so that a gateway starts while another one is unavailable.
   const near = holdsReplicas ? 'local' : 'global';
@@ -80,7 +80,7 @@ async function record(
 
 type Replication = Readonly<Record<string, unknown>>;
 
-async function replicationOf(session: Session, keyspace: string): Promise<Replication> {
+async function fetchReplication(session: Session, keyspace: string): Promise<Replication> {
   const query = `SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '${keyspace}'`;
   const [row] = await session.run(query);
   return (row?.['replication'] as Replication | undefined) ?? {};
@@ -114,7 +114,7 @@ export const readReplication = (text: string): Replication =>
 const formatReplicas = (replicas: ReadonlyMap<string, number>): string =>
   [...replicas].map(([center, count]) => `${center} ${count}`).join(', ');
 
-const quorumOf = (replicas: number): number => Math.floor(replicas / 2) + 1;
+const quorumSize = (replicas: number): number => Math.floor(replicas / 2) + 1;
 
 interface Reached {
   /** The number of nodes in each data center. */
@@ -135,7 +135,7 @@ export function assertReachable(replicas: ReadonlyMap<string, number>, reached: 
   const counted = [...replicas].filter(([center]) => scope === 'global' || center === localDc);
   const nodesIn = (center: string): number =>
     center === everywhere ? sum([...nodes.values()]) : (nodes.get(center) ?? 0);
-  const wanted = quorumOf(sum(counted.map(([, count]) => count)));
+  const wanted = quorumSize(sum(counted.map(([, count]) => count)));
   if (sum(counted.map(([center, count]) => Math.min(count, nodesIn(center)))) >= wanted) return;
   const said = counted.map(([center, count]) => `${count} in ${center}, which has ${nodesIn(center)} nodes`);
   const example = [...nodes].map(([center, count]) => `'${center}': ${Math.min(count, 3)}`).join(', ');

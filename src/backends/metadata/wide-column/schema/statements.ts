@@ -1,6 +1,6 @@
 /** The statements of a table, written once. */
 import type { AnyTable } from '../../../../ports/metadata-store.ts';
-import { columnsOf } from './names.ts';
+import { nameColumns } from './names.ts';
 
 /** A slice of rows in order; parameters: partition, row_shard, low, high, limit. */
 export interface Scans {
@@ -32,8 +32,8 @@ export interface Statements extends Scans {
   readonly clear: string;
 }
 
-export function statementsOf(keyspace: string, table: AnyTable): Statements {
-  const { partition, values } = columnsOf(table);
+export function buildStatements(keyspace: string, table: AnyTable): Statements {
+  const { partition, values } = nameColumns(table);
   const name = `${keyspace}.${table.name}`;
   const place = [...partition.map(({ cqlName }) => `${cqlName} = ?`), 'row_shard = ?'].join(' AND ');
   const row = `${place} AND row_k = ?`;
@@ -43,7 +43,7 @@ export function statementsOf(keyspace: string, table: AnyTable): Statements {
   const slice = `${place} AND row_k >= ? AND row_k < ?`;
   return {
     get: `SELECT row_k, ${all.join(', ')} FROM ${name} WHERE ${row}`,
-    ...scansOf(keyspace, table),
+    ...buildScans(keyspace, table),
     putIf: `UPDATE ${name} USING TTL ? SET ${assignments} WHERE ${row} IF row_rev = ?`,
     removeIf: `DELETE FROM ${name} WHERE ${row} IF row_rev = ?`,
     checkIf: `UPDATE ${name} SET row_outcome = null WHERE ${row} IF row_rev = ?`,
@@ -61,8 +61,8 @@ export function statementsOf(keyspace: string, table: AnyTable): Statements {
 }
 
 /** @param wanted columns beside those of the key; all when absent */
-export function scansOf(keyspace: string, table: AnyTable, wanted?: readonly string[]): Scans {
-  const { partition, values } = columnsOf(table);
+export function buildScans(keyspace: string, table: AnyTable, wanted?: readonly string[]): Scans {
+  const { partition, values } = nameColumns(table);
   const place = [...partition.map(({ cqlName }) => `${cqlName} = ?`), 'row_shard = ?'].join(' AND ');
   const read = values.filter(({ name }) => wanted?.includes(name) ?? true);
   const sorted = values.filter((each) => isSortedBy(table, each.name) && !read.includes(each));
@@ -89,8 +89,8 @@ export interface CounterStatements {
   readonly clear: string;
 }
 
-export function counterStatementsOf(keyspace: string, table: AnyTable): CounterStatements {
-  const { partition, values } = columnsOf(table);
+export function buildCounterStatements(keyspace: string, table: AnyTable): CounterStatements {
+  const { partition, values } = nameColumns(table);
   const name = `${keyspace}.${table.name}`;
   const place = [...partition.map(({ cqlName }) => `${cqlName} = ?`), 'row_shard = ?'].join(' AND ');
   const names = values.map(({ cqlName }) => cqlName);

@@ -2,12 +2,12 @@
 import type { AnyTable } from '../../../../ports/metadata-store.ts';
 import { Rows } from '../rows.ts';
 import {
+  buildCounterStatements,
+  buildScans,
+  buildStatements,
   type CounterStatements,
-  counterStatementsOf,
   type Scans,
   type Statements,
-  scansOf,
-  statementsOf,
 } from './statements.ts';
 
 export interface TableIn {
@@ -29,15 +29,17 @@ export class Tables {
   of(table: AnyTable): TableIn {
     let known = this.#known.get(table);
     if (known === undefined) {
-      const statements = statementsOf(this.keyspace, table);
+      const statements = buildStatements(this.keyspace, table);
       const some = new WeakMap<readonly string[], Scans>();
       const scans = (columns: readonly string[] | undefined): Scans => {
         const found =
-          columns === undefined ? statements : (some.get(columns) ?? scansOf(this.keyspace, table, columns));
+          columns === undefined
+            ? statements
+            : (some.get(columns) ?? buildScans(this.keyspace, table, columns));
         if (columns !== undefined) some.set(columns, found);
         return found;
       };
-      const counter = counterStatementsOf(this.keyspace, table);
+      const counter = buildCounterStatements(this.keyspace, table);
       known = { rows: new Rows(table), statements, counter, scans };
       this.#known.set(table, known);
     }

@@ -42,7 +42,7 @@ export class ClusterClock {
   /** A stamp for plain writes, in µs: no earlier than now, and later than any that this process has drawn. */
   async stamp(): Promise<bigint> {
     const estimate = await this.#current();
-    const now = microseconds(performance.now() + estimate.offsetMs + errorOf(estimate));
+    const now = microseconds(performance.now() + estimate.offsetMs + boundError(estimate));
     this.#lastStamp = now > this.#lastStamp ? now : this.#lastStamp + 1n;
     return this.#lastStamp;
   }
@@ -51,7 +51,7 @@ export class ClusterClock {
   async passed(stamp: bigint): Promise<void> {
     for (;;) {
       const estimate = await this.#current();
-      const surely = microseconds(performance.now() + estimate.offsetMs - errorOf(estimate));
+      const surely = microseconds(performance.now() + estimate.offsetMs - boundError(estimate));
       if (surely > stamp) return;
       await sleep(Math.ceil(Number(stamp - surely) / 1000));
     }
@@ -79,11 +79,11 @@ export class ClusterClock {
       const errorMs = (after - before) / 2 + grainMs;
       const found = { offsetMs: ms + grainMs - (before + after) / 2, errorMs, at: after };
       const known = this.#estimate;
-      if (known === undefined || errorMs <= errorOf(known)) this.#estimate = found;
+      if (known === undefined || errorMs <= boundError(known)) this.#estimate = found;
       if (errorMs <= goodErrorMs) return;
     }
   }
 }
 
-const errorOf = ({ errorMs, at }: Estimate): number => errorMs + (performance.now() - at) * driftPerMs;
+const boundError = ({ errorMs, at }: Estimate): number => errorMs + (performance.now() - at) * driftPerMs;
 const microseconds = (ms: number): bigint => BigInt(Math.round(ms * 1000));

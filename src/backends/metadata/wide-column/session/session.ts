@@ -72,7 +72,7 @@ const levels = {
 const defaultPort = 9042;
 
 /** The port of the first host, or the usual one. */
-const portOf = ([first = '']: readonly string[]): number => {
+const parsePort = ([first = '']: readonly string[]): number => {
   const [, port] = /^(?:\[.*\]|[^:]*):(\d+)$/.exec(first) ?? [];
   return port === undefined ? defaultPort : Number(port);
 };
@@ -97,9 +97,9 @@ export class Session {
       contactPoints: [...hosts],
       localDataCenter: localDc,
       // The driver uses it as the port of every node that it discovers.
-      protocolOptions: { port: portOf(hosts) },
+      protocolOptions: { port: parsePort(hosts) },
       ...(username === undefined ? {} : { credentials: { username, password: password ?? '' } }),
-      ...(tls === undefined ? {} : { sslOptions: sslOf(tls) }),
+      ...(tls === undefined ? {} : { sslOptions: toSslOptions(tls) }),
       queryOptions: { prepare: true },
       encoding: { useBigIntAsLong: true },
       socketOptions: { readTimeout: answerMs, defunctReadTimeoutThreshold: defunctAfter },
@@ -120,7 +120,7 @@ export class Session {
     } catch (cause) {
       const why = refusalIn(cause);
       throw why === undefined
-        ? new StoreUnavailable(messageOf(cause), { cause })
+        ? new StoreUnavailable(describeError(cause), { cause })
         : new StoreRefused(why, { cause });
     }
   }
@@ -239,8 +239,8 @@ export class Session {
       const outcome = this.#client.batch([...statements], options);
       return (await this.#told(statements[0]?.query ?? '', outcome)).wasApplied();
     } catch (cause) {
-      if (isRefusedUndone(cause)) throw new StoreUnavailable(messageOf(cause), { cause });
-      throw new UnknownOutcome(messageOf(cause), { cause });
+      if (isRefusedUndone(cause)) throw new StoreUnavailable(describeError(cause), { cause });
+      throw new UnknownOutcome(describeError(cause), { cause });
     }
   }
 
@@ -304,12 +304,12 @@ async function reach<T>(work: Promise<T>): Promise<T> {
   } catch (cause) {
     if (isOurFault(cause)) throw cause;
     const Failure = codeOf(cause) === responseErrorCodes.readFailure ? ReadFailed : StoreUnavailable;
-    throw new Failure(messageOf(cause), { cause });
+    throw new Failure(describeError(cause), { cause });
   }
 }
 
 /** Verification must be requested, because the driver accepts any certificate by default. */
-const sslOf = ({ serverName, ...parts }: Tls): object => ({
+const toSslOptions = ({ serverName, ...parts }: Tls): object => ({
   ...parts,
   rejectUnauthorized: true,
   ...(serverName === undefined ? {} : { servername: serverName }),
@@ -341,7 +341,7 @@ function refusalIn(cause: unknown): string | undefined {
 /** The error codes of OpenSSL and node for a certificate that is invalid or missing. */
 const tlsFault = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_SSL|ERR_TLS/;
 
-const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+const describeError = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 const codeOf = (cause: unknown): number | undefined =>
   cause instanceof cassandra.errors.ResponseError ? cause.code : undefined;
 

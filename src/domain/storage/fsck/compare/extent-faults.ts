@@ -17,7 +17,7 @@ export async function faultAmong(
 ): Promise<Fault | undefined> {
   for (const { extent, number, checksum } of parts) {
     run.count('named');
-    const fault = (await faultIn(run, extent, digests)) ?? (await markOf(run, extent));
+    const fault = (await faultIn(run, extent, digests)) ?? (await readMark(run, extent));
     if (fault !== undefined) return fault;
     if (number !== undefined) digests?.endPart(number, checksum);
   }
@@ -51,7 +51,7 @@ async function faultIn(
 }
 
 /** The fault of bytes that are marked as removed but still stored: a restored backup of the metadata names them again. */
-async function markOf({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
+async function readMark({ bytes }: FsckRun, extent: Extent): Promise<Fault | undefined> {
   if (extent.foreign !== undefined || (await bytes.removals?.isMarked(extent)) !== true) return undefined;
   const detail = 'its bytes are marked as removed, and go when their space is given back';
   return { kind: 'removed', detail, cluster: extent.cluster, extent: extent.id };

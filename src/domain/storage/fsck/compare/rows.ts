@@ -1,5 +1,5 @@
 /** fsck from the rows to the bytes: checks that the bytes that a row names are stored completely. */
-import { extentsOf, manifestParts, objectsOf } from '../../../../metadata/objects/objects.ts';
+import { manifestParts, objectsAt, readExtents } from '../../../../metadata/objects/objects.ts';
 import { everyPart, findSession, uploadsIn } from '../../../../metadata/objects/uploads.ts';
 import {
   type BucketRow,
@@ -30,7 +30,7 @@ export async function checkVersions(
   bucket: BucketRow,
   after: Place | undefined,
 ): Promise<Place | undefined> {
-  const rows = run.metadata.scan(objectsOf(bucket), after === undefined ? {} : { after });
+  const rows = run.metadata.scan(objectsAt(bucket), after === undefined ? {} : { after });
   const page = await nextSound(rows, pageRows);
   let read = 0;
   let last: ObjectRow | undefined;
@@ -51,7 +51,7 @@ async function checkVersion(run: FsckRun, bucket: BucketRow, met: Stored<ObjectR
   run.count('versions');
   let seen = met;
   for (let look = 0; look < looksMax; look += 1) {
-    const fault = await faultOf(run, seen.row);
+    const fault = await findFaultIn(run, seen.row);
     if (fault === undefined) return;
     // Read the row again: if it has changed, bytes of its former state may have been deleted correctly.
     const now = await findAgain(run, bucket, seen.row);
@@ -69,7 +69,7 @@ async function findFault(
   const finding = { ...fault, bucket: bucket.name, key: seen.row.key, version: seen.row.version };
   const { manifest } = seen.row;
   if (fault.kind === 'removed')
-    return run.find(finding, () => keepRemoved(run, extentsOf(run.metadata, manifest)));
+    return run.find(finding, () => keepRemoved(run, readExtents(run.metadata, manifest)));
   if (fault.kind !== 'missing') return run.find(finding, async () => ({ left: unmendable }));
   await run.find(finding, () => dropVersion(run, bucket, { seen, cluster: fault.cluster }));
 }
@@ -82,12 +82,12 @@ async function findAgain(
   bucket: BucketRow,
   { space, key, slot, version }: ObjectRow,
 ): Promise<Stored<ObjectRow> | undefined> {
-  const found = await metadata.get(objectsOf(bucket), { space, key, slot });
+  const found = await metadata.get(objectsAt(bucket), { space, key, slot });
   return found?.row.version === version ? found : undefined;
 }
 
 /** The first fault of a version's bytes. */
-async function faultOf(run: FsckRun, row: ObjectRow): Promise<Fault | undefined> {
+async function findFaultIn(run: FsckRun, row: ObjectRow): Promise<Fault | undefined> {
   const { manifest, encryption } = row;
   const digests = compares(run) ? digestsOfVersion(run.hasher, row) : undefined;
   const inline: readonly NamedExtent[] =

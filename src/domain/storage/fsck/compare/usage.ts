@@ -17,7 +17,7 @@ import {
   type UsageDelta,
   usageRevisions,
 } from '../../../../metadata/buckets/usage.ts';
-import { objectsOf } from '../../../../metadata/objects/objects.ts';
+import { objectsAt } from '../../../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../../../metadata/tables.ts';
 import { type FsckRun, type Mended, pageRows } from '../findings.ts';
 import { correctUsage, lastCorrection } from '../mend.ts';
@@ -77,7 +77,7 @@ async function summed(run: FsckRun, bucket: BucketRow): Promise<Summed> {
   const sums = new Map<string, { bytes: number; objects: number }>();
   let digest = '';
   const columns = ['storageClass', 'size', 'marker'] as const;
-  const rows = run.metadata.scan(objectsOf(bucket), { columns });
+  const rows = run.metadata.scan(objectsAt(bucket), { columns });
   for (let page = await rows.next(pageRows); page.length > 0; page = await rows.next(pageRows)) {
     run.signal.throwIfAborted();
     for (const { row, revision } of page) {

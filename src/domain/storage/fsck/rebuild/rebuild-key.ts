@@ -6,11 +6,11 @@
 import { fromHex, toHex } from '../../../../base/text/hex.ts';
 import { usageChanges } from '../../../../metadata/buckets/usage.ts';
 import {
-  liveHeadOf,
+  liveHeadAt,
   manifestRows,
-  markerHeadOf,
-  objectsOf,
-  versionsOf,
+  markerHeadAt,
+  objectsAt,
+  scanVersions,
 } from '../../../../metadata/objects/objects.ts';
 import {
   type BucketRow,
@@ -41,7 +41,7 @@ export interface Remains {
 }
 
 /** The versions that can be rebuilt from the extents of one key, oldest first; and the unusable extents, with the reason. */
-export function remainsOf(found: readonly FoundExtent[]): {
+export function groupRemains(found: readonly FoundExtent[]): {
   readonly usable: readonly Remains[];
   readonly unusable: ReadonlyMap<FoundExtent, string>;
 } {
@@ -51,13 +51,13 @@ export function remainsOf(found: readonly FoundExtent[]): {
     else if (each.extent.size === unknownSize) unusable.set(each, 'its write was torn');
   }
   const whole = found.filter((each) => !unusable.has(each));
-  const usable = whole.filter(({ owner }) => owner.uploadId === undefined).map(singleOf);
+  const usable = whole.filter(({ owner }) => owner.uploadId === undefined).map(toSingle);
   const uploads = Map.groupBy(
     whole.filter(({ owner }) => owner.uploadId !== undefined),
     ({ owner }) => owner.uploadId ?? '',
   );
   for (const [uploadId, parts] of uploads) {
-    const upload = uploadOf(uploadId, parts);
+    const upload = toUpload(uploadId, parts);
     // Do not use an incomplete upload: the result would look like the object, but lack bytes.
     const gap = upload.parts.findIndex(({ number }, i) => number !== i + 1) + 1;
     if (gap === 0) usable.push(upload);
@@ -66,7 +66,7 @@ export function remainsOf(found: readonly FoundExtent[]): {
   return { usable: usable.sort((a, b) => (a.opId < b.opId ? -1 : 1)), unusable };
 }
 
-const singleOf = ({ extent, owner }: FoundExtent): Remains => ({
+const toSingle = ({ extent, owner }: FoundExtent): Remains => ({
   opId: extent.id,
   storageClass: owner.storageClass ?? 'STANDARD',
   ...(owner.version === undefined ? {} : { wanted: owner.version }),
@@ -74,7 +74,7 @@ const singleOf = ({ extent, owner }: FoundExtent): Remains => ({
 });
 
 /** If a part was uploaded twice, the later upload counts. A content that the store assembled is one part. */
-function uploadOf(uploadId: string, found: readonly FoundExtent[]): Remains {
+function toUpload(uploadId: string, found: readonly FoundExtent[]): Remains {
   const sorted = found.toSorted((a, b) => (a.extent.id < b.extent.id ? -1 : 1));
   const parts = new Map(sorted.map(({ extent, owner }) => [owner.part ?? 1, extent]));
   const last = sorted.at(-1);
@@ -102,7 +102,7 @@ export interface Read extends Remains {
 }
 
 /** Rows of versions, the oldest first, with their original ids where possible, else with ids that sort the same way. */
-export async function rowsOf(
+export async function buildRows(
   ctx: RebuildContext,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
   remains: readonly Read[],
@@ -126,7 +126,7 @@ export async function rowsOf(
       size: each.size,
       etag: each.etag,
       storageClass: each.storageClass,
-      manifest: await manifestOf(ctx, each),
+      manifest: await buildManifest(ctx, each),
       headers: {},
       owner: bucket.owner,
       ...(each.uploadId === undefined ? {} : { uploadId: each.uploadId }),
@@ -155,7 +155,7 @@ export async function readBack({ bytes, hasher }: RebuildContext, remains: Remai
 
 const inlinePartsMax = 16;
 
-async function manifestOf(ctx: RebuildContext, { parts, uploadId }: Remains): Promise<Manifest> {
+async function buildManifest(ctx: RebuildContext, { parts, uploadId }: Remains): Promise<Manifest> {
   if (uploadId === undefined) return { extents: parts.map(({ extent }) => extent) };
   if (parts.length <= inlinePartsMax) return { parts };
   const manifestId = drawId(ctx.random);
@@ -181,17 +181,17 @@ export async function commitRows(
   const head = rows.at(-1);
   if (head === undefined) return false;
   for (const row of rows.slice(0, -1)) await putAbsent(ctx, bucket, row);
-  const nullVersion = head.isNull ? undefined : await nullVersionOf(ctx, bucket, head.key);
+  const nullVersion = head.isNull ? undefined : await findNullVersion(ctx, bucket, head.key);
   const named = nullVersion === undefined ? {} : { nullVersion };
   return putAbsent(ctx, bucket, { ...head, ...named, space: liveSpace, slot: headSlot });
 }
 
-async function nullVersionOf(
+async function findNullVersion(
   { metadata }: RebuildContext,
   bucket: BucketRow,
   key: string,
 ): Promise<string | undefined> {
-  const rows = versionsOf(metadata, bucket, key);
+  const rows = scanVersions(metadata, bucket, key);
   for (let page = await rows.next(200); page.length > 0; page = await rows.next(200)) {
     const found = page.find(({ row }) => row.isNull);
     if (found !== undefined) return found.row.version;
@@ -206,7 +206,7 @@ async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow)
   let believed = bucket;
   for (let attempt = 0; attempt < 4; attempt += 1) {
     await ctx.assertMayMend?.();
-    const outcome = await ctx.metadata.commit(objectsOf(believed), [{ put: row, expect: 'absent' }], {
+    const outcome = await ctx.metadata.commit(objectsAt(believed), [{ put: row, expect: 'absent' }], {
       then,
     });
     if (outcome.applied) return true;
@@ -222,7 +222,7 @@ export async function isThere(
   bucket: BucketRow,
   key: string,
 ): Promise<boolean> {
-  const heads = [liveHeadOf(key), markerHeadOf(key)];
-  for (const head of heads) if ((await metadata.get(objectsOf(bucket), head)) !== undefined) return true;
+  const heads = [liveHeadAt(key), markerHeadAt(key)];
+  for (const head of heads) if ((await metadata.get(objectsAt(bucket), head)) !== undefined) return true;
   return false;
 }

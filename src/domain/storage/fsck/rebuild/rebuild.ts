@@ -6,21 +6,21 @@
 import type { Awaitable } from '../../../../base/awaitable.ts';
 import { fnv32a } from '../../../../base/shard.ts';
 import { everyBucket, findBucket, insertBucket } from '../../../../metadata/buckets/buckets.ts';
-import { objectsOf } from '../../../../metadata/objects/objects.ts';
+import { objectsAt } from '../../../../metadata/objects/objects.ts';
 import { type BucketRow, tables } from '../../../../metadata/tables.ts';
 import { ChunkDamaged, ChunkMissing, type FoundExtent } from '../../../../ports/storage/object-bytes.ts';
 import { isOwned, openOwnership } from '../../ownership.ts';
 import { sift } from '../compare/bytes.ts';
 import {
+  buildRows,
   commitRows,
+  groupRemains,
   isThere,
   kept,
   type Read,
   type RebuildContext,
   type Remains,
   readBack,
-  remainsOf,
-  rowsOf,
 } from './rebuild-key.ts';
 
 /** A bucket whose row is lost too: fsck reports its id, the operator supplies the rest. */
@@ -157,7 +157,7 @@ async function rebuildKey(
     const detail = `the key is there; ${found.length} extents that no row owns are left`;
     return run.tell({ kind: 'left', ...named, detail });
   }
-  const { usable, unusable } = remainsOf(found);
+  const { usable, unusable } = groupRemains(found);
   for (const [{ extent }, why] of unusable)
     await run.tell({ kind: 'left', ...named, detail: `${extent.id}: ${why}` });
   const sound: Read[] = [];
@@ -165,7 +165,7 @@ async function rebuildKey(
     const read = await readSound(run, place, remains);
     if (read !== undefined) sound.push(read);
   }
-  const rows = await rowsOf(run, place, sound);
+  const rows = await buildRows(run, place, sound);
   if (rows.length === 0) return;
   if (!(await commitRows(run, bucket, rows)))
     return run.tell({ kind: 'left', ...named, detail: 'a client wrote it meanwhile' });
@@ -218,7 +218,7 @@ async function restoreBucket(run: Run, { id, name, owner }: LostBucket): Promise
     creator: owner,
     created: run.clock.now(),
     region: run.config.SVC_REGION,
-    generation: await run.metadata.fence(objectsOf({ id, shards, generation: 0 })),
+    generation: await run.metadata.fence(objectsAt({ id, shards, generation: 0 })),
     versioning: (await wasVersioned(run, id)) ? 'Enabled' : '',
     objectLock: false,
     shards,
@@ -228,7 +228,7 @@ async function restoreBucket(run: Run, { id, name, owner }: LostBucket): Promise
   await run.assertMayMend?.();
   const outcome = await insertBucket(run.metadata, row);
   if (!outcome.applied) throw new Error(`another request created a bucket ${name} meanwhile`);
-  await run.metadata.raiseFence(objectsOf(row), row.generation);
+  await run.metadata.raiseFence(objectsAt(row), row.generation);
   await run.tell({ kind: 'rebuilt', bucket: name, bucketId: id, detail: `the bucket, of account ${owner}` });
 }
 

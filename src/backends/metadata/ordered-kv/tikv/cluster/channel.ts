@@ -31,7 +31,7 @@ export class Channel {
 
   /** @param address `host:port` */
   constructor(address: string, tls: Tls | undefined) {
-    this.#client = new Client(address, credentialsOf(tls), options);
+    this.#client = new Client(address, buildCredentials(tls), options);
   }
 
   call<Q, A>({ path, ask, answer }: Rpc<Q, A>, request: object, timeoutMs: number): Promise<A> {
@@ -59,7 +59,7 @@ export class Channel {
   }
 }
 
-function credentialsOf(tls: Tls | undefined): ChannelCredentials {
+function buildCredentials(tls: Tls | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure();
   return credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
 }

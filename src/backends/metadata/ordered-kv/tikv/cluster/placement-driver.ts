@@ -171,10 +171,10 @@ export class PlacementDriver {
         const leader = answer.leader?.client_urls[0];
         if (leader === undefined) throw new Error(`${endpoint} knows no leader of PD`);
         for (const { client_urls } of answer.members ?? [])
-          for (const url of client_urls) this.#endpoints.add(addressOf(url));
-        if (addressOf(leader) === endpoint) return { channel, clusterId };
+          for (const url of client_urls) this.#endpoints.add(stripScheme(url));
+        if (stripScheme(leader) === endpoint) return { channel, clusterId };
         channel.close();
-        return { channel: new Channel(addressOf(leader), this.#tls), clusterId };
+        return { channel: new Channel(stripScheme(leader), this.#tls), clusterId };
       } catch (cause) {
         channel.close();
         last = cause;
@@ -184,4 +184,4 @@ export class PlacementDriver {
   }
 }
 
-const addressOf = (url: string): string => url.replace(/^https?:\/\//, '').replace(/\/$/, '');
+const stripScheme = (url: string): string => url.replace(/^https?:\/\//, '').replace(/\/$/, '');

@@ -42,7 +42,7 @@ export class Regions {
       if (side === 'before' && start?.length && encoded.equals(start))
         found = await this.#pd.region(encoded, 'before', backoff);
       const leader = found?.leader ?? found?.region?.peers[0];
-      const region = found?.region && leader ? regionOf(found.region, leader) : undefined;
+      const region = found?.region && leader ? toRegion(found.region, leader) : undefined;
       // Regions may split and merge between the two questions; a region further ahead would hide the keys between.
       if (region !== undefined && covers(region, encoded, side)) {
         this.#remember(region);
@@ -70,7 +70,7 @@ export class Regions {
     const store = fromWide(former.context.peer.store_id);
     for (const region of current) {
       const leader = region.peers.find(({ store_id }) => fromWide(store_id) === store) ?? region.peers[0];
-      if (leader !== undefined) this.#remember(regionOf(region, leader));
+      if (leader !== undefined) this.#remember(toRegion(region, leader));
     }
   }
 
@@ -118,7 +118,7 @@ function covers({ start, end }: Region, encoded: Buffer, side: Side): boolean {
 /** Whether a start is at or after an end; the empty end is after everything. */
 const isBehind = (start: Buffer, end: Buffer): boolean => end.length > 0 && start.compare(end) >= 0;
 
-const regionOf = (found: WireRegion, leader: WirePeer): Region => ({
+const toRegion = (found: WireRegion, leader: WirePeer): Region => ({
   context: { region_id: found.id, region_epoch: found.region_epoch, peer: leader },
   id: fromWide(found.id),
   version: fromWide(found.region_epoch.version),

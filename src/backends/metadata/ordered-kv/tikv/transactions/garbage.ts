@@ -6,7 +6,7 @@
 import { Backoff } from '../backoff.ts';
 import { decodeKey } from '../cluster/encoded-key.ts';
 import { fromWide, type LockInfo, toWide } from '../cluster/messages.ts';
-import { timestampOf } from './timestamps.ts';
+import { toTimestamp } from './timestamps.ts';
 import type { Parts } from './transaction.ts';
 
 /** Locks that are resolved in one request. */
@@ -25,9 +25,9 @@ type Swept = Pick<Parts, 'pd' | 'sender' | 'locks' | 'budgetMs'>;
 export async function collect(parts: Swept, { ageMs, everyMs }: Collection): Promise<void> {
   const { pd, budgetMs } = parts;
   const now = await pd.timestamp();
-  const wanted = now - timestampOf(ageMs);
+  const wanted = now - toTimestamp(ageMs);
   const current = await pd.safePoint(new Backoff(budgetMs));
-  if (current > wanted - timestampOf(everyMs)) return;
+  if (current > wanted - toTimestamp(everyMs)) return;
   // Backups and change feeds hold it back.
   const allowed = await pd.claimSafePoint(wanted, new Backoff(budgetMs));
   const safe = await clearLocks(parts, allowed);

@@ -18,7 +18,8 @@ export interface Pulse {
 }
 
 /** For how long a lock that is written now is to last, as stores count it: from the transaction's start. */
-export const ttlOf = (startedAt: number): bigint => BigInt(Math.ceil(performance.now() - startedAt + lockMs));
+export const computeTtl = (startedAt: number): bigint =>
+  BigInt(Math.ceil(performance.now() - startedAt + lockMs));
 
 export class Heartbeat {
   readonly #pulse: Pulse;
@@ -44,7 +45,7 @@ export class Heartbeat {
     const request = {
       primary_lock: primary,
       start_version: toWide(start),
-      advise_lock_ttl: toWide(ttlOf(startedAt)),
+      advise_lock_ttl: toWide(computeTtl(startedAt)),
     };
     const answer = await sender
       .one('TxnHeartBeat', primary, { request, backoff: new Backoff(lockMs) })

@@ -37,7 +37,7 @@ interface Asking extends Meeting {
 type Status = Answered<'CheckTxnStatus'>;
 type Fate = 'held' | 'passable' | 'gone';
 
-const groupOf = ({ lock_version, lock_type }: LockInfo): string =>
+const groupKey = ({ lock_version, lock_type }: LockInfo): string =>
   `${fromWide(lock_version)}/${lock_type === pessimistic}`;
 
 export class Locks {
@@ -53,7 +53,7 @@ export class Locks {
   async resolve(locks: readonly LockInfo[], meeting: Meeting): Promise<Met> {
     const now = await this.#pd.timestamp();
     // A transaction leaves many locks: its status is requested once.
-    const groups = [...Map.groupBy(locks, groupOf).values()];
+    const groups = [...Map.groupBy(locks, groupKey).values()];
     const fates = await Promise.all(groups.map((some) => this.#resolveGroup(some, { ...meeting, now })));
     return {
       isHeld: fates.includes('held'),

@@ -19,7 +19,7 @@ const logicalBits = 18n;
 export const physicalMs = (timestamp: bigint): number => Number(timestamp >> logicalBits);
 
 /** A stretch of time as timestamps count it. */
-export const timestampOf = (ms: number): bigint => BigInt(ms) << logicalBits;
+export const toTimestamp = (ms: number): bigint => BigInt(ms) << logicalBits;
 
 /** For so long PD's clock is estimated by the clock of this process, from the last timestamp drawn. */
 const freshMs = 1_000;

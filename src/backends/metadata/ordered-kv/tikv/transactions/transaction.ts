@@ -7,7 +7,7 @@ import { type KeyError, type LockInfo, type Mutation, toWide } from '../cluster/
 import type { PlacementDriver } from '../cluster/placement-driver.ts';
 import type { Sender } from '../cluster/sender.ts';
 import { Conflict, Undetermined, Unreachable } from '../errors.ts';
-import { Heartbeat, ttlOf } from './heartbeat.ts';
+import { computeTtl, Heartbeat } from './heartbeat.ts';
 import type { Locks } from './locks.ts';
 import { commitAtOnce, settle } from './one-phase.ts';
 
@@ -41,7 +41,7 @@ const op = { put: 0, del: 1, lock: 2, pessimisticLock: 5 } as const;
 /** How long a store waits for the holder of a lock before it names the holder. */
 const waitMs = 1_000;
 
-const nameOf = (key: Uint8Array): string =>
+const toHexName = (key: Uint8Array): string =>
   Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
 
 export class Transaction {
@@ -79,20 +79,20 @@ export class Transaction {
     const values: Values = new Map();
     this.#keepAlive(first);
     await this.#lockAll(keys, values);
-    return keys.map((key) => values.get(nameOf(key)));
+    return keys.map((key) => values.get(toHexName(key)));
   }
 
   put(key: Uint8Array, value: Uint8Array): void {
-    this.#writes.set(nameOf(key), { key, value });
+    this.#writes.set(toHexName(key), { key, value });
   }
 
   /** The value that this transaction will write under a key. */
   written(key: Uint8Array): Uint8Array | undefined {
-    return this.#writes.get(nameOf(key))?.value;
+    return this.#writes.get(toHexName(key))?.value;
   }
 
   remove(key: Uint8Array): void {
-    this.#writes.set(nameOf(key), { key, value: undefined });
+    this.#writes.set(toHexName(key), { key, value: undefined });
   }
 
   /**
@@ -108,7 +108,7 @@ export class Transaction {
       if (done === 'committed') return;
       if (done === 'nothing') await this.#prewrite(mutations, primary);
       const commit = await this.#commitPrimary(primary);
-      const others = mutations.map(({ key }) => key).filter((key) => nameOf(key) !== nameOf(primary));
+      const others = mutations.map(({ key }) => key).filter((key) => toHexName(key) !== toHexName(primary));
       if (others.length > 0) this.#parts.background(this.#commitKeys(others, commit));
     } finally {
       this.#heartbeat?.stop();
@@ -161,7 +161,7 @@ export class Transaction {
 
   async #lockAll(keys: readonly Uint8Array[], values: Values): Promise<void> {
     const backoff = this.#budget();
-    for (const key of keys) this.#asked.set(nameOf(key), key);
+    for (const key of keys) this.#asked.set(toHexName(key), key);
     let pending = keys;
     while (pending.length > 0) {
       const errors: KeyError[] = [];
@@ -180,8 +180,8 @@ export class Transaction {
         }
         some.forEach((key, i) => {
           const value = answer.values?.[i];
-          this.#locked.set(nameOf(key), key);
-          values.set(nameOf(key), answer.not_founds?.[i] || !value?.length ? undefined : value);
+          this.#locked.set(toHexName(key), key);
+          values.set(toHexName(key), answer.not_founds?.[i] || !value?.length ? undefined : value);
         });
       }
       pending = failed;
@@ -194,7 +194,7 @@ export class Transaction {
       mutations: keys.map((key) => ({ op: op.pessimisticLock, key })),
       primary_lock: this.#primary as Uint8Array,
       start_version: toWide(this.#start),
-      lock_ttl: toWide(ttlOf(this.#startedAt)),
+      lock_ttl: toWide(computeTtl(this.#startedAt)),
       for_update_ts: toWide(this.#forUpdate),
       min_commit_ts: toWide(this.#forUpdate + 1n),
       wait_timeout: toWide(BigInt(waitMs)),
@@ -238,7 +238,7 @@ export class Transaction {
   ): Promise<'committed' | 'prewritten' | 'nothing'> {
     const { pd, sender, budgetMs } = this.#parts;
     // Without a lock at the primary key nothing would refuse a lost command that arrives late.
-    if (!this.#locked.has(nameOf(primary))) return 'nothing';
+    if (!this.#locked.has(toHexName(primary))) return 'nothing';
     const backoff = this.#budget();
     const keys = mutations.map(({ key }) => key);
     const request = async () => {
@@ -264,11 +264,11 @@ export class Transaction {
       mutations,
       primary_lock: primary,
       start_version: toWide(this.#start),
-      lock_ttl: toWide(ttlOf(this.#startedAt)),
+      lock_ttl: toWide(computeTtl(this.#startedAt)),
       txn_size: toWide(BigInt(count)),
       for_update_ts: toWide(this.#forUpdate),
       min_commit_ts: toWide(least),
-      pessimistic_actions: mutations.map(({ key }) => (this.#locked.has(nameOf(key)) ? 1 : 0)),
+      pessimistic_actions: mutations.map(({ key }) => (this.#locked.has(toHexName(key)) ? 1 : 0)),
     };
   }
 
@@ -282,14 +282,14 @@ export class Transaction {
 
   async #prewrite(mutations: readonly Mutation[], primary: Uint8Array): Promise<void> {
     const backoff = this.#budget();
-    const byName = new Map(mutations.map((mutation) => [nameOf(mutation.key), mutation]));
+    const byName = new Map(mutations.map((mutation) => [toHexName(mutation.key), mutation]));
     let pending: readonly Uint8Array[] = mutations.map(({ key }) => key);
     while (pending.length > 0) {
       const parts = await this.#parts.sender.many('Prewrite', {
         keys: pending,
         request: (some) =>
           this.#prewriteRequest(
-            some.map((key) => byName.get(nameOf(key)) as Mutation),
+            some.map((key) => byName.get(toHexName(key)) as Mutation),
             { primary, count: mutations.length, least: this.#forUpdate + 1n },
           ),
         backoff,
