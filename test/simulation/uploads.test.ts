@@ -183,7 +183,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
         parts: listed.map((part) => ({ ...part, checksums: {} })),
         claims: {},
         user: anyKeyUser,
-        conditions: {},
+        conditions: undefined,
         requestId: 'request',
         signal: new AbortController().signal,
       },
@@ -248,7 +248,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
       const stored = await writePart(ctx, await openUploading(ctx, name), given, content);
       parts.push({ number: part, etag: stored.etag, checksums: {} });
     }
-    return { name, parts, claims: {}, user: anyKeyUser, conditions: {}, requestId: 'r', signal };
+    return { name, parts, claims: {}, user: anyKeyUser, conditions: undefined, requestId: 'r', signal };
   }
 
   const manifestRowsIn = async (world: DomainWorld, ids: ReadonlySet<string>): Promise<number> => {
