@@ -61,7 +61,7 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
       this.#waitedMs = 0;
       this.#receivedBytes = 0;
       if (isTooSlow)
-        throw fail('RequestTimeout', 'The body arrives more slowly than this gateway waits for it.');
+        throw fail('RequestTimeout', 'The body arrived too slowly.');
       return step;
     });
   }
@@ -97,4 +97,4 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
   }
 }
 
-const tooLate = () => fail('RequestTimeout', 'The body was not complete within the time that it has.');
+const tooLate = () => fail('RequestTimeout', 'The body was not complete within the time limit.');

@@ -38,7 +38,7 @@ export const compareAll = (context: FsckWorkerContext, generation = 0): Unit => 
       return true;
     } catch (cause) {
       if (!(cause instanceof MendingElsewhere)) throw cause;
-      if (!isWaiting) telemetry.log('WARN', 'fsck waits', { cause: cause.message });
+      if (!isWaiting) telemetry.log('WARN', 'fsck is waiting', { cause: cause.message });
       isWaiting = true;
       return false;
     }

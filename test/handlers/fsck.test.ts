@@ -305,7 +305,7 @@ describe('the worker', () => {
       await world.as({ credential: operator }).post(at, { body: '{"fix":true}' });
       for (let i = 0; i < 9; i += 1) await unit(never);
       expect(await asked(world)).toMatchObject({ state: 'running', fix: true, at: 'metadata', found: 0 });
-      expect(logged.filter((message) => message === 'fsck waits')).toHaveLength(1);
+      expect(logged.filter((message) => message === 'fsck is waiting')).toHaveLength(1);
     });
     for (let i = 0; i < 12; i += 1) await unit(never);
     expect(await asked(world)).toMatchObject({ state: 'done', found: 1, fixed: 1 });

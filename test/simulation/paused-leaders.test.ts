@@ -115,7 +115,7 @@ async function replaced(client: LoadClient, work: Work): Promise<readonly string
 async function resume(leader: TestServer): Promise<void> {
   leader.process.kill('SIGCONT');
   // What it was in the middle of may also fail, its time being over, before it looks at its lease.
-  const hasNoticed = async () => /a lease was lost|a worker panicked/.test(leader.log());
+  const hasNoticed = async () => /a lease was lost|a worker failed/.test(leader.log());
   await untilSo('the leader notices', lostMs, hasNoticed);
   // On its end every unit that it was busy with has come to an end.
   expect(await leader.stop()).toBe(0);

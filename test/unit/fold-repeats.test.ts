@@ -16,27 +16,27 @@ function open() {
   return { lines, log, endWindow };
 }
 const away = (port: number): Error =>
-  new Error('the metadata store is away', { cause: new Error(`no quorum on 127.0.0.1:${port}`) });
+  new Error('the metadata store does not answer', { cause: new Error(`no quorum on 127.0.0.1:${port}`) });
 
 test('a failure of several workers is logged once, and then by a line a minute with the count and no stack', () => {
   const { lines, log, endWindow } = open();
   for (let i = 0; i < 500; i += 1)
-    log('ERROR', 'a worker panicked', { worker: `worker-${i % 7}`, cause: away(i) });
+    log('ERROR', 'a worker failed', { worker: `worker-${i % 7}`, cause: away(i) });
   expect(lines).toHaveLength(1);
   expect(lines[0]?.fields?.['cause']).toBeInstanceOf(Error);
   endWindow();
   expect(lines).toHaveLength(2);
   expect(lines[1]).toMatchObject({
     level: 'ERROR',
-    message: 'a worker panicked',
+    message: 'a worker failed',
     fields: {
       repeated: 499,
       withinMs: 60_000,
-      cause: 'the metadata store is away: no quorum on 127.0.0.1:499',
+      cause: 'the metadata store does not answer: no quorum on 127.0.0.1:499',
     },
   });
   // The next minute begins like the first.
-  log('ERROR', 'a worker panicked', { worker: 'gc', cause: away(1) });
+  log('ERROR', 'a worker failed', { worker: 'gc', cause: away(1) });
   expect(lines).toHaveLength(3);
   endWindow();
   expect(lines).toHaveLength(3);
@@ -44,10 +44,10 @@ test('a failure of several workers is logged once, and then by a line a minute w
 
 test('what differs in its message, its cause or what it is about is logged', () => {
   const { lines, log } = open();
-  log('ERROR', 'a worker panicked', { cause: away(1) });
-  log('ERROR', 'a worker panicked', { cause: new Error('something else') });
+  log('ERROR', 'a worker failed', { cause: away(1) });
+  log('ERROR', 'a worker failed', { cause: new Error('something else') });
   log('ERROR', 'a worker cannot reach its lease', { cause: away(1) });
-  log('WARN', 'a worker panicked', { cause: away(1) });
+  log('WARN', 'a worker failed', { cause: away(1) });
   for (const key of ['one', 'two', 'three'])
     log('WARN', 'a version could not be moved', { key, cause: away(1) });
   expect(lines).toHaveLength(7);
@@ -56,7 +56,7 @@ test('what differs in its message, its cause or what it is about is logged', () 
 test('entries of a request, and entries that are no failures, are never folded', () => {
   const { lines, log } = open();
   for (let i = 0; i < 5; i += 1) {
-    log('WARN', 'the metadata store is away', { request_id: `${i}`, cause: away(1) });
+    log('WARN', 'the metadata store does not answer', { request_id: `${i}`, cause: away(1) });
     log('INFO', 'serving', {});
   }
   expect(lines).toHaveLength(10);

@@ -228,7 +228,7 @@ test.each([
   expect(seen).toContain('first part');
   expect(seen).not.toContain('\r\n0\r\n\r\n');
   expect(talk.state).toBe('reset');
-  expect(logged).toEqual(['a reply broke off']);
+  expect(logged).toEqual(['a reply was cut off']);
 });
 
 test('a stream that breaks before its first byte is a clean error', async () => {

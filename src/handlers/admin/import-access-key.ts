@@ -29,7 +29,7 @@ const pair = jsonObject({
 export const ImportAccessKey: AdminHandler = async (ctx, { body, identity, params, record }) => {
   const { account = identity.owner, ...given } = readJson(pair, body);
   const user = params.get('user') ?? '';
-  if (!/^[\w+=,.@-]{1,64}$/.test(user)) throw fail('NoSuchEntity', 'No user is called so.');
+  if (!/^[\w+=,.@-]{1,64}$/.test(user)) throw fail('NoSuchEntity', 'There is no such user.');
   record?.about(userArn(account, { name: user }));
   const imported = await importAccessKey({ ...ctx, record }, account, { user, pair: given });
   const { accessKey, status, created } = imported;

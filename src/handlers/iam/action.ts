@@ -124,7 +124,7 @@ const boundaryAsked = ({ PermissionsBoundary: arn }: { readonly PermissionsBound
 function refuseBareSession({ identity }: ActionRequest): void {
   const { session } = identity;
   if (session === undefined || session.mfaAt !== undefined || callerOf(identity).kind === 'session') return;
-  throw fail('AccessDenied', 'Cannot request IAM with session credentials that were got without MFA.');
+  throw fail('AccessDenied', 'Cannot request IAM with session credentials that were obtained without MFA.');
 }
 
 /** @throws AccessDenied, which names the caller: its signature is valid, so it learns nothing new */

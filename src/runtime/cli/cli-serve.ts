@@ -108,7 +108,7 @@ async function serveHere(
   for (const warning of warnings) telemetry.log('WARN', warning);
   // A stray rejection belongs to one request; an uncaught exception may have left anything half done.
   process.on('unhandledRejection', (cause) =>
-    telemetry.log('ERROR', 'a promise was rejected unseen', { cause }),
+    telemetry.log('ERROR', 'a promise was rejected without a handler', { cause }),
   );
   process.on('uncaughtException', (cause) => {
     telemetry.log('ERROR', 'an exception was not caught; the process ends', { cause });
@@ -116,7 +116,7 @@ async function serveHere(
   });
   const siblings = cluster.isWorker
     ? await joinSiblings((cause) =>
-        telemetry.log('ERROR', 'an announcement of another process could not be acted on', { cause }),
+        telemetry.log('ERROR', 'an announcement of another process was not processed', { cause }),
       )
     : noSiblings;
   const installationMode = isInit ? 'init' : 'start';

@@ -57,7 +57,7 @@ export async function openClusterPool(
         await store.close();
         throw cause;
       }
-      telemetry.log('WARN', 'a data cluster is away; what needs it is refused until it is back', {
+      telemetry.log('WARN', 'a data cluster does not answer; requests that need it are refused until it answers', {
         cluster: id,
         cause,
       });

@@ -25,7 +25,7 @@ const openers: Readonly<Record<MetadataBackendName, (parts: Parts) => Promise<Me
       durable: config.SVC_FSYNC === 'always',
       intentTtlMs: config.SVC_INTENT_TTL,
       onBroken: (cause) => endForReplacement(telemetry, cause),
-      onRefused: (cause) => telemetry.log('WARN', 'lmdb refused a transaction; it is begun again', { cause }),
+      onRefused: (cause) => telemetry.log('WARN', 'lmdb refused a transaction; it is retried', { cause }),
       onDamage: ({ table, row, message }) =>
         telemetry.log('ERROR', 'metadata is damaged: see docs/recovery.md', { table, row, cause: message }),
     });

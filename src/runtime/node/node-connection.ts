@@ -142,7 +142,7 @@ export class Connection implements Peer {
 
   #breakOff({ response }: Exchange, incoming: NodeIncoming, error: unknown): void {
     if (incoming.isLost) return;
-    this.#options.telemetry.log('ERROR', 'a reply broke off', { error });
+    this.#options.telemetry.log('ERROR', 'a reply was cut off', { error });
     this.#isLast = true;
     if (response.headersSent) this.#cut();
     else

@@ -83,7 +83,7 @@ async function run(
       return 'standby';
     }
     telemetry.workerPanicked(worker.name, cause instanceof ShardPanic ? cause.shard : '');
-    telemetry.log('ERROR', 'a worker panicked', { worker: worker.name, cause });
+    telemetry.log('ERROR', 'a worker failed', { worker: worker.name, cause });
     return 'failed';
   } finally {
     telemetry.workerLeads(worker.name, false);

@@ -7,7 +7,7 @@ import { type AdminHandler, jsonReply } from '../call.ts';
 
 export const GetFsck: AdminHandler = async (ctx) => {
   const run = await savedRun(ctx, 'worker');
-  if (run === undefined) throw fail('NotFound', 'Metadata and data were never compared here.');
+  if (run === undefined) throw fail('NotFound', 'No fsck run is recorded.');
   return jsonReply(runJson(run));
 };
 

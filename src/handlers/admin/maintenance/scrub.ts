@@ -9,7 +9,7 @@ import { type AdminHandler, jsonReply } from '../call.ts';
 
 export const GetScrub: AdminHandler = async (ctx) => {
   const saved = await savedScrub(ctx);
-  if (saved === undefined) throw fail('NotFound', 'The scrub never ran here.');
+  if (saved === undefined) throw fail('NotFound', 'No scrub run is recorded.');
   const damaged: ReturnType<typeof shownDamaged>[] = [];
   for await (const { state } of damagedContents(ctx)) damaged.push(shownDamaged(state));
   return jsonReply({ ...(await scrubJson(ctx, saved.state)), damagedList: damaged });
