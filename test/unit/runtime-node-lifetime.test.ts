@@ -131,7 +131,7 @@ test('certificates are read again when they change, and a bad change keeps the o
   const says = (text: string) =>
     vi.waitFor(() => expect(logged.at(-1)).toContain(text), { timeout: 120_000, interval: 10 });
   writeFileSync(files.SVC_TLS_CERT_FILE, tls.two.cert);
-  await says('not usable');
+  await says('are invalid');
   expect(await visit(url)).toBe('sluice test one: secure true');
   writeFileSync(files.SVC_TLS_KEY_FILE, tls.two.key);
   await says('reloaded');
