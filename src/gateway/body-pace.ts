@@ -60,8 +60,7 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
       const isTooSlow = this.#receivedBytes < (config.SVC_BODY_RATE_MIN * this.#waitedMs) / 1000;
       this.#waitedMs = 0;
       this.#receivedBytes = 0;
-      if (isTooSlow)
-        throw fail('RequestTimeout', 'The body arrived too slowly.');
+      if (isTooSlow) throw fail('RequestTimeout', 'The body arrived too slowly.');
       return step;
     });
   }

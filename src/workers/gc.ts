@@ -86,7 +86,10 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
     try {
       if (task.uploadId !== undefined) await settleUpload(context, task.uploadId);
       if (await hasOwner(task)) {
-        telemetry.log('WARN', 'queued bytes have an owner and are not deleted', { id: row.id, ...task.owner });
+        telemetry.log('WARN', 'queued bytes have an owner and are not deleted', {
+          id: row.id,
+          ...task.owner,
+        });
         done.add(row);
         continue;
       }

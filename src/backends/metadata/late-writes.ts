@@ -64,7 +64,10 @@ class Gathered implements LateWrites {
         await metadata.apply(rows.slice(first, first + rowsPerWrite));
       } catch (cause) {
         // These rows are kept on a best effort: a store that fails must not fill the memory as well.
-        telemetry.log('WARN', 'rows of the write-behind buffer were lost', { rows: rows.length - first, cause });
+        telemetry.log('WARN', 'rows of the write-behind buffer were lost', {
+          rows: rows.length - first,
+          cause,
+        });
         break;
       }
     }

@@ -57,10 +57,14 @@ export async function openClusterPool(
         await store.close();
         throw cause;
       }
-      telemetry.log('WARN', 'a data cluster does not answer; requests that need it are refused until it answers', {
-        cluster: id,
-        cause,
-      });
+      telemetry.log(
+        'WARN',
+        'a data cluster does not answer; requests that need it are refused until it answers',
+        {
+          cluster: id,
+          cause,
+        },
+      );
     });
     return store;
   } catch (cause) {

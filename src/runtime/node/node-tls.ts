@@ -40,7 +40,9 @@ export function reloadOnChange(
       telemetry.log('INFO', 'the TLS certificate was reloaded', { file: files.certFile });
     } catch (error) {
       // Often only one of the two files is new at this time: the change of the other is seen next.
-      telemetry.log('ERROR', 'the changed TLS files are invalid; the old certificate stays in use', { error });
+      telemetry.log('ERROR', 'the changed TLS files are invalid; the old certificate stays in use', {
+        error,
+      });
     }
   }, intervalMs);
   timer.unref();
