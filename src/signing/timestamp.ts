@@ -29,7 +29,7 @@ function digits(text: string, from: number, to: number): number {
 }
 
 /** `YYYYMMDDTHHMMSSZ` of a date header in either form, undefined when it is neither. */
-export function parseHttpDate(header: string): string | undefined {
+export function toTimestamp(header: string): string | undefined {
   if (parseTimestamp(header) !== undefined) return header;
   const ms = Date.parse(header);
   return Number.isNaN(ms) ? undefined : formatTimestamp(ms);

@@ -3,7 +3,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
-import { isoSeconds, parseHttpDate, parseTimestamp } from '../../signing/timestamp.ts';
+import { isoSeconds, parseTimestamp, toTimestamp } from '../../signing/timestamp.ts';
 import {
   checkScopeDate,
   checkSignedHeaders,
@@ -97,7 +97,7 @@ const malformed = () =>
 
 function requestTimestamp(wire: Wire, dialect: Dialect): string {
   const name = `${dialect.headerPrefix}date`;
-  const timestamp = parseHttpDate(wire.headers.get(name) ?? wire.headers.get('date') ?? '');
+  const timestamp = toTimestamp(wire.headers.get(name) ?? wire.headers.get('date') ?? '');
   if (timestamp !== undefined) return timestamp;
   throw fail('AccessDenied', `A signed request requires a valid Date or ${name} header`);
 }

@@ -2,7 +2,7 @@
  * Evaluates a lifecycle configuration for a version, an upload or a delete marker: which rules apply, what they do and when.
  * Pure functions: the caller passes the facts and the time.
  */
-import { type Lifecycle, type LifecycleRule, readConditions, waterfall } from './lifecycle.ts';
+import { type Lifecycle, type LifecycleRule, readRuleFilter, waterfall } from './lifecycle.ts';
 
 type Tags = readonly (readonly [key: string, value: string])[];
 
@@ -17,7 +17,7 @@ export interface Version {
 const isEnabled = ({ Status }: LifecycleRule): boolean => Status === 'Enabled';
 
 function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'modified'>): boolean {
-  const wanted = readConditions(rule);
+  const wanted = readRuleFilter(rule);
   return (
     isEnabled(rule) &&
     key.startsWith(wanted.prefix) &&
@@ -29,7 +29,7 @@ function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'm
 
 /** Whether a rule applies to an upload or a delete marker, which have neither tags nor a size. */
 function appliesToKey(rule: LifecycleRule, key: string): boolean {
-  const { prefix, tags, sizeAbove, sizeBelow } = readConditions(rule);
+  const { prefix, tags, sizeAbove, sizeBelow } = readRuleFilter(rule);
   const isBare = tags.length === 0 && sizeAbove === undefined && sizeBelow === undefined;
   return isEnabled(rule) && isBare && key.startsWith(prefix);
 }
@@ -101,7 +101,7 @@ function isTooSmall(
   size: number,
   move: { readonly to: string; readonly by: Lifecycle },
 ): boolean {
-  const { sizeAbove, sizeBelow } = readConditions(rule);
+  const { sizeAbove, sizeBelow } = readRuleFilter(rule);
   if (size >= smallBytes || sizeAbove !== undefined || sizeBelow !== undefined) return false;
   const isArchive = move.to === 'GLACIER' || move.to === 'DEEP_ARCHIVE';
   return move.by.minimumSize !== 'varies_by_storage_class' || !isArchive;

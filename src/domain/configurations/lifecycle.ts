@@ -64,7 +64,7 @@ export interface Conditions {
   readonly sizeBelow: number | undefined;
 }
 
-export function readConditions({ Filter, Prefix }: Pick<LifecycleRule, 'Filter' | 'Prefix'>): Conditions {
+export function readRuleFilter({ Filter, Prefix }: Pick<LifecycleRule, 'Filter' | 'Prefix'>): Conditions {
   const { And, Tag } = Filter ?? {};
   const from = And ?? Filter ?? {};
   return {

@@ -2,7 +2,7 @@
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import { type EntityKind, findIam, type IamRecords, toRecord } from '../../metadata/iam.ts';
 import type { AccountDraft, Ctx } from './account.ts';
-import { type Page, readPage } from './pages.ts';
+import { type Page, readRecordPage } from './pages.ts';
 
 type Reading = Pick<Ctx, 'metadata'>;
 
@@ -147,7 +147,7 @@ export async function listEntities<K extends EntityKind>(
   account: string,
   { kind, pathPrefix, after, max, keep = () => true }: EntityPage<K>,
 ): Promise<Page<IamRecords[K]>> {
-  const { items, ...end } = await readPage(ctx, account, {
+  const { items, ...end } = await readRecordPage(ctx, account, {
     kind,
     after,
     max,

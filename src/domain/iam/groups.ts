@@ -14,7 +14,7 @@ import {
   removeEntity,
 } from './entities.ts';
 import { drawGroupId } from './ids.ts';
-import { type Page, readPage } from './pages.ts';
+import { type Page, readRecordPage } from './pages.ts';
 
 const kind = 'group';
 const groupsOfUserMax = 10;
@@ -106,7 +106,7 @@ export async function pageMembers(
   }: { readonly group: GroupRecord; readonly after: string | undefined; readonly max: number },
 ): Promise<Page<UserRecord>> {
   const prefix = memberName(group.id, '');
-  const { items, ...end } = await readPage(ctx, account, { kind: 'member', prefix, ...page });
+  const { items, ...end } = await readRecordPage(ctx, account, { kind: 'member', prefix, ...page });
   const users = await Promise.all(
     items.map(({ name }) => findById(ctx, account, { kind: 'user', id: name.slice(prefix.length) })),
   );

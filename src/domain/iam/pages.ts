@@ -19,7 +19,7 @@ export interface Page<T> {
 /** Records per read. */
 const stepMax = 200;
 
-export async function readPage<K extends IamKind>(
+export async function readRecordPage<K extends IamKind>(
   { metadata }: Pick<Context, 'metadata'>,
   account: string,
   { kind, prefix, after, max, keep = () => true }: PageOf<K>,

@@ -13,8 +13,6 @@ export interface Conditions {
   readonly ifModifiedAt?: number;
 }
 
-const isUnconditional = (conditions: Conditions): boolean => Object.keys(conditions).length === 0;
-
 /** Whether an ETag list contains this one, with or without quotes. If-Match compares strongly: weak ETags never match. */
 function names(list: string, etag: string, comparison: 'strong' | 'weak'): boolean {
   return list.split(',').some((each) => {
@@ -31,7 +29,6 @@ export function checkRead(
   conditions: Conditions,
   row: Pick<ObjectRow, 'etag' | 'modified'>,
 ): 'ok' | 'not-modified' {
-  if (isUnconditional(conditions)) return 'ok';
   const { ifNoneMatch, ifModifiedSince } = conditions;
   checkUnchanged(conditions, row);
   if (ifNoneMatch !== undefined) return names(ifNoneMatch, row.etag, 'weak') ? 'not-modified' : 'ok';

@@ -76,14 +76,14 @@ export async function completeHeld(
   await requireUploads(ctx)
     .complete(upload, parts)
     .catch((cause: unknown) => {
-      throw toRefusal(cause, uploadId);
+      throw toUploadRefusal(cause, uploadId);
     });
   const size = parts.reduce((sum, part) => sum + part.size, 0);
   return { cluster: upload.cluster, id: session.extentId, size };
 }
 
 /** The refusal when the store has other parts, or none: the client must start the upload again, despite earlier successful answers. */
-export function toRefusal(cause: unknown, uploadId: string): unknown {
+export function toUploadRefusal(cause: unknown, uploadId: string): unknown {
   if (cause instanceof UploadGone) return fail('NoSuchUpload', { cause, elements: { UploadId: uploadId } });
   if (cause instanceof PartsChanged) return fail('InvalidPart', { cause });
   return cause;

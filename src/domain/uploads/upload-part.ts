@@ -8,7 +8,7 @@ import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
 import { queueGarbage } from '../storage/garbage.ts';
-import { parseHeldUpload, requireUploads, toRefusal } from './held-upload.ts';
+import { parseHeldUpload, requireUploads, toUploadRefusal } from './held-upload.ts';
 import { type Ctx, openUploading, parseCluster, type UploadName } from './upload-session.ts';
 
 /** Concurrent uploads of one part number before the client gets `SlowDown`. */
@@ -76,7 +76,7 @@ export async function writePart(
   return held === undefined
     ? storing
     : storing.catch((cause: unknown) => {
-        throw toRefusal(cause, uploadId);
+        throw toUploadRefusal(cause, uploadId);
       });
 }
 

@@ -20,7 +20,7 @@ export function readCount(
 }
 
 /** An HTTP date; a malformed one counts as absent (RFC 9110 §13.1.3). */
-export function parseDate(raw: string | undefined): number | undefined {
+export function parseHttpDate(raw: string | undefined): number | undefined {
   const ms = raw === undefined ? Number.NaN : Date.parse(raw);
   return Number.isNaN(ms) ? undefined : ms;
 }

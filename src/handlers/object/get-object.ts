@@ -12,7 +12,7 @@ import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply/reply.ts';
 import { header } from '../common/own-headers.ts';
-import { parseDate } from '../common/parameters.ts';
+import { parseHttpDate } from '../common/parameters.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
 import { openContentKey, openDescribedKey } from './content-key.ts';
 import { readConditions } from './headers/conditions.ts';
@@ -33,7 +33,8 @@ export const HeadObject: HandlerOf<'HeadObject'> = (ctx, request) => answer(ctx,
 async function answer(ctx: Context, request: AuthorizedInBucket, withBody: boolean): Promise<Reply> {
   const row = requireTarget(request);
   const described = await openDescribedKey(ctx, request, row);
-  if (checkRead(readConditions(request), row) === 'not-modified') {
+  const conditions = readConditions(request);
+  if (conditions !== undefined && checkRead(conditions, row) === 'not-modified') {
     return notModified(request, row);
   }
   if (withBody) assertReadable(ctx, row);
@@ -87,7 +88,7 @@ function isRangeValid({ wire }: AuthorizedInBucket, row: ObjectRow): boolean {
   const condition = wire.headers.get('if-range');
   if (condition === undefined) return true;
   if (condition.includes('"')) return condition.trim() === quoted(row.etag);
-  const date = parseDate(condition);
+  const date = parseHttpDate(condition);
   return date === undefined
     ? condition.trim() === row.etag
     : Math.floor(row.modified / 1000) <= Math.floor(date / 1000);

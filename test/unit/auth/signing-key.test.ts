@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { SigningKeys } from '../../../src/auth/signature/verify-signature.ts';
 import { nodeHasher } from '../../../src/backends/hashing/node.ts';
 import { areEqual, equalsHex, toHex } from '../../../src/base/text/hex.ts';
-import { parseHttpDate, parseTimestamp } from '../../../src/signing/timestamp.ts';
+import { parseTimestamp, toTimestamp } from '../../../src/signing/timestamp.ts';
 
 const bytes = Uint8Array.from({ length: 32 }, (_, i) => i * 8);
 const hex = Buffer.from(bytes).toString('hex');
@@ -40,7 +40,7 @@ test('remembered keys stay within their bound, the oldest going first', () => {
 
 describe('timestamps', () => {
   test.each(['20261121T120000Z', '19700101T000000Z'])('%s is one', (text) => {
-    expect(parseHttpDate(text)).toBe(text);
+    expect(toTimestamp(text)).toBe(text);
   });
   test.each([
     '20261121T120000',
@@ -58,7 +58,7 @@ describe('timestamps', () => {
     expect(parseTimestamp(text)).toBeUndefined();
   });
   test('an HTTP date becomes one', () => {
-    expect(parseHttpDate('Fri, 24 May 2013 00:00:00 GMT')).toBe('20130524T000000Z');
+    expect(toTimestamp('Fri, 24 May 2013 00:00:00 GMT')).toBe('20130524T000000Z');
   });
 });
 

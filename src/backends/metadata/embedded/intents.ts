@@ -6,7 +6,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochState, isOpId, parseEpoch, parseNumber } from '../ops/epochs.ts';
+import { type EpochRows, Epochs, epochState, isOpId, parseCounter, parseEpoch } from '../ops/epochs.ts';
 import { secondLookMs } from '../ops/second-look.ts';
 import type { Database } from './file/environment.ts';
 import { space, textKeyIn } from './file/space.ts';
@@ -31,7 +31,7 @@ const endKey = Uint8Array.of(space.epoch + 1);
 /** Whether a commit under an op is refused; called inside the transaction of the commit. */
 export function isBarred(database: Database, batch: Batch, opId: string): boolean {
   const row = rowIn(database, batch, parseEpoch(opId));
-  return row === undefined || row[1] !== open || row.indexOf(parseNumber(opId), 2) >= 0;
+  return row === undefined || row[1] !== open || row.indexOf(parseCounter(opId), 2) >= 0;
 }
 
 function rowIn(database: Database, batch: Batch, epoch: string): EpochRow | undefined {
@@ -98,7 +98,7 @@ export class Intents {
       const epoch = parseEpoch(opId);
       const row = rowIn(database, batch, epoch);
       if (row === undefined || isBarred(database, batch, opId)) return;
-      const barring = [...row, parseNumber(opId)];
+      const barring = [...row, parseCounter(opId)];
       batch.epochs.set(epoch, barring);
       database.put(keyOf(epoch), barring);
     });
@@ -109,7 +109,7 @@ export class Intents {
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
     database.refresh();
     const row = database.find(keyOf(parseEpoch(opId))) as EpochRow | undefined;
-    return row !== undefined && row[1] === open && row.indexOf(parseNumber(opId), 2) < 0;
+    return row !== undefined && row[1] === open && row.indexOf(parseCounter(opId), 2) < 0;
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {

@@ -29,7 +29,7 @@ export const epochState = {
 } as const;
 
 export const parseEpoch = (opId: string): string => opId.slice(0, opId.indexOf('.'));
-export const parseNumber = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
+export const parseCounter = (opId: string): number => Number.parseInt(opId.slice(opId.indexOf('.') + 1), 32);
 
 /** Whether a text has the form of an op's id: stored bytes may have any name. */
 export const isOpId = (text: string): boolean => /^[0-9a-v]+\.[0-9a-v]{3}$/.test(text);

@@ -6,7 +6,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochState, isOpId, parseEpoch, parseNumber } from '../ops/epochs.ts';
+import { type EpochRows, Epochs, epochState, isOpId, parseCounter, parseEpoch } from '../ops/epochs.ts';
 import { secondLookMs } from '../ops/second-look.ts';
 import type { Cluster } from './cluster.ts';
 import { type Keys, lanes } from './keys.ts';
@@ -36,10 +36,10 @@ const decodeRow = (value: Uint8Array | undefined): Row | undefined =>
 
 /** The row that a commit under an op locks, and whether what it finds there bars the op. */
 export const laneKeyAt = (keys: Keys, opId: string): Uint8Array =>
-  keys.epochLane(parseEpoch(opId), parseNumber(opId) % lanes.epoch);
+  keys.epochLane(parseEpoch(opId), parseCounter(opId) % lanes.epoch);
 export function isBarred(value: Uint8Array | undefined, opId: string): boolean {
   const row = decodeRow(value);
-  return row === undefined || row[0] !== open || row.indexOf(parseNumber(opId), 1) >= 0;
+  return row === undefined || row[0] !== open || row.indexOf(parseCounter(opId), 1) >= 0;
 }
 
 export class Intents {
@@ -96,7 +96,7 @@ export class Intents {
       const [value] = await transaction.lock([key]);
       const row = decodeRow(value);
       if (row !== undefined && !isBarred(value, opId))
-        transaction.put(key, pack([...row, parseNumber(opId)]));
+        transaction.put(key, pack([...row, parseCounter(opId)]));
     });
   }
 

@@ -7,7 +7,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochState, isOpId, parseEpoch, parseNumber } from '../ops/epochs.ts';
+import { type EpochRows, Epochs, epochState, isOpId, parseCounter, parseEpoch } from '../ops/epochs.ts';
 import { stampAfter, stampAt } from '../ops/op-id.ts';
 import { secondLookMs } from '../ops/second-look.ts';
 import type { Folded } from './counters/counters.ts';
@@ -149,7 +149,7 @@ export class Intents {
       side,
     }: { readonly attempt: string; readonly place: Place; readonly side: readonly Statement[] },
   ): Promise<boolean> {
-    const lane = [parseEpoch(opId), parseNumber(opId) % lanes];
+    const lane = [parseEpoch(opId), parseCounter(opId) % lanes];
     const table = this.#table('epoch_lanes');
     const where = 'WHERE epoch = ? AND lane = ?';
     const written = writeStatements([place.decide('aborted'), place.ask]);
@@ -179,7 +179,7 @@ export class Intents {
   /** On its return no commit under the op can apply any more, and one that did has made its side changes. */
   async abort(opId: string): Promise<void> {
     this.own.abort(opId);
-    const lane = [parseEpoch(opId), parseNumber(opId) % lanes];
+    const lane = [parseEpoch(opId), parseCounter(opId) % lanes];
     const query = `UPDATE ${this.#table('epoch_lanes')} SET place = ? WHERE epoch = ? AND lane = ? AND attempt = ? IF place = null`;
     await this.#certainly(
       { query, params: ['aborted', ...lane, barName(opId)] },
@@ -195,7 +195,7 @@ export class Intents {
     const state = (await this.#lease(parseEpoch(opId)))?.state;
     // While an epoch is being marked, not all of its lanes are barred yet.
     if (state === undefined || state === settled) return false;
-    const lane = [parseEpoch(opId), parseNumber(opId) % lanes];
+    const lane = [parseEpoch(opId), parseCounter(opId) % lanes];
     const attempts = await this.#attempts(lane);
     if (!attempts.some(({ name }) => name === barName(opId))) return true;
     // Bar it first and settle its attempts afterwards: an attempt that was recorded before the bar may still apply.

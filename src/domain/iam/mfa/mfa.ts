@@ -4,7 +4,7 @@ import { fail, type Refusal } from '../../../errors/refusal.ts';
 import { commitIam, type DeviceRecord, findIam, toRecord } from '../../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
 import { findById, foldName, namedIn, putEntity } from '../entities.ts';
-import { type Page, readPage } from '../pages.ts';
+import { type Page, readRecordPage } from '../pages.ts';
 import { matchCodes, seedBytes } from './totp.ts';
 
 type CodeCtx = Ctx & Pick<Context, 'sealer' | 'hasher'>;
@@ -137,7 +137,7 @@ export const listDevices = async (
     ...page,
     keep: ({ value }: { value: DeviceRecord }) => keep(value),
   } as const;
-  const { items, ...end } = await readPage(ctx, account, asked);
+  const { items, ...end } = await readRecordPage(ctx, account, asked);
   return { ...end, items: items.map(({ value }) => value) };
 };
 

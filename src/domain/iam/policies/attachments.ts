@@ -3,7 +3,7 @@ import { fail } from '../../../errors/refusal.ts';
 import { type PolicyRecord, type RoleRecord, scanIam, type UserRecord } from '../../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from '../account.ts';
 import { findById, getNamed, type Named, namedIn, putEntity } from '../entities.ts';
-import { type Page, readPage } from '../pages.ts';
+import { type Page, readRecordPage } from '../pages.ts';
 import { builtInById } from './built-in-policies.ts';
 import type { HolderKind } from './inline-policies.ts';
 import { findPolicyById, noSuchPolicy, type PolicyName, policyIn } from './managed-policies.ts';
@@ -152,7 +152,7 @@ export async function pageEntities(
   account: string,
   { policyId, as, kind, pathPrefix, after, max }: EntitiesPage,
 ): Promise<Page<PolicyEntity>> {
-  const { items, ...end } = await readPage(ctx, account, {
+  const { items, ...end } = await readRecordPage(ctx, account, {
     kind: 'attachment',
     prefix: `${policyId}/`,
     after,

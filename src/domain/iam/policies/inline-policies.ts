@@ -3,7 +3,7 @@ import { fail, type Refusal } from '../../../errors/refusal.ts';
 import { findIam, toRecord } from '../../../metadata/iam.ts';
 import { type Ctx, changeAccount } from '../account.ts';
 import { foldName, getNamed, type Named, namedIn, putEntity } from '../entities.ts';
-import { type Page, readPage } from '../pages.ts';
+import { type Page, readRecordPage } from '../pages.ts';
 import { assertSize, sizeOf } from './documents.ts';
 
 export type HolderKind = 'user' | 'group' | 'role';
@@ -83,6 +83,11 @@ export async function listInlinePolicies(
   }: { readonly holder: Named<HolderKind>; readonly after: string | undefined; readonly max: number },
 ): Promise<Page<string>> {
   const { id } = await getNamed(ctx, account, holder);
-  const { items, ...end } = await readPage(ctx, account, { kind: 'document', prefix: `${id}/`, after, max });
+  const { items, ...end } = await readRecordPage(ctx, account, {
+    kind: 'document',
+    prefix: `${id}/`,
+    after,
+    max,
+  });
   return { ...end, items: items.map(({ value }) => value.name) };
 }

@@ -1,7 +1,7 @@
 /** Checks of lifecycle rules beyond their schema, with the public API's own refusals. */
 
 import { toWireClass } from '../../../config/values/storage-classes.ts';
-import { type LifecycleRule, readConditions, waterfall } from '../../../domain/configurations/lifecycle.ts';
+import { type LifecycleRule, readRuleFilter, waterfall } from '../../../domain/configurations/lifecycle.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { checkFilterTags, checkPrefix } from './rule-checks.ts';
 
@@ -57,7 +57,7 @@ function checkCount(
 }
 
 function checkFilter(rule: LifecycleRule): void {
-  const { prefix, tags, sizeAbove, sizeBelow } = readConditions(rule);
+  const { prefix, tags, sizeAbove, sizeBelow } = readRuleFilter(rule);
   const and = rule.Filter?.And;
   if (and !== undefined) {
     const { Tag, ...others } = and;
@@ -77,7 +77,7 @@ function checkActions(rule: LifecycleRule): void {
     rule.NoncurrentVersionTransition.length > 0 ||
     rule.AbortIncompleteMultipartUpload !== undefined;
   if (!hasAction) throw refused('At least one action needs to be specified in a rule.');
-  const { tags, sizeAbove, sizeBelow } = readConditions(rule);
+  const { tags, sizeAbove, sizeBelow } = readRuleFilter(rule);
   // Neither an upload nor a delete marker has tags or a size.
   const markerOrUpload =
     rule.Expiration?.ExpiredObjectDeleteMarker !== undefined
@@ -109,7 +109,7 @@ const moment = ({ Date: date, Days }: { readonly Date?: string; readonly Days?: 
 
 function checkTransitions(rule: LifecycleRule): void {
   const { Transition: transitions, Expiration } = rule;
-  const place = `filter '(prefix=${readConditions(rule).prefix})'`;
+  const place = `filter '(prefix=${readRuleFilter(rule).prefix})'`;
   for (const { Date: date, Days } of transitions) {
     if ((date === undefined) === (Days === undefined))
       throw malformed('A Transition must hold one of Days and Date');
@@ -167,7 +167,7 @@ function checkOrder(
 
 function checkNoncurrent(rule: LifecycleRule): void {
   const { NoncurrentVersionExpiration: expiration, NoncurrentVersionTransition: transitions } = rule;
-  const place = `filter '(prefix=${readConditions(rule).prefix})'`;
+  const place = `filter '(prefix=${readRuleFilter(rule).prefix})'`;
   for (const { name, action } of [
     ...(expiration === undefined ? [] : [{ name: 'NoncurrentVersionExpiration', action: expiration }]),
     ...transitions.map((action) => ({ name: 'NoncurrentVersionTransition', action })),

@@ -3,20 +3,26 @@ import type { Conditions } from '../../../domain/objects/conditions.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Authorized } from '../../../gateway/request.ts';
 import { header } from '../../common/own-headers.ts';
-import { defined, parseDate } from '../../common/parameters.ts';
+import { defined, parseHttpDate } from '../../common/parameters.ts';
 
-export const readConditions = ({ wire }: Authorized): Conditions =>
-  defined({
-    ifMatch: wire.headers.get('if-match'),
-    ifNoneMatch: wire.headers.get('if-none-match'),
-    ifModifiedSince: parseDate(wire.headers.get('if-modified-since')),
-    ifUnmodifiedSince: parseDate(wire.headers.get('if-unmodified-since')),
-  });
+/** Undefined when the request is unconditional. */
+export const readConditions = ({ wire }: Authorized): Conditions | undefined =>
+  unlessEmpty(
+    defined({
+      ifMatch: wire.headers.get('if-match'),
+      ifNoneMatch: wire.headers.get('if-none-match'),
+      ifModifiedSince: parseHttpDate(wire.headers.get('if-modified-since')),
+      ifUnmodifiedSince: parseHttpDate(wire.headers.get('if-unmodified-since')),
+    }),
+  );
+
+const unlessEmpty = (conditions: Conditions): Conditions | undefined =>
+  Object.keys(conditions).length === 0 ? undefined : conditions;
 
 /** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
 export const writeConditions = (request: Authorized): Conditions | undefined => {
-  const { ifModifiedSince: _, ...conditions } = readConditions(request);
-  return Object.keys(conditions).length === 0 ? undefined : conditions;
+  const { ifModifiedSince: _, ...conditions } = readConditions(request) ?? {};
+  return unlessEmpty(conditions);
 };
 
 /** Refuses an invalid condition: a delete that ignored its condition could not be undone. */
@@ -24,7 +30,7 @@ export function deleteConditions(request: Authorized): Conditions {
   const size = header(request, 'if-match-size');
   const modified = header(request, 'if-match-last-modified-time');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
-  const modifiedAt = parseDate(modified);
+  const modifiedAt = parseHttpDate(modified);
   if (modified !== undefined && modifiedAt === undefined)
     throw unreadable('if-match-last-modified-time', modified);
   return {
@@ -43,6 +49,6 @@ export const sourceConditions = (request: Authorized): Conditions =>
   defined({
     ifMatch: header(request, 'copy-source-if-match'),
     ifNoneMatch: header(request, 'copy-source-if-none-match'),
-    ifModifiedSince: parseDate(header(request, 'copy-source-if-modified-since')),
-    ifUnmodifiedSince: parseDate(header(request, 'copy-source-if-unmodified-since')),
+    ifModifiedSince: parseHttpDate(header(request, 'copy-source-if-modified-since')),
+    ifUnmodifiedSince: parseHttpDate(header(request, 'copy-source-if-unmodified-since')),
   });

@@ -35,7 +35,9 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
   // The attributes require the permission to read the object itself.
   await authorize(ctx, request, { action, bucket, bucketName: bucket.name, key, target: row });
   await openDescribedKey(ctx, request, row);
-  if (checkRead(readConditions(request), row) === 'not-modified') return notModified(request, row);
+  const conditions = readConditions(request);
+  if (conditions !== undefined && checkRead(conditions, row) === 'not-modified')
+    return notModified(request, row);
   if (wanted.has('Checksum') || wanted.has('ObjectParts'))
     await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
   const { ChecksumType, ...checksum } = toChecksumFields(row.checksum);
