@@ -1,7 +1,7 @@
-/** What every client of the AWS family is told of ACLs, policies and access points, and how it gets to hosts that no DNS knows. */
+/** Settings, policies and requests shared by the AWS clients' suites on ACLs, policies and access points. */
 import type { Place, Settings } from './world.ts';
 
-/** The endpoint's name, under which access points have hosts. */
+/** The endpoint's host name, which is the parent domain of the access points' hosts. */
 export const domain = 's3.test';
 export const accessSettings: Settings = { SVC_DOMAIN: domain };
 
@@ -22,6 +22,6 @@ export const byName = ({ url }: Pick<Place, 'url'>): Record<string, string> => (
   NO_PROXY: '',
 });
 
-/** Somebody without credentials. */
+/** Sends an anonymous GET and returns the status. */
 export const anonymously = async (url: string, path: string): Promise<number> =>
   (await fetch(url + path)).status;

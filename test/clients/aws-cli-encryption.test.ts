@@ -59,7 +59,7 @@ test.each(ways)(
 test('without the key, or with another one, the client prints the reason', async () => {
   const at = `s3://${bucket}/customer-1000`;
   const none = await cli.attempt('s3', 'cp', at, 'back');
-  // A HEAD has no body to tell more.
+  // The response to HEAD has no body, so the CLI knows only the status.
   expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('(400)')]);
   const other = await cli.attempt('s3', 'cp', at, 'back', ...customer(2));
   expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('(403)')]);

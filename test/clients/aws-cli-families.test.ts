@@ -21,7 +21,7 @@ const kebab = (name: string): string =>
     .replace(/([A-Z])([A-Z][a-z])/g, '$1-$2')
     .toLowerCase();
 
-/** What a Get tells: the document, or the code of its refusal. */
+/** The Get response: the document, or the error code. */
 async function told({ of, more = {} }: ClientFamily): Promise<unknown> {
   const flags = Object.entries(more).flatMap(([name, value]) => [`--${kebab(name)}`, value]);
   const { code, stdout, stderr } = await cli.attempt(

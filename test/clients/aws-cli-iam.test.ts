@@ -30,7 +30,7 @@ const parse = (text: string): Printed => (text.trim() === '' ? {} : JSON.parse(t
 const iam = async (...args: string[]): Promise<Printed> => parse(await cli.aws('iam', ...args));
 const sts = async (...args: string[]): Promise<Printed> => parse(await cli.aws('sts', ...args));
 
-/** The CLI with the keys of somebody else. */
+/** Runs the CLI with other access keys. */
 const as = (keys: Keys, ...args: string[]): Promise<Ran> =>
   cli.world.attempt(
     'env',
@@ -191,7 +191,7 @@ test('a device is enabled, and its code makes a session', async () => {
   expect((await iam('list-mfa-devices', '--user-name', 'erin')).MFADevices).toMatchObject([
     { SerialNumber: serial },
   ]);
-  // One code, shown twice: the next one may come in between.
+  // Computed once and sent twice, because the authenticator may move to its next code in between.
   const shown = ['--serial-number', serial, '--token-code', app.code(1)] as const;
   const token = await as(keys, 'sts', 'get-session-token', ...shown);
   expect(token.stderr).toBe('');

@@ -1,4 +1,4 @@
-/** The AWS CLI with its default settings on what is kept about objects: tags, locks, restores, attributes. */
+/** The AWS CLI with its default settings on object metadata: tags, locks, restores, attributes. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { authenticator } from '../support/authenticator.ts';
@@ -100,7 +100,7 @@ test('MFA delete is turned on with a code of the owner, and no version goes with
   ] as const;
   const made = await root('iam', 'create-virtual-mfa-device', ...name, '--outfile', 'seed');
   const serial = made.VirtualMFADevice.SerialNumber as string;
-  // What the CLI writes is the seed as the authenticator takes it typed in; the API's form is base64 of that.
+  // The CLI writes the seed in the form that a user types into an authenticator; the API returns that text in base64.
   const seed = readFileSync(cli.world.path('seed')).toString('base64');
   const app = authenticator(seed, Date.now);
   const codes = ['--authentication-code1', app.code(-1), '--authentication-code2', app.code()] as const;

@@ -1,4 +1,4 @@
-/** The AWS CLI with its default settings on cross-origin rules and websites. */
+/** The AWS CLI with its default settings on CORS and websites. */
 import { get, type IncomingHttpHeaders } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type AwsCli, openAwsCli } from './drivers.ts';
@@ -16,7 +16,7 @@ interface Page {
   readonly body: Buffer;
 }
 
-/** As a browser whose name service leads every website to the server. */
+/** Sends the GET of a browser whose DNS resolves every website host to the server. */
 const visit = (url: string, host: string): Promise<Page> =>
   new Promise((resolve, reject) => {
     get(url, { headers: { host } }, async (reply) => {

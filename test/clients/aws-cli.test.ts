@@ -81,7 +81,7 @@ test('a range brings its bytes alone', async () => {
   expect(told['ContentRange']).toBe(`bytes ${5 * mib}-${5 * mib + 9}/${largeBytes}`);
 });
 
-// It makes no URL that puts.
+// The CLI does not presign PutObject.
 test('a presigned URL gets', async () => {
   const url = (await aws('s3', 'presign', `s3://${bucket}/small é.bin`)).trim();
   const answer = await fetch(url);
@@ -104,7 +104,7 @@ const crc64 = (bytes: Uint8Array): string => {
   hash.update(bytes);
   return Buffer.from(hash.digest()).toString('base64');
 };
-/** Its own default, CRC32 of the parts, goes with `s3 cp`. Without the CRT it cannot compute CRC64NVME: the caller does. */
+/** `s3 cp` sends CRC32 of the parts by default. Without the CRT, the CLI cannot compute CRC64NVME, so the caller does. */
 const checksums = [
   {
     says: 'CRC32 of the whole',

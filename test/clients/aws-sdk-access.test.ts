@@ -13,7 +13,7 @@ const numbered = testCredentials.numbered;
 let world: World;
 let client: s3.S3Client;
 
-/** Every host is this machine. */
+/** Resolves every host name to this machine. */
 const lookup: LookupFunction = (_host, options, done) =>
   options.all === true ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4);
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
   world = await startWorld(() => ({}), accessSettings);
   client = new s3.S3Client({
     endpoint: `http://${domain}:${new URL(world.url).port}`,
-    // ARNs name the region of the bucket, and the SDK holds to its own unless told otherwise.
+    // An access point's ARN names the bucket's region, but the SDK uses its own region by default.
     region: 'default',
     credentials: { accessKeyId: numbered.accessKey, secretAccessKey: numbered.secretKey },
     requestHandler: { httpAgent: new Agent({ keepAlive: true, lookup }) },
@@ -62,7 +62,7 @@ test('a policy is put, returned, evaluated and deleted', async () => {
 });
 
 test('an access point is used by its ARN and by its alias', async () => {
-  // The SDK for S3 Control is a package of its own; the action is the same.
+  // The SDK has S3 Control in a separate package; the action is the same.
   const { host } = new URL(world.url);
   const sign = signer({ accessKey: numbered.accessKey, secretKey: numbered.secretKey, host });
   const query = { Action: 'CreateAccessPoint', Name: 'photos', Bucket };

@@ -17,14 +17,14 @@ afterAll(() => sdk?.stop());
 type Command = new (input: object) => s3.GetBucketCorsCommand;
 
 async function ask(operation: string, input: object): Promise<object> {
-  // The cast: the SDK has a class for every operation, and they are made and sent alike.
+  // The cast is safe: the SDK has one class per operation, all with the same constructor.
   const Of = (s3 as unknown as Record<string, Command>)[`${operation}Command`];
   if (Of === undefined) throw new Error(`the SDK has no ${operation}`);
   const { $metadata: _, ...told } = await sdk.client.send(new Of({ Bucket, ...input }));
   return told;
 }
 
-/** What a Get tells: the document, or the code of its refusal. */
+/** The Get response: the document, or the error code. */
 const told = ({ of, more }: ClientFamily): Promise<unknown> =>
   ask(`Get${of}`, { ...more }).catch((error: unknown) => (error as Error).name);
 

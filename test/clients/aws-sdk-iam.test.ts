@@ -15,7 +15,7 @@ const clientOf = (credentials: s3.S3ClientConfig['credentials'] & object): s3.S3
 type Signing = Pick<iam.AccessKey, 'AccessKeyId' | 'SecretAccessKey'> &
   Partial<Pick<sts.Credentials, 'SessionToken'>>;
 
-/** What a key or a session is to a client. */
+/** Converts an access key or a session into the credentials of an SDK client. */
 const signing = ({ AccessKeyId, SecretAccessKey, SessionToken }: Signing) => ({
   accessKeyId: AccessKeyId ?? '',
   secretAccessKey: SecretAccessKey ?? '',

@@ -1,4 +1,4 @@
-/** The AWS SDK for JavaScript with its default settings on what is kept about objects. */
+/** The AWS SDK for JavaScript with its default settings on object tags, Object Lock, restores and parts. */
 import {
   CreateBucketCommand,
   DeleteObjectCommand,

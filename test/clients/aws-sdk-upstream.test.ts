@@ -1,4 +1,4 @@
-/** The AWS SDK through a gateway to a gateway: what the first keeps upstream, and what the second's own clients see there. */
+/** The AWS SDK through a gateway whose upstream is another gateway: the objects stored upstream, and the reads of upstream clients. */
 import { createReadStream } from 'node:fs';
 import {
   CopyObjectCommand,
@@ -63,7 +63,7 @@ test('puts, uploads in parts, reads ranges, copies, lists and deletes', async ()
     ['large', 23 * mib],
     ['small é', 5],
   ]);
-  // One object there for each of ours.
+  // The upstream stores one object for each object of the first gateway.
   expect((await upstream.sizes()).sort((a, b) => a - b)).toEqual([5, 23 * mib, 23 * mib]);
   const Objects = Contents.map(({ Key = '' }) => ({ Key }));
   await client.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects } }));

@@ -1,4 +1,4 @@
-/** The JavaScript SDK with its default settings on what browsers do then, and `fetch` with a FormData in their place. */
+/** The AWS SDK for JavaScript with its default settings on features for browsers; `fetch` with a FormData stands in for a browser. */
 import {
   CreateBucketCommand,
   DeleteBucketWebsiteCommand,
@@ -34,10 +34,10 @@ test('a page of an allowed origin uploads a FormData that somebody signed', asyn
   const CORSRules = [{ AllowedMethods: ['POST'], AllowedOrigins: [origin], ExposeHeaders: ['ETag'] }];
   await client.send(new PutBucketCorsCommand({ Bucket, CORSConfiguration: { CORSRules } }));
   expect((await client.send(new GetBucketCorsCommand({ Bucket }))).CORSRules).toEqual(CORSRules);
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what forms say.
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the variable of a POST form.
   const key = 'up/${filename}';
   const { user, url } = world;
-  // As createPresignedPost of the SDK writes them: with capitals, and the bucket among the fields.
+  // In the form of the SDK's createPresignedPost: capitalised names, and the bucket as a field.
   const signed = Object.entries(
     signForm(user, {
       conditions: [

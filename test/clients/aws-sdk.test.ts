@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => sdk?.stop());
 
-/** What a GET brings, by its hash. */
+/** The hash of the body that GetObject returns. */
 async function shaOf(Key: string): Promise<string> {
   const { Body } = await client.send(new GetObjectCommand({ Bucket, Key }));
   return sha((await Body?.transformToByteArray()) ?? new Uint8Array());

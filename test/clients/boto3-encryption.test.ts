@@ -1,4 +1,4 @@
-/** boto3 with its default settings, over TLS, on server-side encryption: each law is one step of boto3-encryption.py. */
+/** boto3 with its default settings, over TLS, on server-side encryption: each test runs one step of boto3-encryption.py. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Boto, openBoto } from './drivers.ts';
 import { encrypting } from './encrypting.ts';

@@ -1,4 +1,4 @@
-/** boto3 with its default settings on what is kept about objects: tags, locks, restores, attributes. */
+/** boto3 with its default settings on object metadata: tags, locks, restores, attributes. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Boto, openBoto } from './drivers.ts';
 

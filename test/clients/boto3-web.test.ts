@@ -1,4 +1,4 @@
-/** boto3 with its default settings on what browsers do then: forms, cross-origin requests, websites. */
+/** boto3 with its default settings on features for browsers: POST forms, CORS, websites. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Boto, openBoto } from './drivers.ts';
 import { websiteDomain } from './world.ts';

@@ -1,4 +1,4 @@
-/** boto3 with its default settings: each law is one step of boto3-client.py in a process of its own. */
+/** boto3 with its default settings: each test runs one step of boto3-client.py in a separate process. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Boto, openBoto } from './drivers.ts';
@@ -75,7 +75,7 @@ test('errors carry their codes', async () => {
 });
 
 test('versions and delete markers are listed and deleted, and their bucket with them', async () => {
-  // boto3 sorts markers behind versions, whatever the order they came in.
+  // boto3 sorts delete markers behind versions, in any order of the response.
   expect(await step('versions')).toEqual([
     ['key', false, 3],
     ['key', false, 3],

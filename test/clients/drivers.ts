@@ -1,4 +1,4 @@
-/** How the suites of the AWS family begin: a world for each client with its default settings, and a way to ask. */
+/** Setup of the suites of the AWS clients: a server for each client with its default settings, and functions that send requests. */
 import { readFileSync } from 'node:fs';
 import { Agent } from 'node:https';
 import { join } from 'node:path';
@@ -7,12 +7,12 @@ import { installed } from './installed.ts';
 import { awsKeys, type Ran, region, type Settings, startWorld, type World } from './world.ts';
 
 type Json = Record<string, unknown>;
-/** One request, whose answer is JSON; nothing stands for an answer without a body. */
+/** Sends one request and returns its JSON response. */
 export type Api = (operation: string, ...args: string[]) => Promise<Json>;
 
 export interface ServerOptions {
   readonly settings: Settings;
-  /** The certificate that the client trusts, of a server with TLS. */
+  /** Path of the certificate that the client trusts, for a server with TLS. */
   readonly caFile?: string;
 }
 
@@ -23,7 +23,7 @@ export interface AwsCli {
   readonly world: World;
   aws(...args: string[]): Promise<string>;
   attempt(...args: string[]): Promise<Ran>;
-  /** `s3api` about one bucket. */
+  /** `s3api` for one bucket. */
   apiOf(bucket: string): Api;
 }
 
@@ -73,11 +73,11 @@ export async function openSdk(server?: ServerOptions): Promise<Sdk> {
 
 export interface Boto {
   readonly world: World;
-  /** Runs a function of the script in a process of its own, and tells what it returned. */
+  /** Runs a function of the script in a separate process, and returns its result. */
   step(name: string, ...args: string[]): Promise<unknown>;
 }
 
-/** @param script a Python file beside this one */
+/** @param script a Python file in this folder */
 export async function openBoto(script: string, server?: ServerOptions): Promise<Boto> {
   const python = installed('python');
   const world = await startWorld(

@@ -1,4 +1,4 @@
-/** A server that encrypts: TLS, so that customers' keys are taken, and a key file for SSE-KMS. */
+/** A server with encryption: TLS, which SSE-C requires, and a key file for SSE-KMS. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,16 +1,16 @@
-/** Every bucket configuration as the SDKs of the AWS family name and shape it, for each of them to drive. */
+/** Every bucket configuration in the names and shapes of the AWS SDKs, shared by the suites of all of them. */
 
 export interface ClientFamily {
   /** `Put<of>`, `Get<of>` and `Delete<of>` are its operations. */
   readonly of: string;
-  /** The operation that deletes, where it goes by another name, or none where an empty document does it. */
+  /** The delete operation if it is not `Delete<of>`; `emptied` if Put with an empty document deletes instead. */
   readonly remove?: string | 'emptied';
   /** The member that carries the document. */
   readonly parameter: string;
   readonly value: object;
-  /** What a Get tells of it. */
+  /** The members of the Get response. */
   readonly told: object;
-  /** What a Get tells while it is unset: an error, or nothing in particular. */
+  /** The Get response while the configuration is unset: an error code, or the members of the response. */
   readonly unset: string | object;
   /** Further members of every request. */
   readonly more?: Readonly<Record<string, string>>;
@@ -94,7 +94,7 @@ const block = {
 };
 const tagging = { TagSet: [{ Key: 'team', Value: 'blue é' }] };
 
-/** @param bucket the one that is configured, and that its logs and inventories go to */
+/** @param bucket the configured bucket, which is also the target of its logs and inventories */
 export const familiesOf = (bucket: string): readonly ClientFamily[] => {
   const logging = { LoggingEnabled: { TargetBucket: bucket, TargetPrefix: 'logs/' } };
   const inventory = {
@@ -189,5 +189,5 @@ export const familySettings = {
   SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'jobs', type: 'queue', url: 'redis://127.0.0.1:1' }]),
 };
 
-/** What each step of a drive of a family is told: while unset, once put, once taken away. */
+/** The expected Get responses, in order: while unset, after Put, after Delete. */
 export const expectedOf = ({ unset, told }: ClientFamily): readonly unknown[] => [unset, told, unset];

@@ -1,4 +1,4 @@
-/** Where the clients are; installs the missing ones, except in CI, whose run has to bring them. */
+/** Finds the clients' programs and installs missing ones, except in CI, where the run must provide them. */
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';

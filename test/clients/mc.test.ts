@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => world?.stop());
 
 const mc = (...args: string[]): Promise<string> => world.tool(...args);
-/** One JSON object a line. */
+/** Parses the output of mc, which has one JSON object per line. */
 const told = async (...args: string[]): Promise<Record<string, unknown>[]> =>
   (await mc('--json', ...args))
     .trim()
@@ -77,7 +77,7 @@ test('an upload from a pipe is downloaded unchanged', async () => {
   expect(await shaOfFile(world.path('piped.back'))).toBe(sha(world.large.bytes.subarray(0, 20_000_000)));
 });
 
-// What it shares for uploads is no URL but an HTML form, an operation that the specification does not have.
+// Only downloads: for uploads, mc shares an HTML form instead of a presigned URL.
 test('a URL that it shares gets', async () => {
   const [download] = await told('share', 'download', `${bucket}/small é+.bin`);
   const answer = await fetch(String(download?.['share']));

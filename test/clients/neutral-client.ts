@@ -20,7 +20,7 @@ export interface NeutralRequest {
   /** Lower-case names; `x-store-` is not added. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | string;
-  /** Sends the body in signed chunks of so many bytes. */
+  /** If set, the body is sent in signed chunks of this many bytes. */
   readonly chunkBytes?: number;
 }
 
@@ -29,7 +29,7 @@ export interface NeutralAnswer {
   readonly headers: IncomingHttpHeaders;
   readonly bytes: Buffer;
   readonly text: string;
-  /** The contents of every element of that name, in order. */
+  /** The contents of every XML element of this name, in document order. */
   all(element: string): string[];
 }
 
@@ -65,7 +65,7 @@ const plainText = (text: string): string =>
       : (entities[name] ?? whole),
   );
 
-/** A moment, and everything that is derived from it and the secret. */
+/** The time of a signature, and the values derived from it and the secret. */
 interface Moment {
   readonly timestamp: string;
   readonly scope: string;
@@ -121,7 +121,7 @@ export class NeutralClient {
     return this.#exchange(method, `${encodePath(path)}?${encodeQuery(query)}`, { headers, pieces });
   }
 
-  /** A URL that anybody may use for so many seconds. */
+  /** A presigned URL, valid for this many seconds. */
   presign(method: string, path: string, expiresSeconds: number): string {
     const moment = this.#moment();
     const query = encodeQuery({

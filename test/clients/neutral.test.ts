@@ -1,4 +1,4 @@
-/** The neutral dialect from end to end, by a client that was written from the specification alone. */
+/** The neutral dialect from end to end, with a client written from the specification alone. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { encodePath, type NeutralAnswer, NeutralClient, type NeutralRequest } from './neutral-client.ts';
 import {
@@ -38,7 +38,7 @@ async function ok(method: string, asked: NeutralRequest): Promise<NeutralAnswer>
   return answer;
 }
 const key = (name: string): string => `${bucket}/${name}`;
-/** Runs so many at a time. */
+/** Processes the items with at most `lanes` of them running concurrently. */
 async function inLanes<T>(items: Iterable<T>, lanes: number, act: (item: T) => Promise<void>): Promise<void> {
   const waiting = items[Symbol.iterator]();
   const lane = async (): Promise<void> => {

@@ -1,4 +1,4 @@
-/** rclone with its default settings, once told nothing of the provider and once told that it is `Other`. */
+/** rclone with its default settings, once without a provider setting and once with the provider `Other`. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -48,7 +48,7 @@ describe.each(['plain', 'other'])('the remote %s', (name) => {
     expect(await shaOfFile(world.path(`small-${name}`))).toBe(world.small.sha);
   });
 
-  // Up to 200 MiB it sends a file whole; what it reads from a pipe goes in parts.
+  // rclone sends a file of up to 200 MiB in one PutObject, and a pipe as a multipart upload.
   test('100 MiB, and 12 MiB from a pipe, are downloaded unchanged', async () => {
     await rclone('copy', world.large.path, bucket);
     expect(await rclone('size', '--json', `${bucket}/large.bin`)).toContain(`"bytes":${largeBytes}`);
@@ -65,7 +65,7 @@ describe.each(['plain', 'other'])('the remote %s', (name) => {
     expect(await rclone('cat', '--offset', '8', '--count', '4', `${bucket}/text`)).toBe('type');
   });
 
-  // It makes no URL that puts.
+  // rclone does not presign PutObject.
   test('a URL that it presigns gets', async () => {
     const url = (await rclone('link', '--expire', '10m', `${bucket}/small é+.bin`)).trim();
     const answer = await fetch(url);

@@ -1,4 +1,4 @@
-/** s3cmd with its default settings, but for the endpoint; it has no HTTPS here, as nothing has. */
+/** s3cmd with its default settings, except the endpoint, which is plain HTTP. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -27,7 +27,7 @@ beforeAll(async () => {
     `secret_key = ${user.secretKey}`,
     `bucket_location = ${region}`,
     `host_base = ${host}`,
-    // Without %(bucket)s in it, the bucket stands in the path.
+    // Without %(bucket)s in the host, s3cmd uses path-style addressing.
     `host_bucket = ${host}`,
     'use_https = False',
   ];
@@ -57,7 +57,7 @@ test('100 MiB are uploaded in 7 parts and downloaded unchanged', async () => {
   expect(await shaOfFile(world.path('large.back'))).toBe(world.large.sha);
 });
 
-// It says that it sent 0 bytes, because it asks the pipe for its size; what it sends is whole.
+// s3cmd reports 0 bytes sent, because it takes the size of the pipe; the upload is complete.
 test('an upload from a pipe is downloaded unchanged', async () => {
   await world.run(
     'sh',
@@ -89,7 +89,7 @@ test('a tree is synchronised once', async () => {
   expect(await s3cmd('sync', `${world.path('sync')}/`, `s3://${bucket}/sync/`)).not.toContain('upload:');
 });
 
-// It makes no URL that puts, and `signurl` knows no other version.
+// s3cmd does not presign PutObject, and `signurl` supports only signature version 2.
 test('a signed URL gets; it is of version 2', async () => {
   const url = (await s3cmd('signurl', `s3://${bucket}/small é+.bin`, '+600')).trim();
   expect(url).toContain('AWSAccessKeyId=');

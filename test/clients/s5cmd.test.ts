@@ -61,7 +61,7 @@ test('a range is how it downloads: in pieces, each of them whole', async () => {
   expect(await shaOfFile(world.path('pieces.back'))).toBe(world.large.sha);
 });
 
-// It makes no URL that puts.
+// s5cmd does not presign PutObject.
 test('a URL that it presigns gets', async () => {
   const url = (await s5cmd('presign', `${bucket}/small é+.bin`)).trim();
   const answer = await fetch(url);

@@ -1,4 +1,4 @@
-/** Makes the wide listing's objects by our own client: for clients that would need a minute for it. */
+/** Creates the objects of the wide listing with this project's client, because some clients would need a minute for it. */
 import { sender } from '../runtimes/client.ts';
 import { encodePath } from '../support/sign.ts';
 import { type World, wideKeys } from './world.ts';

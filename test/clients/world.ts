@@ -1,4 +1,4 @@
-/** What every client's suite shares: a server, a home directory of its own, files to send, a program to run. */
+/** Setup shared by the suites of all clients: a server, a fresh home directory, files to upload, and a way to run programs. */
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,11 +10,11 @@ import { type Client, installed } from './installed.ts';
 export const mib = 1024 * 1024;
 export const largeBytes = 100 * mib;
 export const region = 'us-east-1';
-/** Under which buckets have their websites. */
+/** The parent domain of the buckets' website hosts. */
 export const websiteDomain = 'site.test';
 /** More than two pages of 1,000. */
 export const keyCount = 2_500;
-/** A program that hangs is ended, and its test fails. */
+/** The time limit of a program, in milliseconds; its test fails when it takes longer. */
 const runMs = 120_000;
 /** The name of a key in the wide listing; the space and the letters beyond ASCII must survive every encoding. */
 export const wideKey = (index: number): string => `wide/k ${String(index).padStart(4, '0')} é+&.txt`;
@@ -30,13 +30,13 @@ export interface World {
   readonly url: string;
   readonly host: string;
   readonly user: TestCredential;
-  /** Empty at first; the client's HOME, and where its files lie. */
+  /** The client's HOME and the folder of its files; empty at the start. */
   readonly home: string;
-  /** Runs a program to its end and tells how it ended. */
+  /** Runs a program to its end and returns its exit status and output. */
   attempt(program: string, ...args: string[]): Promise<Ran>;
   /** Runs a program that must succeed, and returns what it printed. */
   run(program: string, ...args: string[]): Promise<string>;
-  /** A new file of random bytes; with its hash. */
+  /** Creates a file of random bytes. */
   file(name: string, size: number): SampleFile;
   path(name: string): string;
   stop(): Promise<void>;
@@ -49,10 +49,10 @@ export interface SampleFile {
   readonly bytes: Buffer;
 }
 
-/** What a program's environment is made from. */
+/** The values from which a program's environment is built. */
 export type Place = Pick<World, 'url' | 'host' | 'user' | 'home'>;
 
-/** What the AWS family and its followers read of their environment, but for the endpoint, which each calls its own name. */
+/** The environment variables of the AWS clients, without the endpoint, whose variable has another name in each client. */
 export const awsKeys = ({ user }: Place): Record<string, string> => ({
   AWS_ACCESS_KEY_ID: user.accessKey,
   AWS_SECRET_ACCESS_KEY: user.secretKey,
@@ -63,7 +63,7 @@ export const awsKeys = ({ user }: Place): Record<string, string> => ({
 /** `SVC_*` settings of the server. */
 export type Settings = Readonly<Record<string, string>>;
 
-/** @param env what the programs get beside PATH, HOME and the locale */
+/** @param env environment variables of the programs, in addition to PATH, HOME and the locale */
 export async function startWorld(
   env: (place: Place) => Record<string, string>,
   settings: Settings = {},
@@ -103,7 +103,7 @@ export async function startWorld(
   };
 }
 
-/** A world for one program, and the two files that it sends first. */
+/** A world for one program, and the two files that it uploads first. */
 export interface ProgramWorld extends World {
   readonly program: string;
   readonly small: SampleFile;
@@ -153,7 +153,7 @@ export async function shaOfFile(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** A directory of 2,500 small files, named as the wide listing's keys. */
+/** Creates a directory of 2,500 small files, named like the keys of the wide listing. */
 export function wideDirectory(world: Pick<World, 'path'>): string {
   const root = world.path('tree');
   mkdirSync(join(root, 'wide'), { recursive: true });

@@ -1,4 +1,4 @@
-/** What the tests of another project's suite came to, read from the reports of Go, JUnit and pytest. */
+/** Reads the test results of another project's suite from the reports of Go, JUnit and pytest. */
 import { readFileSync } from 'node:fs';
 import { XMLParser } from 'fast-xml-parser';
 
@@ -10,7 +10,7 @@ export interface Outcome {
 const goLine = /^ *--- (PASS|FAIL|SKIP): (\S+) \(/;
 const goResults = { PASS: 'passed', FAIL: 'failed', SKIP: 'skipped' } as const;
 
-/** The leaves of `go test -v`: a parent fails with any of its children, so it tells nothing more. */
+/** The leaf tests of `go test -v`. Parents are skipped, because a parent fails whenever a child fails. */
 export function readGoOutcomes(output: string): readonly Outcome[] {
   const all = output.split('\n').flatMap((line): Outcome[] => {
     const [, result, name] = goLine.exec(line) ?? [];

@@ -1,4 +1,4 @@
-/** A server for one suite, and the suite as a program that reports what its tests came to. */
+/** Starts a server for one test suite, and runs the suite as a program that reports its test results. */
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ export interface SuiteWorld {
   readonly user: (typeof testCredentials)['alice'];
   /** Empty at first; HOME and the working directory of the suite unless it names another. */
   readonly home: string;
-  /** Runs the suite to its end, however it ends. @returns what it printed */
+  /** Runs the suite to its end and ignores its exit code. @returns its output */
   run(program: string, args: readonly string[], options?: RunOptions): Promise<string>;
   stop(): Promise<void>;
 }
@@ -34,7 +34,7 @@ interface Suite {
   /** Below this many passed tests the suite has not run as a whole. */
   readonly passedMin: number;
   readonly expectedFailures?: ExpectedFailures;
-  /** Further settings of the server, whose files may lie in the folder. */
+  /** Further settings of the server; files that they name may be stored in the folder. */
   readonly settings?: (folder: string) => Readonly<Record<string, string>>;
   readonly run: (
     world: SuiteWorld,
@@ -55,7 +55,7 @@ export async function expectSuite({ passedMin, expectedFailures = {}, settings, 
   }
 }
 
-/** @param settings further settings of the server, whose files may lie in the folder */
+/** @param settings further settings of the server; files that they name may be stored in the folder */
 async function startSuiteWorld(
   settings: (folder: string) => Readonly<Record<string, string>> = () => ({}),
 ): Promise<SuiteWorld> {
