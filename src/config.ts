@@ -35,21 +35,28 @@ const inDataDir = (setting: Setting<string | undefined>, name: string): Setting<
 });
 
 export const settings = {
-  SVC_LISTEN: listen('127.0.0.1:9000', 'Where the gateway listens; port 0 takes a free one.'),
+  SVC_LISTEN: listen(
+    '127.0.0.1:9000',
+    'The address that the gateway listens on; port 0 chooses a free port.',
+  ),
   SVC_ADMIN_LISTEN: optional(
-    listen('', 'Moves /admin, /console, /metrics, /healthz and /readyz to a port of their own.'),
+    listen('', 'A separate address for /admin, /console, /metrics, /healthz and /readyz.'),
   ),
   SVC_DATA_DIR: optional(
-    filePath('Where the embedded and file backends keep everything; created when missing.'),
+    filePath('The directory of the embedded and file backends; created when it is missing.'),
   ),
   SVC_CREDENTIALS: secret(
-    optional(credentials('Who may call, inline. Without any credentials a root key is minted.')),
+    optional(
+      credentials(
+        'The configured access keys, as a JSON array. If none are configured, a root key is created.',
+      ),
+    ),
   ),
   SVC_CREDENTIALS_FILE: optional(filePath('A file with the same JSON array as SVC_CREDENTIALS.')),
   SVC_MASTER_KEY_FILE: inDataDir(
     optional(
       filePath(
-        'The keys that secrets at rest are sealed under: base64 of 32 bytes on each line, the current one first. Only the one in the data directory is made when it is missing.',
+        'The master keys that encrypt secrets at rest: base64 of 32 bytes on each line, the current key first. A missing file is created only in the data directory.',
       ),
     ),
     'master.key',
@@ -58,32 +65,29 @@ export const settings = {
     choice({
       of: ['local-hsm'],
       fallback: 'local-hsm',
-      doc: 'Who wraps the keys of objects that are encrypted by SSE-KMS; unset, these are refused.',
+      doc: 'The key provider of SSE-KMS; if unset, requests for SSE-KMS are refused.',
       notBuilt: ['cloud-kms', 'transit'],
     }),
   ),
   SVC_HSM_KEYS_FILE: optional(
     filePath(
-      'The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. The accounts may use the key, `"*"` is every account. A key without `accounts`, also written as its base64 alone, encrypts for the only account there is, and for none where there are several.',
+      'The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or given as its base64 alone, encrypts only if all credentials belong to one account.',
     ),
   ),
   SVC_KMS_DEFAULT_KEY_ID: optional(
     text({
       kind: 'key id',
-      doc: 'The id, alias or ARN of the key that is used when a request names none; unset, it is the key whose id is the name of the bucket. Without `accounts` of its own it encrypts for every account.',
+      doc: 'The id, alias or ARN of the key for requests that name none; if unset, the key whose id is the name of the bucket. If it has no `accounts`, every account may encrypt with it.',
       pattern: /^[\x21-\x7e]{1,512}$/,
       otherwise: 'is not a key id: 1 to 512 printable ASCII characters without spaces',
     }),
   ),
-  SVC_SSE_C_REQUIRE_TLS: toggle(
-    'true',
-    'Refuses keys of customers (SSE-C) that come over plain HTTP, where they can be read on the way.',
-  ),
+  SVC_SSE_C_REQUIRE_TLS: toggle('true', 'Refuses customer keys (SSE-C) that are sent over plain HTTP.'),
   SVC_META_BACKEND: withDataDir(
     choice({
       of: metadataBackendNames,
       fallback: 'memory',
-      doc: 'Where metadata lives: in this process until it ends, in the data directory, in Cassandra, or in TiKV.',
+      doc: 'Where metadata is stored: in the memory of this process, in the data directory, in Cassandra, or in TiKV.',
     }),
     'embedded',
   ),
@@ -91,7 +95,7 @@ export const settings = {
     choice({
       of: ['memory', 'file', 'cluster-pool', 'upstream-store', 'noop'],
       fallback: 'memory',
-      doc: 'Where object bytes live: in this process until it ends, in the data directory, in pools of Ceph, or on another S3 service; `noop` forgets them and answers zeros, for measuring the gateway alone.',
+      doc: 'Where object bytes are stored: in the memory of this process, in the data directory, in pools of Ceph, or on another S3 service; `noop` discards them and answers zeros, for benchmarks of the gateway alone.',
     }),
     'file',
   ),
@@ -100,9 +104,9 @@ export const settings = {
   SVC_CONFIG_CACHE_TTL: duration({
     fallback: '2s',
     range: ['0s', '1m'],
-    doc: 'How long what was read of users, keys and policies is believed, and by GET and HEAD of objects what was read of their bucket, on metadata that other machines share. Other gateways obey a change within this time; every process of the gateway that answered it obeys it at once.',
+    doc: 'How long users, keys and policies are cached, and buckets for GET and HEAD of objects, on metadata that other machines share. Other gateways obey a change within this time; every process of the gateway that answered it obeys it at once.',
   }),
-  SVC_POOL_CLUSTERS: clusters('default', 'The clusters that chunks are kept on.'),
+  SVC_POOL_CLUSTERS: clusters('default', 'The clusters that store chunks.'),
   SVC_POOL_OP_TIMEOUT: duration({
     fallback: '30s',
     range: ['1s', '10m'],
@@ -116,16 +120,16 @@ export const settings = {
   SVC_POOL_IN_FLIGHT: bytes({
     fallback: '64MiB',
     range: ['4MiB', '4GiB'],
-    doc: 'How many bytes of writes one pool cluster has at once, as part of what SVC_MEMORY_MAX gives to writes; further writes wait.',
+    doc: 'How many bytes of writes are in flight to one pool cluster, as part of the memory that SVC_MEMORY_MAX gives to writes; further writes wait.',
   }),
   SVC_POOL_READ_AHEAD: bytes({
     fallback: '4MiB',
     range: ['64KiB', '64MiB'],
-    doc: 'How much of an object is read from a pool before the client has taken what came before; less where many read.',
+    doc: 'How many bytes of an object are read ahead from a pool; less with many concurrent reads.',
   }),
   SVC_UPSTREAMS: secret(
     upstreams(
-      'The S3 services that SVC_DATA_BACKEND=upstream-store keeps objects on; each is a cluster. What an entry does not say, the settings below say.',
+      'The S3 services of SVC_DATA_BACKEND=upstream-store; each is a cluster. Fields that an entry lacks come from the settings below.',
     ),
   ),
   SVC_UPSTREAM_ENDPOINT: optional({
@@ -151,28 +155,30 @@ export const settings = {
         kind: 'secret key',
         pattern: keyPattern,
         otherwise: 'is not printable ASCII without spaces',
-        doc: 'The secret key of upstreams that have none of their own.',
+        doc: 'The secret key of upstreams that name none.',
       }),
     ),
   ),
-  SVC_UPSTREAM_SECRET_KEY_FILE: optional(filePath('A file with the secret key, instead.')),
+  SVC_UPSTREAM_SECRET_KEY_FILE: optional(
+    filePath('A file with the secret key, in place of SVC_UPSTREAM_SECRET_KEY.'),
+  ),
   SVC_UPSTREAM_TIMEOUT: duration({
     fallback: '30s',
     range: ['100ms', '10m'],
-    doc: 'How long an upstream may be silent before a request to it is given up.',
+    doc: 'How long an upstream may be silent before a request to it is aborted.',
   }),
   SVC_STORAGE_CLASSES: storageClasses(
-    'Where the bytes of a storage class go: `default`, `standard-ia`, `archive` or a class of the public API, the pool of `cluster-pool` that takes it, and the cluster that it is pinned to; a class that several clusters take has an item for each.',
+    'Where the bytes of a storage class are stored: `default`, `standard-ia`, `archive` or a class of the public API, its pool of `cluster-pool`, and the cluster that it is pinned to; a class on several clusters has an item for each.',
   ),
   SVC_DEFAULT_OWNERSHIP: choice({
     of: ['ObjectWriter', 'BucketOwnerPreferred', 'BucketOwnerEnforced'],
     fallback: 'ObjectWriter',
-    doc: 'Whom the objects of a new bucket belong to; under `BucketOwnerEnforced` it has no ACLs.',
+    doc: 'The object ownership of a new bucket; with `BucketOwnerEnforced` it has no ACLs.',
   }),
   SVC_BUCKET_SHARDS: powerOfTwo({
     fallback: '64',
     range: ['1', '65536'],
-    doc: 'How many shards a new bucket has; an operator can have more made of them.',
+    doc: 'How many shards a new bucket has; an operator can increase the number.',
   }),
   SVC_WORKERS: workers('all', 'Background workers of this process; an empty list runs the gateway only.'),
   SVC_GC_INTERVAL: duration({
@@ -188,7 +194,7 @@ export const settings = {
   SVC_REBALANCE_INTERVAL: duration({
     fallback: '1m',
     range: ['10ms', '24h'],
-    doc: 'How often the rebalance worker looks whether a cluster is to be evacuated.',
+    doc: 'How often the rebalance worker checks for clusters to evacuate.',
   }),
   SVC_REBALANCE_RATE: bytes({
     fallback: '64MiB',
@@ -197,7 +203,7 @@ export const settings = {
   }),
   SVC_REBALANCE_WEIGHTS: toggle(
     'off',
-    'Moves what is stored to where the weights of clusters and placements would put it today; off, they count for new writes alone.',
+    'Moves stored objects to the clusters that the present weights and placements choose; off, weights apply to new writes only.',
   ),
   SVC_INTENT_TTL: duration({
     fallback: '60s',
@@ -222,7 +228,7 @@ export const settings = {
   SVC_QUEUE_RETENTION: duration({
     fallback: '7d',
     range: ['1h', '365d'],
-    doc: 'How long events, replication tasks and access log lines wait to be worked off; older ones are dropped by the hour, counted in svc_queue_dropped_total and logged.',
+    doc: 'How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted in svc_queue_dropped_total and logged.',
   }),
   SVC_QUEUE_ROWS_MAX: integer({
     fallback: '10000000',
@@ -232,19 +238,22 @@ export const settings = {
   SVC_BUCKETSTATS_INTERVAL: duration({
     fallback: '1h',
     range: ['1s', '24h'],
-    doc: 'How often the bucket-stats worker sums what all buckets hold by storage class.',
+    doc: 'How often the bucket-stats worker sums the objects and bytes of all buckets by storage class.',
   }),
   SVC_BUCKETSTATS_TOPN: integer({
     fallback: '100',
     range: ['0', '10000'],
-    doc: 'How many of the largest buckets have gauges of their own; the totals count all.',
+    doc: 'How many of the largest buckets have their own gauges; the totals count all.',
   }),
   SVC_FSCK_INTERVAL: duration({
     fallback: '7d',
     range: ['1m', '365d'],
-    doc: 'How long after a comparison of metadata and data the fsck worker begins the next one.',
+    doc: 'The pause between two runs of the fsck worker.',
   }),
-  SVC_FSCK_FIX: toggle('false', 'Whether the fsck worker mends what it may, as `sluice fsck --fix` does.'),
+  SVC_FSCK_FIX: toggle(
+    'false',
+    'Whether the fsck worker repairs what is safe to repair, as `sluice fsck --fix` does.',
+  ),
   SVC_SCRUB_RATE: optional(
     bytes({
       fallback: '16MiB',
@@ -255,12 +264,12 @@ export const settings = {
   SVC_SCRUB_INTERVAL: duration({
     fallback: '7d',
     range: ['1m', '365d'],
-    doc: 'How long after a pass over all stored bytes the scrub worker begins the next one.',
+    doc: 'The pause between two passes of the scrub worker.',
   }),
   SVC_STORAGE_HEALTH_OVERRIDE: optional(
     text({
       kind: 'JSON',
-      doc: 'For tests of consoles: what `GET /admin/v1/storage/health` answers, word for word.',
+      doc: 'For tests of consoles: the exact answer of `GET /admin/v1/storage/health`.',
     }),
   ),
   SVC_LOG_LEVEL: choice({
@@ -269,7 +278,7 @@ export const settings = {
     doc: 'The least severe log line that is written.',
   }),
   SVC_NOTIFY_TARGETS: secret(
-    notifyTargets('The sinks that notifications of buckets may point to: the last field of an ARN is an id.'),
+    notifyTargets('The targets of bucket notifications; the last field of its ARN is its id.'),
   ),
   SVC_REGION: text({
     kind: 'region name',
@@ -281,7 +290,7 @@ export const settings = {
   SVC_REGION_STRICT: toggle('false', 'Refuses signatures whose scope names another region than SVC_REGION.'),
   SVC_DOMAIN: domains('Domains under which `<bucket>.<domain>` is a virtual host.'),
   SVC_WEBSITE_DOMAIN: domains(
-    'Domains under which `<bucket>.<domain>` is the website of a bucket that has one; they come before those of SVC_DOMAIN.',
+    'Domains under which `<bucket>.<domain>` is the website of a bucket that has one; they take precedence over those of SVC_DOMAIN.',
   ),
   SVC_PROCESSES: processes(
     'auto',
@@ -300,21 +309,23 @@ export const settings = {
   SVC_DISK_RESERVE: bytes({
     fallback: '256MiB',
     range: ['0', '1TiB'],
-    doc: 'How much of the disk of `embedded` and `file` is kept for deletions: below it, requests that add data are refused with 507. 0 keeps nothing.',
+    doc: 'The disk space of `embedded` and `file` that is reserved for deletions: with less free space, requests that add data are refused with 507. 0 reserves nothing.',
   }),
   SVC_MEMORY_MAX: bytes({
     fallback: '512MiB',
     range: ['64MiB', '1TiB'],
-    doc: 'The memory that one process aims to stay under; what it buffers is bounded by it.',
+    doc: 'The memory target of one process; it bounds the buffers.',
   }),
-  SVC_TRUSTED_PROXIES: cidrs('Peers whose X-Forwarded-For and X-Forwarded-Proto are believed.'),
-  SVC_TLS_CERT_FILE: optional(filePath('PEM certificate chain; with SVC_TLS_KEY_FILE it turns TLS on.')),
+  SVC_TRUSTED_PROXIES: cidrs('Peers whose X-Forwarded-For and X-Forwarded-Proto are trusted.'),
+  SVC_TLS_CERT_FILE: optional(
+    filePath('PEM certificate chain; turns TLS on, together with SVC_TLS_KEY_FILE.'),
+  ),
   SVC_TLS_KEY_FILE: optional(filePath('PEM private key of SVC_TLS_CERT_FILE.')),
   SVC_METRICS_TOKEN: secret(
     optional(
       text({
         kind: 'token',
-        doc: 'The bearer token that reads /metrics, beside operators.',
+        doc: 'A bearer token that may read /metrics, in addition to operators.',
         pattern: /^[\x21-\x7e]{8,256}$/,
         otherwise: 'must be 8 to 256 printable ASCII characters without spaces',
       }),
@@ -329,12 +340,12 @@ export const settings = {
   SVC_BODY_TIMEOUT: duration({
     fallback: '30s',
     range: ['1s', '1h'],
-    doc: 'How long the body of a request that is not streamed to storage (configurations, lists, IAM actions, the fields of a form) may take from its first byte to its last; then 400 RequestTimeout.',
+    doc: 'How long the body of a request that is not streamed to storage (configurations, lists, IAM actions, the fields of a form) may take from its first byte to its last; a slower one gets 400 RequestTimeout.',
   }),
   SVC_BODY_RATE_MIN: bytes({
     fallback: '1KiB',
     range: ['0', '1GiB'],
-    doc: 'How many bytes a second a body that is streamed to storage brings at least, over any 30 s that the gateway waits for it; then 400 RequestTimeout. 0: as slowly as SVC_IDLE_TIMEOUT lets it.',
+    doc: 'The minimum rate, in bytes a second, of a body that is streamed to storage, over any 30 s that the gateway waits for it; a slower one gets 400 RequestTimeout. 0: no minimum besides SVC_IDLE_TIMEOUT.',
   }),
   SVC_HEADER_TIMEOUT: duration({
     fallback: '20s',

@@ -6,7 +6,7 @@ import { endpoints, filePath } from '../values/network.ts';
 export const orderedKvSettings = {
   SVC_KV_PD_ENDPOINTS: optional(
     endpoints(
-      'The placement drivers of TiKV, for SVC_META_BACKEND=ordered-kv; they are asked in this order.',
+      'The placement drivers of TiKV, for SVC_META_BACKEND=ordered-kv; they are tried in this order.',
     ),
   ),
   SVC_KV_PREFIX: text({
@@ -14,21 +14,19 @@ export const orderedKvSettings = {
     fallback: 'sluice/',
     pattern: /^[\x21-\x7e]{1,64}$/,
     otherwise: 'is not 1 to 64 printable ASCII characters',
-    doc: 'Stands before every key in TiKV, so that a cluster can be shared.',
+    doc: 'The prefix of every key in TiKV, so that a cluster can be shared.',
   }),
   SVC_KV_TIMEOUT: duration({
     fallback: '15s',
     range: ['500ms', '2m'],
-    doc: 'How long TiKV is tried before a read, or one phase of a write, is answered with 503.',
+    doc: 'How long a read, or one phase of a write, is retried before the request is answered with 503.',
   }),
   SVC_KV_GC_AGE: duration({
     fallback: '1h',
     range: ['0s', '7d'],
     doc: 'How old versions of rows must be before TiKV may drop them; 0s leaves that to a TiDB in the same cluster.',
   }),
-  SVC_KV_CA_FILE: optional(filePath('PEM authority of the certificates of PD and TiKV; it turns TLS on.')),
-  SVC_KV_CERT_FILE: optional(
-    filePath('PEM certificate that PD and TiKV know the gateway by; needs SVC_KV_CA_FILE.'),
-  ),
+  SVC_KV_CA_FILE: optional(filePath('PEM authority of the certificates of PD and TiKV; turns TLS on.')),
+  SVC_KV_CERT_FILE: optional(filePath('PEM client certificate for PD and TiKV; needs SVC_KV_CA_FILE.')),
   SVC_KV_KEY_FILE: optional(filePath('PEM private key of SVC_KV_CERT_FILE.')),
 };
