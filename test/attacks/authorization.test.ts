@@ -1,4 +1,4 @@
-/** Ways around who may what: each with its positive control, and what must not have happened. */
+/** Ways around authorization: each beside its positive control, with a check that nothing changed. */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import type { Gateway } from '../../src/gateway.ts';

@@ -1,4 +1,4 @@
-/** The same name twice in one text of a request: a reader of the first and a reader of the last would disagree. */
+/** The same name twice in one text of a request, where readers of the first and of the last would disagree. */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { openGateway, operator } from '../support/gateway.ts';

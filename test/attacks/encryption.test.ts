@@ -1,4 +1,4 @@
-/** What somebody sees and can do who holds the disk or the store. */
+/** What a holder of the disk or of the store can read and alter. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Forms that alice signs and anybody sends, and what must have become of them when they are refused. */
+/** Forms that alice signs and others send, and the checks that a refused form changed nothing. */
 import { expect } from 'vitest';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';

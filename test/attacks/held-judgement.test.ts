@@ -1,4 +1,4 @@
-/** A judgement that goes stale while the body of its request is held back. */
+/** Authorization must be current although the body of a request is held back. */
 import { describe, expect, test } from 'vitest';
 import { documents, objects } from '../../src/metadata/tables.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';

@@ -1,4 +1,4 @@
-/** A request is judged, its body is held back while the world changes, and then arrives. */
+/** A request is authorized, its body is held back while buckets and policies change, and then arrives. */
 import { describe, expect, test } from 'vitest';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { aclXml, everyone, grantsIn, policyOf } from '../support/access.ts';

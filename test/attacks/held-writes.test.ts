@@ -1,4 +1,4 @@
-/** The content of an object is held back in its middle while its cluster, keys, locks or writer change. */
+/** The content of an object is held back halfway while its cluster, keys, locks or writer change. */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

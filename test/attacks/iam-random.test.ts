@@ -1,6 +1,5 @@
 /**
- * Random actions with random parameters, by everybody: each is answered, none with an internal error, and what the
- * records say afterwards agrees with itself.
+ * Random actions with random parameters by all callers: every one is answered without an internal error, and the records stay consistent.
  */
 import { describe, expect, test } from 'vitest';
 import { iamOperations } from '../../src/protocol/operations/iam.ts';

@@ -1,4 +1,4 @@
-/** A tenant names the key of another one, in every spelling that a key might be found by. */
+/** A tenant names another tenant's key, in every spelling under which a key can be found. */
 import { describe, expect, test } from 'vitest';
 import { encryptingSettings, keyOf, provider, writeKeyFile } from '../support/encryption.ts';
 import { openGateway } from '../support/gateway.ts';

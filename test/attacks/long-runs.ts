@@ -1,4 +1,4 @@
-/** Long runs of one short text, and every place of a request that takes a text. */
+/** Long runs of one short text, and every place of a request that accepts a text. */
 import { alice } from '../support/gateway.ts';
 import type { Ask, Client } from '../support/gateway-client.ts';
 import { encodeForm, fieldsOf, fileOf, multipart, signPolicyV2 } from '../support/post-form.ts';

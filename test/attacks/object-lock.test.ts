@@ -1,4 +1,4 @@
-/** Object Lock against everything that deletes, and everybody who may not. @storage */
+/** Object Lock against every operation that deletes, by callers without the right to bypass it. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';

@@ -1,4 +1,4 @@
-/** Every operation of the operator API against everybody who is no operator (attack 9). */
+/** Every operation of the operator API by callers that are no operators. */
 import { describe, expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 import { openGateway, operator } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** Attack group 5 of docs/security.md: forms that say more, less or something else than what was signed. */
+/** Attack group 5 of docs/security.md: forms with other fields than those that were signed. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { alice } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** Attack group 5 of docs/security.md: policies of forms, and forms that say more, less or something else than those. */
+/** Attack group 5 of docs/security.md: policies of forms, and forms that break them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { alice } from '../support/gateway.ts';
 import { fieldsOf, fileOf, policyText, signFormV2, signPolicyV2 } from '../support/post-form.ts';

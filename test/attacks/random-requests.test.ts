@@ -1,6 +1,6 @@
 /**
- * Random requests over every row of the operation table, with random headers, queries and bodies, by everybody: each
- * is answered, and none with an internal error.
+ * Random requests over every row of the operation table, with random headers, queries and bodies, by all callers: every one is answered
+ * without an internal error.
  */
 import { describe, expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';

@@ -1,4 +1,4 @@
-/** Words that requests are made of, and words that should never be there. */
+/** Words of valid requests, and hostile words, for random requests. */
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
 /** Headers of every operation. */

@@ -1,4 +1,4 @@
-/** Nothing that proves who somebody is, or that opens what they store, is in what is recorded of their requests. */
+/** Audit rows, logs, metrics and traces contain no secret of the requests that they record. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { alice, openGateway } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 /**
- * Attack group 17 of docs/security.md: the same name twice in one request. What could be read in two ways is refused and changes
- * nothing; a list may of course have several members.
+ * Attack group 17 of docs/security.md: the same name twice in one request. An ambiguous request is refused and changes nothing; a list may
+ * have several members.
  */
 import { describe, expect, test } from 'vitest';
 import { openGateway } from '../support/gateway.ts';

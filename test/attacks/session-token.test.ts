@@ -1,4 +1,4 @@
-/** Session tokens that are not what they should be, each beside the one that is. */
+/** Invalid session tokens, each beside a valid one. */
 import { describe, expect, test } from 'vitest';
 import { openToken, sealToken } from '../../src/auth/session/session-token.ts';
 import { openActions } from '../support/actions.ts';

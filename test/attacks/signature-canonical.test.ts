@@ -1,4 +1,7 @@
-/** Attack group 1 of docs/security.md, the canonical forms: what is signed names the same key, whoever signs it. */
+/**
+ * Attack group 1 of docs/security.md, canonical forms: the signed request and the received one name the same key, for every client's
+ * encoding.
+ */
 import { describe, expect, test } from 'vitest';
 import { encode, encodePath, type SignedRequest } from '../support/sign.ts';
 import { alice, check, refusalCode, signAs } from '../support/sign-check.ts';

@@ -1,4 +1,4 @@
-/** Attack group 3 of docs/security.md: a torn, reordered or forged body in chunks fails before its end. */
+/** Attack group 3 of docs/security.md: a truncated, reordered or forged body in chunks fails before its end. */
 import { describe, expect, test } from 'vitest';
 import type { RequestSpec, Tamper } from '../support/sign.ts';
 import { alice, check, refusal, refusalCode, signAs } from '../support/sign-check.ts';

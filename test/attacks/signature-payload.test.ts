@@ -1,4 +1,4 @@
-/** Attack group 2 of docs/security.md: nobody passes a body under a declaration that was not signed. */
+/** Attack group 2 of docs/security.md: a body that differs from the signed declaration is refused. */
 import { describe, expect, test } from 'vitest';
 import { hexSha256, type RequestSpec, type SignedRequest } from '../support/sign.ts';
 import { authenticateOnly, check, inPieces, refusal, refusalCode, signAs } from '../support/sign-check.ts';

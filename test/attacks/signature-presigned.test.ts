@@ -1,4 +1,4 @@
-/** Attack group 4 of docs/security.md: a presigned URL grants what it says, for as long as it says. */
+/** Attack group 4 of docs/security.md: a presigned URL grants its operation, until it expires. */
 import { describe, expect, test } from 'vitest';
 import { hexSha256, type PresignSpec, type SignedRequest } from '../support/sign.ts';
 import { check, now, refusal, refusalCode, signAs } from '../support/sign-check.ts';

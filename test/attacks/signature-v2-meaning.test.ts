@@ -1,6 +1,6 @@
 /**
- * Attack group 17 of docs/security.md: a version-2 signature is good for one meaning. The holder of a presigned URL chooses the
- * body and the plain headers that version 4 leaves unsigned too; everything else is the signer's.
+ * Attack group 17 of docs/security.md: one version-2 signature fits requests with one effect only. The holder of a presigned URL chooses
+ * the body and the plain headers, as with version 4; the signer determines everything else.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

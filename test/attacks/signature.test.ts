@@ -1,4 +1,4 @@
-/** Attack group 1 of docs/security.md: a signature is good for exactly the request that was signed. */
+/** Attack group 1 of docs/security.md: a signature is valid for exactly the request that was signed. */
 import { describe, expect, test } from 'vitest';
 import type { SignedRequest } from '../support/sign.ts';
 import { alice, check, now, refusal, refusalCode, signAs } from '../support/sign-check.ts';

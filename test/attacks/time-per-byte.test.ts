@@ -1,7 +1,6 @@
 /**
- * Attack group 15 of docs/security.md: a long run in any place of a request takes time that is linear in its length. The law
- * is about CPU time of this process, so that a busy machine does not change it, and about its growth: quadratic time
- * over 16 times the bytes is 256 times as long.
+ * Attack group 15 of docs/security.md: a long run in any place of a request takes CPU time that is linear in its length. CPU time of this
+ * process does not depend on other load; quadratic time over 16 times the bytes would be 256 times as long.
  */
 import { describe, expect, test } from 'vitest';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

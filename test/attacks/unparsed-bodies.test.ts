@@ -1,4 +1,4 @@
-/** A body is not parsed for an anonymous caller whom no text of it could let in. */
+/** The body of an anonymous caller is not parsed if no body could authorize the request. */
 import { expect, test } from 'vitest';
 import { openGateway } from '../support/gateway.ts';
 

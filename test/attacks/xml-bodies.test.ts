@@ -1,6 +1,6 @@
 /**
- * Every XML body of the surface, damaged at random and sent through the front door: nothing is an internal
- * error, what is refused changes nothing, and what is accepted is shown as a document that is accepted again.
+ * Every XML body of the API, damaged at random and sent through the front door: no internal error, a refused body changes nothing, and an
+ * accepted one is returned as a document that is accepted again.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';

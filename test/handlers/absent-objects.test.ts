@@ -1,4 +1,4 @@
-/** Reads of keys and versions that are not there: the right to list the bucket decides between 404 and 403 (public API). */
+/** Reads of missing keys and versions: the right to list the bucket decides between 404 and 403 (public API). */
 import { describe, expect, test } from 'vitest';
 import { aclXml, policyOf } from '../support/access.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** The access log of a bucket: a line for every request to it, and none of any other. @storage */
+/** The access log of a bucket has one line for each request to that bucket. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { AccessLogTask } from '../../src/metadata/records/queues.ts';

@@ -1,4 +1,4 @@
-/** Access points that come and go at once: a host never changes hands between two of one name. */
+/** Concurrent creations and deletions of access points: a host never passes from one access point to another of the same name. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { createAccessPoint, deleteAccessPoint } from '../../src/domain/access/access-points.ts';

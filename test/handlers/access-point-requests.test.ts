@@ -1,4 +1,4 @@
-/** What a request through an access point may: what the bucket and the access point let it. */
+/** Requests through an access point need the permission of both the bucket and the access point. */
 import { describe, expect, test } from 'vitest';
 import { type BlockName, blockXml, policyOf, type Written } from '../support/access.ts';
 import { acting, arn, furnished, open, open4, policyFor } from '../support/access-points.ts';

@@ -1,4 +1,4 @@
-/** Access points: names of an account's own for a bucket, with policies of their own. @storage */
+/** Access points: an account's names for a bucket, with policies of their own. @storage */
 import { describe, expect, test } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import {

@@ -1,4 +1,4 @@
-/** Which bucket and key a request is about, and what lies beside the protocol. */
+/** Bucket and key of a request in path style and virtual-host style, and paths outside of the storage protocol. */
 import { describe, expect, test } from 'vitest';
 import { alice, openGateway, operator } from '../support/gateway.ts';
 import { signer } from '../support/sign.ts';

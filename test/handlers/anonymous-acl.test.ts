@@ -1,4 +1,4 @@
-/** Which ACL an anonymous writer may give the object that it makes (public API "Access control list (ACL) overview"). */
+/** The ACLs that an anonymous writer may set on an object (public API "Access control list (ACL) overview"). */
 import { describe, expect, test } from 'vitest';
 import { everyone, grantsIn, ownershipXml } from '../support/access.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';

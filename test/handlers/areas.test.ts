@@ -1,4 +1,4 @@
-/** Health and metrics beside the storage protocol, on one listener or on two. */
+/** Health and metrics on the storage listener or on a separate one. */
 import { describe, expect, it } from 'vitest';
 import { WireHeaders } from '../../src/protocol/request/wire.ts';
 import { openGateway, operator } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 /**
- * Who may do what through the front door, against a slow model of the public API's rules: policies of callers, buckets and
- * access points, ACLs, ownership, public access blocks, session policies and permissions boundaries in random combinations.
+ * Authorization through the front door against a slow model of the public API's rules: policies of callers, buckets and access points,
+ * ACLs, ownership, public access blocks, session policies and permissions boundaries in random combinations.
  */
 import { expect, test } from 'vitest';
 import { type Key, mayDo, type Question } from '../support/authorization-model.ts';

@@ -1,7 +1,4 @@
-/**
- * Who may what: everybody × everything that decides × what is asked, compared with the rules as the public API's
- * documentation tells them, written out slowly (issue "Authorization").
- */
+/** Authorization: all callers × policies × requests, compared with a slow implementation of the public API's documentation. */
 import { describe, expect, test } from 'vitest';
 import { blockXml, ownershipXml, policyOf } from '../support/access.ts';
 import { backends, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';

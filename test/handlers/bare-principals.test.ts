@@ -1,4 +1,7 @@
-/** Access keys and names of users as Principal: refused with what to write instead (public API "AWS JSON policy elements: Principal"). */
+/**
+ * Access keys and user names as Principal: refused with a message that says what to write (public API "AWS JSON policy elements:
+ * Principal").
+ */
 import { describe, expect, test } from 'vitest';
 import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';

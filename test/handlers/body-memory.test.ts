@@ -1,4 +1,4 @@
-/** Bodies that are read whole hold memory, and all of them together no more than their part of `SVC_MEMORY_MAX`. */
+/** Bodies that are read whole take memory from a common budget, which is a share of `SVC_MEMORY_MAX`. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** What holds for every one-document configuration of a bucket; their own rules have their own files. @storage */
+/** Properties of every one-document configuration of a bucket; rules of a single configuration have their own files. @storage */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** PutBucketLifecycleConfiguration: what a rule may ask for, and the limits on both their sides. */
+/** PutBucketLifecycleConfiguration: the rules that it accepts, and values at and beyond each limit. */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { documents } from '../../src/metadata/tables.ts';

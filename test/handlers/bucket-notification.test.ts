@@ -1,4 +1,4 @@
-/** PutBucketNotificationConfiguration: which events, filters and sinks a bucket may name. */
+/** PutBucketNotificationConfiguration: the events, filters and targets that it accepts. */
 import { expect, test } from 'vitest';
 import { openGateway } from '../support/gateway.ts';
 

@@ -1,4 +1,4 @@
-/** Bucket policies: kept as they came, held by the very next request, and refused where they mean nothing. @storage */
+/** Bucket policies: stored as sent, in force for the next request, and refused where they are invalid. @storage */
 import { describe, expect, test } from 'vitest';
 import { cacheSizes } from '../../src/base/bounded-cache.ts';
 import { blockXml, policyOf } from '../support/access.ts';

@@ -1,4 +1,4 @@
-/** The pattern of every one-document configuration, shown on bucket tagging. @storage */
+/** Bucket tagging, as an example of every one-document configuration. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { documents } from '../../src/metadata/tables.ts';

@@ -1,4 +1,4 @@
-/** Content-MD5 and the checksums, by header and by trailer (public API "Checking object integrity"). */
+/** Content-MD5 and checksums, in headers and trailers (public API "Checking object integrity"). */
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { type ChecksumAlgorithm, hashNames } from '../../src/domain/content/digests.ts';

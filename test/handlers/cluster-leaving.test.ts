@@ -1,4 +1,4 @@
-/** How a cluster leaves: emptied, left out of the settings, remembered by its tombstone. */
+/** Removing a cluster: drained, left out of the settings, remembered by its row. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The life of a cluster: added, activated, drained, left out. */
+/** The life cycle of a cluster: added, activated, drained, removed. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The checksum header of a completion: minio-go sends it, with whatever it pipes. */
+/** The checksum header of CompleteMultipartUpload, as minio-go sends it. */
 import { expect, test } from 'vitest';
 import { openGateway } from '../support/gateway.ts';
 import { complete, createUpload, digest64 } from '../support/gateway-bodies.ts';

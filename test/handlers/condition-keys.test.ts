@@ -1,6 +1,6 @@
 /**
- * Every condition key that a policy may use is supplied where a request has it: a Deny on it bites through the front
- * door, and one on another value does not.
+ * Every condition key of policies has its value from the request: a Deny on that value refuses the request, and a Deny on another value
+ * does not.
  */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';

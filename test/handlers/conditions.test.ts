@@ -1,4 +1,4 @@
-/** Conditional requests with the precedence of RFC 9110 §13.2.2, on every operation that takes them (issue, item 4). @storage */
+/** Conditional requests with the precedence of RFC 9110 §13.2.2, on every operation that accepts them. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** What CORS, website, replication, logging, encryption, ownership and request payment may ask for, and what not. */
+/** The rules of CORS, website, replication, logging, encryption, ownership and request payment configurations. */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';

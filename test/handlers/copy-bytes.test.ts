@@ -1,4 +1,4 @@
-/** A copy reads pooled buffers and writes what it read: no array may be kept longer than it is valid. */
+/** A copy reads into pooled buffers: it keeps no array longer than the array is valid. */
 import { describe, expect, it } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 

@@ -1,4 +1,4 @@
-/** Cross-origin requests: preflights of anybody, and the headers of what follows them. */
+/** Cross-origin requests: preflights of any caller, and the headers of the requests that follow. */
 import { describe, expect, test } from 'vitest';
 import type { CorsRule } from '../../src/domain/configurations/families.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** What creating a bucket asks for: rights of its own for what comes along, and facts that are in the body. */
+/** The permissions that CreateBucket needs, those of its headers included, and condition keys from its body. */
 import { expect, test } from 'vitest';
 import { openGateway } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';

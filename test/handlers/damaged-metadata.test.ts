@@ -1,4 +1,4 @@
-/** What a client sees when bits of the metadata file have flipped: an error with a clear code, never a wrong answer. */
+/** Flipped bits in the metadata file: clients get an error with a clear code, never a wrong answer. */
 import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

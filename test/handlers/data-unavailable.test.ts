@@ -1,4 +1,4 @@
-/** A data cluster that is away is a 503 that says when to come again, never a lost object or a wrong answer. */
+/** A data cluster that does not answer: 503 with Retry-After, never a lost object or a wrong answer. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';

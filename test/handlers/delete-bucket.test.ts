@@ -1,4 +1,4 @@
-/** DeleteBucket: only when empty, and never racing a write. @storage */
+/** DeleteBucket: only of an empty bucket, and without a race against writes. @storage */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';

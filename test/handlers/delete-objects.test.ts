@@ -1,4 +1,4 @@
-/** DeleteObjects: each key on its own, partial success preserved. @storage */
+/** DeleteObjects: each key succeeds or fails for itself. @storage */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
 import { backends, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** What an AccessDenied tells: who, what, on which resource and by which kind of policy; and to whom it tells nothing. */
+/** The text of AccessDenied: the user, the action, the resource and the kind of policy, for callers that may know them. */
 import { describe, expect, test } from 'vitest';
 import { blockXml, policyOf } from '../support/access.ts';
 import {

@@ -1,4 +1,4 @@
-/** Uploads that another gateway began on a cluster that is drained, because its view of the clusters was old. */
+/** Uploads that another gateway began on a draining cluster, because its cached view of the clusters was old. */
 import { describe, expect, test } from 'vitest';
 import { createGateway } from '../../src/gateway.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';

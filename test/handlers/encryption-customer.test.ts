@@ -1,4 +1,4 @@
-/** Keys of customers: needed each time, never guessed, never over plain HTTP, never kept. */
+/** Customer keys (SSE-C): required for each request, refused over plain HTTP, never stored. */
 import { describe, expect, test } from 'vitest';
 import { customer, encryptingSettings, type Headers, service } from '../support/encryption.ts';
 import { openGateway } from '../support/gateway.ts';

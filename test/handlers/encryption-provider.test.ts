@@ -1,4 +1,4 @@
-/** Keys of a key provider: which one, bound to what, and what its failures are told as. */
+/** Keys of a key provider (SSE-KMS): the choice of the key, what it is bound to, and the codes of its failures. */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/crypto/key-provider.ts';

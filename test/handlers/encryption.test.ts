@@ -1,4 +1,4 @@
-/** Every way of encryption with every operation that it meets. */
+/** Every kind of encryption with every operation that it affects. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { customer, encryptingSettings, type Mode, modes, provider, service } from '../support/encryption.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';

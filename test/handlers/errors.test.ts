@@ -1,4 +1,4 @@
-/** What a refused request is told, in either dialect, and what must never fall through to another operation. */
+/** Error replies in either dialect; a request never falls through to another operation. */
 import { describe, expect, test } from 'vitest';
 import { operations, subResources } from '../../src/protocol/operations/operations.ts';
 import { openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** Evacuations: everything moves, nothing changes for anybody who reads, writes or holds it. @storage */
+/** Evacuations: every object moves, and nothing changes for readers, writers and locks. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';

@@ -1,4 +1,4 @@
-/** The events of a bucket: one row for every change and sink that its configuration names. @storage */
+/** The events of a bucket: one row for each change and each target that its configuration names. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { NotifyTask } from '../../src/metadata/records/queues.ts';

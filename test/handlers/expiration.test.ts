@@ -1,4 +1,4 @@
-/** What lifecycle rules will do is told with every object and upload that they apply to. @storage */
+/** The expiration header of every object and upload that lifecycle rules apply to. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';

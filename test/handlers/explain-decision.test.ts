@@ -1,4 +1,4 @@
-/** The operator's "why": which statement decided. */
+/** The operator's explanation of an authorization decision: the statement that decided. */
 import { expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';

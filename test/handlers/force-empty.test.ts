@@ -1,4 +1,4 @@
-/** Operators empty buckets: all but what Object Lock holds, honestly told. @storage */
+/** Operators empty a bucket: all versions but those under Object Lock, with a report of the rest. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { emptyBuckets } from '../../src/workers/force-empty.ts';

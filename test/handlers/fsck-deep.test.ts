@@ -1,4 +1,4 @@
-/** `fsck --deep` and fsck over damaged metadata: what it names, and what it leaves alone. */
+/** `fsck --deep`, and fsck over damaged metadata: what it reports, and what it leaves unchanged. */
 import { cp, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

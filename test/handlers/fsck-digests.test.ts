@@ -1,4 +1,4 @@
-/** `fsck --deep` compares what is read with everything that a row says of it: ETags, checksums and sizes. */
+/** `fsck --deep` compares contents with the ETags, checksums and sizes in their rows. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';

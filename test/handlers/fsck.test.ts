@@ -1,4 +1,4 @@
-/** The background's fsck as operators see it, and an index that was lost and is made again from stored bytes. @storage */
+/** The fsck worker as operators see it, and an index that is rebuilt from stored bytes. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';

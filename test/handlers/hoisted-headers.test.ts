@@ -1,4 +1,4 @@
-/** Headers that a presigner moved into the query: they count, and nothing comes in that no reply could carry. */
+/** Headers that a presigner moved into the query: they have their effect, and values that no reply header could carry are refused. */
 import { describe, expect, it } from 'vitest';
 import { openGateway } from '../support/gateway.ts';
 

@@ -1,4 +1,4 @@
-/** Names that no store could keep: refused by the public code, never a 500. @storage */
+/** Names that no store can hold: refused with the public code, never a 500. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { createUpload, deletion } from '../support/gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** The access keys of users: what they may be used for, from when and until when. @storage */
+/** The access keys of users: their permissions, and when they begin and cease to work. @storage */
 import { describe, expect, test } from 'vitest';
 import { importAccessKey } from '../../src/domain/iam/access-keys.ts';
 import { findAccessKey } from '../../src/metadata/iam.ts';

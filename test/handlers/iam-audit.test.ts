@@ -1,4 +1,4 @@
-/** What IAM and STS leave in the audit log: changes, in their commit; refusals; and no secret. */
+/** Audit rows of IAM and STS: of changes, in their commit; of refusals; without secrets. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openActions } from '../support/actions.ts';

@@ -1,4 +1,4 @@
-/** Groups, and the users in them. @storage */
+/** Groups and their users. @storage */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { backends, bob, openGateway } from '../support/gateway.ts';

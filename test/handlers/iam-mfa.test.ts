@@ -1,4 +1,4 @@
-/** Virtual MFA devices, and what a code of one opens. @storage */
+/** Virtual MFA devices, and requests that need one of their codes. @storage */
 import { describe, expect, test } from 'vitest';
 import { verifyMfaHeader } from '../../src/auth/session/mfa.ts';
 import { type Act, openActions } from '../support/actions.ts';

@@ -1,4 +1,4 @@
-/** Inline and managed policies: kept as they were sent, and obeyed at once. @storage */
+/** Inline and managed policies: stored as sent, and in force at once. @storage */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { backends, bob, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** Roles as they are kept; what they are for is in iam-sessions. @storage */
+/** Roles as records; assuming them is tested in iam-sessions. @storage */
 import { describe, expect, test } from 'vitest';
 import { listed, openActions } from '../support/actions.ts';
 import { backends, openGateway } from '../support/gateway.ts';

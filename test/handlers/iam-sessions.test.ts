@@ -1,4 +1,4 @@
-/** Temporary credentials: who gets them, what they may do, and until when. @storage */
+/** Temporary credentials: their callers, permissions and expiry. @storage */
 import { describe, expect, test } from 'vitest';
 import { listed, openActions } from '../support/actions.ts';
 import { alice, backends, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** SimulateCustomPolicy and SimulatePrincipalPolicy say what would be decided. */
+/** SimulateCustomPolicy and SimulatePrincipalPolicy report the decision that a request would get. */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
 import { listed, openActions, type Parameters } from '../support/actions.ts';

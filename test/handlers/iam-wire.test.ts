@@ -1,4 +1,4 @@
-/** How IAM and STS actions reach the gateway, and how they are refused. */
+/** IAM and STS actions over HTTP, and their error replies. */
 import { describe, expect, test } from 'vitest';
 import { formOf, formType, openActions } from '../support/actions.ts';
 import { alice, openGateway } from '../support/gateway.ts';

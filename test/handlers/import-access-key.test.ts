@@ -1,4 +1,4 @@
-/** Operators give users key pairs that exist already. */
+/** Operators import existing access keys for users. */
 import { expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { alice, openGateway, operator } from '../support/gateway.ts';

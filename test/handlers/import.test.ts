@@ -1,4 +1,4 @@
-/** `sluice import` (docs/adr/0015-import-of-upstream-objects.md): objects that lie upstream already become objects of the gateway. */
+/** `sluice import` (docs/adr/0015-import-of-upstream-objects.md): existing upstream objects become objects of the gateway. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/storage/fsck/fsck.ts';

@@ -1,4 +1,7 @@
-/** Who may use which key of the key provider: accounts by the key's policy, users by policies of their own (docs/adr/0016). */
+/**
+ * Permission to use keys of the key provider: accounts by the key's policy, users by their own policies (docs/adr/0016-accounts-of-
+ * keys.md).
+ */
 import { describe, expect, test } from 'vitest';
 import type { SettingName } from '../../src/config.ts';
 import { openActions } from '../support/actions.ts';

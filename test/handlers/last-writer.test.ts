@@ -1,4 +1,4 @@
-/** Concurrent changes of one configuration: none is refused, and one of them is what stands (public API: last writer wins). */
+/** Concurrent changes of one configuration: none is refused, and the last one wins (public API). */
 import { describe, expect, test } from 'vitest';
 import { createGateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';

@@ -1,4 +1,4 @@
-/** Operations of the public API that are not served: refused by their own name, and never taken for others. */
+/** Operations of the public API that the gateway does not serve: refused by their own name, and never taken for another operation. */
 import { expect, test } from 'vitest';
 import { leftOutNames, leftOutOperations } from '../../src/protocol/operations/left-out.ts';
 import { openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** A page of a listing costs as much as it shows, whatever lies around it (issue, item 6). */
+/** A page of a listing costs in proportion to its entries, whatever is stored around them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';

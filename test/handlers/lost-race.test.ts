@@ -1,4 +1,4 @@
-/** A write that loses its compare-and-set, with the winner let in at the worst moment. @storage */
+/** A write that loses its compare-and-set to a writer that commits at the worst moment. @storage */
 import { describe, expect, test } from 'vitest';
 import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
 import { findSessionPart, uploadAt } from '../../src/metadata/objects/uploads.ts';

@@ -1,4 +1,4 @@
-/** `/metrics` tells the heap, buffers and mapped files of a process apart. */
+/** `/metrics` shows the heap, the buffers and the mapped files of a process separately. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** MFA delete: what deletes a version for good, and what turns that off, takes a code of the owner. @storage */
+/** MFA delete: permanent deletion of versions, and turning it off, need a code of the owner's device. @storage */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { ambush } from '../support/ambush.ts';

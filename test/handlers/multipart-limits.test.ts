@@ -1,4 +1,4 @@
-/** The bounds of multipart uploads: 10,000 parts, sizes, what a session carries, a lost completion (issue, item 5). */
+/** The limits of multipart uploads: 10,000 parts, sizes, session data, a completion that loses a race. */
 import { describe, expect, test } from 'vitest';
 import { findSession, findSessionPart, uploadAt } from '../../src/metadata/objects/uploads.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';

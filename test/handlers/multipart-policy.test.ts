@@ -1,4 +1,4 @@
-/** Policies that ask how an object is to be stored judge the parts of an upload as it was begun. */
+/** Policies with conditions on how an object is stored apply to the parts of an upload by its CreateMultipartUpload. */
 import { expect, test } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import { openGateway } from '../support/gateway.ts';

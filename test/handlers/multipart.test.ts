@@ -1,4 +1,4 @@
-/** Multipart uploads from their creation to their end. @storage */
+/** Multipart uploads from CreateMultipartUpload to completion or abort. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import {

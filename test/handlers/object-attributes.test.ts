@@ -1,4 +1,4 @@
-/** GetObjectAttributes: what is chosen, of which version, its parts in pages. @storage */
+/** GetObjectAttributes: the chosen attributes, of a version, with its parts in pages. @storage */
 import { describe, expect, test } from 'vitest';
 import { setPolicy } from '../support/bucket-policy.ts';
 import { backends, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** The Object Lock configuration of a bucket, and the default retention that it gives. */
+/** The Object Lock configuration of a bucket and its default retention. */
 import { describe, expect, test } from 'vitest';
 import { ambush } from '../support/ambush.ts';
 import { backends, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** Random histories of locks against a small model: nothing that is held ever goes, nothing that is free stays. @storage */
+/** Random histories of locks against a small model: a protected version is never deleted, an unprotected one can be. @storage */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { backends } from '../support/gateway.ts';

@@ -1,4 +1,4 @@
-/** Retention and legal holds of versions, and what deletes them. @storage */
+/** Retention and legal holds of versions, and every way to delete them. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends } from '../support/gateway.ts';
 import { complete, createUpload, deletion, putPart, setVersioning } from '../support/gateway-bodies.ts';

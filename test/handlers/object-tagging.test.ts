@@ -1,4 +1,4 @@
-/** Object tags as a sub-resource. @storage */
+/** Object tags as a subresource. @storage */
 import { describe, expect, test } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import { setPolicy } from '../support/bucket-policy.ts';

@@ -1,4 +1,4 @@
-/** What operators read at service scope: the audit log, and notifications that were given up. @storage */
+/** Listings for operators at service scope: the audit log, and notifications that could not be delivered. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { audited } from '../../src/metadata/audit.ts';

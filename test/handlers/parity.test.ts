@@ -1,4 +1,4 @@
-/** Any history of requests is answered alike on every backend: same statuses, same ids in the same order, same listings, same usage. @storage */
+/** Any history of requests gets the same answers on every backend: statuses, ids in their order, listings, usage. @storage */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Backend, backends, openGateway } from '../support/gateway.ts';

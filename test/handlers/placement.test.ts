@@ -1,4 +1,4 @@
-/** Where writes go, and what a drain refuses and what it does not. @storage */
+/** The placement of writes, and what a draining cluster refuses and accepts. @storage */
 import { describe, expect, test } from 'vitest';
 import { changeCluster } from '../../src/domain/storage/clusters/change-cluster.ts';
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';

@@ -1,4 +1,4 @@
-/** PostObject: what a form stores and what its sender is told (public API "POST Object"). */
+/** PostObject: the stored object and the reply to a form (public API "POST Object"). */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { openClusters } from '../support/clusters.ts';

@@ -1,4 +1,4 @@
-/** What a public access block keeps out, and what it makes of what is there. */
+/** Public access blocks: the requests and configurations that they refuse, and existing public policies and ACLs. */
 import { describe, expect, test } from 'vitest';
 import {
   aclXml,

@@ -1,4 +1,4 @@
-/** PutObject: what is stored beside the content, its limits, lengths and torn bodies. @storage */
+/** PutObject: metadata, limits, lengths and bodies that end early. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, MiB, md5, setVersioning } from '../support/gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** What a write is answered when another one commits first, by what each of them is (docs/gaps.md, 7.1). @storage */
+/** The answer of a write when another one commits first, by the kinds of both (docs/gaps.md, 7.1). @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';

@@ -1,4 +1,4 @@
-/** The queues of events, replication and access logs stay within their bounds, and what is dropped is counted. @storage */
+/** The queues of events, replication and access logs stay within their limits, and dropped rows are counted. @storage */
 import { describe, expect, test } from 'vitest';
 import { boundQueues, firstLook } from '../../src/domain/events/queue-retention.ts';
 import {

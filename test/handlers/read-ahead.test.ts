@@ -1,4 +1,4 @@
-/** On a store that is a round trip away the head of a key is asked for together with the row of its bucket (docs/gaps M1). */
+/** On a remote store the head of a key is read in parallel with the row of its bucket (docs/gaps.md, M1). */
 import { describe, expect, test } from 'vitest';
 import { buckets, objects } from '../../src/metadata/tables.ts';
 import type { AnyTable, MetadataStore } from '../../src/ports/metadata-store.ts';

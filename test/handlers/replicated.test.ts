@@ -1,4 +1,4 @@
-/** What a bucket's replication rule asks for is marked and queued with the commit of the change. @storage */
+/** A change that a replication rule selects is marked and queued in its own commit. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { ReplicationTask } from '../../src/metadata/records/queues.ts';

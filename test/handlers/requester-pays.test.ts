@@ -1,4 +1,4 @@
-/** Requester Pays buckets: who comes from elsewhere says that they know (public API "Requester Pays buckets"). */
+/** Requester Pays buckets: callers of other accounts must accept the charge (public API "Requester Pays buckets"). */
 import { expect, test } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import { alice, openGateway, person } from '../support/gateway.ts';

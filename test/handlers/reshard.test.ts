@@ -1,4 +1,4 @@
-/** A bucket gets more shards while its clients go on. @storage */
+/** A bucket gets more shards while clients use it. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';

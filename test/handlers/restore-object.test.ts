@@ -1,4 +1,4 @@
-/** Archived objects: they are read once they are restored, for as long as that was asked. @storage */
+/** Archived objects: readable after RestoreObject, for the requested days. @storage */
 import { describe, expect, test } from 'vitest';
 import { setPolicy } from '../support/bucket-policy.ts';
 import { backends, openGateway } from '../support/gateway.ts';

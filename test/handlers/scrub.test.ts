@@ -1,4 +1,4 @@
-/** The scrub: what it reads and how fast, where it goes on, what it names, and what operators see of it. @storage */
+/** The scrub worker: what it reads and how fast, where it resumes, what it reports, and what operators see. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { listedMax } from '../../src/domain/storage/scrub/saved-scrub.ts';

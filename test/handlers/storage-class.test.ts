@@ -1,4 +1,4 @@
-/** Storage classes: what a write asks for, else the default of its bucket. @storage */
+/** Storage classes: the one that a write asks for, else the default of its bucket. @storage */
 import { describe, expect, test } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';

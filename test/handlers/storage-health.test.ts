@@ -1,4 +1,4 @@
-/** How storage is, by the front door. @storage */
+/** Storage health through the operator API. @storage */
 import { describe, expect, test } from 'vitest';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/bucket-stats.ts';

@@ -1,4 +1,4 @@
-/** Many clients at once on a few keys: whatever was answered, the rows, the counters and the chunks agree. @storage */
+/** Many concurrent clients on a few keys: rows, counters and chunks agree afterwards. @storage */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, setVersioning } from '../support/gateway-bodies.ts';

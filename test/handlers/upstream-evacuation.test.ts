@@ -1,4 +1,4 @@
-/** An evacuation from one upstream to another: what is stored moves as it is, ciphertext too, and reads as before. */
+/** An evacuation from one upstream to another: stored bytes, ciphertext included, move unchanged and are read as before. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { evacuate, extentsOn, fsckOf, openClusters } from '../support/clusters.ts';
 import { encryptingSettings, modes } from '../support/encryption.ts';

@@ -1,4 +1,4 @@
-/** An upstream that fails, and the way to it: every client is told the right thing, nothing is lost, nothing is left behind. */
+/** Faults of an upstream and of the connection to it: clients get the right error, nothing is lost, nothing is left behind. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read/read-config.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';

@@ -1,4 +1,4 @@
-/** The gateway before other S3 services: what lies there, and what its clients are told. */
+/** The gateway before other S3 services: the upstream's objects, and the replies to clients. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** An upstream behind TLS: believed by its certificate, by a file that vouches for it, or where somebody says so. */
+/** An upstream behind TLS: trusted by the system's authorities, by a CA file, or where `insecure` is set. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** An upstream that is addressed as a virtual host: its bucket stands in the name of the host, which TLS asks for. */
+/** An upstream in virtual-host style: the bucket is part of the host name, also in TLS. */
 import dns, { type LookupOptions } from 'node:dns';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * What an upstream compares is not hashed a second time (ADR 14): contents signed by their hash are told apart there as
- * well as here, an upstream that does not compare them is found out, and whatever it answers nothing is lost or left.
+ * The gateway does not hash what the upstream verifies (ADR 14): mismatches are refused as before, an upstream that does not verify is
+ * detected, and nothing is lost or left behind.
  */
 import { createHash } from 'node:crypto';
 import { crc32 as crc32Of } from 'node:zlib';

@@ -1,4 +1,4 @@
-/** Versioning: null versions, delete markers, deletions by version, and their listing. @storage */
+/** Versioning: null versions, delete markers, deletions by version, and listings. @storage */
 import { describe, expect, test } from 'vitest';
 import { alice, backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** Websites: pages for visitors at their hosts, and the index at the storage address. */
+/** Websites: pages at their own hosts, and the index at the storage address. */
 import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { bytesOf, md5 } from '../support/gateway-bodies.ts';
