@@ -1,4 +1,4 @@
-/** Erasure-coded pools: what is added to an object must come in multiples of their stripe, and an OSD may go. */
+/** Erasure-coded pools: writes in multiples of the stripe, and the loss of an OSD. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';

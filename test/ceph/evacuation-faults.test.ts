@@ -1,4 +1,4 @@
-/** An evacuation between pools of Ceph whose OSD goes away in the middle. */
+/** An evacuation between Ceph pools while an OSD fails. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';

@@ -1,4 +1,4 @@
-/** What leaves real clusters, drained, by weights or emptied, while clients are at work: nothing is lost, nothing is refused that has a place. */
+/** Clusters that are drained, reweighted or force-emptied under load: nothing is lost, and no write with a place is refused. */
 import { describe, expect, test, vi } from 'vitest';
 import { inParallel } from '../../src/base/in-parallel.ts';
 import { emptyBuckets } from '../../src/workers/force-empty.ts';

@@ -1,4 +1,4 @@
-/** What a real cluster can suffer: each costs answers of 503 while it lasts, never a wrong byte, and passes by itself. */
+/** Faults of a real cluster: 503 while they last, never a wrong byte, and recovery without a restart. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The front door over real Ceph clusters: one, and two. */
+/** The front door over one and two real Ceph clusters. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** `sluice fsck` over real clusters: what does not match is told, and an index that is lost is made again from the pool. */
+/** `sluice fsck` over real clusters: it reports mismatches and rebuilds a lost index from the pool. */
 import { execFile } from 'node:child_process';
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What the operator is told of real clusters: their own complaints, and pools one by one. */
+/** Storage health of real clusters: their own warnings, and each pool. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
 import { contentOf } from '../contract/chunk-store.ts';

@@ -1,4 +1,4 @@
-/** kill -9 of gateways over two real clusters at chosen moments: within an evacuation, completions, gc. */
+/** kill -9 of gateways over two real clusters at chosen moments of an evacuation, of completions and of gc. */
 import { describe, expect, test, vi } from 'vitest';
 import { noCeph } from '../support/engines/ceph.ts';
 import { cephPair } from '../support/engines/ceph-pair.ts';

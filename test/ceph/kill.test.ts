@@ -1,4 +1,4 @@
-/** kill -9 of gateways over a real cluster, in the middle of puts, completions and gc: what was acknowledged stays. */
+/** kill -9 of gateways over a real cluster, during puts, completions and gc: acknowledged objects survive. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

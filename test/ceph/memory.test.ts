@@ -1,4 +1,4 @@
-/** Slow clients and parallel uploads cost a bounded amount of memory where the bytes go to Ceph. */
+/** Slow clients and parallel uploads take bounded memory where bytes are stored in Ceph. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CephCluster, noCeph, startCeph } from '../support/engines/ceph.ts';
 import { memoryUnderLoad } from '../support/load.ts';

@@ -1,4 +1,4 @@
-/** librados is reached on Bun and Deno as it is on Node; and where it, or koffi, is missing, a start says so. */
+/** librados works on Bun and Deno as on Node, and a start without librados or koffi reports that. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

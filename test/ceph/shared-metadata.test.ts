@@ -1,4 +1,4 @@
-/** What `deploy/` composes: `sluice serve`, a process per core, with objects in Ceph and metadata in TiKV or Cassandra. */
+/** The setups of `deploy/`: `sluice serve`, a process per core, objects in Ceph and metadata in TiKV or Cassandra. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The chunk stores against their contract, a line each. */
+/** Every chunk store against the contract of chunk stores. */
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { chunkStoreContract } from './chunk-store.ts';
 import { fileFixture } from './file-fixture.ts';

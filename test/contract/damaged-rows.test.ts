@@ -1,4 +1,4 @@
-/** What a client of the embedded store sees where damage hides a row, or leads a walk to rows of other partitions. */
+/** The embedded store where damage hides a row, or leads a scan to rows of other partitions. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

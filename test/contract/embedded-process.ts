@@ -1,7 +1,4 @@
-/**
- * A process of its own over an embedded store, for the tests that need two of them: it does what its
- * parent asks by message and answers with what the store said.
- */
+/** A child process over an embedded store: it runs the requests of its parent and sends back the store's answers. */
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';

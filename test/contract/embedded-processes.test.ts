@@ -1,4 +1,4 @@
-/** What several processes over one data directory may rely on, also when one of them dies or stops. */
+/** Several processes over one data directory, also when one of them dies or is paused. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** What is particular to the embedded backend: its files, its epochs, its beginning and its end. */
+/** Properties of the embedded backend alone: its files, its epochs, its start and its end. */
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What real engines say of themselves, also when something is wrong. */
+/** Health reports of real engines, with and without faults. */
 import cassandra from 'cassandra-driver';
 import { describe, expect, test } from 'vitest';
 import { storeHealth } from '../../src/backends/metadata/ordered-kv/health.ts';

@@ -1,4 +1,4 @@
-/** A process of its own over a shared directory: writes chunks and says which were acknowledged, or `compact`s. */
+/** A child process over a shared directory: it writes chunks and reports the acknowledged ones, or compacts. */
 import fs from 'node:fs';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
 import { systemClock } from '../../src/ports/clock.ts';

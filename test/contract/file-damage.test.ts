@@ -1,4 +1,4 @@
-/** What the file store promises about damaged files: no wrong byte is ever read. */
+/** Damaged files of the file store: a wrong byte is never read. */
 import fs from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';

@@ -1,4 +1,4 @@
-/** What the file store promises about its disk: nothing is answered before it is flushed, nothing half done. */
+/** The file store and its disk: no write is acknowledged before it is flushed, and none is partial. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { join } from 'node:path';

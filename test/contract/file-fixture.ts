@@ -1,4 +1,4 @@
-/** A file chunk store in a directory of its own, removed at the end. */
+/** A file chunk store in a temporary directory, which is removed at the end. */
 import fs from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What lists of the file backend remember is bounded, however many chunks there are, and the lists stay complete. */
+/** The in-memory lists of the file backend are bounded for any number of chunks, and complete. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { cacheSizes } from '../../src/base/bounded-cache.ts';
 import { idsOf, listAll, put } from './chunk-store.ts';

@@ -1,4 +1,4 @@
-/** `sluice compact` as an operator meets it: beside a gateway, killed in the middle, over a damaged row. */
+/** `sluice compact`: beside a running gateway, killed halfway, over a damaged row. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs';

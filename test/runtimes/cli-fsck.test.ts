@@ -1,4 +1,4 @@
-/** `sluice fsck` as an operator meets it: the index is gone, and comes back from what is stored. */
+/** `sluice fsck` rebuilds a lost index from stored bytes. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

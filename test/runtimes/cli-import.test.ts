@@ -1,4 +1,4 @@
-/** `sluice import` as an operator meets it: killed on the way, it goes on from its position. */
+/** `sluice import` resumes from its position after a kill. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** The `sluice` command as a person meets it: a child process, its output and its exit code. */
+/** The `sluice` command: a child process, its output and its exit code. */
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** A signed client over node:http: it sends the target and the headers as they are, which `fetch` would not. */
+/** A signed client over node:http: it sends target and headers unchanged, which `fetch` does not. */
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { type RequestSpec, type SignedRequest, signer } from '../support/sign.ts';
 

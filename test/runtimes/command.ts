@@ -1,4 +1,4 @@
-/** The `sluice` command in a child process: its output, its exit code, and what it printed when it began to serve. */
+/** The `sluice` command in a child process: its output, its exit code, and the lines that it prints at its start. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 

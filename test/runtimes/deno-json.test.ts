@@ -1,4 +1,4 @@
-/** deno.json says what package.json says: one list of dependencies, one version of the project. */
+/** deno.json and package.json agree on the dependencies and the version. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

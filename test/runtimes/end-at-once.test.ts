@@ -1,4 +1,4 @@
-/** A process that must end at once does, also as the first of a container, where a kill by itself does nothing. */
+/** A process that must end immediately does, also as the first process of a container, which a signal to itself does not end. */
 import { spawnSync } from 'node:child_process';
 import { expect, test } from 'vitest';
 

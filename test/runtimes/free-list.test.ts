@@ -1,4 +1,4 @@
-/** A metadata file whose list of free pages is damaged: the check of fsck names the pages, and `sluice compact` makes the file sound again. */
+/** A metadata file with a damaged list of free pages: fsck names the pages, and `sluice compact` repairs the file. */
 import { execFile } from 'node:child_process';
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

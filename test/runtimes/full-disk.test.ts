@@ -1,4 +1,4 @@
-/** A disk that fills up, on a real small file system, through the front door: it can always be emptied again. */
+/** A real small file system that fills up under a gateway: clients can always delete. */
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type Answer, type LoadClient, loadClient, pathOf } from '../support/load-client.ts';

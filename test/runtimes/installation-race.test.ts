@@ -1,4 +1,4 @@
-/** Gateways that begin their installations beside the same chunks at the same time: one of them gets the place. */
+/** Gateways that start new installations on the same chunks at the same time: exactly one succeeds. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

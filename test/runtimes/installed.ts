@@ -1,4 +1,4 @@
-/** Where the runtimes are; installs them when they are missing, because they weigh more than the project. */
+/** The installed runtimes; they are installed when missing, outside of the project's dependencies because of their size. */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

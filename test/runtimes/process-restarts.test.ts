@@ -1,4 +1,4 @@
-/** What clients notice while the processes of a node die again and again. */
+/** What clients see while the processes of a node die repeatedly. */
 import { expect, test } from 'vitest';
 import { startServer, type TestServer } from '../support/server.ts';
 

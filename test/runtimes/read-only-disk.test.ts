@@ -1,4 +1,4 @@
-/** A file system that becomes read-only under a running gateway, as the kernel makes it after an error of the disk. */
+/** A file system that becomes read-only under a running gateway, as after a disk error. */
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
 import { type LoadClient, loadClient, pathOf } from '../support/load-client.ts';

@@ -1,4 +1,4 @@
-/** docs/recovery.md as data: the sections with their symptom, their commands and what these print when they worked. */
+/** docs/recovery.md as data: each section's symptom, commands and expected output. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,4 +1,4 @@
-/** The damage of each section of docs/recovery.md, done to a real directory, and what the page promises afterwards. */
+/** The damage of each section of docs/recovery.md, applied to a real directory, and the state that the page promises afterwards. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * docs/recovery.md, followed step by step: each section's damage is done to a real directory, the symptom of the page shows, the
- * commands of the page are run as they stand there, and what the page promises holds.
+ * docs/recovery.md, followed step by step: each section's damage is applied to a real directory, the symptom appears, the commands run as
+ * printed, and the promised state is reached.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { canMount } from '../support/small-disk.ts';

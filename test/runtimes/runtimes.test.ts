@@ -1,4 +1,4 @@
-/** Every runtime that the gateway promises, a row each. */
+/** Every supported runtime, one row each. */
 import { startServer } from '../support/server.ts';
 import { install, runtimes } from './installed.ts';
 import { smoke } from './smoke.ts';

@@ -1,4 +1,4 @@
-/** The same dozen requests on every runtime: what a client needs before it trusts a server. */
+/** A dozen requests that run on every runtime. */
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encodePath } from '../support/sign.ts';

@@ -1,4 +1,4 @@
-/** A bucket of an upstream belongs to one installation: another one's gateway refuses to start. */
+/** A bucket of an upstream belongs to one installation: gateways of another one refuse to start. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

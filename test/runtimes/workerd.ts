@@ -1,4 +1,4 @@
-/** The workerd entry, bundled as wrangler would and run under miniflare. */
+/** The workerd entry, bundled as wrangler does it, under miniflare. */
 import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
 import { rolldown } from 'rolldown';

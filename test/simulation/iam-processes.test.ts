@@ -1,4 +1,4 @@
-/** Two processes over one data directory know the same users, keys, policies and sessions, from one request to the next. */
+/** Two processes over one data directory use the same users, keys, policies and sessions, from one request to the next. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { allow, trusting } from '../support/iam-users.ts';
 import { type Answer, elements, type Keys, type LoadClient, loadClient } from '../support/load-client.ts';

@@ -1,4 +1,4 @@
-/** The rounds of `kill.test.ts` with the metadata on real engines: gateways die under load, and the engine knows nothing of it. */
+/** The rounds of `kill.test.ts` with metadata on real engines: gateways are killed under load, the engine is not. */
 import { describe, expect, test } from 'vitest';
 import { killRounds } from './kill-rounds.ts';
 import { missing, sharedStore } from './shared-store.ts';

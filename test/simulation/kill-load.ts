@@ -1,4 +1,4 @@
-/** A load of every kind of write on two buckets, which may be cut off at any moment, and the proof that nothing was lost. */
+/** A load of every kind of write on two buckets that may be cut off at any moment, and the check that no acknowledged write was lost. */
 import {
   completeSpec,
   createUpload,

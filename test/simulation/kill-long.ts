@@ -1,4 +1,4 @@
-/** By hand: `npx node test/simulation/kill-long.ts [rounds] [seed]` kills until something is wrong, and keeps the data then. */
+/** By hand: `npx node test/simulation/kill-long.ts [rounds] [seed]` kills gateways until a check fails, and keeps the data. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

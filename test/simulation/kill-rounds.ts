@@ -1,4 +1,4 @@
-/** Rounds of load and kill -9 over one data directory; `kill.test.ts` runs a few, `kill-long.ts` as many as one likes. */
+/** Rounds of load and kill -9 over one data directory, for `kill.test.ts` and `kill-long.ts`. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

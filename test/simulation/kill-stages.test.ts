@@ -1,4 +1,7 @@
-/** The deaths of `every-await.test.ts` over real engines: a gateway that is killed at any call of a port leaves the old state or the new one. */
+/**
+ * The kills of `every-await.test.ts` over real engines: a gateway that is killed at any call of a port leaves the old state or the new
+ * one.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OrderedKvOptions, orderedKvStore } from '../../src/backends/metadata/ordered-kv/store.ts';

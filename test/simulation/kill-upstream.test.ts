@@ -1,4 +1,4 @@
-/** kill -9 of gateways before an upstream, in the middle of puts, completions and gc: what was acknowledged stays there. */
+/** kill -9 of gateways before an upstream, during puts, completions and gc: acknowledged objects survive. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

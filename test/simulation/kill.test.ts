@@ -1,4 +1,4 @@
-/** kill -9 in the middle of every kind of write: whatever was acknowledged stays, and nothing else. */
+/** kill -9 during every kind of write: acknowledged writes survive, and others leave nothing behind. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

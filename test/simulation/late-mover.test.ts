@@ -1,4 +1,4 @@
-/** A mover that slept at any of its calls, while another finished and clients removed everything, brings nothing back. */
+/** A mover that was paused at any of its calls, while another one finished and clients deleted everything, restores nothing. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';

@@ -1,6 +1,6 @@
 /**
- * A key is a register: many clients write it in every way at several gateways, with faults, and the history could have
- * happened one step at a time (docs/gaps.md, 7.1).
+ * A key is a linearizable register: many clients write it in every way through several gateways, with faults, and one order explains their
+ * history (docs/gaps.md, 7.1).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** ListObjectVersions while versions move between head and history under its eyes: each is there once, none is missed. */
+/** ListObjectVersions while versions move between head and history: each version is listed exactly once. */
 import { describe, expect, test } from 'vitest';
 import { everyVersion, type VersionStart } from '../../src/domain/listings/listed-versions.ts';
 import { readPage } from '../../src/domain/listings/listing.ts';

@@ -1,4 +1,4 @@
-/** A look past every gateway at a bucket whose rows move into new shards. */
+/** Reads the rows of a bucket directly from the store while they move into new shards. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { configWith } from '../../src/config/read/read-config.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';

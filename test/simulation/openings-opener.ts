@@ -1,4 +1,4 @@
-/** A process of `openings-long.ts`: opens the metadata file of a running gateway, reads and commits, closes it, over and over. */
+/** A process of `openings-long.ts`: it repeatedly opens the metadata file of a running gateway, reads, commits and closes it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { systemClock } from '../../src/ports/clock.ts';

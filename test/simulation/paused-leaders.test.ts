@@ -1,6 +1,6 @@
 /**
- * Processes whose workers lead stand still for longer than their leases, on real engines. Others finish their work; what
- * the first still do when they go on is refused, or changes nothing, and is counted nowhere.
+ * Leading workers that are paused for longer than their leases, on real engines. Others finish their work; what the first do after they
+ * resume is refused, or changes nothing, and is counted nowhere.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** A process that stops for longer than its intents live comes back to a refusal, and two collectors do no harm. */
+/** A process that is paused for longer than its intents live gets its writes refused, and two collectors at the same time do no harm. */
 import { readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';

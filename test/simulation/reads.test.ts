@@ -1,4 +1,4 @@
-/** A read sees what stands, although versions move between head and history while it looks. */
+/** A read returns the existing version although versions move between head and history meanwhile. */
 import { expect, test } from 'vitest';
 import { findHead, findVersion } from '../../src/metadata/objects/objects.ts';
 import { type DomainWorld, domainWorld } from '../support/domain-world.ts';

@@ -1,4 +1,4 @@
-/** An evacuation whose worker dies at any call of a port loses nothing and leaks nothing, and its successor ends it. */
+/** An evacuation whose worker dies at any call of a port loses nothing and leaks nothing, and its successor finishes it. */
 import { expect, test } from 'vitest';
 import { changeCluster } from '../../src/domain/storage/clusters/change-cluster.ts';
 import { claimSlot } from '../../src/metadata/background/rebalance.ts';

@@ -1,4 +1,4 @@
-/** What is recorded of a change is there if and only if the change is, whenever its process dies. */
+/** The audit row and the events of a change exist if and only if the change applied, whenever its process dies. */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import type { ReplicationTask } from '../../src/metadata/records/queues.ts';

@@ -1,4 +1,4 @@
-/** Clients who treat keys as registers, through whichever gateway they are given, and write down what they saw. */
+/** Clients that use keys as registers through a given gateway, and record the answers that they see. */
 
 import type { Operation, Value } from '../support/linearizable.ts';
 import { type Answer, type LoadClient, pathOf, Unanswered } from '../support/load-client.ts';

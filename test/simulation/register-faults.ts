@@ -1,4 +1,4 @@
-/** What one round does to gateways and engines while clients use keys as registers. */
+/** The faults of gateways and engines in one round of the register test. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Ring } from '../support/engines/cassandra.ts';
 import type { Fleet } from './fleet.ts';

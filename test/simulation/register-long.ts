@@ -1,6 +1,6 @@
 /**
- * By hand: `npx node test/simulation/register-long.ts embedded|ordered-kv|wide-column|ring [rounds] [seed]` uses keys as
- * registers for as many rounds of faults, and prints what is not linearizable.
+ * By hand: `npx node test/simulation/register-long.ts embedded|ordered-kv|wide-column|ring [rounds] [seed]` runs rounds of faults while
+ * clients use keys as registers, and prints histories that are not linearizable.
  */
 import { startOwnRing } from '../support/engines/cassandra.ts';
 import { hurtRing, hurtStore } from './register-faults.ts';

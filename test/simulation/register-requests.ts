@@ -1,4 +1,4 @@
-/** What clients ask of a key that they treat as a register: every way to write it, read it and remove it, with conditions or not. */
+/** Requests of a client to a key that it uses as a register: every way to write, read and delete it, with and without conditions. */
 import { createHash } from 'node:crypto';
 import type { Action, Value } from '../support/linearizable.ts';
 import {

@@ -1,4 +1,4 @@
-/** Rounds of faults under clients who treat keys as registers, and the check of what they saw. */
+/** Rounds of faults under clients that use keys as registers, and the check of their history. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { whyNotLinearizable } from '../support/linearizable.ts';
 import { pathOf } from '../support/load-client.ts';

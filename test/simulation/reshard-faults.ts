@@ -1,4 +1,4 @@
-/** A bucket on a real ring gets more shards under its clients, while a node dies, and while the process that moves its rows does. */
+/** A bucket on a real ring gets more shards under load, while a node dies, and while the process that moves its rows dies. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Ring } from '../support/engines/cassandra.ts';
 import { type LoadClient, loadClient } from '../support/load-client.ts';

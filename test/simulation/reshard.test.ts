@@ -1,4 +1,4 @@
-/** A worker that reshards dies at any call of its store; clients go on, and its successor finishes what it began. */
+/** A resharding worker dies at any call of its store; clients continue, and its successor finishes. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { beginResharding, findResharding } from '../../src/domain/buckets/reshard.ts';

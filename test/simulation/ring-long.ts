@@ -1,4 +1,4 @@
-/** By hand: `npx node test/simulation/ring-long.ts [rounds] [seed]` hurts a ring of three nodes until something is wrong. */
+/** By hand: `npx node test/simulation/ring-long.ts [rounds] [seed]` injects faults into a ring of three nodes until a check fails. */
 import { startOwnRing } from '../support/engines/cassandra.ts';
 import { ringRounds } from './ring-rounds.ts';
 

@@ -1,4 +1,4 @@
-/** Faults on a real ring of Cassandra, under a load at the front door, and the proof that nothing was lost. */
+/** Faults on a real ring of Cassandra under a load at the front door, and the check that nothing was lost. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** What several gateways share: a data directory, and metadata in it or on a real engine of this test's own. */
+/** The store of several gateways: a data directory, with metadata in it or on a real engine started for the test. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** A partition that splits under its clients (docs/adr/0010): movers die, hang and go on beside others at any call of theirs. */
+/**
+ * A partition that splits under its clients (docs/adr/0010-a-shard-splits-under-its-clients.md): movers die, hang and resume beside others
+ * at any of their calls.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';

@@ -1,4 +1,4 @@
-/** Keys that nobody touches while everything around them moves: whatever is answered about them is what was written. */
+/** Keys that no client changes while everything around them moves: every answer about them shows what was written. */
 import { elements, type LoadClient, pathOf, Unanswered } from '../support/load-client.ts';
 import { bodyOf, bytesOf, md5Hex, type State, type Version } from '../support/load-model.ts';
 import type { Models } from './kill-load.ts';

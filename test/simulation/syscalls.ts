@@ -1,4 +1,4 @@
-/** Reads a trace that `strace -f -y` made, and knows at every moment what has been written and not flushed yet. */
+/** Reads a trace of `strace -f -y`, and knows at each moment which writes are not flushed yet. */
 
 /** A system call as it took place: calls of several threads overlap. */
 interface Span {

@@ -1,4 +1,4 @@
-/** By hand: `npx node test/simulation/tikv-faults-long.ts [passes] [seed]` hurts TiKV in every way, pass after pass. */
+/** By hand: `npx node test/simulation/tikv-faults-long.ts [passes] [seed]` injects every fault into TiKV, pass after pass. */
 import { startOwnTikv } from '../support/engines/tikv.ts';
 import { startDouble } from '../support/engines/tikv-double.ts';
 import { doubleFaults, faultRounds, ownFaults } from './tikv-faults.ts';

@@ -1,4 +1,7 @@
-/** TiKV is hurt under a load at the front door: what was acknowledged stays, and the gateway goes on by itself. */
+/**
+ * Faults of TiKV under a load of every kind of write: after each one nothing acknowledged is lost, listings agree, and the gateway
+ * recovers without a restart.
+ */
 import { describe, expect, it, test } from 'vitest';
 import { noOwnTikv, startOwnTikv } from '../support/engines/tikv.ts';
 import { noDouble, startDouble } from '../support/engines/tikv-double.ts';

@@ -1,4 +1,4 @@
-/** Two processes over one data directory: as two servers, and as one server with two processes. */
+/** Two processes over one data directory: as two servers, or as one server with two processes. */
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Multipart sessions that were cut short, met again late, or raced by DeleteBucket, leak nothing and never lie. */
+/** Multipart sessions that are cut short, retried late or raced by DeleteBucket leak nothing and report no false result. */
 import { describe, expect, test } from 'vitest';
 import { deleteBucket } from '../../src/domain/buckets/buckets.ts';
 import { readObject } from '../../src/domain/objects/read-object.ts';

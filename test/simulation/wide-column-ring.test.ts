@@ -1,4 +1,4 @@
-/** A real ring of three Cassandra nodes: the whole contract of the metadata port, then faults under a load. */
+/** A real ring of three Cassandra nodes: the whole contract of the metadata port, and faults under load. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { wideColumnContract } from '../contract/wide-column.ts';

@@ -1,4 +1,4 @@
-/** What `deploy/` and the docs tell is so: files parse and fit together, images are pinned, and every setting exists. */
+/** `deploy/` and the docs: files parse and agree, images are pinned, and every named setting exists. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

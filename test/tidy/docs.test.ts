@@ -1,4 +1,4 @@
-/** What the docs point to is there: files, folders, links, and the tests that hold our choices. */
+/** Everything that the docs refer to exists: files, folders, links, and the tests of the decisions. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { expect, test } from 'vitest';

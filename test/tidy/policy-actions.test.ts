@@ -1,7 +1,4 @@
-/**
- * Which policy actions each operation asks for, as the public documentation lists them: "Required permissions for Amazon
- * S3 API operations" of the S3 user guide, and the page of each operation.
- */
+/** The policy actions of each operation equal those of the public documentation ("Required permissions for Amazon S3 API operations"). */
 import { expect, test } from 'vitest';
 import { describeOperation, operationNames } from '../../src/protocol/operations/operations.ts';
 

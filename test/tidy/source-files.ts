@@ -1,4 +1,4 @@
-/** Every source file of the project, by path from its root. */
+/** All source files, by path from the root. */
 import { readdirSync } from 'node:fs';
 
 export const sourceFiles = (folder = 'src'): string[] =>

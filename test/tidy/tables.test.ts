@@ -1,4 +1,4 @@
-/** The tables agree with themselves and with what stands beside them. */
+/** The tables are consistent with each other and with the files that they refer to. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Words that stay out of the source, each with what to use instead; and the shape of files. */
+/** Words and patterns that the source may not contain, each with its replacement; and the shape of files. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { sourceFiles } from './source-files.ts';

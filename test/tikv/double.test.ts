@@ -1,4 +1,4 @@
-/** The TiKV client while its cluster is hurt in every way that the double knows. */
+/** The TiKV client under every fault that the double injects. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What the client promises whatever serves it, on a cluster that is well. */
+/** What the client guarantees on any healthy cluster. */
 import { describe, expect, test } from 'vitest';
 import { toWide } from '../../src/backends/metadata/ordered-kv/tikv/cluster/messages.ts';
 import { bare, bytes, count, freshKeys, opened, put, text } from './world.ts';

@@ -1,4 +1,4 @@
-/** Several processes of one node on distant metadata: a change is obeyed by each of them before it is answered (docs/gaps M1). */
+/** Several processes of one node on remote metadata: each of them obeys a change before its answer (docs/gaps.md, M1). */
 import { afterAll, expect, test } from 'vitest';
 import { blockXml, policyOf } from '../support/access.ts';
 import { type LoadClient, loadClient } from '../support/load-client.ts';

@@ -1,4 +1,4 @@
-/** The double for a group of tests: started before them, whole again after each. */
+/** The double for a group of tests: started before them, reset after each. */
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { type Double, type DoubleOptions, noDouble, startDouble } from '../support/engines/tikv-double.ts';
 

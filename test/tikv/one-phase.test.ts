@@ -1,4 +1,4 @@
-/** Commits in one phase: when there are any, and what becomes of those whose answers are lost. */
+/** Commits in one phase: when they are used, and lost answers to them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { Undetermined, Unreachable } from '../../src/backends/metadata/ordered-kv/tikv/errors.ts';

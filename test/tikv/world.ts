@@ -1,4 +1,4 @@
-/** What the tests of the TiKV client share: keys of their own, and how to do without the transport's help. */
+/** Helpers of the tests of the TiKV client: separate keys, and connections without automatic retries. */
 import { randomBytes } from 'node:crypto';
 import { Backoff } from '../../src/backends/metadata/ordered-kv/tikv/backoff.ts';
 import { TikvClient } from '../../src/backends/metadata/ordered-kv/tikv/client.ts';

@@ -1,4 +1,4 @@
-/** The file of real blocks that a full disk gives up, where several processes of a node keep it together. */
+/** The ballast file that frees real blocks on a full disk, shared by several processes of a node. */
 import fs from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** A cache holds a bounded number of entries and bytes, and forgets first what was not used. */
+/** A cache holds a bounded number of entries and bytes, and evicts the least recently used entry. */
 import { expect, test } from 'vitest';
 import { BoundedCache, cacheSizes } from '../../src/base/bounded-cache.ts';
 

@@ -1,4 +1,4 @@
-/** How a chunk is put together for pools of every kind. */
+/** Assembling a chunk for replicated and erasure-coded pools. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { RadosPool } from '../../src/backends/data/cluster-pool/librados/driver.ts';

@@ -1,4 +1,4 @@
-/** Two gateways know their cluster's clock more or less well; their stamps are in the order of their writes all the same. */
+/** Timestamps of two gateways with different error bounds follow the order of their writes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { ClusterClock } from '../../src/backends/metadata/wide-column/session/cluster-clock.ts';

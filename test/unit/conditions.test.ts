@@ -1,4 +1,4 @@
-/** Which condition of a request decides, and how: the grammar of ETag lists, the seconds of dates (RFC 9110 §13). */
+/** Conditional requests: the grammar of ETag lists, and dates in whole seconds (RFC 9110 §13). */
 import { describe, expect, test } from 'vitest';
 import {
   type Conditions,

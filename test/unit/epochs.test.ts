@@ -1,4 +1,4 @@
-/** Which ops of a living process are left to a sweep: those that were given up and never ended. */
+/** The ops of a living process that a sweep may abort: those that were given up and never ended. */
 import { expect, test } from 'vitest';
 import { Epochs } from '../../src/backends/metadata/ops/epochs.ts';
 import type { Clock } from '../../src/ports/clock.ts';

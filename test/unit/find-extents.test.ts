@@ -1,4 +1,4 @@
-/** A walk over a cluster finds every extent once, and holds no more than it may, however many there are. */
+/** A walk over a cluster reports every extent once, with bounded memory. */
 import { expect, test } from 'vitest';
 import { findExtents } from '../../src/backends/data/chunked/find-extents.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';

@@ -1,4 +1,4 @@
-/** Failures that repeat are one line and a count; nothing else is held back. */
+/** Repeated failures are logged as one line and a count; other lines are not delayed. */
 import { expect, test } from 'vitest';
 import type { Fields } from '../../src/ports/telemetry.ts';
 import { foldRepeats } from '../../src/telemetry/fold-repeats.ts';

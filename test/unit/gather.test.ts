@@ -1,4 +1,4 @@
-/** A stream read whole, whose arrays are not its reader's to keep. */
+/** Reading a whole stream whose arrays are reused by their owner. */
 import { expect, test } from 'vitest';
 import { gather } from '../../src/base/gather.ts';
 import { FormCursor } from '../../src/protocol/request/form-cursor.ts';

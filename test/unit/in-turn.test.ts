@@ -1,4 +1,4 @@
-/** Commits of one process that will meet go one after the other, whatever else they wait for. */
+/** Commits of one process that change a common row run one after the other. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { MultiKeyMutex } from '../../src/base/multi-key-mutex.ts';

@@ -1,4 +1,4 @@
-/** Moments as text are what `Date` makes of them. */
+/** Formatted times equal those of `Date`. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isoTime } from '../../src/protocol/formats/iso-time.ts';

@@ -1,4 +1,4 @@
-/** What a start says of keys that name no accounts. */
+/** The warnings at the start about keys without accounts. */
 import { expect, test } from 'vitest';
 import { loadConfiguration } from '../../src/runtime/compose/configuration.ts';
 import { keyOf, writeKeyFile } from '../support/encryption.ts';

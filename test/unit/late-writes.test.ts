@@ -1,4 +1,4 @@
-/** Rows that are gathered and written together: soon, all of them, in bounded memory. */
+/** Rows that are collected and written in batches: within a second, all of them, in bounded memory. */
 import { expect, test } from 'vitest';
 import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
 import type { SideChange } from '../../src/ports/metadata-store.ts';

@@ -1,4 +1,4 @@
-/** Which lifecycle rule applies to what, and when: the calendar, every condition, what is kept and what wins. */
+/** Lifecycle rules: which rule applies to a version and when, with the calendar, every condition and the order of precedence. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Lifecycle, LifecycleRule } from '../../src/domain/configurations/lifecycle.ts';

@@ -1,4 +1,4 @@
-/** The checker of registers: what it must refuse, what it must let through, and that it agrees with trying every order. */
+/** The linearizability checker: histories that it must refuse or accept, and agreement with trying every order. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Operation, type Value, whyNotLinearizable } from '../support/linearizable.ts';

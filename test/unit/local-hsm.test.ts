@@ -1,4 +1,4 @@
-/** The key provider over a key file: what it wraps, what it refuses, and how its file is read. */
+/** The key provider over a key file: wrapping, refusals, and reading its file. */
 import { describe, expect, test } from 'vitest';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';

@@ -1,4 +1,4 @@
-/** The master key file: made once where it is ours, refused in one line where it is wrong, and never shown. */
+/** The master key file: created once in the data directory, refused with one line when it is invalid, never printed. */
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Faults of memory that end the processes of a node. */
+/** SIGBUS and SIGSEGV that end the processes of a node. */
 import { expect, test } from 'vitest';
 import { MemoryFaults } from '../../src/runtime/processes/memory-faults.ts';
 

@@ -1,4 +1,4 @@
-/** Values of packed rows, read one by one as the library that packed them reads them all. */
+/** Single values read from packed rows equal those that the packing library reads. */
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { expect, test } from 'vitest';

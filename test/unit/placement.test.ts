@@ -1,4 +1,4 @@
-/** Placement as pure functions: the picker, the policies, the truth tables of the specification (items 8 and 9). */
+/** Placement as pure functions: the choice of a cluster, the policies, and tables of all states and weights. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { buildView } from '../../src/domain/storage/clusters/cluster-states.ts';

@@ -1,4 +1,4 @@
-/** What the readers of pools hold together is bounded, in the order that they come and however slow they are. */
+/** The memory budget of readers of pools: bounded, and served in the order of arrival, also with slow readers. */
 import { expect, test } from 'vitest';
 import { encodeRecord } from '../../src/backends/data/cluster-pool/chunk-record.ts';
 import type { RadosPool } from '../../src/backends/data/cluster-pool/librados/driver.ts';

@@ -1,4 +1,4 @@
-/** Between fetch and the gateway: what a Request becomes, and what a reply becomes. */
+/** The fetch runtime: the gateway's request from a Request, and a Response from its reply. */
 import { expect, test } from 'vitest';
 import { fromRequest, toResponse } from '../../src/protocol/request/fetch.ts';
 

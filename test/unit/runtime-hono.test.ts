@@ -1,4 +1,4 @@
-/** The example of the documentation works: one store, a path and a host, beside an application's own pages. */
+/** The example of the documentation works: a store, a path and a host beside an application's own pages. */
 import { expect, test } from 'vitest';
 import { application } from '../../examples/hono.ts';
 import { type RequestSpec, signer, toRequest } from '../support/sign.ts';

@@ -1,4 +1,4 @@
-/** Request bodies on the Node listener: asked for before they are sent, read at the handler's pace, torn, late, unread. */
+/** Request bodies on the Node listener: Expect, backpressure, and bodies that are cut off, late or not read. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Refusal } from '../../src/errors/refusal.ts';

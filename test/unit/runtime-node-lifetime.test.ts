@@ -1,4 +1,4 @@
-/** The Node listener from start to end: two listeners, certificates that change, a shutdown that finishes requests. */
+/** The Node listener from start to end: two listeners, changed certificates, a shutdown that finishes requests. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { get as httpsGet } from 'node:https';
 import { tmpdir } from 'node:os';

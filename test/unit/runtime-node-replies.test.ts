@@ -1,4 +1,4 @@
-/** Replies on the Node listener: framing, back-pressure, buffers that are used again, streams that break. */
+/** Replies on the Node listener: framing, backpressure, reused buffers, streams that fail. */
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';

@@ -1,4 +1,4 @@
-/** What the Node listener takes for a request, and what it refuses before the gateway is asked. */
+/** Requests that the Node listener accepts, and those that it refuses before the gateway sees them. */
 import { expect, test } from 'vitest';
 import type { Incoming } from '../../src/protocol/request/wire.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';

@@ -1,4 +1,4 @@
-/** What is sealed opens for its context under its master key, and nowhere else; on the native and the portable hasher alike. */
+/** Sealed texts open for their context and master key only, with the native and the portable hasher. */
 import { describe, expect, test } from 'vitest';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { portableCipher } from '../../src/backends/ciphering/portable.ts';

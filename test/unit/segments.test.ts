@@ -1,4 +1,4 @@
-/** Encrypted contents: every range comes back, and nothing that was moved, cut or changed does. */
+/** Encrypted contents: every range decrypts, and moved, truncated or changed segments are refused. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';

@@ -1,4 +1,4 @@
-/** What a replication means: where replicas lie, and whether a quorum of them can ever be reached. */
+/** Replication settings: the data centers with replicas, and whether a quorum is possible. */
 import { describe, expect, test } from 'vitest';
 import {
   assertReachable,

@@ -1,4 +1,4 @@
-/** Settling large uploads: as much work as there are parts, and requests are served meanwhile. */
+/** Settling large uploads takes time in proportion to their parts, and requests are served meanwhile. */
 import { expect, test } from 'vitest';
 import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';

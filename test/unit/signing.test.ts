@@ -1,4 +1,4 @@
-/** Our own signature verifies where signatures are verified, whatever stands in path, query and headers. */
+/** Signatures of the gateway's own client verify, for any path, query and headers. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';

@@ -1,4 +1,7 @@
-/** The rules of a split (docs/adr/0010): a shard stays or splits into exactly two, and writers always know which. */
+/**
+ * The rules of a split (docs/adr/0010-a-shard-splits-under-its-clients.md): a shard stays or becomes exactly two, and writers always know
+ * which.
+ */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';

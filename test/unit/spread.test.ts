@@ -1,4 +1,4 @@
-/** The hash that rows are spread by is the spec's, or rows would be looked for where they are not. */
+/** The hash that spreads rows over shards equals the documented one, so that existing rows are found. */
 import { expect, test } from 'vitest';
 import { fnv32a, shardOf } from '../../src/base/shard.ts';
 

@@ -1,4 +1,4 @@
-/** `SVC_STORAGE_CLASSES`: both shapes, and every fault at once. */
+/** `SVC_STORAGE_CLASSES`: both formats, and all errors reported together. */
 import { describe, expect, it } from 'vitest';
 import { configWith, parseConfig } from '../../src/config/read/read-config.ts';
 

@@ -1,4 +1,4 @@
-/** Which region a key lies in, as PD's answers say it on the wire. */
+/** The region of a key, from PD's wire messages. */
 import { expect, test } from 'vitest';
 import { Backoff } from '../../src/backends/metadata/ordered-kv/tikv/backoff.ts';
 import { encodeKey } from '../../src/backends/metadata/ordered-kv/tikv/cluster/encoded-key.ts';

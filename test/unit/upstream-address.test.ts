@@ -1,4 +1,4 @@
-/** Where the bucket of an upstream is, in either style. */
+/** The address of an upstream bucket in path style and virtual-host style. */
 import { expect, test } from 'vitest';
 import { resolveAddress } from '../../src/backends/data/upstream-store/client/client.ts';
 

@@ -1,4 +1,4 @@
-/** `SVC_UPSTREAMS` and what the settings beside it give to all of them. */
+/** `SVC_UPSTREAMS`, and the settings that are defaults for its entries. */
 import { expect, test } from 'vitest';
 import { configWith, parseConfig } from '../../src/config/read/read-config.ts';
 import { resolveUpstreams } from '../../src/config/values/upstreams.ts';

@@ -1,4 +1,4 @@
-/** Streams that several onlookers check at their end. */
+/** Streams that several observers check at their end. */
 import { expect, onTestFinished, test } from 'vitest';
 import { tap } from '../../src/base/tap.ts';
 

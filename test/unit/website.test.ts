@@ -1,4 +1,4 @@
-/** What a website shows for a key, without a gateway around it. */
+/** The page of a website for a key, without a gateway. */
 import { describe, expect, test } from 'vitest';
 import type { RoutingRule, Website } from '../../src/domain/configurations/families.ts';
 import { findPage, findRedirect, redirectOfError } from '../../src/domain/configurations/website.ts';

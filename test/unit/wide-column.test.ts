@@ -1,4 +1,4 @@
-/** What the wide-column backend asks twice, of whom, and how it gets through ranges that a cluster refuses to read. */
+/** The wide-column backend: which statements are repeated, on which nodes, and reads of ranges with too many tombstones. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/session/policies.ts';

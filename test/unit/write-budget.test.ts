@@ -1,4 +1,4 @@
-/** What all writes hold together is bounded: who comes too many waits, and nobody waits for ever. */
+/** The memory budget of writes: bounded, writes above it wait, and each of them gets its share in the end. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';

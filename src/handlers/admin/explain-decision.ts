@@ -1,4 +1,4 @@
-/** ExplainDecision: may a caller do something, and which statement decides it? Nothing is executed (issue "Authorization"). */
+/** ExplainDecision: may a caller do something, and which statement decides it? Nothing is executed. */
 import { judge } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';

@@ -1,4 +1,4 @@
-/** ImportAccessKey: a user gets a key pair that exists already, for clients that move here (issue "IAM and STS"). */
+/** ImportAccessKey: a user gets a key pair that exists already, for clients that move here. */
 import { importAccessKey } from '../../domain/iam/access-keys.ts';
 import { fail } from '../../errors/refusal.ts';
 import {

@@ -1,4 +1,4 @@
-/** The chunk decoder under any split and any damage. */
+/** The chunk decoder: any split of the input, and any damage to it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeChunks } from '../../../src/auth/payload/chunk-chain.ts';

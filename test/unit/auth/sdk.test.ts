@@ -1,4 +1,4 @@
-/** What @aws-sdk/client-s3 really sends is accepted: its own signer, default checksums, presigner (issue item 10). */
+/** Requests that @aws-sdk/client-s3 sends are accepted: its signer, default checksums and presigner. */
 
 import { Readable } from 'node:stream';
 import {

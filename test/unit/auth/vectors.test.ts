@@ -1,4 +1,4 @@
-/** What the public documentation signs, both sides of this repository sign and accept. */
+/** The signatures of the public documentation: the gateway and the tests' own signer both compute and accept them. */
 import { describe, expect, test } from 'vitest';
 import { signer } from '../../support/sign.ts';
 import { check, refusalCode } from '../../support/sign-check.ts';

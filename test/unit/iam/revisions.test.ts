@@ -1,4 +1,4 @@
-/** How long the state of an account's records is believed. */
+/** How long the revision of an account's records is cached. */
 
 import { expect, test } from 'vitest';
 import { Revisions } from '../../../src/auth/session/revisions.ts';

@@ -1,4 +1,4 @@
-/** What a policy costs compiled is estimated before it is compiled: never less than what it holds then. */
+/** The estimated memory of a compiled policy is never less than its real memory. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';

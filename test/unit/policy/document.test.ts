@@ -1,4 +1,4 @@
-/** What a policy document may say, and the place that a refusal names. Nothing is ignored (attack group 7 of docs/security.md). */
+/** Policy documents: what is accepted, and the position that a refusal names; no element is ignored (docs/security.md). */
 import { describe, expect, test } from 'vitest';
 import { storageActions } from '../../../src/auth/policy/document/actions.ts';
 import {

@@ -1,4 +1,4 @@
-/** Policies of one kind against requests: the slow model agrees, traces tell, and a Deny never fails open. */
+/** Policies of one kind: results agree with the slow model, traces name each statement, and an error never turns a Deny into an Allow. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parsePolicy } from '../../../src/auth/policy/document/document.ts';

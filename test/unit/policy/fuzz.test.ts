@@ -1,4 +1,4 @@
-/** Whatever is put as a policy is parsed or refused with MalformedPolicy; nothing else ever comes out. */
+/** Any text as a policy is parsed or refused with MalformedPolicy. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type PolicyKind, parsePolicy } from '../../../src/auth/policy/document/document.ts';

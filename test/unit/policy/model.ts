@@ -1,6 +1,6 @@
 /**
- * A slow, obviously right interpreter of policies, straight from the words of the IAM documentation: no compilation,
- * no sharing, nothing from the engine. It reads the document as `JSON.parse` gives it.
+ * A slow and simple interpreter of policies, written from the IAM documentation: no compilation, and no code of the engine. It reads the
+ * document as `JSON.parse` returns it.
  */
 import type { PolicyRequest, Principal } from '../../../src/auth/policy/request.ts';
 import { type ScalarAnswer, scalars } from './scalar-model.ts';

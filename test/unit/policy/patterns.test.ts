@@ -1,4 +1,4 @@
-/** Globs and ARN patterns: right, and linear whatever the pattern (attack group 11 of docs/security.md). */
+/** Globs and ARN patterns: correct, and linear in time for every pattern (docs/security.md). */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isPlain, type Plain, parseTemplate } from '../../../src/auth/policy/conditions/variables.ts';

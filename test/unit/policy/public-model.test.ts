@@ -1,4 +1,4 @@
-/** `isPublicPolicy` against a slow, obvious model: a crowd of strangers, each asked of the engine with all they may say. */
+/** `isPublicPolicy` against a slow and simple model: the engine is asked about many strangers with all values that they may choose. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { evaluate } from '../../../src/auth/policy/evaluate.ts';

@@ -1,6 +1,6 @@
 /**
- * The slow model of condition values that are not plain text: addresses, dates, numbers, bytes and Booleans. Nothing
- * here comes from the engine: addresses are read by the platform's URL parser and compared as texts of 128 bits.
+ * The slow model of condition values that are not plain text: addresses, dates, numbers, bytes and Booleans. It shares no code with the
+ * engine: the platform's URL parser reads addresses, which are compared as texts of 128 bits.
  */
 
 /** 'unreadable': the request's value is not of the operator's kind. */

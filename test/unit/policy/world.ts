@@ -1,4 +1,4 @@
-/** Short ways to write policies and requests in these tests. */
+/** Helpers that write policies and requests in short form. */
 import {
   type PolicyDocument,
   type PolicyKind,

@@ -1,4 +1,4 @@
-/** Lines of access logs: as the public service writes them, whatever clients send. */
+/** Lines of access logs in the format of the public service, for any request. */
 import { expect, test } from 'vitest';
 import {
   type AccessLogEntry,

@@ -1,4 +1,4 @@
-/** Forms of browsers are read exactly, however their bytes arrive, and nothing else is taken for one. */
+/** Browser forms: parsed exactly for any split of their bytes, and nothing else is accepted as a form. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Form, parseBoundary, readForm } from '../../../src/protocol/request/form-data.ts';

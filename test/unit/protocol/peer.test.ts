@@ -1,4 +1,4 @@
-/** Forwarded headers: believed from trusted proxies only. */
+/** Forwarded headers are trusted from trusted proxies only. */
 import { expect, test } from 'vitest';
 import { parseCidr } from '../../../src/config/values/network.ts';
 import { behindProxies } from '../../../src/protocol/request/peer.ts';

@@ -1,7 +1,4 @@
-/**
- * Every XML body of the surface under mutation. One law carries all of them: what is accepted is kept whole,
- * element for element and text for text, and what is not is `MalformedXML`.
- */
+/** Every XML body of the API under mutation: an accepted body keeps every element and text, any other is `MalformedXML`. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../../../src/errors/refusal.ts';

@@ -1,4 +1,4 @@
-/** What the combinators promise: one schema reads, writes, orders and bounds; every fault names its place. */
+/** The XML combinators: one schema reads, writes, orders and bounds; every error names its place. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Refusal } from '../../../src/errors/refusal.ts';

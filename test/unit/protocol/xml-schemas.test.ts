@@ -1,4 +1,4 @@
-/** Documents as the public S3 API's reference prints them, and as its clients send them. */
+/** Documents as in the reference of the public S3 API, and as its clients send them. */
 import { expect, test } from 'vitest';
 import { readXml, writeXml, type Xml } from '../../../src/protocol/formats/codec.ts';
 import { listAllMyBucketsResult } from '../../../src/protocol/schemas/account/service.ts';

@@ -1,4 +1,4 @@
-/** A cluster that is away holds up what concerns it, and nothing else. */
+/** A cluster that does not answer delays work on it, and no other work. */
 import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { DataUnavailable, type ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';

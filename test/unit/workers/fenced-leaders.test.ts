@@ -1,4 +1,4 @@
-/** A leader that stood still while its successor worked writes nothing more when it goes on (src/metadata/background/leases.ts). */
+/** A leader that was paused while its successor worked writes nothing when it resumes (src/metadata/background/leases.ts). */
 import { expect, test } from 'vitest';
 import { acquireLease, LeaseLost, leaderLease } from '../../../src/metadata/background/leases.ts';
 import { rebalanceRows } from '../../../src/metadata/background/rebalance.ts';

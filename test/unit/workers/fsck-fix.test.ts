@@ -1,4 +1,4 @@
-/** fsck that mends: damage of each kind, planted; what it may not touch stays as it is. */
+/** `fsck --fix` on damage of each kind; data that it may not touch stays. */
 import { describe, expect, test } from 'vitest';
 import {
   Fsck,

@@ -1,4 +1,4 @@
-/** Runs of fsck that change something, at the same time: they take turns, and what one makes no other takes away. */
+/** Concurrent runs of fsck that change data: they are serialized, and none removes what another one made. */
 import { describe, expect, test } from 'vitest';
 import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
 import { type Rebuilt, rebuildIndex } from '../../../src/domain/storage/fsck/rebuild/rebuild.ts';

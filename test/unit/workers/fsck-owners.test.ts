@@ -1,4 +1,4 @@
-/** fsck on owners: bytes that two rows own, and bytes that an owner has and gc is about to delete. */
+/** fsck on owners: bytes that two rows own, and owned bytes in the deletion queue. */
 import { expect, test } from 'vitest';
 import {
   Fsck,

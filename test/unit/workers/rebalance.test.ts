@@ -1,4 +1,4 @@
-/** The worker `rebalance`: what it moves, how far it came, with whom it shares, and what it leaves alone. */
+/** The worker `rebalance`: what it moves, its progress, its sharing of work, and what it leaves where it is. */
 import { expect, test } from 'vitest';
 import { openBucket } from '../../../src/domain/buckets/buckets.ts';
 import { changeCluster } from '../../../src/domain/storage/clusters/change-cluster.ts';

@@ -1,4 +1,4 @@
-/** The sweep beside a bucket that is not in the lists yet. */
+/** The sweep and a bucket that is not listed yet. */
 import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { backlog } from '../../../src/metadata/background/queues.ts';
