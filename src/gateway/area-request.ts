@@ -1,7 +1,7 @@
 /** What the operator, metrics and health areas get of a request. */
 import type { Context } from '../context.ts';
 import type { AreaRequest } from '../handlers/areas/area-request.ts';
-import { noBody, readBody } from '../handlers/common/body.ts';
+import { emptyBody, readBody } from '../handlers/common/body.ts';
 import { Recording } from './records/recording.ts';
 import { establish, type Identified } from './request.ts';
 
@@ -21,7 +21,7 @@ export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
       );
       // The caller's key may have been made inactive while the body arrived.
       await renew?.();
-      return body ?? noBody;
+      return body ?? emptyBody;
     },
     asked: (action, { audited, bucketName }) => {
       const asked = { requestId, wire, action, identity, bucketName, key: '' };

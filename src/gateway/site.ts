@@ -9,7 +9,7 @@ import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketWebsite, type Website } from '../domain/configurations/families.ts';
 import { type Elsewhere, findPage, findRedirect, redirectOfError } from '../domain/configurations/website.ts';
 import { fail, Refusal } from '../errors/refusal.ts';
-import { noBody } from '../handlers/common/body.ts';
+import { emptyBody } from '../handlers/common/body.ts';
 import { assertKey } from '../handlers/common/key.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
@@ -78,7 +78,7 @@ async function readPage(
     parameters: noParameters,
     record: undefined,
     bucket,
-    body: noBody,
+    body: emptyBody,
   });
   const target = await permit(ctx, asked);
   // Visitors are anonymous, and Requester Pays refuses anonymous callers.

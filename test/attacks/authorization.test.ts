@@ -24,7 +24,7 @@ async function ruled(world: GatewayWorld, ...statements: readonly Written[]): Pr
   if (put.status !== 204) throw new Error(put.text);
 }
 
-/** Somebody at another address, as the runtime tells it. */
+/** A caller at another address, as reported by the runtime. */
 const from = (world: GatewayWorld, remote: string, credential = bob): Client => {
   const elsewhere: Gateway = {
     ...world.gateway,
@@ -292,7 +292,7 @@ describe('actions', () => {
       expect((await copy()).status, `${read} ${write}`).toBe(status);
       expect((await copyPart()).status, `${read} ${write}`).toBe(status);
     }
-    // What is not there is a secret to whoever may not list.
+    // Callers without the right to list do not learn that an object is missing.
     const missing = { '*-copy-source': '/bucket/none' };
     expect((await stranger.put('/target/copy', { headers: missing })).status).toBe(403);
     expect((await client.put('/target/copy', { headers: missing })).status).toBe(404);

@@ -59,7 +59,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     return { ...pair, names: async (at: 0 | 1) => namesOn(clusters[at], namespace) };
   }
 
-  /** Everything goes from `a` to `b`, as Ceph itself tells, and nothing is left that nobody owns. */
+  /** Everything moves from `a` to `b`, by Ceph's own statistics, and no orphan is left. */
   async function expectEvacuated({ world, clock, names }: Awaited<ReturnType<typeof openOn>>): Promise<void> {
     for (let turn = 0; turn < turnsMax && (await extentsOn(world, 'a')) > 0; turn += 1)
       await evacuate(world.context, clock);

@@ -144,7 +144,7 @@ interface Uploaded {
   readonly seed: number;
 }
 
-/** It was completed and nobody heard of it, or it still is to be: gc settles one that was cut short. */
+/** It was completed without an answer, or is still open: gc settles a completion that was cut short. */
 async function completeAgain(
   gateway: Killable,
   key: string,

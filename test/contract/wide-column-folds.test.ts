@@ -1,4 +1,4 @@
-/** Folding the additions of counters on a real Cassandra: the sum stays what it is, whoever dies wherever. */
+/** Folding the additions of counters on a real Cassandra: the sum stays correct when any process dies at any step. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
@@ -177,7 +177,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
   it('ignores additions below the floor by a process whose lease has expired', async () => {
     const world = await opened();
     await world.add(1);
-    // It stands still in the middle of an addition, and somebody sweeps and folds meanwhile.
+    // The process is paused in the middle of an addition, and another one sweeps and folds meanwhile.
     const late = world.store.apply.bind(world.store);
     now += ttlMs + 1;
     const sweeper = await openStore();

@@ -6,7 +6,7 @@ import { type alice, type GatewayWorld, openGateway } from '../support/gateway.t
 import { must, openUser } from '../support/iam-users.ts';
 
 describe('a request through an access point', () => {
-  /** Whether bob and nobody get in through the access point, and bob at the bucket itself. */
+  /** Whether bob and an anonymous caller are allowed through the access point, and bob at the bucket itself. */
   const seen = async (world: GatewayWorld, alias: string) => [
     (await world.bob.get(`/${alias}/key`)).status,
     (await world.anonymous.get(`/${alias}/key`)).status,

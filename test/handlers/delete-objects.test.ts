@@ -137,7 +137,7 @@ test('a body that is not what it should be deletes nothing', async () => {
   expect([huge.status, huge.code]).toEqual([400, 'MaxMessageLengthExceeded']);
   const refused = await world.bob.post('/bucket?delete', { body: deletion(['key', 'other']) });
   expect([refused.status, refused.all('Code')]).toEqual([200, ['AccessDenied', 'AccessDenied']]);
-  // Where nothing lets anybody in, nobody's body is read.
+  // Where no policy or ACL could allow the request, its body is not read.
   expect((await world.anonymous.post('/bucket?delete', { body: deletion(['key']) })).status).toBe(403);
   expect((await client.get('/bucket/key')).text).toBe('x');
 });

@@ -208,7 +208,7 @@ describe('believing a bucket', () => {
     expect((await world.client.get('/bucket/key')).text).toBe('content');
     expect((await world.client.head('/bucket/key')).status).toBe(200);
     expect(asked).toEqual([objects, objects]);
-    // What is not there, and whoever is not let in, is told by the bucket as it is.
+    // Missing objects and refused callers are answered by the present row of the bucket.
     expect((await world.client.get('/bucket/other')).code).toBe('NoSuchKey');
     expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
     expect(asked.filter((table) => table === buckets)).toHaveLength(2);

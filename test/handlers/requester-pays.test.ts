@@ -37,7 +37,7 @@ test('another account that agrees to pay is accepted, and the reply says that it
         true,
         isCharged ? 'requester' : undefined,
       ]);
-      // At home nobody is asked, and nobody is charged.
+      // Callers of the bucket's own account need no header and are not charged.
       for (const own of [client, world.as({ credential: ursula })]) {
         const home = await own.send(method, path, { ...body, headers: agreed });
         expect([home.status < 300, home.header('*-request-charged')], at).toEqual([true, undefined]);

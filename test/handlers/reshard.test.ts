@@ -170,7 +170,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     await working;
     expect(await told(world)).toMatchObject({ state: 'done', shards: 8 });
     await refused();
-    // Governance gives way to whoever may bypass it, as before.
+    // A caller with the permission can still bypass GOVERNANCE retention.
     const [path = '', id = ''] = held[2] ?? [];
     expect((await client.delete(`${path}?versionId=${id}`, { headers: bypass })).status).toBe(204);
     expect((await client.get(`${path}?versionId=${id}`)).status).toBe(404);

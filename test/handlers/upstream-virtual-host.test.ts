@@ -31,7 +31,7 @@ beforeAll(async () => {
     { settings },
     { SVC_TLS_CERT_FILE: path('wildcard.pem'), SVC_TLS_KEY_FILE: path('wildcard.key') },
   );
-  // Nobody else knows where the hosts of this domain are.
+  // Only this resolver knows the addresses of this domain's hosts.
   vi.spyOn(dns, 'lookup').mockImplementation(((host: string, { all }: LookupOptions, found: Found) => {
     asked.add(host);
     if (all === true) found(null, [{ address: '127.0.0.1', family: 4 }]);

@@ -41,7 +41,7 @@ test('chunks with a damaged header are kept when their gateway dies, and so are 
     const second = await startServer({ dataDir, env: settings });
     const other = loadClient(second.url, second.credentials.root);
     await other.expect({ method: 'DELETE', path: pathOf('bucket', 'gone') });
-    // What the dead one began is swept by then: its ranges are looked at in one go, and gc takes what nobody owns.
+    // By then the sweep has finished the dead process's ops: it reads their ranges in one pass, and gc deletes the orphans.
     await vi.waitFor(async () => expect(await chunkFiles(dataDir)).toHaveLength(3), { timeout: 20_000 });
     // It has: a write that was cut short is gone, as fsck sees.
     await vi.waitFor(

@@ -190,7 +190,7 @@ async function later(turns: number, act: () => unknown): Promise<unknown> {
   return act();
 }
 
-/** Whoever would have heard of a failure is dead. */
+/** The process that would have logged the failure is dead. */
 async function effectOf({ when }: Kill, act: () => unknown): Promise<void> {
   if (when === 'after') await Promise.resolve(act()).catch(() => {});
 }
@@ -262,7 +262,7 @@ async function ownedExtents(metadata: MetadataStore, seen: Seen, faults: string[
   }
   for (const id of seen.manifests) {
     const rows = await metadata.scan({ table: manifests, in: { id } }).next(100_000);
-    if (rows.length > 0 && !manifestIds.has(id)) faults.push(`manifest ${id} is nobody's`);
+    if (rows.length > 0 && !manifestIds.has(id)) faults.push(`manifest ${id} has no owner`);
     owned.push(...rows.flatMap(({ row }) => row.parts.map((part) => part.extent)));
   }
   for (const uploadId of seen.uploads) {

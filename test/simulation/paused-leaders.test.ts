@@ -12,7 +12,7 @@ import { untilRowsMove } from './moving-rows.ts';
 import { missing, type SharedStore, sharedStore } from './shared-store.ts';
 
 const startMs = 240_000;
-/** A lease that nobody renews, its successor's turn, and the time until nobody believes in a former layout. */
+/** The end of a lease that is not renewed, its successor's acquisition, and the expiry of cached layouts. */
 const takenOverMs = 120_000;
 const lostMs = 30_000;
 const cleanMs = 60_000;

@@ -16,7 +16,7 @@ import {
 const keysAtOnce = 3;
 /** Then another key takes its place: the check of a history takes time that grows with it. */
 const operationsPerKey = 150;
-/** A request that nobody answered may still happen: many of them would make a key say little. */
+/** A request without an answer may still apply; many of them on one key would weaken the check. */
 const doubtsPerKey = 6;
 
 /** What became of keys, each a register that began empty. */

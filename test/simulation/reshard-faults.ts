@@ -146,7 +146,7 @@ const ask = (client: LoadClient, shards: number): Promise<Shown> =>
   patiently(client, { method: 'POST', path, body: JSON.stringify({ shards }) });
 const told = (client: LoadClient): Promise<Shown> => patiently(client, { path });
 
-/** Asked until somebody knows: nodes may be away. */
+/** Repeated until a node answers: nodes may be down. */
 async function patiently(client: LoadClient, spec: RequestSpec): Promise<Shown> {
   for (const until = performance.now() + doneMs; ; await sleep(200)) {
     const { status, text } = await client.send(spec);

@@ -16,7 +16,7 @@ const openDoor = (): FrontDoor =>
     { SVC_BUCKET_SHARDS: '2' },
     {
       over: (metadata, clock) =>
-        // Whoever waits for a row only lets others run.
+        // A process that waits for a row yields to others.
         shardedMemory(metadata, { clock: { ...clock, sleep: () => turn() }, leaseMs: 20, batchRows: 4 }),
     },
   );

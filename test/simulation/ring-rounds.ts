@@ -119,7 +119,7 @@ export async function ringRounds({ ring, rounds, seed, say = () => {} }: RingRou
   return wrong;
 }
 
-/** A load before the fault, during it and after it; on return the gateway serves and nobody loads it. */
+/** A load before the fault, during it and after it; when it returns, the gateway serves and the load has ended. */
 async function hurtUnderLoad(
   world: World,
   {

@@ -131,7 +131,7 @@ async function movers({ race, clock, chance, storeOf }: Splitting, done: Set<num
           await clock.pass(500);
         }
         await clock.pass(Math.floor(chance() * 3));
-        // Whoever comes once everybody must know need not wait as long again.
+        // A mover that starts after all caches have expired does not wait for them again.
       },
       clock.now() > begun + 3 * leaseMs ? 1 : leaseMs,
     );

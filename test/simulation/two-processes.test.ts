@@ -255,7 +255,7 @@ for (const layout of layouts) {
           expect(versions).toHaveLength(1);
           for (const answer of [one, other])
             if (answer.status === 200) expect(answer.headers['x-amz-version-id']).toBe(versions[0]);
-          // Whoever came too late is answered the same on a retry.
+          // The loser of the race gets the same answer when it retries.
           expect((await world.b.expect(spec)).headers['x-amz-version-id']).toBe(versions[0]);
         }
       });

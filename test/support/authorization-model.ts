@@ -88,7 +88,7 @@ function covers(place: Place, key: Key, side: Side): boolean {
   return place === (key === '' ? 'bucket' : 'objects') || (place === 'mine' && key === 'mine');
 }
 
-/** Whether a statement speaks of the request, whoever asks it. */
+/** Whether a statement applies to the request, apart from its caller. */
 function speaks(statement: Statement, caller: Caller, { action, key, point }: Question, side: Side): boolean {
   const isAction = statement.actions.some((each) => each === 's3:*' || each === action);
   const isPlace = statement.places.some((place) => covers(place, key, side));

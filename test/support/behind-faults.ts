@@ -44,7 +44,7 @@ export async function behindFaults(): Promise<BehindFaults> {
   };
 }
 
-/** What is stored is what somebody owns, once gc has had its turn, and so much. */
+/** After gc the stored bytes equal the owned bytes. */
 export async function expectStored(world: GatewayWorld, objects: number): Promise<void> {
   await world.gc();
   expect(await world.stored()).toEqual(await world.owned('bucket'));

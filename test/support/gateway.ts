@@ -39,7 +39,7 @@ const upstream = {
   SVC_UPSTREAM_ACCESS_KEY: fromEnvironment('SVC_UPSTREAM_ACCESS_KEY'),
   SVC_UPSTREAM_SECRET_KEY: fromEnvironment('SVC_UPSTREAM_SECRET_KEY'),
 };
-/** The bucket that whoever names an upstream has made there. */
+/** The bucket that exists on the upstream. */
 export const upstreamBucket = 'sluice-laws';
 /** For `describe.each`: the core of every law holds on each; on an engine where one is named (see test/run.ts). */
 export const backends: readonly Backend[] = [
@@ -129,7 +129,7 @@ export interface GatewayWorld extends AsyncDisposable {
   /** Alice in the specification's own dialect. */
   readonly neutral: Client;
   readonly bob: Client;
-  /** Nobody, showing no dialect. */
+  /** An anonymous client, whose requests show no dialect. */
   readonly anonymous: Client;
   as(options?: ClientOptions): Client;
   /** One unit of gc. */

@@ -42,7 +42,7 @@ export class Killable implements AsyncDisposable {
     this.settings = { ...common, SVC_POOL_CLUSTERS: JSON.stringify(pools), ...settings };
   }
 
-  /** @param namespace in which nobody else stores anything @param settings beside those that this file sets */
+  /** @param namespace that no other test uses @param settings beside those that this file sets */
   static async begin(
     clusters: readonly CephCluster[],
     namespace: string,

@@ -14,7 +14,7 @@ export type Action =
 export interface Operation {
   readonly action: Action;
   readonly called: number;
-  /** Infinity where nobody answered: it happened at any time since, or not at all. */
+  /** Infinity for a request without an answer: it applied at any time since, or never. */
   readonly returned: number;
   /** The condition did not hold, so nothing was written. */
   readonly refused?: boolean;
@@ -23,7 +23,7 @@ export interface Operation {
    * behind others that it replaced too, and before this one's return.
    */
   readonly replacedBy?: Value;
-  /** Who did it, for whoever reads a failure. */
+  /** The client, for the message of a failure. */
   readonly by?: string;
 }
 

@@ -9,7 +9,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** The connection broke before the answer was whole: nobody knows what became of the request. */
+/** The connection broke before the answer was complete: the outcome of the request is unknown. */
 export class Unanswered extends Error {}
 
 export interface LoadClient {

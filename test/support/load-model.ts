@@ -33,7 +33,7 @@ export function seeded(seed: number): () => number {
 }
 
 export interface Version {
-  /** Undefined while nobody has told it: the request was not answered. */
+  /** Undefined while it is unknown, because the request was not answered. */
   readonly id: string | undefined;
   /** In order; absent for a delete marker. */
   readonly contents?: readonly Content[];

@@ -35,7 +35,7 @@ export class Side {
     return this.uploads[nth % Math.max(this.uploads.length, 1)] ?? 'none';
   }
 
-  /** What a reply says, whoever says it. */
+  /** The content of a reply, independent of its backend. */
   said(answer: Answer): object {
     this.#learn(answer);
     const named = (text: string): string =>

@@ -1,5 +1,5 @@
 /**
- * A browser's half of an upload by form, and the half of whoever signed it, written from the public documents alone:
+ * A browser's half of an upload by form, and the signer's half, written from the public documents alone:
  * it shares no code with `src`.
  */
 import { createHmac } from 'node:crypto';

@@ -134,7 +134,7 @@ export class ReshardLoad {
     }
   }
 
-  /** Keys that nobody changed meanwhile are as the model has them; no key is there twice. */
+  /** Keys that no client changed meanwhile are as in the model; no key is listed twice. */
   async list(pageSize = 7): Promise<void> {
     const before = new Map(this.#changes);
     const wanted = new Map([...this.#model].map(([key, [latest]]) => [key, latest?.body !== undefined]));

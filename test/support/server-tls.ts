@@ -1,4 +1,4 @@
-/** Key pairs made for the tests and trusted by nobody else: two for 127.0.0.1, and one for all hosts right below `s3.test`. */
+/** Key pairs that only the tests trust: two for 127.0.0.1, and one for all hosts right below `s3.test`. */
 export const one = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBpjCCAU2gAwIBAgIUBbDDYiUIEWiqVQyBweArwcFCPO8wCgYIKoZIzj0EAwIw

@@ -143,12 +143,12 @@ export class SplitRace {
       const changes = await plan(head, layout);
       const outcome = await patiently(() => store.commit(this.at(layout), changes));
       if (outcome.applied) return;
-      // Somebody has moved it, or the layout is another by now.
+      // Another mover has moved it, or the layout has changed.
       if (outcome.because === 'fenced') ({ layout } = this);
     }
   }
 
-  /** Every row that nobody changed meanwhile is listed once, with what it holds; no row is listed twice. */
+  /** Every row that no client changed meanwhile is listed once, with its content; no row is listed twice. */
   async list(
     store: MetadataStore,
     {

@@ -5,7 +5,7 @@ import type { Clock } from '../../src/ports/clock.ts';
 export interface VirtualClock extends Clock {
   /** Every sleep that was asked for, in order, in ms. */
   readonly slept: readonly number[];
-  /** Lets time pass; whoever should wake meanwhile wakes at its own moment, in order. */
+  /** Advances the time; sleepers wake in order, each at its own time. */
   advance(ms: number): Promise<void>;
   /** Moves `now` alone, as a corrected wall clock does: no sleeper wakes and `elapsed` stands. */
   jump(ms: number): void;
@@ -46,7 +46,7 @@ export function virtualClock(startMs = Date.UTC(2026, 0, 1)): VirtualClock {
     sleep(ms, signal) {
       slept.push(ms);
       if (signal?.aborted) return Promise.resolve();
-      // Time need not pass for whoever only lets others run.
+      // `sleep(0)` yields to others without advancing the time.
       if (ms <= 0) return turn();
       return new Promise((resolve) => {
         const sleeper: Sleeper = {

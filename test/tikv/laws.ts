@@ -109,7 +109,7 @@ export function transactionLaws(endpoints: Endpoints): void {
     await world.client.collect({ ageMs: 0, everyMs: 0 });
     const safe = await others.pd.safePoint(others.backoff());
     expect(safe).toBeLessThan(alive);
-    // Somebody moved it a moment ago: that will do.
+    // Another process moved it a moment ago, which is enough.
     await world.client.collect({ ageMs: 0, everyMs: 600_000 });
     expect(await others.pd.safePoint(others.backoff())).toBe(safe);
     const commit = (name: string, start: bigint) =>

@@ -25,7 +25,7 @@ export interface Bare extends AsyncDisposable {
   readonly backoff: () => Backoff;
 }
 
-/** The parts under the client, for tests that play somebody else's transaction. */
+/** The parts under the client, for tests that play another client's transaction. */
 export function bare(endpoints: readonly string[]): Bare {
   const pd = new PlacementDriver({ endpoints, tls: undefined, budgetMs: 10_000 });
   const stores = new Stores(pd, undefined);

@@ -105,7 +105,7 @@ test('a body is read at the pace of its reader', async () => {
     });
   }
   await sleep(150);
-  // What the kernel holds for both ends; it would be all of it if somebody read.
+  // The bytes in the kernel's buffers of both ends; a reader would get all of them.
   expect(takenBytes).toBeLessThan(32 * 1024 * 1024);
 });
 

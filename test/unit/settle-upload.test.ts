@@ -10,7 +10,7 @@ import { type DomainWorld, domainWorld, ownedExtents, storedExtents } from '../s
 const count = 10_000;
 const etag = '0123456789abcdef0123456789abcdef';
 
-/** An upload whose parts' bytes nobody stored: rows are what settling reads. */
+/** An upload with rows and without stored bytes, because settling reads rows only. */
 async function uploadOf(world: DomainWorld, parts: number): Promise<string> {
   const uploadId = await world.process().createUpload('key');
   for (let first = 1; first <= parts; first += 50) {

@@ -1,7 +1,7 @@
 /** Reads the operation and parameters of an action: in the form of IAM and STS, or of S3 Control. */
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
-import { noBody, readBody } from '../../handlers/common/body.ts';
+import { emptyBody, readBody } from '../../handlers/common/body.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault, type OperationName } from '../../protocol/operations/operations.ts';
 import { selectAction } from '../../protocol/operations/select.ts';
@@ -45,7 +45,7 @@ async function readForm(ctx: Ctx, request: Identified): Promise<Parameters> {
   const { wire, query, payload, incoming } = request;
   const hasBody = incoming.body !== undefined;
   const body =
-    (await readBody(ctx, request, { hasBody, row: { bodyMax: formBytesMax }, held: request })) ?? noBody;
+    (await readBody(ctx, request, { hasBody, row: { bodyMax: formBytesMax }, held: request })) ?? emptyBody;
   if (body.length > 0 && !isForm(wire))
     throw fail('InvalidRequest', 'The parameters of an action come in the URL, or as a form in the body.');
   if (body.length > 0 && payload.sha256 === undefined)
@@ -84,7 +84,7 @@ async function readControl(
   { operation, parameters }: ControlAsked,
 ): Promise<Parameters> {
   const hasBody = request.incoming.body !== undefined;
-  const body = (await readBody(ctx, request, { hasBody, row: {}, held: request })) ?? noBody;
+  const body = (await readBody(ctx, request, { hasBody, row: {}, held: request })) ?? emptyBody;
   const read = readers[operation];
   if (read === undefined) return parameters;
   if (body.length === 0) throw fail('MissingRequestBodyError');

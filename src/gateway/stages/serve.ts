@@ -7,7 +7,7 @@ import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
 import { bucketWebsite } from '../../domain/configurations/families.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
-import { noBody, readBody } from '../../handlers/common/body.ts';
+import { emptyBody, readBody } from '../../handlers/common/body.ts';
 import { needsBucket } from '../../handlers/handler.ts';
 import { handlers } from '../../handlers/table.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
@@ -37,7 +37,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   if (row.streams && incoming.body instanceof PacedBody) incoming.body.stream();
   // The body of an action has been read, because its parameters are in it.
   const reading = isAction ? undefined : readBody(ctx, request, { hasBody, row, held: request });
-  const complete = establish(request, { body: reading === undefined ? noBody : await reading });
+  const complete = establish(request, { body: reading === undefined ? emptyBody : await reading });
   // Policies and the caller's key may have changed while the body arrived: judge by their present state.
   if (reading !== undefined) await renew(ctx, complete);
   if (reading !== undefined || needsBody) isPaid = await judge(ctx, complete);

@@ -9,7 +9,7 @@ import type { Authorized, Held } from '../../gateway/request.ts';
 import { bodyMaxDefault, type Operation } from '../../protocol/operations/operations.ts';
 import { readClaims } from './claims.ts';
 
-export const noBody = new Uint8Array(0);
+export const emptyBody = new Uint8Array(0);
 
 /**
  * The body of an operation that does not stream; undefined where there is none to read or to verify.

@@ -15,7 +15,7 @@ export function splitLaws({ law }: Laws): void {
       await beginSplit(store, race, ways);
       for (let shard = 0; shard < ways; shard += 1) await splitShard(store, { race, shard, pass });
       race.layouts.push({ ways: ways * 2, fence: race.layout.fence });
-      // Whoever read the bucket's row before it all began reads on.
+      // A reader that read the bucket's row before the split continues.
       for (const layout of race.layouts) {
         for (const key of keys) await race.read(store, key, layout);
         await race.list(store, { page: 7, layout });

@@ -116,7 +116,7 @@ export const head = (bucket: string, key: string, more: Partial<Head> = {}): Hea
   ...more,
 });
 
-/** Stores rows that nobody expects. */
+/** Stores rows outside of the expected tables. */
 export async function putHeads(store: MetadataStore, rows: readonly Head[]): Promise<void> {
   for (const row of rows) await store.commit(headsOf(row.bucket), [{ put: row, expect: 'absent' }]);
 }

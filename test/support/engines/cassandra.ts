@@ -58,7 +58,7 @@ export interface NodeOptions {
 
 /** Keyspaces of some twenty tables each take memory. */
 const sharedHeap = '2g';
-/** Nobody kills it, so no write need wait for the disk. */
+/** It is never killed, so writes need not wait for the disk. */
 const unsynced = ['commitlog_sync: periodic', 'commitlog_sync_period: 10s'];
 
 export async function startCassandra(): Promise<Engine> {

@@ -1,5 +1,5 @@
 /**
- * Ceph clusters, of one OSD each where nobody asks for more, started for the tests of one file. Where they cannot be, the suites say why they are
+ * Ceph clusters, of one OSD each unless a test asks for more, started for the tests of one file. Where they cannot be, the suites say why they are
  * skipped; on CI they must run.
  */
 import { execFile, spawnSync } from 'node:child_process';
@@ -125,7 +125,7 @@ async function freeRange(): Promise<number> {
   throw new Error('found no free ports for a Ceph cluster');
 }
 
-/** Their data is wiped, so nobody waits for a clean end. */
+/** Their data is wiped, so they are killed. */
 function kill(pid: () => number): void {
   try {
     process.kill(pid(), 'SIGKILL');

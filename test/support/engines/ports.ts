@@ -1,8 +1,8 @@
-/** Ports that nobody listens on. */
+/** Free ports. */
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Below those that the kernel deals out, and a Ceph takes: nobody is given one before its engine listens, or while that is down. */
+/** Below those that the kernel deals out, and a Ceph takes: no other process gets one before its engine listens, or while the engine is down. */
 const lowest = 10_000;
 const highest = 18_000;
 
@@ -15,7 +15,7 @@ export async function freePorts(count: number): Promise<readonly number[]> {
   return [...ports];
 }
 
-/** Whether nobody listens on any of these ports. */
+/** Whether all of these ports are free. */
 export async function areFree(ports: readonly number[]): Promise<boolean> {
   const tries = ports.map(
     (port) =>
