@@ -39,7 +39,7 @@ const upstream = {
   SVC_UPSTREAM_ACCESS_KEY: fromEnvironment('SVC_UPSTREAM_ACCESS_KEY'),
   SVC_UPSTREAM_SECRET_KEY: fromEnvironment('SVC_UPSTREAM_SECRET_KEY'),
 };
-/** The bucket that exists on the upstream. */
+/** The bucket that must exist on an upstream that a setting names. */
 export const upstreamBucket = 'sluice-laws';
 /** For `describe.each`: the core of every law holds on each; on an engine where one is named (see test/run.ts). */
 export const backends: readonly Backend[] = [
