@@ -1,4 +1,4 @@
-/** `node bench/micro.ts [name …]`: parts of the hot path alone, each beside what it could not be cheaper than. */
+/** `node bench/micro.ts [name …]`: parts of the hot path alone, each beside its lower bound. */
 import type { Piece } from './lib/micro.ts';
 import { table } from './lib/report.ts';
 import { authorize } from './micro/authorize.ts';

@@ -1,4 +1,4 @@
-/** How long a piece of work of this process takes: for what is measured without a server. */
+/** The CPU time of a piece of work in this process. */
 
 export interface Figure {
   /** ms */

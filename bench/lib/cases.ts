@@ -1,4 +1,4 @@
-/** What a run measures: an operation at a size, with as many keys as make it mean what it says. */
+/** The cases of a run: an operation, a size, and a meaningful number of keys. */
 import { type OperationName, type OperationPlan, operations } from './operations.ts';
 
 export interface Case {

@@ -1,4 +1,4 @@
-/** What the driver alone needs for the statements that the gateway's requests are made of. */
+/** The time of the driver alone for the statements of the gateway's requests. */
 import cassandra from 'cassandra-driver';
 import { Rows } from '../../src/backends/metadata/wide-column/rows.ts';
 import { buildStatements } from '../../src/backends/metadata/wide-column/schema/statements.ts';

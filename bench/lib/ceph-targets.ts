@@ -1,4 +1,4 @@
-/** This gateway and a radosgw, both over one real Ceph cluster, which goes with the last of them. */
+/** This gateway and a radosgw over one real Ceph cluster, which ends with the last of them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CephCluster, startCeph, startRadosgw } from '../../test/support/engines/ceph.ts';

@@ -1,4 +1,4 @@
-/** A keep-alive HTTP/1.1 client on a raw socket that costs little: bodies are counted, and kept only when asked for. */
+/** A cheap keep-alive HTTP/1.1 client on a raw socket: bodies are counted, and kept only on request. */
 import net from 'node:net';
 
 export interface Answer {

@@ -1,4 +1,4 @@
-/** The front door of a gateway over `noop` chunks and the metadata that is to be measured: a server, and a load on it. */
+/** The front door of a gateway over `noop` chunks and the measured metadata backend: a server, and a load on it. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** What the machine can do at best right now, in this process: the hashing that a request demands. */
+/** The best that the machine can do now, in this process: the hashing that a request needs. */
 import { createHash, hash } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** One process of the load: so many clients, each sending its next request as soon as the last is answered. */
+/** One process of the load: a number of clients, each of which sends its next request when the last one is answered. */
 import { Connection } from './connection.ts';
 import { type OperationName, type OperationPlan, operations, type World, worldOf } from './operations.ts';
 import { Signer } from './sign.ts';

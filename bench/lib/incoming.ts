@@ -1,4 +1,4 @@
-/** A request as a runtime would hand it over, from the head that a client would send. */
+/** A request as a runtime passes it on, from the head that a client sends. */
 import { type Incoming, WireHeaders } from '../../src/protocol/request/wire.ts';
 
 const never = new AbortController().signal;

@@ -1,4 +1,4 @@
-/** The load as a whole: several generator processes, and what they report put together. */
+/** The whole load: several generator processes and the sum of their reports. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Done, Order } from './generator.ts';

@@ -1,4 +1,4 @@
-/** Runs one case against several servers in turns, so that whatever else the machine does falls on all alike. */
+/** Runs one case against several servers in turns, so that other load on the machine affects all alike. */
 import type { Case } from './cases.ts';
 import { Connection } from './connection.ts';
 import { type Load, type LoadResult, percentile } from './load.ts';

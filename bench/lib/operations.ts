@@ -1,4 +1,4 @@
-/** What a load consists of: each operation as one step of one client, over a connection of its own. */
+/** The operations of a load, each as one step of one client over its own connection. */
 import { type Answer, type Connection, headerOf } from './connection.ts';
 import { type Call, chunkHashes, type Signer, sha256Of, unsigned } from './sign.ts';
 

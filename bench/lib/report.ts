@@ -1,4 +1,4 @@
-/** Tables for a terminal, and the figures beside what the project set out to reach. */
+/** Tables for a terminal, with the goals beside the figures. */
 import { type Case, sizeName } from './cases.ts';
 import type { Floors } from './floors.ts';
 import type { Figures } from './measure.ts';

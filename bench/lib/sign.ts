@@ -1,4 +1,4 @@
-/** Signs requests cheaply, with the signing key derived once: a load generator must not be what is measured. */
+/** Signs requests cheaply, with a cached signing key, so that the load generator is not the bottleneck. */
 import { createHash, createHmac, hash } from 'node:crypto';
 
 export const bench = {

@@ -1,4 +1,4 @@
-/** What is measured: this gateway in its variants, bare node:http, and peers; each started on a directory of its own. */
+/** The measured servers: this gateway in its variants, bare node:http, and peers; each started on its own directory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';

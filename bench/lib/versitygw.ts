@@ -1,4 +1,4 @@
-/** The peer, pinned and built once into .cache: its module and all it depends on come from the Go module proxy. */
+/** The peer, pinned and built once into .cache; the Go module proxy has its module and all dependencies. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-/** What encrypting costs beside what the runtime's AES-GCM costs by itself, and beside the MD5 that every write has. */
+/** The cost of encryption beside that of the runtime's AES-GCM alone, and beside the MD5 of every write. */
 import { createCipheriv, createSecretKey, hash } from 'node:crypto';
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';
 import { portableCipher } from '../../src/backends/ciphering/portable.ts';

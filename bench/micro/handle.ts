@@ -1,4 +1,4 @@
-/** A whole request through `gateway.handle`, without a socket, beside the hashing that it demands. */
+/** A whole request through `gateway.handle`, without a socket, beside the hashing that it needs. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Checking a signature, beside the hashing that it is made of. */
+/** Verifying a signature, beside its hashing. */
 
 import { hash } from 'node:crypto';
 import { authenticate } from '../../src/auth/authenticate.ts';

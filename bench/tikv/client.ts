@@ -1,4 +1,4 @@
-/** Our TiKV client doing what engines/tikv/peer has client-go do, in a process of its own; prints one line of JSON. */
+/** Our TiKV client with the same work as client-go in engines/tikv/peer, in a separate process; prints one line of JSON. */
 import { parseArgs } from 'node:util';
 import { TikvClient } from '../../src/backends/metadata/ordered-kv/tikv/client.ts';
 

@@ -1,4 +1,4 @@
-/** Rows below the front door: as many heads of objects as one likes, all of them copies of one that was put. */
+/** Rows below the front door: any number of object heads, all copies of one that was put. */
 import type { TikvClient } from '../../src/backends/metadata/ordered-kv/tikv/client.ts';
 import type { Entry } from '../../src/backends/metadata/ordered-kv/tikv/transactions/snapshot.ts';
 

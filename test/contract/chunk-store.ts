@@ -1,4 +1,4 @@
-/** What every chunk store promises (src/ports/storage/chunk-store.ts), as laws over a fresh store per case. */
+/** The contract of chunk stores (src/ports/storage/chunk-store.ts), as laws over a fresh store for each case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { findExtents } from '../../src/backends/data/chunked/find-extents.ts';

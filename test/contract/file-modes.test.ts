@@ -1,4 +1,4 @@
-/** What tenants stored is readable by the account of the server alone, whatever the umask and an older directory say. */
+/** Files of stored objects are readable by the server's user only, for any umask and in existing directories. */
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

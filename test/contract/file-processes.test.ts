@@ -1,4 +1,4 @@
-/** What the file store promises to several processes, killed ones among them. */
+/** The guarantees of the file store for several processes, killed ones included. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What the file store promises about space: it comes back, and nothing else goes. */
+/** The file store frees the space of deleted chunks, and deletes nothing else. */
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';

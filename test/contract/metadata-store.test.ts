@@ -1,4 +1,4 @@
-/** Each metadata backend that runs in this process is a line here; the contract says what it must keep. */
+/** Every metadata backend that runs in this process against the contract of the metadata port. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

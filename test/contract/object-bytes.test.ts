@@ -1,4 +1,4 @@
-/** Object bytes against their contract, a line each; and what `chunked` alone promises. */
+/** Object bytes against their contract, and properties of `chunked` alone. */
 import { describe, expect, test } from 'vitest';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';

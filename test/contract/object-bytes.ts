@@ -1,4 +1,4 @@
-/** What object bytes promise (src/ports/storage/object-bytes.ts), as laws over fresh stores per case. */
+/** The contract of object bytes (src/ports/storage/object-bytes.ts), as laws over fresh stores for each case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {

@@ -1,6 +1,6 @@
 /**
- * The metadata contract on the fault injector, while regions split, merge and change their leaders all the time: nobody
- * above the client may notice.
+ * The metadata contract on the fault injector, while regions split, merge and change their leaders all the time: no caller of the client
+ * may notice.
  */
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { noDouble, startDouble } from '../support/engines/tikv-double.ts';

@@ -1,4 +1,4 @@
-/** What a client of the embedded store sees where lmdb refuses a transaction, as it did while another server opened the file. */
+/** The embedded store where lmdb refuses a transaction, as it did while another server opened the file. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

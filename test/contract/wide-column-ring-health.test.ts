@@ -1,4 +1,4 @@
-/** What a real ring of three says of itself, also when a node dies and misses a change of the schema. */
+/** Health reports of a real ring of three nodes, also when a node dies and misses a change of the schema. */
 import cassandra from 'cassandra-driver';
 import { expect, test } from 'vitest';
 import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';

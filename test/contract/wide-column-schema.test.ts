@@ -1,4 +1,4 @@
-/** The schema of a keyspace at a start: made, brought up to date, and left alone where it is newer. */
+/** The schema of a keyspace at a start: created, updated, and not touched where it is newer. */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

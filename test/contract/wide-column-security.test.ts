@@ -1,4 +1,4 @@
-/** A node that lets in only those whom it knows, over TLS: who is let in, and whom a gateway takes for a node. */
+/** Login and TLS of Cassandra: the clients that a node accepts, and the nodes that a gateway accepts. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Access points in a test: the actions on them, their two shapes, and one over a bucket with an object. */
+/** Access points for tests: their actions, their two addresses, and one on a bucket with an object. */
 import { policyOf, type Written } from './access.ts';
 import type { Act } from './actions.ts';
 import { alice, type GatewayWorld } from './gateway.ts';

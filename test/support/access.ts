@@ -1,4 +1,4 @@
-/** Short ways to write and read access control in tests: grants, canned ACLs, policies. */
+/** Grants, canned ACLs and policies for tests. */
 import type { Answer } from './gateway-client.ts';
 
 export const everyone = 'http://acs.amazonaws.com/groups/global/AllUsers';

@@ -1,4 +1,4 @@
-/** Lets something happen at the worst moment. */
+/** Runs a given action just before a chosen call of a store. */
 import type { Context } from '../../src/context.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { faulty } from './faulty.ts';

@@ -1,4 +1,4 @@
-/** An authenticator app in a test: shows the codes of a seed, by node:crypto alone. */
+/** An authenticator app for tests: the codes of a seed, computed with node:crypto alone. */
 import { createHmac } from 'node:crypto';
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';

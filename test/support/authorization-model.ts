@@ -1,7 +1,7 @@
 /**
- * Who may do what, as a slow and obvious model of the public API's rules ("How Amazon S3 authorizes a request", "Policy
- * evaluation logic", "Blocking public access", "Controlling ownership of objects"): sets of statements and grants that are
- * searched whole for every question. Nothing of it comes from the engine.
+ * A slow and simple model of authorization by the public API's rules ("How Amazon S3 authorizes a request", "Policy evaluation logic",
+ * "Blocking public access", "Controlling ownership of objects"): sets of statements and grants, all of which are searched for every
+ * decision. It shares no code with the engine.
  */
 
 export const accounts = ['alice-account', 'bob-account', 'carol-account'] as const;

@@ -1,4 +1,4 @@
-/** Random configurations of `authorization-model.ts`, and a gateway that is brought into them by signed requests. */
+/** Random configurations of `authorization-model.ts`, and a gateway that is configured accordingly by signed requests. */
 import { aclXml, authenticated, blockXml, everyone, ownershipXml } from './access.ts';
 import { acting, domain, open4 } from './access-points.ts';
 import { type Act, openActions } from './actions.ts';

@@ -1,4 +1,4 @@
-/** A gateway before an upstream that fails as a test says: each of its worlds has a bucket of its own there. */
+/** A gateway before an upstream with injected faults; each world has its own bucket there. */
 import { expect } from 'vitest';
 import type { Clock } from '../../src/ports/clock.ts';
 import { type FaultyUpstream, startFaultyUpstream } from './faulty-upstream.ts';

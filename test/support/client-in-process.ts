@@ -1,4 +1,4 @@
-/** The client of loads, speaking to a gateway in the test's own process. */
+/** The load client for a gateway in the test's own process. */
 import type { GatewayWorld } from './gateway.ts';
 import type { LoadClient } from './load-client.ts';
 

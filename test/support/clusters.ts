@@ -1,4 +1,4 @@
-/** Several clusters in a test, and an operator who says what becomes of them. */
+/** Several clusters for tests, and an operator that changes their states. */
 import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';

@@ -1,4 +1,4 @@
-/** How long this process was at work: what a law about cost asks, as others on the machine do not change it. */
+/** The CPU time of this process, for laws about cost, because other load on the machine does not change it. */
 export async function cpuMsOf(work: () => unknown): Promise<number> {
   const before = process.cpuUsage();
   await work();

@@ -1,4 +1,4 @@
-/** A small generator of random choices, so that a printed seed repeats them. */
+/** A small seeded generator of random choices; the printed seed repeats them. */
 
 export interface Dice {
   /** An integer from 0 up to `below`. */

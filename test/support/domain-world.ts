@@ -1,6 +1,6 @@
 /**
- * The domain over the memory backends on a virtual clock, in as many "processes" as a test wants, each of
- * which can be killed at any call of a port; and an oracle that reads every row without the domain's help.
+ * The domain over the memory backends on a virtual clock, in any number of simulated processes, each of which can be killed at any call of
+ * a port; and a check that reads every row without the domain's code.
  */
 
 import { nodeCipher } from '../../src/backends/ciphering/node.ts';

@@ -1,4 +1,4 @@
-/** Commits to Cassandra of a process that dies once its commit has applied, before its side changes, or instead of its commit. */
+/** Commits to Cassandra by a process that dies after its commit has applied and before its side changes, or instead of its commit. */
 import { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
 import { Folds } from '../../src/backends/metadata/wide-column/counters/folds.ts';
 import type { Intents } from '../../src/backends/metadata/wide-column/intents.ts';

@@ -1,4 +1,4 @@
-/** The ways to encrypt, as a client asks for them, and keys to do it with. */
+/** The kinds of encryption as request headers, and keys for them. */
 import { createHash } from 'node:crypto';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Clients that write, read, delete and upload while a cluster is evacuated, and what has to be true of it. */
+/** Clients that write, read, delete and upload during an evacuation, and the checks of their answers. */
 import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';

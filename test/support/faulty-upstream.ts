@@ -1,4 +1,4 @@
-/** A proxy before an upstream that does to chosen requests what networks and services do. */
+/** A proxy before an upstream that injects faults of networks and services into chosen requests. */
 import {
   request as ask,
   createServer,

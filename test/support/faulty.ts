@@ -1,4 +1,4 @@
-/** A port with some of its methods replaced: failing, slow, counting. The others go to the real backend. */
+/** A port with some methods replaced: failing, slow, counting. The other methods call the real backend. */
 export function faulty<Port extends object>(port: Port, replaced: Partial<Port>): Port {
   return new Proxy(port, {
     get(target, name) {

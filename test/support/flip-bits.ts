@@ -1,4 +1,4 @@
-/** Damages the files of a data directory as a failing disk does, by a printed seed. */
+/** Flips bits in the files of a data directory as a failing disk does, by a printed seed. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,4 +1,4 @@
-/** XML bodies and short ways of asking that many tests of the front door share. */
+/** XML bodies and requests that many tests of the front door share. */
 import { createHash } from 'node:crypto';
 import type { Answer, Ask, Client } from './gateway-client.ts';
 

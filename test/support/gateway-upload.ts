@@ -1,4 +1,4 @@
-/** One multipart upload of `/bucket/key`, as the suites about multipart open it, feed it and foretell its ETag. */
+/** A multipart upload of `/bucket/key`: its creation, its parts and its expected ETag. */
 import type { GatewayWorld } from './gateway.ts';
 import { bytesOf, createUpload, MiB, md5, type PartOf, putPart } from './gateway-bodies.ts';
 

@@ -1,4 +1,4 @@
-/** Policies as large as the kind allows, each of which makes its text many times as large once it is compiled. */
+/** Policies of the largest accepted size, whose compiled form is many times as large as their text. */
 
 const bucketArn = 'arn:aws:s3:::bucket';
 const allow = { Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resource: `${bucketArn}/*` };

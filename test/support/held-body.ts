@@ -1,4 +1,4 @@
-/** Requests whose bodies are held back while the world changes. */
+/** Requests whose bodies are held back while the configuration changes. */
 import type { Answer, Ask, Client } from './gateway-client.ts';
 
 export interface HeldRequest {

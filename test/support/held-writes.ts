@@ -1,4 +1,4 @@
-/** Writes of `/bucket/key` whose content is held back in its middle, in each way that a client can store one. */
+/** Writes of `/bucket/key` whose content is held back halfway, in every way to write an object. */
 import type { Credential } from '../../src/ports/crypto/credentials.ts';
 import type { GatewayWorld } from './gateway.ts';
 import { complete, createUpload } from './gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** Users of an account in a test, made by its root, and the keys that they sign with. */
+/** IAM users for tests, created by the root of their account, with their access keys. */
 import type { Credential } from '../../src/ports/crypto/credentials.ts';
 import { type Act, openActions, type Parameters } from './actions.ts';
 import type { GatewayWorld } from './gateway.ts';

@@ -1,4 +1,4 @@
-/** Ports that answer after a few turns of the event loop, more or fewer by a seed, so that requests interleave. */
+/** Ports that answer after a random number of turns of the event loop, by a seed, so that requests interleave. */
 import { setImmediate } from 'node:timers';
 import type { Context } from '../../src/context.ts';
 

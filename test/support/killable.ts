@@ -1,4 +1,4 @@
-/** A gateway over two Ceph clusters, `a` and `b`, in a process that a test kills and starts again on what it left. */
+/** A gateway over two Ceph clusters, `a` and `b`, in a process that a test kills and restarts on the same data. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

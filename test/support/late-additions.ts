@@ -1,6 +1,6 @@
 /**
- * A model of a store whose commits do not make their additions to counters in the same transaction, over memory: a gateway
- * that is killed in between leaves them to be made when its attempt is settled.
+ * A model of a store whose counter additions are not in the transaction of their commit, over memory: if a gateway is killed in between,
+ * they are made when its attempt is settled.
  */
 import type { AnyTable, At, MetadataStore, SideChange } from '../../src/ports/metadata-store.ts';
 import { faulty } from './faulty.ts';

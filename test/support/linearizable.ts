@@ -1,6 +1,6 @@
 /**
- * An exact check that what many clients saw of one register could have happened one step at a time (Wing and Gong's search,
- * with Lowe's memory of where it has been): every operation somewhere between its call and its return.
+ * An exact linearizability checker of registers (Wing and Gong's search, with Lowe's memoization): each operation takes effect at one
+ * moment between its call and its return.
  */
 
 /** The content of a register; undefined while there is nothing. */

@@ -1,4 +1,4 @@
-/** A small S3 client over node:http for loads: signs with `sign.ts`, keeps connections, and says what is not known. */
+/** A small S3 client over node:http for load tests: it signs with `sign.ts`, keeps connections, and reports unknown outcomes. */
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { encodePath, type RequestSpec, signer } from './sign.ts';
 

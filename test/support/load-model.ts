@@ -1,4 +1,4 @@
-/** What a client knows of keys under load: acknowledged versions, and for an unanswered request both ways it may have gone. */
+/** The state of keys under load as a client knows it: acknowledged versions, and both possible outcomes of unanswered requests. */
 import { createHash } from 'node:crypto';
 
 /** Bytes that a seed and a size make: nothing need be kept to compare them. */

@@ -1,4 +1,4 @@
-/** Many clients at once, most of them slow, and how much memory a server takes for them. */
+/** Many concurrent clients, most of them slow, and the memory that a server uses for them. */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { type Keys, loadClient, pathOf } from './load-client.ts';

@@ -1,6 +1,6 @@
 /**
- * Random histories of requests that two gateways must answer alike. Each knows versions and uploads by ids of its own: a
- * request names them by the order in which they came, and replies are compared with that order in place of the ids.
+ * Random histories of requests that two gateways must answer alike. Each gateway draws its own ids of versions and uploads, so a request
+ * refers to them by their order of appearance, and replies are compared with that order in place of the ids.
  */
 import { expect } from 'vitest';
 import type { GatewayWorld } from './gateway.ts';

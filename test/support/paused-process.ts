@@ -1,4 +1,4 @@
-/** A process of its own over shared stores, which stands still at a chosen call of its metadata until a test lets it go on. */
+/** A child process over shared stores that pauses at a chosen metadata call until the test resumes it. */
 import type { Context } from '../../src/context.ts';
 import type { AnyTable, At, MetadataStore } from '../../src/ports/metadata-store.ts';
 

@@ -1,4 +1,4 @@
-/** Stores of `cluster-pool` on a real cluster, each in a namespace of its own. */
+/** Stores of `cluster-pool` on a real cluster, each in its own namespace. */
 import { type ClusterPool, clusterPool } from '../../src/backends/data/cluster-pool/cluster-pool.ts';
 import type { RadosDriver } from '../../src/backends/data/cluster-pool/librados/driver.ts';
 import { koffiDriver } from '../../src/backends/data/cluster-pool/librados/koffi-driver.ts';

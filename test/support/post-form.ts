@@ -1,7 +1,4 @@
-/**
- * A browser's half of an upload by form, and the signer's half, written from the public documents alone:
- * it shares no code with `src`.
- */
+/** The browser's part and the signer's part of a form upload, written from the public documents alone: it shares no code with `src`. */
 import { createHmac } from 'node:crypto';
 import type { Credential } from '../../src/ports/crypto/credentials.ts';
 

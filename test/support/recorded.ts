@@ -1,4 +1,4 @@
-/** What a gateway has recorded of its requests, read row by row. */
+/** Reads what a gateway has recorded of its requests, row by row. */
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
 import { type HourlyQueue, rowsOfHour, scanHours } from '../../src/metadata/background/hourly-queues.ts';

@@ -1,4 +1,4 @@
-/** What a gateway whose engine is away answers: 503 with `Retry-After`, and nothing else from 500 on. */
+/** The answers that are allowed while an engine does not answer: 503 with `Retry-After`, and no other status from 500 on. */
 import type { LoadClient } from './load-client.ts';
 
 export interface Refusal {

@@ -1,4 +1,4 @@
-/** Clients of a versioned bucket that is being resharded; each key is one client's, so every answer is compared. */
+/** Clients of a versioned bucket that is being resharded; each key belongs to one client, so that every answer can be checked. */
 import { expect } from 'vitest';
 import type { GatewayWorld } from './gateway.ts';
 import { complete, createUpload, putPart } from './gateway-bodies.ts';

@@ -1,4 +1,4 @@
-/** The real Node listener in front of a handler that a test writes, and plain sockets to talk to it. */
+/** The real Node listener in front of a test's handler, and plain sockets to talk to it. */
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { configWith } from '../../src/config/read/read-config.ts';

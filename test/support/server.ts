@@ -1,6 +1,6 @@
 /**
- * The real command in a child process, on a free port, over a data directory of its own: for suites that
- * treat the gateway as a black box, kill it, or run it on another runtime.
+ * The real command in a child process, on a free port, over a temporary data directory: for suites that treat the gateway as a black box,
+ * kill it, or run it on another runtime.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * A model of the stores that shard: memory in which the rows of a spread partition really lie in shards, each of which is
- * committed to alone, and between any two of which anything may happen. It splits by the code that Cassandra splits by.
+ * A model of sharding stores: memory in which the rows of a spread partition are in separate shards, with separate commits and other work
+ * between any two of them. It splits with the code that Cassandra uses.
  */
 import { buildOrder } from '../../src/backends/metadata/rows/order.ts';
 import { computeSpan, passed, type Span, skipTo } from '../../src/backends/metadata/rows/span.ts';

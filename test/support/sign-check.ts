@@ -1,4 +1,4 @@
-/** Runs `authenticate` on what the test signer made, and reads the content to its end. */
+/** Runs `authenticate` on requests of the test signer, and reads their content to the end. */
 
 import { type AuthenticationOptions, authenticate } from '../../src/auth/authenticate.ts';
 import type { Authenticated } from '../../src/auth/identity.ts';

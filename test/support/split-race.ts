@@ -1,6 +1,6 @@
 /**
- * Clients that write, read, remove and list while movers split their partition; each client alone knows the state of its
- * keys, so whatever it reads is compared with what it must be. Movers may hang for ever, or for a while beside others.
+ * Clients that write, read, delete and list while movers split their partition; each key belongs to one client, so that every read can be
+ * checked. Movers may hang for ever, or for a while beside others.
  */
 import { expect } from 'vitest';
 import { shardOf } from '../../src/base/shard.ts';

@@ -1,4 +1,4 @@
-/** A clock that moves only when a test says so, sleeper by sleeper, so that a day passes in a millisecond. */
+/** A clock that only the test advances, so that a day passes in a millisecond. */
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../../src/ports/clock.ts';
 

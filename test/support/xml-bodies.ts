@@ -1,4 +1,4 @@
-/** Every XML body that a client sends: with all elements that it may have. */
+/** Every XML body that clients send, with all its optional elements. */
 import type { Xml } from '../../src/protocol/formats/codec.ts';
 import { accessControlPolicy } from '../../src/protocol/schemas/access/acl.ts';
 import { ownershipControls } from '../../src/protocol/schemas/access/ownership-controls.ts';

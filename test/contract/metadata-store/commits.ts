@@ -1,4 +1,4 @@
-/** Commits: all or none, one winner, no lost update, and the bounds that every backend takes. */
+/** Commits: atomic, one winner, no lost update, and the size limits of every backend. */
 import { expect } from 'vitest';
 import { commitLimits, type Revision } from '../../../src/ports/metadata-store.ts';
 import type { Laws } from '../metadata-store.ts';

@@ -1,4 +1,4 @@
-/** Fences: a partition's generation, which every commit may insist on and which only grows. */
+/** Fences: a partition's generation, which commits may state and which only increases. */
 import { expect } from 'vitest';
 import type { Laws } from '../metadata-store.ts';
 import { all, fresh, head, headsOf, ranksOf } from './tables.ts';

@@ -1,4 +1,4 @@
-/** Intents: what a dead process left is found, and can no longer commit, at whatever point it stopped. */
+/** Intents: the ops of a dead process are found and can no longer commit, wherever it stopped. */
 import { expect } from 'vitest';
 import type { Op } from '../../../src/ports/metadata-store.ts';
 import type { Laws, Opened } from '../metadata-store.ts';

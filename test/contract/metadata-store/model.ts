@@ -1,4 +1,4 @@
-/** Any history of calls leaves the store, and every answer on the way, as a dozen plain maps would. */
+/** Random histories of calls: the store and all its answers equal those of a model made of plain maps. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { Change, Op, Outcome, Revision, SideChange, Stored } from '../../../src/ports/metadata-store.ts';

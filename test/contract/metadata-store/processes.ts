@@ -1,4 +1,6 @@
-/** Several processes over the same data: each sees at once what the others were told, and none outlives its lease unnoticed. */
+/**
+ * Several processes over the same data: each sees acknowledged writes of the others at once, and none acts after its lease has expired.
+ */
 import { expect } from 'vitest';
 import { acquireLease, releaseLease, renewLease } from '../../../src/metadata/background/leases.ts';
 import type { MetadataStore, Op, Revision } from '../../../src/ports/metadata-store.ts';

@@ -1,4 +1,4 @@
-/** What a single row is: kept as it was, seen at once, gone when it expires. */
+/** Single rows: stored exactly, visible at once, absent after their expiry. */
 import { expect } from 'vitest';
 import type { Laws } from '../metadata-store.ts';
 import { all, fresh, type Head, head, headsOf, holders, putHeads, ranksOf, scoresOf } from './tables.ts';

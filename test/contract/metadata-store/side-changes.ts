@@ -1,4 +1,4 @@
-/** Side changes: they happen if and only if their commit applied, and before it returns. */
+/** Side changes: they apply if and only if their commit applies, and before it returns. */
 import { expect } from 'vitest';
 import type { MetadataStore, SideChange } from '../../../src/ports/metadata-store.ts';
 import type { Laws } from '../metadata-store.ts';

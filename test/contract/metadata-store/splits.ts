@@ -1,4 +1,4 @@
-/** Splits: a partition gets twice as many shards under its readers and writers. Where it has none, `ways` means nothing. */
+/** Splits: a partition gets twice as many shards while it is read and written. On backends without shards, `ways` has no effect. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { MetadataStore } from '../../../src/ports/metadata-store.ts';

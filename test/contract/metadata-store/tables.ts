@@ -1,4 +1,4 @@
-/** The tables that the laws are told about: one of each kind, with every type of column and key. */
+/** The tables of the laws: one of each kind, with every type of column and key. */
 import { tables } from '../../../src/metadata/tables.ts';
 import { type AnyTable, type At, type MetadataStore, table } from '../../../src/ports/metadata-store.ts';
 import { kept } from '../../support/split-race.ts';

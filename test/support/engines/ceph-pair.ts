@@ -1,4 +1,4 @@
-/** Two Ceph clusters for the suites of one file. */
+/** Two Ceph clusters for the tests of one file. */
 import { afterAll, beforeAll } from 'vitest';
 import { type CephCluster, startCeph } from './ceph.ts';
 

@@ -1,4 +1,4 @@
-/** A program that a test started, and may end or stop at any time. */
+/** A child process that a test can end, kill or pause. */
 import { spawn } from 'node:child_process';
 
 export interface Program {

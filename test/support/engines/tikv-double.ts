@@ -1,4 +1,4 @@
-/** The fault injector of engines/tikv/double, and what a test may have it do. */
+/** The fault injector of engines/tikv/double, and its faults. */
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';

@@ -1,4 +1,4 @@
-/** This gateway as the upstream of others: the real command, with the bucket that their worlds share. */
+/** This gateway as the upstream of other gateways: the real command, with one bucket for all worlds. */
 import { upstreamBucket } from '../gateway.ts';
 import { startServer, testCredentials } from '../server.ts';
 import { signer, toRequest } from '../sign.ts';
