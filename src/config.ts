@@ -278,7 +278,7 @@ export const settings = {
     doc: 'The least severe log line that is written.',
   }),
   SVC_NOTIFY_TARGETS: secret(
-    notifyTargets('The targets of bucket notifications; the last field of its ARN is its id.'),
+    notifyTargets('The targets of bucket notifications; the last field of an ARN is the id of a target.'),
   ),
   SVC_REGION: text({
     kind: 'region name',

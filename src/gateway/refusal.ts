@@ -29,7 +29,7 @@ export function toRefusal(
     return fail('ServiceUnavailable', { cause, message: readOnlyMessage });
   }
   if (cause instanceof StoreUnavailable) {
-    ctx.telemetry.log('WARN', 'the metadata store does not answer', { ...fields, cause });
+    ctx.telemetry.log('WARN', 'the metadata store is unavailable', { ...fields, cause });
     return fail('ServiceUnavailable', { cause });
   }
   if (cause instanceof MetadataDamaged) {
@@ -38,7 +38,7 @@ export function toRefusal(
     return fail('MetadataDamaged', { cause });
   }
   if (cause instanceof DataUnavailable) {
-    ctx.telemetry.log('WARN', 'a data cluster does not answer', { ...fields, cause });
+    ctx.telemetry.log('WARN', 'a data cluster is unavailable', { ...fields, cause });
     return fail('ServiceUnavailable', { cause });
   }
   if (signal.aborted) {

@@ -96,7 +96,7 @@ async function unmetOn(
     } catch (cause) {
       if (!(cause instanceof DataUnavailable)) throw cause;
       // The others are not to wait for it.
-      context.telemetry.log('WARN', 'a cluster that is drained does not answer', { cluster: id, cause });
+      context.telemetry.log('WARN', 'a cluster that is drained is unavailable', { cluster: id, cause });
     }
   }
   return unmet;

@@ -169,7 +169,6 @@ function actions(ctx: ActionContext) {
     remove: async (key: string, versionId?: string) =>
       deleteObject(ctx, {
         ...common,
-        conditions: {},
         bucket: await bucket(),
         key,
         ...(versionId === undefined ? {} : { versionId }),

@@ -16,7 +16,7 @@ function open() {
   return { lines, log, endWindow };
 }
 const away = (port: number): Error =>
-  new Error('the metadata store does not answer', { cause: new Error(`no quorum on 127.0.0.1:${port}`) });
+  new Error('the metadata store is unavailable', { cause: new Error(`no quorum on 127.0.0.1:${port}`) });
 
 test('a failure of several workers is logged once, and then by a line a minute with the count and no stack', () => {
   const { lines, log, endWindow } = open();
@@ -32,7 +32,7 @@ test('a failure of several workers is logged once, and then by a line a minute w
     fields: {
       repeated: 499,
       withinMs: 60_000,
-      cause: 'the metadata store does not answer: no quorum on 127.0.0.1:499',
+      cause: 'the metadata store is unavailable: no quorum on 127.0.0.1:499',
     },
   });
   // The next minute begins like the first.
@@ -56,7 +56,7 @@ test('what differs in its message, its cause or what it is about is logged', () 
 test('entries of a request, and entries that are no failures, are never folded', () => {
   const { lines, log } = open();
   for (let i = 0; i < 5; i += 1) {
-    log('WARN', 'the metadata store does not answer', { request_id: `${i}`, cause: away(1) });
+    log('WARN', 'the metadata store is unavailable', { request_id: `${i}`, cause: away(1) });
     log('INFO', 'serving', {});
   }
   expect(lines).toHaveLength(10);

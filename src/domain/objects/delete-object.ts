@@ -14,7 +14,8 @@ export interface Deletion {
   readonly key: string;
   /** Removes this version permanently. Absent: removes the object, or adds a delete marker. */
   readonly versionId?: string;
-  readonly conditions: Conditions;
+  /** Undefined for an unconditional delete. */
+  readonly conditions: Conditions | undefined;
   /** Removes a version under GOVERNANCE retention: the caller asked for the bypass and has the permission. */
   readonly bypass?: boolean;
   /** The caller has proved the MFA that a bucket with MFA delete requires. */
@@ -38,7 +39,7 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
     });
   }
   // A version never changes, so the public service evaluates conditions for the current version alone.
-  if (versionId !== undefined && Object.keys(deletion.conditions).length > 0)
+  if (versionId !== undefined && deletion.conditions !== undefined)
     throw fail('NotImplemented', 'A conditional delete of one version is not implemented.');
   const outcome = await changeKey(ctx, {
     bucket,
@@ -55,7 +56,8 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
 }
 
 function decideDelete(ctx: Ctx, deletion: Deletion, { bucket, head, oldNull }: KeyState): Plan | undefined {
-  checkDelete(deletion.conditions, head?.row.marker ? undefined : head?.row);
+  if (deletion.conditions !== undefined)
+    checkDelete(deletion.conditions, head?.row.marker ? undefined : head?.row);
   if (bucket.versioning === '') return head && planRemoval(head);
   const fresh: FreshVersion = {
     bucketId: bucket.id,

@@ -47,7 +47,7 @@ export interface NewObject {
   readonly acl?: readonly Grant[] | undefined;
   readonly lock?: Lock | undefined;
   readonly owner: string;
-  /** Undefined for an unconditional write, the loser of a race included. */
+  /** Undefined for an unconditional write. */
   readonly conditions: Conditions | undefined;
   /** The content was read from the key itself, so the write depends on the present version. */
   readonly copiesItself?: boolean;

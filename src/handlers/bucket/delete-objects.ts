@@ -26,6 +26,7 @@ import { hasShownMfa } from '../common/mfa.ts';
 import { defined } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
+import { toConditions } from '../object/headers/conditions.ts';
 import { asksBypass } from '../object/headers/lock-headers.ts';
 
 /** Keys that are deleted concurrently. */
@@ -99,7 +100,7 @@ async function deleteOne(
       bucket: request.bucket,
       key: Key,
       ...defined({ versionId: VersionId }),
-      conditions: defined({
+      conditions: toConditions({
         ifMatch: object.ETag,
         ifModifiedAt: object.LastModifiedTime === undefined ? undefined : Date.parse(object.LastModifiedTime),
         ifSize: object.Size,

@@ -59,7 +59,7 @@ export async function openClusterPool(
       }
       telemetry.log(
         'WARN',
-        'a data cluster does not answer; requests that need it are refused until it answers',
+        'a data cluster is unavailable; requests that need it are refused until it answers',
         {
           cluster: id,
           cause,

@@ -1,13 +1,6 @@
 /** fsck on owners: bytes that two rows own, and owned bytes in the deletion queue. */
 import { expect, test } from 'vitest';
-import {
-  Fsck,
-  type FsckFinding,
-  type FsckMode,
-  type FsckState,
-  fromTheStart,
-  runFsck,
-} from '../../../src/domain/storage/fsck/fsck.ts';
+import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
 import { RepeatedIds } from '../../../src/domain/storage/fsck/repeated-ids.ts';
 import { queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
@@ -15,7 +8,6 @@ import { uploadAt } from '../../../src/metadata/objects/uploads.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 
-const never = new AbortController().signal;
 const fix: FsckMode = { fix: true, drop: false };
 
 async function fsck(world: DomainWorld, mode: FsckMode = { fix: false, drop: false }) {
@@ -123,24 +115,4 @@ test('every id that occurs twice is a candidate in one of the passes, and few ot
   }
   expect([...twice].filter((id) => !found.has(id))).toEqual([]);
   expect(found.size).toBeLessThan(twice.size + ids.length / 100);
-});
-
-test('a run that is killed after any of its steps counts nothing twice', async () => {
-  const mode: FsckMode = { fix: false, drop: false };
-  const world = await domainWorld();
-  // More than one step of the walks over owners and over stored extents.
-  for (let n = 0; n < 1_100; n += 1) await world.process().put(`key${n}`, 'x');
-  await queue(world, 'key1', 'key2');
-  const run = async (state: FsckState, stepsMax: number): Promise<FsckState> => {
-    const fsck = new Fsck(world, { report: () => {}, state });
-    for (let step = 0; step < stepsMax && !fsck.isDone; step += 1) await fsck.step(never);
-    return JSON.parse(JSON.stringify(fsck.state));
-  };
-  const whole = await run(fromTheStart(mode), Number.POSITIVE_INFINITY);
-  let killed: FsckState = fromTheStart(mode);
-  for (let steps = 1; killed.position.at !== 'done'; steps += 1) {
-    killed = await run(fromTheStart(mode), steps);
-    const at = JSON.stringify(killed.position);
-    expect((await run(killed, Number.POSITIVE_INFINITY)).seen, at).toEqual(whole.seen);
-  }
 });

@@ -49,7 +49,7 @@ async function missing(
 /** False for a cluster that cannot be reached: it is then pending until an operator activates it. */
 const mayHoldChunks = ({ bytes, telemetry }: Ctx, id: string): Promise<boolean> =>
   bytes.holdsAnything(id).catch((cause: unknown) => {
-    telemetry.log('WARN', 'a new cluster does not answer; its state is pending', {
+    telemetry.log('WARN', 'a new cluster is unavailable; its state is pending', {
       cluster: id,
       cause,
     });

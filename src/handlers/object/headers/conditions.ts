@@ -7,36 +7,40 @@ import { defined, parseHttpDate } from '../../common/parameters.ts';
 
 /** Undefined when the request is unconditional. */
 export const readConditions = ({ wire }: Authorized): Conditions | undefined =>
-  unlessEmpty(
-    defined({
-      ifMatch: wire.headers.get('if-match'),
-      ifNoneMatch: wire.headers.get('if-none-match'),
-      ifModifiedSince: parseHttpDate(wire.headers.get('if-modified-since')),
-      ifUnmodifiedSince: parseHttpDate(wire.headers.get('if-unmodified-since')),
-    }),
-  );
+  toConditions({
+    ifMatch: wire.headers.get('if-match'),
+    ifNoneMatch: wire.headers.get('if-none-match'),
+    ifModifiedSince: parseHttpDate(wire.headers.get('if-modified-since')),
+    ifUnmodifiedSince: parseHttpDate(wire.headers.get('if-unmodified-since')),
+  });
 
-const unlessEmpty = (conditions: Conditions): Conditions | undefined =>
-  Object.keys(conditions).length === 0 ? undefined : conditions;
+type Fields = { readonly [Name in keyof Conditions]: Conditions[Name] | undefined };
+
+/** Undefined when no field has a value: the request is unconditional. */
+export function toConditions(fields: Fields): Conditions | undefined {
+  const conditions: Conditions = defined(fields);
+  return Object.keys(conditions).length === 0 ? undefined : conditions;
+}
 
 /** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
 export const writeConditions = (request: Authorized): Conditions | undefined => {
   const { ifModifiedSince: _, ...conditions } = readConditions(request) ?? {};
-  return unlessEmpty(conditions);
+  return toConditions(conditions);
 };
 
 /** Refuses an invalid condition: a delete that ignored its condition could not be undone. */
-export function deleteConditions(request: Authorized): Conditions {
+export function deleteConditions(request: Authorized): Conditions | undefined {
   const size = header(request, 'if-match-size');
   const modified = header(request, 'if-match-last-modified-time');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
   const modifiedAt = parseHttpDate(modified);
   if (modified !== undefined && modifiedAt === undefined)
     throw unreadable('if-match-last-modified-time', modified);
-  return {
+  return toConditions({
     ...writeConditions(request),
-    ...defined({ ifModifiedAt: modifiedAt, ifSize: size === undefined ? undefined : Number(size) }),
-  };
+    ifModifiedAt: modifiedAt,
+    ifSize: size === undefined ? undefined : Number(size),
+  });
 }
 
 const unreadable = (name: string, value: string) =>
@@ -45,8 +49,9 @@ const unreadable = (name: string, value: string) =>
     elements: { ArgumentName: name, ArgumentValue: value },
   });
 
-export const sourceConditions = (request: Authorized): Conditions =>
-  defined({
+/** Undefined when the copy does not depend on its source. */
+export const sourceConditions = (request: Authorized): Conditions | undefined =>
+  toConditions({
     ifMatch: header(request, 'copy-source-if-match'),
     ifNoneMatch: header(request, 'copy-source-if-none-match'),
     ifModifiedSince: parseHttpDate(header(request, 'copy-source-if-modified-since')),

@@ -105,7 +105,8 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
       'The source of a copy request may not specifically refer to a delete marker by version id.',
     );
   const row = assertObject(found, source);
-  checkCopySource(sourceConditions(request), row);
+  const conditions = sourceConditions(request);
+  if (conditions !== undefined) checkCopySource(conditions, row);
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
   return { bucket, row, accessPoint, versionId };
 }
