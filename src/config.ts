@@ -235,6 +235,16 @@ export const settings = {
     range: ['1000', '10000000000'],
     doc: 'How many tasks one of these queues holds; beyond that its oldest hours are dropped, counted and logged. The last two hours always stay.',
   }),
+  SVC_ACCESSLOG_INTERVAL: duration({
+    fallback: '5m',
+    range: ['1s', '1h'],
+    doc: 'How often the access-log worker writes the queued lines of access logs into their target buckets.',
+  }),
+  SVC_ACCESSLOG_OBJECT_SIZE: bytes({
+    fallback: '1MiB',
+    range: ['4KiB', '16MiB'],
+    doc: 'The size at which an access log object is closed; an object has at most 5,000 lines.',
+  }),
   SVC_BUCKETSTATS_INTERVAL: duration({
     fallback: '1h',
     range: ['1s', '24h'],

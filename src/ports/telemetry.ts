@@ -50,6 +50,10 @@ export interface Telemetry {
   queueBacklogs(backlogs: readonly QueueBacklog[]): void;
   /** Rows of a queue that were deleted unread: too old (`age`), or too many (`rows`). */
   queueDropped(queue: string, why: 'age' | 'rows', rows: number): void;
+  /** An access log object with so many lines was written. */
+  accessLogDelivered(lines: number): void;
+  /** A target bucket did not take the lines of a log in this pass. */
+  accessLogKept(why: string): void;
   /** Chunks and bytes that the scrub has read and verified. */
   scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
   /** The state of the scrub; undefined when this process does not lead it. */
@@ -74,6 +78,8 @@ export const silentTelemetry: Telemetry = {
   gcBacklog: () => {},
   queueBacklogs: () => {},
   queueDropped: () => {},
+  accessLogDelivered: () => {},
+  accessLogKept: () => {},
   scrubbed: () => {},
   scrubState: () => {},
   bucketClasses: () => {},

@@ -82,6 +82,21 @@ export const measurements = {
     labels: ['queue', 'why'],
     doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`).',
   },
+  svc_access_log_objects_total: {
+    kind: 'counter',
+    labels: [],
+    doc: 'Access log objects that were written into target buckets.',
+  },
+  svc_access_log_lines_total: {
+    kind: 'counter',
+    labels: [],
+    doc: 'Lines in these objects.',
+  },
+  svc_access_log_kept_total: {
+    kind: 'counter',
+    labels: ['why'],
+    doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
+  },
   svc_scrub_bytes_total: {
     kind: 'counter',
     labels: [],

@@ -34,6 +34,11 @@ export function createTelemetry({
       metrics.replace('svc_queue_oldest_seconds', of('oldestSeconds'));
     },
     queueDropped: (queue, why, rows) => metrics.add('svc_queue_dropped_total', [queue, why], rows),
+    accessLogDelivered: (lines) => {
+      metrics.add('svc_access_log_objects_total', []);
+      metrics.add('svc_access_log_lines_total', [], lines);
+    },
+    accessLogKept: (why) => metrics.add('svc_access_log_kept_total', [why]),
     scrubbed: ({ chunks, bytes }) => {
       metrics.add('svc_scrub_chunks_total', [], chunks);
       metrics.add('svc_scrub_bytes_total', [], bytes);

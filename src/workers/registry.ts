@@ -2,6 +2,7 @@
 import type { WorkerName } from '../config/values/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
+import { deliverAccessLogs } from './access-log.ts';
 import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
 import { compareAll } from './fsck.ts';
@@ -75,6 +76,11 @@ export const workers = {
     leased: true,
     interval: () => scrubRestMs,
     make: scrubAll,
+  },
+  'access-log': {
+    leased: true,
+    interval: ({ config }) => config.SVC_ACCESSLOG_INTERVAL,
+    make: deliverAccessLogs,
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 

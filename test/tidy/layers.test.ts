@@ -22,7 +22,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   domain: ['metadata', 'ports', 'context', 'config'],
   auth: ['domain', 'metadata', 'protocol', 'ports', 'signing'],
   handlers: ['request', 'domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],
-  workers: ['domain', 'metadata', 'ports', 'context', 'config'],
+  // Services that write into buckets are judged by the buckets' policies.
+  workers: ['auth', 'domain', 'metadata', 'ports', 'context', 'config'],
   gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
     'gateway',

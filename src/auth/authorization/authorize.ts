@@ -199,7 +199,8 @@ const listWriters = (acl: readonly Grant[]): readonly Grant[] =>
     .filter(({ permission }) => permission === 'WRITE' || permission === 'FULL_CONTROL')
     .map((grant) => ({ ...grant, permission: 'WRITE_ACP' }));
 
-async function bucketSide(
+/** The bucket as the policy engine sees it. */
+export async function bucketSide(
   ctx: AuthorizationContext,
   bucket: BucketRow,
   {

@@ -11,6 +11,7 @@ export const workerNames = [
   'rebalance',
   'reshard',
   'scrub',
+  'access-log',
 ] as const;
 export type WorkerName = (typeof workerNames)[number];
 
@@ -20,7 +21,6 @@ export const workersNotBuilt = [
   'replicator',
   'inventory',
   'notify',
-  'access-log',
   'quota-reconcile',
   'usage-rollup',
 ] as const;

@@ -43,6 +43,12 @@ export const toGroup = (group: Group, permission: Permission): Grant => ({
   permission,
 });
 
+export const groupUris: Readonly<Record<Group, string>> = {
+  AllUsers: 'http://acs.amazonaws.com/groups/global/AllUsers',
+  AuthenticatedUsers: 'http://acs.amazonaws.com/groups/global/AuthenticatedUsers',
+  LogDelivery: 'http://acs.amazonaws.com/groups/s3/LogDelivery',
+};
+
 /** The grants of a canned ACL, without the owner's full control. */
 const beside: Readonly<Record<CannedAcl, (owners: AclOwners) => readonly Grant[]>> = {
   private: () => [],

@@ -43,15 +43,16 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
   const turnAroundMs = ctx.clock.elapsed() - startedAt;
   const write = async (bytesSent: number): Promise<void> => {
     const totalMs = ctx.clock.elapsed() - startedAt;
+    const time = ctx.clock.now() - totalMs;
     const line = accessLogLine({
       ...toLogEntry(located, found.bucket, ended),
-      time: ctx.clock.now() - totalMs,
+      time,
       bytesSent,
       totalMs,
       turnAroundMs,
     });
     try {
-      await ctx.lateWrites.add(await toLogRow(ctx, located, { ...found, line }), line.length);
+      await ctx.lateWrites.add(await toLogRow(ctx, located, { ...found, line, time }), line.length);
     } catch (cause) {
       ctx.telemetry.log('WARN', 'a request is not in the access log', {
         request_id: request.requestId,
@@ -86,13 +87,16 @@ async function findLog(ctx: Context, request: LoggedRequest): Promise<Log | unde
 function toLogRow(
   ctx: Context,
   { requestId }: LoggedRequest,
-  { bucket, to, line }: Log & { readonly line: string },
+  { bucket, to, line, time }: Log & { readonly line: string; readonly time: number },
 ): Promise<SideChange> {
   const { TargetBucket, TargetPrefix, TargetObjectKeyFormat } = to;
   const by = TargetObjectKeyFormat?.PartitionedPrefix?.PartitionDateSource;
   const task: AccessLogTask = {
     bucketId: bucket.id,
     bucket: bucket.name,
+    account: bucket.owner,
+    region: bucket.region,
+    time: Math.round(time),
     target: {
       bucket: TargetBucket,
       prefix: TargetPrefix,

@@ -101,6 +101,11 @@ export interface DeadLetter extends NotifyTask {
 export interface AccessLogTask {
   readonly bucketId: string;
   readonly bucket: string;
+  /** The bucket's account and region; absent in rows of older builds. */
+  readonly account?: string;
+  readonly region?: string;
+  /** When the request arrived (ms since the epoch); absent in rows of older builds. */
+  readonly time?: number;
   /** The log's destination when the line was written. */
   readonly target: {
     readonly bucket: string;

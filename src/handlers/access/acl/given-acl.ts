@@ -8,6 +8,7 @@ import {
   type GivenAcl,
   type Group,
   grantsMax,
+  groupUris,
   toGroup,
   toUser,
 } from '../../../domain/access/acl.ts';
@@ -28,13 +29,8 @@ const grantHeaders: readonly (readonly [string, Permission])[] = [
   ['grant-full-control', 'FULL_CONTROL'],
 ];
 
-const uris: Readonly<Record<Group, string>> = {
-  AllUsers: 'http://acs.amazonaws.com/groups/global/AllUsers',
-  AuthenticatedUsers: 'http://acs.amazonaws.com/groups/global/AuthenticatedUsers',
-  LogDelivery: 'http://acs.amazonaws.com/groups/s3/LogDelivery',
-};
-export const uriOf = (group: Group): string => uris[group];
-const groups = Object.keys(uris) as readonly Group[];
+export const uriOf = (group: Group): string => groupUris[group];
+const groups = Object.keys(groupUris) as readonly Group[];
 
 /** Whether the headers contain an ACL; an empty `acl` header does not count (public API). */
 export const namesAcl = (request: Named): boolean =>
@@ -106,7 +102,7 @@ export function userGrant(id: string, permission: Permission): Grant {
 
 /** @throws InvalidArgument */
 export function groupGrant(uri: string, permission: Permission): Grant {
-  const group = groups.find((each) => uris[each] === uri);
+  const group = groups.find((each) => groupUris[each] === uri);
   if (group !== undefined) return toGroup(group, permission);
   throw fail('InvalidArgument', {
     message: 'Invalid group uri',

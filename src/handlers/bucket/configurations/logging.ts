@@ -26,19 +26,27 @@ async function openTarget(ctx: Context, bucket: BucketRow, name: string): Promis
   return row;
 }
 
-async function checkLogging(ctx: Context, bucket: BucketRow, { LoggingEnabled }: Logging): Promise<void> {
-  if (LoggingEnabled === undefined) return;
+/** @returns the configuration, with accounts in place of e-mail addresses */
+async function checkLogging(ctx: Context, bucket: BucketRow, given: Logging): Promise<Logging> {
+  const { LoggingEnabled } = given;
+  if (LoggingEnabled === undefined) return given;
   const { TargetBucket, TargetPrefix, TargetGrants = [] } = LoggingEnabled;
   checkPrefix(TargetPrefix);
   const target = await openTarget(ctx, bucket, TargetBucket);
-  if (TargetGrants.length === 0) return;
-  for (const { Grantee, Permission } of TargetGrants) await readGrantee(ctx, Grantee, Permission);
+  if (TargetGrants.length === 0) return given;
+  const resolved: (typeof TargetGrants)[number][] = [];
+  for (const { Grantee, Permission } of TargetGrants) {
+    const { grantee } = await readGrantee(ctx, Grantee, Permission);
+    const byId = grantee.is === 'user' ? ({ type: 'CanonicalUser', ID: grantee.id } as const) : Grantee;
+    resolved.push({ Grantee: Grantee.type === 'AmazonCustomerByEmail' ? byId : Grantee, Permission });
+  }
   const ownership = await readDocument(ctx, target, ownershipControls);
   if (ownership?.Rule[0]?.ObjectOwnership === 'BucketOwnerEnforced')
     throw fail(
       'InvalidArgument',
       'TargetGrants cannot be used where the target bucket has ObjectOwnership BucketOwnerEnforced.',
     );
+  return { LoggingEnabled: { ...LoggingEnabled, TargetGrants: resolved } };
 }
 
 const configuration = document({
@@ -47,10 +55,7 @@ const configuration = document({
   schema: bucketLoggingStatus,
   unset: {},
   isEmpty: ({ LoggingEnabled }) => LoggingEnabled === undefined,
-  validate: async (ctx, { bucket }, value) => {
-    await checkLogging(ctx, bucket, value);
-    return value;
-  },
+  validate: (ctx, { bucket }, value) => checkLogging(ctx, bucket, value),
 });
 
 export const GetBucketLogging = configuration.get;

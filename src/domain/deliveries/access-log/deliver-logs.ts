@@ -1,0 +1,203 @@
+/**
+ * Delivers the lines of the queue `access-log` in one pass: first the batches that an earlier run left, then everything that was queued
+ * before the pass began, in batches of one bucket and target. Lines that cannot be delivered stay in the queue until its retention.
+ */
+import type { Config } from '../../../config.ts';
+import { type HourlyQueue, scanHours } from '../../../metadata/background/hourly-queues.ts';
+import { LeaseLost } from '../../../metadata/background/leases.ts';
+import {
+  batchLinesMax,
+  type LogBatch,
+  type LogLine,
+  leftBatches,
+  linesOfHour,
+  readBatch,
+  storeBatch,
+  taskOf,
+} from '../../../metadata/background/log-batches.ts';
+import type { AccessLogTask, HourlyRow } from '../../../metadata/records/queues.ts';
+import { drawId } from '../../objects/version-ids.ts';
+import {
+  type Ctx as BatchCtx,
+  type Delivering,
+  deliverBatch,
+  findLogTarget,
+  type Lines,
+} from './deliver-batch.ts';
+import { dayOf, drawLogKey } from './log-key.ts';
+import type { KeptFor } from './log-target.ts';
+
+export type Ctx = BatchCtx & { readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJECT_SIZE' | 'SVC_REGION'> };
+
+const queue: HourlyQueue = 'access-log';
+/** Lines in memory, of all targets together; above this the largest batch is written early. */
+const heldMax = 16 * 1024 * 1024;
+/** Estimated memory of a line beside its text. */
+const lineBytes = 200;
+
+/** The lines that are about to become one object. */
+interface Gathering {
+  /** The bucket and its target: when it refuses a batch, the pass leaves its other lines too. */
+  readonly log: string;
+  readonly task: AccessLogTask;
+  /** A time of the day that partitions by event time need. */
+  readonly time: number;
+  readonly lines: LogLine[];
+  readonly texts: string[];
+  bytes: number;
+}
+
+interface Pass extends Delivering {
+  readonly now: number;
+  /** Logs that are left in this pass. */
+  readonly left: Set<string>;
+}
+
+export async function deliverLogs(ctx: Ctx, { term, signal }: Delivering): Promise<void> {
+  const { metadata } = ctx;
+  const pass: Pass = { term, signal, now: await metadata.now(), left: new Set() };
+  for (const batch of await leftBatches(metadata, term)) {
+    signal.throwIfAborted();
+    await deliver(ctx, pass, { batch, log: nameLog(batch), lines: () => readBatch(metadata, batch) });
+  }
+  for await (const place of scanHours(metadata, queue)) {
+    if (place.rows === 0) continue;
+    await deliverHour(ctx, pass, place);
+  }
+}
+
+const nameLog = ({ bucketId, target }: Pick<AccessLogTask, 'bucketId' | 'target'>): string =>
+  JSON.stringify([bucketId, target.bucket, target.prefix, target.partitionedBy]);
+
+type Place = Pick<LogBatch, 'slot' | 'hour'>;
+
+async function deliverHour(ctx: Ctx, pass: Pass, place: Place): Promise<void> {
+  const { config } = ctx;
+  const gathered = new Map<string, Gathering>();
+  let held = 0;
+  const flush = async (name: string, gathering: Gathering): Promise<void> => {
+    gathered.delete(name);
+    held -= gathering.bytes;
+    if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
+  };
+  for await (const row of linesOfHour(ctx.metadata, place, pass.now)) {
+    pass.signal.throwIfAborted();
+    const log = nameLog(taskOf(row));
+    if (pass.left.has(log)) continue;
+    const time = taskOf(row).time ?? row.due;
+    const name = `${log} ${taskOf(row).target.partitionedBy === 'EventTime' ? dayOf(time) : ''}`;
+    const gathering = gathered.get(name) ?? startGathering(row, { log, time });
+    gathered.set(name, gathering);
+    const bytes = gather(gathering, row);
+    held += bytes;
+    if (gathering.bytes >= config.SVC_ACCESSLOG_OBJECT_SIZE || gathering.lines.length >= batchLinesMax)
+      await flush(name, gathering);
+    else if (held >= heldMax) {
+      const [largest] = [...gathered].sort(([, a], [, b]) => b.bytes - a.bytes);
+      if (largest !== undefined) await flush(...largest);
+    }
+  }
+  for (const [name, gathering] of [...gathered]) await flush(name, gathering);
+}
+
+const startGathering = (
+  row: HourlyRow,
+  { log, time }: { readonly log: string; readonly time: number },
+): Gathering => ({ log, task: taskOf(row), time, lines: [], texts: [], bytes: 0 });
+
+/** @returns the bytes that it adds */
+function gather(gathering: Gathering, row: HourlyRow): number {
+  const { line } = taskOf(row);
+  const bytes = line.length + lineBytes;
+  gathering.lines.push({ due: row.due, id: row.id });
+  gathering.texts.push(line);
+  gathering.bytes += bytes;
+  return bytes;
+}
+
+async function deliverGathered(
+  ctx: Ctx,
+  pass: Pass,
+  { place, gathering }: { readonly place: Place; readonly gathering: Gathering },
+): Promise<void> {
+  const { log, task, lines, texts } = gathering;
+  const [first] = lines;
+  if (first === undefined) return;
+  const { bucketId, bucket, target } = task;
+  // The first field of a line is the account that owns the bucket.
+  const account = task.account ?? task.line.slice(0, task.line.indexOf(' '));
+  const region = task.region ?? ctx.config.SVC_REGION;
+  const time = target.partitionedBy === 'EventTime' ? gathering.time : ctx.clock.now();
+  const key = drawLogKey(ctx, { source: { bucket, account, region }, target, time });
+  const batch: LogBatch = {
+    id: drawId(ctx.random),
+    slot: place.slot,
+    hour: place.hour,
+    bucketId,
+    bucket,
+    account,
+    region,
+    target,
+    key,
+    first,
+    lines: lines.length,
+  };
+  // Looked up before anything is stored, because a target that refuses is asked again in each pass.
+  const found = await findLogTarget(ctx, batch);
+  if (typeof found === 'string') return keep(ctx, pass, { batch, log, why: found });
+  await storeBatch(ctx.metadata, batch, { lines, term: pass.term });
+  await deliver(ctx, pass, { batch, log, lines: async () => texts });
+}
+
+async function deliver(
+  ctx: Ctx,
+  pass: Pass,
+  { batch, log, lines }: { readonly batch: LogBatch; readonly log: string; readonly lines: Lines },
+): Promise<void> {
+  try {
+    const why = await deliverBatch(ctx, batch, { ...pass, lines });
+    if (why !== undefined) keep(ctx, pass, { batch, log, why });
+  } catch (cause) {
+    if (pass.signal.aborted || cause instanceof LeaseLost) throw cause;
+    // The batch stays: the next pass finds out whether its object was committed.
+    keep(ctx, pass, { batch, log, why: 'error', cause });
+  }
+}
+
+function keep(
+  { telemetry }: Ctx,
+  { left }: Pass,
+  {
+    batch,
+    log,
+    why,
+    cause,
+  }: {
+    readonly batch: LogBatch;
+    readonly log: string;
+    readonly why: KeptFor;
+    readonly cause?: unknown;
+  },
+): void {
+  left.add(log);
+  telemetry.accessLogKept(why);
+  telemetry.log('WARN', 'access log lines are kept, because their target bucket does not take them', {
+    bucket: batch.bucket,
+    target: batch.target.bucket,
+    prefix: batch.target.prefix,
+    why,
+    hint: hints[why],
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+const hints: Readonly<Record<KeptFor, string>> = {
+  'no-bucket': 'create the target bucket, or change the logging configuration',
+  'other-owner':
+    'the target must belong to the account of the logged bucket: change the logging configuration',
+  'other-region': 'the target must be in the region of the logged bucket: change the logging configuration',
+  'object-lock': 'a bucket with Object Lock takes no access logs: change the logging configuration',
+  denied:
+    'the policy of the target must allow s3:PutObject to the service logging.s3.amazonaws.com, or its ACL WRITE to the group LogDelivery; a KMS key of its default encryption must name its account',
+  error: 'the next pass tries again',
+};

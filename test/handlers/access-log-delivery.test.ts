@@ -1,0 +1,357 @@
+/** The access-log worker writes each queued line into the target bucket exactly once. @storage */
+import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { LeaseLost } from '../../src/metadata/background/leases.ts';
+import type { AccessLogTask } from '../../src/metadata/records/queues.ts';
+import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
+import { deliverAccessLogs } from '../../src/workers/access-log.ts';
+import { logDelivery } from '../support/access.ts';
+import { dyingProcess } from '../support/dying-process.ts';
+import { alice, type Backend, backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { pausedProcess } from '../support/paused-process.ts';
+import { auditRows, tasksOf } from '../support/recorded.ts';
+import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
+
+const never = new AbortController().signal;
+
+const logging = (more = '', prefix = 'p/'): string =>
+  `<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket>${more.startsWith('<TargetGrants') ? more : ''}<TargetPrefix>${prefix}</TargetPrefix>${more.startsWith('<TargetGrants') ? '' : more}</LoggingEnabled></BucketLoggingStatus>`;
+const partitioned = (by: string): string =>
+  `<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>${by}</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat>`;
+
+const policy = (statement: object = {}, more: readonly object[] = []): string =>
+  JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [
+      {
+        Effect: 'Allow',
+        Principal: { Service: 'logging.s3.amazonaws.com' },
+        Action: 's3:PutObject',
+        Resource: 'arn:aws:s3:::logs/*',
+        ...statement,
+      },
+      ...more,
+    ],
+  });
+
+interface LogWorld extends AsyncDisposable {
+  readonly world: GatewayWorld;
+  readonly clock: VirtualClock;
+  readonly warned: Fields[];
+  readonly kept: string[];
+  /** Some requests, one line each. */
+  ask(count: number): Promise<void>;
+  deliver(context?: Context): Promise<void>;
+  keys(): Promise<string[]>;
+  /** All lines of the objects in the target bucket. */
+  delivered(): Promise<string[]>;
+  queued(): Promise<readonly AccessLogTask[]>;
+}
+
+async function must(answer: Promise<{ readonly status: number; readonly text: string }>): Promise<void> {
+  const { status, text } = await answer;
+  if (status >= 300) throw new Error(text);
+}
+
+async function openLogs(
+  backend: Backend = 'memory',
+  {
+    settings = {},
+    body = logging(),
+    grant = policy(),
+  }: {
+    readonly settings?: Readonly<Record<string, string>>;
+    readonly body?: string;
+    readonly grant?: string | undefined;
+  } = {},
+): Promise<LogWorld> {
+  const clock = virtualClock(Date.UTC(2026, 1, 5, 23, 59, 50));
+  const warned: Fields[] = [];
+  const kept: string[] = [];
+  const world = await openGateway({
+    backend,
+    clock,
+    settings,
+    telemetry: {
+      ...silentTelemetry,
+      log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
+      accessLogKept: (why) => void kept.push(why),
+    },
+  });
+  const { client, context } = world;
+  for (const bucket of ['bucket', 'logs']) await must(client.put(`/${bucket}`));
+  if (grant !== '') await must(client.put('/logs?policy', { body: grant }));
+  await must(client.put('/bucket?logging', { body }));
+  let generation = 0;
+  let asked = 0;
+  const keys = async (): Promise<string[]> => (await client.get('/logs?list-type=2')).all('Key');
+  return {
+    world,
+    clock,
+    warned,
+    kept,
+    async ask(count) {
+      for (let n = 0; n < count; n += 1) await client.get(`/bucket/key-${asked++}`);
+      await context.lateWrites.flush();
+    },
+    async deliver(on = context) {
+      generation += 1;
+      await deliverAccessLogs(on, generation)(never);
+    },
+    keys,
+    async delivered() {
+      const texts: string[] = [];
+      for (const key of await keys()) texts.push((await client.get(`/logs/${key}`)).text);
+      return texts.flatMap((text) => text.trimEnd().split('\n'));
+    },
+    queued: () => tasksOf<AccessLogTask>(context, 'access-log'),
+    [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
+  };
+}
+
+/** The keys that lines are about, in the order of the requests. */
+const keysIn = (lines: readonly string[]): string[] =>
+  lines
+    .map((line) => / (key-\d+) /.exec(line)?.[1] ?? line)
+    .sort((a, b) => Number(a.slice(4)) - Number(b.slice(4)));
+const firstKeys = (count: number): string[] => Array.from({ length: count }, (_, n) => `key-${n}`);
+
+describe.each(backends)('on %s', (backend) => {
+  test('the lines of a bucket are written into its target bucket once, in order', async () => {
+    await using logs = await openLogs(backend);
+    await logs.ask(5);
+    const lines = (await logs.queued()).map(({ line }) => line);
+    await logs.deliver();
+    const [key = '', ...others] = await logs.keys();
+    expect(others).toEqual([]);
+    expect(key).toMatch(/^p\/2026-02-05-23-59-\d\d-[0-9A-F]{16}$/);
+    const got = await logs.world.client.get(`/logs/${key}`);
+    expect(got.text).toBe(`${lines.join('\n')}\n`);
+    expect(got.header('content-type')).toBe('text/plain');
+    expect(await logs.queued()).toEqual([]);
+    await logs.deliver();
+    expect(await logs.keys()).toHaveLength(1);
+    const rows = await auditRows({ ...logs.world.context, clock: logs.clock });
+    expect(rows.filter((row) => row.principal === 'logging.s3.amazonaws.com')).toMatchObject([
+      { action: 'PutObject', resource: 'bucket:logs', key, status: 200 },
+    ]);
+  });
+
+  test('a worker that is killed at any write loses no line and writes none twice', async () => {
+    await using logs = await openLogs(backend);
+    const { context, client } = logs.world;
+    await must(
+      client.put('/logs?versioning', {
+        body: '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+      }),
+    );
+    let total = 0;
+    let isOver = false;
+    for (let at = 0; !isOver; at += 1) {
+      expect(at).toBeLessThan(100);
+      for (const when of ['before', 'after'] as const) {
+        await logs.ask(2);
+        total += 2;
+        const first = dyingProcess(context, at, when);
+        await logs.deliver(first.context).catch(() => {});
+        isOver = !first.hasDied();
+        // The next leader dies as well, somewhat earlier.
+        await logs.deliver(dyingProcess(context, at >> 1, when).context).catch(() => {});
+        await logs.deliver();
+        expect(await logs.queued(), `${at} ${when}`).toEqual([]);
+      }
+    }
+    expect(total).toBeGreaterThan(20);
+    expect(keysIn(await logs.delivered())).toEqual(firstKeys(total));
+    const versions = await client.get('/logs?versions');
+    expect(versions.all('Key')).toHaveLength((await logs.keys()).length);
+  });
+
+  test('an object is closed at SVC_ACCESSLOG_OBJECT_SIZE', async () => {
+    await using logs = await openLogs(backend, { settings: { SVC_ACCESSLOG_OBJECT_SIZE: '4KiB' } });
+    await logs.ask(40);
+    await logs.deliver();
+    const sizes = (await logs.world.client.get('/logs?list-type=2')).all('Size').map(Number);
+    expect(sizes.length).toBeGreaterThan(2);
+    expect(Math.max(...sizes)).toBeLessThan(4096 + 1024);
+    expect(keysIn(await logs.delivered())).toEqual(firstKeys(40));
+  });
+});
+
+test.each(['EventTime', 'DeliveryTime'])('keys are partitioned by %s', async (by) => {
+  await using logs = await openLogs('memory', { body: logging(partitioned(by)) });
+  await logs.ask(2);
+  await logs.clock.advance(20_000);
+  await logs.ask(1);
+  logs.clock.jump(7_200_000);
+  await logs.deliver();
+  const path = (day: string, time: string) =>
+    expect.stringMatching(
+      new RegExp(`^p/alice-account/default/bucket/2026/02/${day}/2026-02-${day}-${time}-[0-9A-F]{16}$`),
+    );
+  const keys = await logs.keys();
+  if (by === 'EventTime') expect(keys).toEqual([path('05', '00-00-00'), path('06', '00-00-00')]);
+  // An object has lines of one hour of the queue.
+  else expect(keys).toEqual([path('06', '02-00-10'), path('06', '02-00-10')]);
+  expect(keysIn(await logs.delivered())).toEqual(firstKeys(3));
+});
+
+test('a bucket that logs into itself gets no line about its log objects', async () => {
+  await using logs = await openLogs();
+  await must(logs.world.client.put('/logs?logging', { body: logging('', 'own/') }));
+  await logs.ask(1);
+  await logs.deliver();
+  await logs.deliver();
+  await logs.world.context.lateWrites.flush();
+  expect(await logs.keys()).toHaveLength(1);
+  // The listing is the only request to the target bucket after its log was turned on.
+  await logs.world.context.lateWrites.flush();
+  const operations = (await logs.queued()).map(({ line }) => line.split(' ')[7]);
+  expect(operations).toEqual(['REST.GET.BUCKET']);
+});
+
+describe('the target bucket is judged when the log is delivered', () => {
+  const lockRule =
+    '<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>';
+  const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+  const cases: readonly (readonly [string, string, (world: GatewayWorld) => Promise<void>])[] = [
+    ['was deleted', 'no-bucket', (world) => must(world.client.delete('/logs'))],
+    [
+      'was deleted and made again by another account',
+      'other-owner',
+      async (world) => {
+        await must(world.client.delete('/logs'));
+        await must(world.bob.put('/logs'));
+        await must(world.bob.put('/logs?policy', { body: policy() }));
+      },
+    ],
+    [
+      'has no policy and no ACL for log delivery',
+      'denied',
+      (world) => must(world.client.delete('/logs?policy')),
+    ],
+    [
+      'has Object Lock with a default retention',
+      'object-lock',
+      async (world) => {
+        await must(world.client.put('/logs?versioning', { body: enabled }));
+        await must(world.client.put('/logs?object-lock', { body: lockRule }));
+      },
+    ],
+  ];
+  test.each(cases)('a target that %s keeps the lines queued: %s', async (_, why, change) => {
+    await using logs = await openLogs();
+    await logs.ask(3);
+    await change(logs.world);
+    await logs.deliver();
+    await logs.deliver();
+    expect(logs.kept).toEqual([why, why]);
+    expect(logs.warned.at(-1)).toMatchObject({ bucket: 'bucket', target: 'logs', why });
+    expect(await logs.queued()).toHaveLength(3);
+  });
+
+  test('lines that were kept are delivered when the target is there again', async () => {
+    await using logs = await openLogs();
+    await logs.ask(3);
+    await must(logs.world.client.delete('/logs'));
+    await logs.deliver();
+    await must(logs.world.client.put('/logs'));
+    await must(logs.world.client.put('/logs?policy', { body: policy() }));
+    await logs.deliver();
+    expect(keysIn(await logs.delivered())).toEqual(firstKeys(3));
+  });
+
+  const conditions = (bucket: string, account: string): string =>
+    policy({
+      Condition: {
+        ArnLike: { 'aws:SourceArn': `arn:aws:s3:::${bucket}` },
+        StringEquals: { 'aws:SourceAccount': account },
+      },
+    });
+  const deny = { Effect: 'Deny', Principal: '*', Action: 's3:PutObject', Resource: 'arn:aws:s3:::logs/*' };
+  test.each([
+    ['the source bucket and its account', conditions('bucket', alice.owner), 1],
+    ['another source bucket', conditions('other', alice.owner), 0],
+    ['another source account', conditions('bucket', 'bob-account'), 0],
+    ['an explicit Deny', policy({}, [deny]), 0],
+    ['another service', policy({ Principal: { Service: 's3.amazonaws.com' } }), 0],
+  ])('a policy that names %s', async (_, grant, objects) => {
+    await using logs = await openLogs('memory', { grant });
+    await logs.ask(1);
+    await logs.deliver();
+    expect(logs.kept).toEqual(objects === 0 ? ['denied'] : []);
+  });
+
+  test('an ACL that grants WRITE to log delivery is enough', async () => {
+    await using logs = await openLogs('memory', { grant: '' });
+    await must(logs.world.client.put('/logs?acl', { headers: { '*-acl': 'log-delivery-write' } }));
+    expect((await logs.world.client.get('/logs?acl')).text).toContain(logDelivery);
+    await logs.ask(1);
+    await logs.deliver();
+    expect(await logs.keys()).toHaveLength(1);
+  });
+});
+
+test('log objects are encrypted as the target bucket asks, and have the grants of the configuration', async () => {
+  const grants = `<TargetGrants><Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser"><ID>bob-account</ID></Grantee><Permission>READ</Permission></Grant></TargetGrants>`;
+  await using logs = await openLogs('memory', { body: logging(grants) });
+  const { client, bob } = logs.world;
+  await must(
+    client.put('/logs?encryption', {
+      body: '<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>',
+    }),
+  );
+  await logs.ask(1);
+  await logs.deliver();
+  const [key = ''] = await logs.keys();
+  const read = await bob.get(`/logs/${key}`);
+  expect(read.status).toBe(200);
+  expect(read.header('*-server-side-encryption')).toBe('AES256');
+  expect(keysIn(read.text.trimEnd().split('\n'))).toEqual(['key-0']);
+  expect((await logs.world.anonymous.get(`/logs/${key}`)).status).toBe(403);
+});
+
+test('a target whose storage fails does not hold up other logs, and gets its lines later', async () => {
+  await using logs = await openLogs();
+  const { client, context } = logs.world;
+  await must(client.put('/second'));
+  await must(client.put('/second?logging', { body: logging('', 'q/') }));
+  await logs.ask(2);
+  await client.get('/second/key-2');
+  await context.lateWrites.flush();
+  const write: Context['bytes']['write'] = (source, options) => {
+    if (options.owner.key.startsWith('p/')) return Promise.reject(new Error('no answer'));
+    return context.bytes.write(source, options);
+  };
+  const failing = {
+    ...context,
+    bytes: new Proxy(context.bytes, { get: (port, name) => (name === 'write' ? write : bound(port, name)) }),
+  };
+  await logs.deliver(failing);
+  expect(logs.kept).toEqual(['error']);
+  expect((await logs.keys()).map((key) => key.slice(0, 2))).toEqual(['q/']);
+  await logs.deliver();
+  expect(keysIn(await logs.delivered())).toEqual(firstKeys(3));
+});
+
+const bound = (port: object, name: string | symbol): unknown => {
+  const value: unknown = Reflect.get(port, name, port);
+  return typeof value === 'function' ? value.bind(port) : value;
+};
+
+test('a leader that was paused before its commit writes nothing after its successor', async () => {
+  await using logs = await openLogs();
+  const { context, client } = logs.world;
+  await logs.ask(2);
+  const paused = pausedProcess(context);
+  // The first look is for its own term, the second directly before the commit of the object.
+  paused.pauseBefore('get', 'tasks', 1);
+  const former = deliverAccessLogs(paused.context, 0)(never);
+  await paused.stands;
+  await logs.deliver();
+  const [key = ''] = await logs.keys();
+  await must(client.delete(`/logs/${key}`));
+  paused.goOn();
+  await expect(former).rejects.toThrow(LeaseLost);
+  expect(await logs.keys()).toEqual([]);
+});
