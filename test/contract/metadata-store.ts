@@ -87,6 +87,8 @@ export interface Options {
   readonly patience?: number;
   /** No other process can see its data: the laws of several processes are not about it. */
   readonly alone?: boolean;
+  /** The groups that run; all of them unless given. */
+  readonly only?: readonly LawGroup[];
 }
 
 export interface Laws {
@@ -94,7 +96,7 @@ export interface Laws {
   readonly runs: number;
 }
 
-const groups: Readonly<Record<string, (laws: Laws) => void>> = {
+const groups = {
   rows: rowLaws,
   order: orderLaws,
   scans: scanLaws,
@@ -107,14 +109,15 @@ const groups: Readonly<Record<string, (laws: Laws) => void>> = {
   'several processes': processLaws,
   'splits by several processes': cutSplitLaws,
   'any history': modelLaws,
-};
+} satisfies Readonly<Record<string, (laws: Laws) => void>>;
+export type LawGroup = keyof typeof groups;
 
 export function metadataStoreContract(
   name: string,
   open: () => Promise<Opened>,
   options: Options = {},
 ): void {
-  const { skips = {}, runs = 40, patience = 1, alone = false } = options;
+  const { skips = {}, runs = 40, patience = 1, alone = false, only } = options;
   const law: Laws['law'] = (title, body, timeoutMs = 120_000) => {
     const reason = skips[title];
     if (reason !== undefined) {
@@ -136,6 +139,7 @@ export function metadataStoreContract(
   };
   describe(`metadata store: ${name}`, () => {
     for (const [group, laws] of Object.entries(groups)) {
+      if (only !== undefined && !only.includes(group as LawGroup)) continue;
       if (alone && (laws === processLaws || laws === cutSplitLaws)) continue;
       describe(group, () => laws({ law, runs }));
     }

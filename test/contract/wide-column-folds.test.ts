@@ -57,7 +57,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
   });
   afterAll(async () => {
     try {
-      await session.define(`DROP KEYSPACE ${keyspace}`);
+      await session.define(`DROP KEYSPACE ${keyspace}`, session.pickNode());
       await session.close();
     } finally {
       await engine[Symbol.asyncDispose]();

@@ -3,19 +3,24 @@ import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.t
 import { systemRandom } from '../../src/ports/random.ts';
 import { emptyTables, replicatedOver } from '../support/engines/cassandra.ts';
 import { contractTables } from './metadata-store/tables.ts';
-import { metadataStoreContract, type Opened, timed } from './metadata-store.ts';
+import { type LawGroup, metadataStoreContract, type Opened, timed } from './metadata-store.ts';
 
 export interface Cluster {
   readonly hosts: () => Promise<readonly string[]>;
   /** Of this run alone: the laws name their partitions apart, and only intents are everybody's. */
   readonly keyspace: string;
+  readonly only?: readonly LawGroup[];
 }
 
-export function wideColumnContract(name: string, { hosts, keyspace }: Cluster): void {
-  metadataStoreContract(name, () => opened({ hosts, keyspace }), { runs: 2, patience: 10 });
+export function wideColumnContract(name: string, { hosts, keyspace, only }: Cluster): void {
+  metadataStoreContract(name, () => opened({ hosts, keyspace }), {
+    runs: 2,
+    patience: 10,
+    ...(only === undefined ? {} : { only }),
+  });
 }
 
-async function opened({ hosts: hostsOf, keyspace }: Cluster): Promise<Opened> {
+async function opened({ hosts: hostsOf, keyspace }: Omit<Cluster, 'only'>): Promise<Opened> {
   const hosts = await hostsOf();
   await emptyTables(hosts, { keyspace, tables: ['epochs', 'epoch_lanes'] });
   return timed(60_000, (time) =>

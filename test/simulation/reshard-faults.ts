@@ -6,10 +6,9 @@ import { misanswered, noting, type Refusal } from '../support/refusals.ts';
 import type { RequestSpec } from '../support/sign.ts';
 import { createBuckets, load, type Models, newModels, type Tally, verify } from './kill-load.ts';
 import { untilRowsMove } from './moving-rows.ts';
-import { type SharedStore, sharedRing } from './shared-store.ts';
+import type { SharedStore } from './shared-store.ts';
 import { StandingKeys } from './standing-keys.ts';
 
-const keyspace = 'resharded';
 const bucket = 'versioned';
 const standing = 120;
 /** From the end of what was hurt: leases run out, nodes come back. */
@@ -34,12 +33,13 @@ export interface Told {
 
 export async function reshardFaults({
   ring,
+  store,
   seed,
 }: {
   readonly ring: Ring;
+  readonly store: SharedStore;
   readonly seed: number;
 }): Promise<Told> {
-  await using store = sharedRing(ring, keyspace);
   const env = { SVC_GC_GRACE: '0s', SVC_INTENT_TTL: '5s', SVC_LOG_LEVEL: 'WARN' };
   const front = await store.gateway({ ...env, SVC_WORKERS: 'gc' }, startMs);
   const refusals: Refusal[] = [];

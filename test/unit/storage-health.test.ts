@@ -2,7 +2,7 @@
  * The texts of storage health, from what clusters say of themselves.
  *
  * Real engines are made to say most of them: Cassandra with a node that is killed, schema versions that disagree and a
- * keyspace that is dropped (test/contract/wide-column-ring-health.test.ts, test/contract/engine-health.ts), Ceph with
+ * keyspace that is dropped (test/simulation/wide-column-ring.test.ts, test/contract/engine-health.ts), Ceph with
  * complaints, muted ones and pools that are away (test/ceph/health.test.ts), the placement driver with stores in every state, one
  * without leaders, and no answer (test/tikv/store-health.test.ts). Stubs say what the installed engines cannot: the placement
  * driver of the tests gives neither an error of HTTP nor a garbled reply, and its one region always has a leader; a keyspace of

@@ -87,6 +87,7 @@ class Schema {
     const { keyspace, replication, serial } = this.#options;
     const columns = await this.#columns();
     if (columns.has(schemaState.name)) return;
+    const node = this.#session.pickNode();
     if (!(await this.#hasKeyspace())) {
       const { localDc } = this.#session;
       const nodes = await this.#session.nodes();
@@ -101,9 +102,11 @@ class Schema {
       });
       await this.#session.define(
         `CREATE KEYSPACE IF NOT EXISTS ${keyspace} WITH replication = ${replication}`,
+        node,
       );
     }
-    await this.#session.define(formatDefinition(keyspace, schemaState));
+    await this.#session.define(formatDefinition(keyspace, schemaState), node);
+    await this.#session.awaitAgreement();
   }
 
   /** Before anything is decided. */
@@ -187,13 +190,15 @@ class Schema {
     const { owner } = this.#options;
     let renewed = performance.now();
     const version = await this.#version();
+    const node = this.#session.pickNode();
     for (const statement of await this.#missing()) {
       if (performance.now() - renewed > renewMs) {
         if (!(await this.#lease(owner))) return;
         renewed = performance.now();
       }
-      await this.#session.define(statement);
+      await this.#session.define(statement, node);
     }
+    await this.#session.awaitAgreement();
     if (version === schemaVersion) return;
     const query = `UPDATE ${this.#state} SET version = ? WHERE id = 'version' IF version = ?`;
     // Another process may have been first, or the outcome is unknown: the next read shows it.

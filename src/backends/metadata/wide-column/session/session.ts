@@ -42,6 +42,11 @@ export interface Statement {
   readonly params: unknown[];
 }
 
+/** A node that is connected. */
+export interface SchemaNode {
+  readonly host: cassandra.Host;
+}
+
 /** A conditional batch was sent, and whether it was applied is unknown. */
 export class UnknownOutcome extends Error {}
 /** A definition was taken, and not every node has heard of it yet. */
@@ -51,6 +56,9 @@ export class Disagreement extends StoreUnavailable {}
 const answerMs = 12_000;
 /** Longer for a definition: every node has to hear of it. */
 const defineMs = 60_000;
+/** How long the nodes of a cluster may take to exchange a new schema, and how often this is checked. */
+const agreementMs = 10_000;
+const agreementPollMs = 200;
 /** Shorter for health queries, which must report a host that hangs. */
 const probeMs = 5_000;
 /** A connection with this many unanswered statements is closed, and its node avoided. */
@@ -97,7 +105,11 @@ export class Session {
       contactPoints: [...hosts],
       localDataCenter: localDc,
       // The driver uses it as the port of every node that it discovers.
-      protocolOptions: { port: parsePort(hosts) },
+      protocolOptions: {
+        port: parsePort(hosts),
+        // `awaitAgreement` waits once for many definitions; the driver would wait after each.
+        maxSchemaAgreementWaitSeconds: 0,
+      },
       ...(username === undefined ? {} : { credentials: { username, password: password ?? '' } }),
       ...(tls === undefined ? {} : { sslOptions: toSslOptions(tls) }),
       queryOptions: { prepare: true },
@@ -149,13 +161,29 @@ export class Session {
     return nodes;
   }
 
-  /** Executes a schema definition; on return every node that is up has it. */
-  async define(query: string): Promise<void> {
-    const options = { prepare: false, readTimeout: defineMs };
-    const { info } = await reach(this.#client.execute(query, [], options));
-    // The driver's types do not know of it.
-    if (!(info as { readonly isSchemaInAgreement?: boolean }).isSchemaInAgreement)
-      throw new Disagreement('the nodes do not agree on the schema');
+  /** The node that executes a series of schema definitions. */
+  pickNode(): SchemaNode {
+    const [host] = this.#client.getState().getConnectedHosts();
+    if (host === undefined) throw new StoreUnavailable('no node is connected');
+    return { host };
+  }
+
+  /**
+   * Executes a schema definition on one node. The other nodes get it by gossip, about a second later, so a definition that builds on
+   * another one goes to the same node, and `awaitAgreement` follows the last one.
+   */
+  async define(query: string, { host }: SchemaNode): Promise<void> {
+    await reach(this.#client.execute(query, [], { prepare: false, readTimeout: defineMs, host }));
+  }
+
+  /** Returns when every node that is up has the same schema. @throws Disagreement after 10 s */
+  async awaitAgreement(): Promise<void> {
+    for (
+      const until = performance.now() + agreementMs;
+      !(await this.isAgreed());
+      await sleep(agreementPollMs)
+    )
+      if (performance.now() > until) throw new Disagreement('the nodes do not agree on the schema');
   }
 
   /** Whether every node that is up has the same schema: a change that one node has applied may not have reached the others. */
