@@ -245,6 +245,16 @@ export const settings = {
     range: ['4KiB', '16MiB'],
     doc: 'The size at which an access log object is closed; an object has at most 5,000 lines.',
   }),
+  SVC_INVENTORY_INTERVAL: duration({
+    fallback: '15m',
+    range: ['1s', '24h'],
+    doc: 'How often the inventory worker looks for inventories that are due.',
+  }),
+  SVC_INVENTORY_FILE_ROWS: integer({
+    fallback: '500000',
+    range: ['1', '10000000'],
+    doc: 'How many rows one data file of an inventory has; after a kill at most these are read again.',
+  }),
   SVC_BUCKETSTATS_INTERVAL: duration({
     fallback: '1h',
     range: ['1s', '24h'],

@@ -54,6 +54,8 @@ export interface Telemetry {
   accessLogDelivered(lines: number): void;
   /** A target bucket did not take the lines of a log in this pass. */
   accessLogKept(why: string): void;
+  /** A run of an inventory ended; `rows` is 0 where it failed. */
+  inventoryEnded(outcome: 'written' | 'failed', rows: number): void;
   /** Chunks and bytes that the scrub has read and verified. */
   scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
   /** The state of the scrub; undefined when this process does not lead it. */
@@ -80,6 +82,7 @@ export const silentTelemetry: Telemetry = {
   queueDropped: () => {},
   accessLogDelivered: () => {},
   accessLogKept: () => {},
+  inventoryEnded: () => {},
   scrubbed: () => {},
   scrubState: () => {},
   bucketClasses: () => {},

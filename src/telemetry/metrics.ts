@@ -97,6 +97,16 @@ export const measurements = {
     labels: ['why'],
     doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
   },
+  svc_inventory_runs_total: {
+    kind: 'counter',
+    labels: ['outcome'],
+    doc: 'Runs of inventories: `written`, or `failed` because the destination did not take them.',
+  },
+  svc_inventory_rows_total: {
+    kind: 'counter',
+    labels: [],
+    doc: 'Rows of the inventories that were written.',
+  },
   svc_scrub_bytes_total: {
     kind: 'counter',
     labels: [],

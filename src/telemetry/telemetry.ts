@@ -39,6 +39,10 @@ export function createTelemetry({
       metrics.add('svc_access_log_lines_total', [], lines);
     },
     accessLogKept: (why) => metrics.add('svc_access_log_kept_total', [why]),
+    inventoryEnded: (outcome, rows) => {
+      metrics.add('svc_inventory_runs_total', [outcome]);
+      metrics.add('svc_inventory_rows_total', [], rows);
+    },
     scrubbed: ({ chunks, bytes }) => {
       metrics.add('svc_scrub_chunks_total', [], chunks);
       metrics.add('svc_scrub_bytes_total', [], bytes);

@@ -7,6 +7,7 @@ import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
 import { compareAll } from './fsck.ts';
 import { collectGarbage } from './gc.ts';
+import { writeInventories } from './inventory.ts';
 import { boundAllQueues } from './queue-retention.ts';
 import { rebalance } from './rebalance.ts';
 import { reshardBuckets } from './reshard.ts';
@@ -27,6 +28,9 @@ const forceEmptyMs = 2_000;
 
 /** The delay before an operator's request for more shards is served. */
 const reshardMs = 2_000;
+
+/** The delay before an operator's request for an inventory is served. */
+const inventoryMs = 2_000;
 
 const queueRetentionMs = 60_000;
 
@@ -81,6 +85,11 @@ export const workers = {
     leased: true,
     interval: ({ config }) => config.SVC_ACCESSLOG_INTERVAL,
     make: deliverAccessLogs,
+  },
+  inventory: {
+    leased: true,
+    interval: () => inventoryMs,
+    make: writeInventories,
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 

@@ -12,6 +12,7 @@ export const workerNames = [
   'reshard',
   'scrub',
   'access-log',
+  'inventory',
 ] as const;
 export type WorkerName = (typeof workerNames)[number];
 
@@ -19,7 +20,6 @@ export type WorkerName = (typeof workerNames)[number];
 export const workersNotBuilt = [
   'lifecycle',
   'replicator',
-  'inventory',
   'notify',
   'quota-reconcile',
   'usage-rollup',

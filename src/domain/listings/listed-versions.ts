@@ -6,12 +6,12 @@
 import type { Context } from '../../context.ts';
 import {
   behind,
-  listedVersionColumns as columns,
   findHead,
   historyAt,
   type ListedVersionRow,
+  listedVersionColumns,
 } from '../../metadata/objects/objects.ts';
-import { type BucketRow, headSlot, historySpace, liveSpace } from '../../metadata/tables.ts';
+import { type BucketRow, headSlot, historySpace, liveSpace, type ObjectRow } from '../../metadata/tables.ts';
 import { openSpace, type Start, seekTo } from './listed-objects.ts';
 import type { Listed } from './listing.ts';
 
@@ -25,6 +25,8 @@ interface Stretch {
   readonly prefix: string;
   readonly start: VersionStart;
   readonly count: number;
+  /** At least those of a listing; the rows have these and no others. */
+  readonly columns: readonly (keyof ObjectRow)[];
 }
 interface Read {
   readonly rows: readonly ListedVersionRow[];
@@ -36,14 +38,18 @@ interface Read {
 export function everyVersion(
   ctx: Ctx,
   bucket: BucketRow,
-  { prefix, start }: Pick<Stretch, 'prefix' | 'start'>,
+  {
+    prefix,
+    start,
+    columns = listedVersionColumns,
+  }: Pick<Stretch, 'prefix' | 'start'> & Partial<Pick<Stretch, 'columns'>>,
 ): Listed<ListedVersionRow> {
   let next = start;
   let isOver = false;
   return {
     async next(count) {
       if (isOver) return [];
-      const { rows, last } = await readStretch(ctx, bucket, { prefix, start: next, count });
+      const { rows, last } = await readStretch(ctx, bucket, { prefix, start: next, count, columns });
       isOver = last === undefined;
       if (last !== undefined) next = { key: last.key, version: last.version };
       return rows;
@@ -76,7 +82,7 @@ async function historyEnd(ctx: Ctx, bucket: BucketRow, stretch: Stretch): Promis
 async function readHeads(
   ctx: Ctx,
   bucket: BucketRow,
-  { prefix, start, count }: Stretch,
+  { prefix, start, count, columns }: Stretch,
   until?: Version,
 ): Promise<Read> {
   const cursor = openSpace(ctx, bucket, {
@@ -100,7 +106,11 @@ async function readHeads(
   return { rows: isBehind ? [head.row, ...rows] : rows, last };
 }
 
-async function readHistory(ctx: Ctx, bucket: BucketRow, { prefix, start, count }: Stretch): Promise<Read> {
+async function readHistory(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { prefix, start, count, columns }: Stretch,
+): Promise<Read> {
   const cursor = openSpace(ctx, bucket, { space: historySpace, prefix, columns });
   if (start !== undefined && 'version' in start)
     cursor.seek(historyAt(start.key, start.version), { past: true });
@@ -108,8 +118,9 @@ async function readHistory(ctx: Ctx, bucket: BucketRow, { prefix, start, count }
   return toRead(await cursor.next(count), count);
 }
 
-function toRead(found: readonly { readonly row: ListedVersionRow }[], count: number): Read {
-  const rows = found.map(({ row }) => row);
+function toRead(found: readonly { readonly row: object }[], count: number): Read {
+  // The cast: every reader names the columns of a listing.
+  const rows = found.map(({ row }) => row as ListedVersionRow);
   return { rows, last: rows.length < count ? undefined : rows.at(-1) };
 }
 

@@ -9,6 +9,7 @@ import { ExplainDecision } from './explain-decision.ts';
 import { ImportAccessKey } from './import-access-key.ts';
 import * as forceEmpty from './maintenance/force-empty.ts';
 import * as fsck from './maintenance/fsck.ts';
+import * as inventory from './maintenance/inventory.ts';
 import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
 
@@ -17,6 +18,7 @@ export const adminHandlers: AdminHandlers = {
   ImportAccessKey,
   ...storage,
   ...forceEmpty,
+  ...inventory,
   ...reshard,
   ...fsck,
   ...scrub,

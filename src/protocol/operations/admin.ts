@@ -37,6 +37,8 @@ export const adminOperations = {
   StartScrub: { on: 'POST /scrub' },
   ForceEmptyBucket: { on: 'POST /buckets/:name/force-empty' },
   GetForceEmptyBucket: { on: 'GET /buckets/:name/force-empty' },
+  RunBucketInventory: { on: 'POST /buckets/:name/inventory/:id/run' },
+  GetBucketInventoryRun: { on: 'GET /buckets/:name/inventory/:id/run' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
   GetReshardBucket: { on: 'GET /buckets/:name/reshard' },
 } as const satisfies Readonly<Record<string, AdminOperation>>;

@@ -53,7 +53,7 @@ async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }
     throw refused('The destination bucket must be owned by the owner of the source bucket.');
   if (target.region !== bucket.region)
     throw refused('The destination bucket must be in the region of the source bucket.');
-  if (Format !== 'CSV') throw fail('NotImplemented', 'Inventories are written as CSV only.');
+  if (Format === 'ORC') throw fail('NotImplemented', 'Inventories are written as CSV and Parquet only.');
 }
 
 /** @throws MissingRequestBodyError, MalformedXML */

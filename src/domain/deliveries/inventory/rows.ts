@@ -1,0 +1,63 @@
+/** The versions that an inventory lists, a page at a time, from a position on. */
+import type { Context } from '../../../context.ts';
+import { listedColumns, listedVersionColumns } from '../../../metadata/objects/objects.ts';
+import { type BucketRow, liveSpace, type ObjectRow } from '../../../metadata/tables.ts';
+import type { Inventory } from '../../configurations/inventory.ts';
+import { openSpace, seekTo } from '../../listings/listed-objects.ts';
+import { everyVersion } from '../../listings/listed-versions.ts';
+import { listColumns } from './fields.ts';
+
+/** The last version that was listed. */
+export interface InventoryPlace {
+  readonly key: string;
+  /** Absent where only current versions are listed. */
+  readonly version?: string;
+}
+
+const pageRows = 1_000;
+
+export interface Walk {
+  readonly inventory: Inventory;
+  readonly after: InventoryPlace | undefined;
+  /** The largest number of rows. */
+  readonly max: number;
+  readonly signal: AbortSignal;
+}
+
+/** @throws the reason of the signal */
+export async function* inventoryRows(
+  ctx: Pick<Context, 'metadata'>,
+  bucket: BucketRow,
+  { inventory, after, max, signal }: Walk,
+): AsyncGenerator<readonly ObjectRow[]> {
+  const next = openRows(ctx, bucket, { inventory, after });
+  for (let left = max; left > 0; ) {
+    signal.throwIfAborted();
+    const rows = await next(Math.min(pageRows, left));
+    if (rows.length === 0) return;
+    left -= rows.length;
+    yield rows;
+  }
+}
+
+type Next = (count: number) => Promise<readonly ObjectRow[]>;
+
+/** The casts: a row has the columns that the fields of the inventory read, and no field reads another one. */
+function openRows(
+  ctx: Pick<Context, 'metadata'>,
+  bucket: BucketRow,
+  { inventory, after }: Pick<Walk, 'inventory' | 'after'>,
+): Next {
+  const prefix = inventory.Filter?.Prefix ?? '';
+  const reads = listColumns(inventory).flatMap((column) => column.reads);
+  if (inventory.IncludedObjectVersions === 'All') {
+    const columns = [...new Set([...listedVersionColumns, ...reads])];
+    const start = after === undefined ? undefined : { key: after.key, version: after.version ?? '' };
+    const versions = everyVersion(ctx, bucket, { prefix, start, columns });
+    return async (count) => (await versions.next(count)) as readonly ObjectRow[];
+  }
+  const columns = [...new Set([...listedColumns, ...reads])];
+  const cursor = openSpace(ctx, bucket, { space: liveSpace, prefix, columns });
+  if (after !== undefined) seekTo(cursor, liveSpace, { after: after.key });
+  return async (count) => (await cursor.next(count)).map(({ row }) => row as ObjectRow);
+}

@@ -1,0 +1,158 @@
+/** The state of inventories that are being written, from which they resume after a kill, and the result of the last one. */
+
+import { LeaseLost } from '../../../metadata/background/leases.ts';
+import {
+  beginTerm,
+  everyTask,
+  findTask,
+  putTask,
+  putTasks,
+  type Task,
+  type TaskKind,
+  type Term,
+} from '../../../metadata/background/tasks.ts';
+import type { MetadataStore, SideChange } from '../../../ports/metadata-store.ts';
+import type { Inventory } from '../../configurations/inventory.ts';
+import type { InventoryPlace } from './rows.ts';
+
+export interface InventoryRun {
+  readonly bucketId: string;
+  readonly bucket: string;
+  /** The configuration when the run began. */
+  readonly inventory: Inventory;
+  /** Store time (ms): the instant that the manifest states. */
+  readonly startedAt: number;
+  /** The prefix of the names of its data files. */
+  readonly fileId: string;
+  /** Data files that are written, and their rows. */
+  readonly files: number;
+  readonly rows: number;
+  readonly after?: InventoryPlace;
+  /** All rows are in data files: the manifest is next. */
+  readonly isListed?: true;
+  /** Set at the end, before the records of the run are removed: nothing is written any more. No result: it was broken off. */
+  readonly ended?: { readonly result?: InventoryResult };
+}
+
+/** A data file as the manifest names it. */
+export interface DataFile {
+  readonly key: string;
+  readonly size: number;
+  readonly md5: string;
+}
+
+export interface InventoryResult {
+  readonly startedAt: number;
+  readonly finishedAt: number;
+  readonly rows: number;
+  readonly files: number;
+  /** The key of `manifest.json`; absent where the run failed. */
+  readonly manifest?: string;
+  readonly failure?: string;
+}
+
+const runs: TaskKind<InventoryRun> = { kind: 'inventory' };
+const dataFiles: TaskKind<DataFile> = { kind: 'inventory-files' };
+const results: TaskKind<InventoryResult> = { kind: 'inventory-results' };
+
+/** How long the last result of a configuration is kept: longer than a week, so that a weekly one is not due early. */
+const resultMs = 30 * 24 * 60 * 60 * 1000;
+const removedAtOnce = 32;
+
+type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
+type Of = Pick<InventoryRun, 'bucketId' | 'inventory'>;
+
+const nameRun = ({ bucketId, inventory }: Of): string => `${bucketId}/${inventory.Id}`;
+const nameFile = (run: Of, n: number): string => `${nameRun(run)}/${n}`;
+
+/** After it returns, no earlier leader can save anything. @throws LeaseLost */
+export const beginInventories = (metadata: Metadata, generation: number): Promise<Term> =>
+  beginTerm(metadata, runs, generation);
+
+export const everyRun = (metadata: Metadata): AsyncGenerator<Task<InventoryRun>> => everyTask(metadata, runs);
+
+export const findRun = async (metadata: Metadata, of: Of): Promise<InventoryRun | undefined> =>
+  (await findTask(metadata, runs, nameRun(of)))?.state;
+
+export const findResult = async (metadata: Metadata, of: Of): Promise<InventoryResult | undefined> =>
+  (await findTask(metadata, results, nameRun(of)))?.state;
+
+/** Begins a run, unless one of the configuration is under way. @returns the run that is under way then */
+export async function beginRun(
+  metadata: Metadata,
+  run: InventoryRun,
+  then: readonly SideChange[] = [],
+): Promise<{ readonly run: InventoryRun; readonly isNew: boolean }> {
+  const outcome = await putTask(metadata, runs, { name: nameRun(run), state: run, expect: 'absent', then });
+  if (outcome.applied) return { run, isNew: true };
+  return { run: (await findRun(metadata, run)) ?? run, isNew: false };
+}
+
+/** @throws LeaseLost when a later leader has begun, or the run was changed otherwise */
+export async function saveRun(
+  metadata: Metadata,
+  former: Task<InventoryRun>,
+  { run, file, term }: { readonly run: InventoryRun; readonly file?: DataFile; readonly term: Term },
+): Promise<void> {
+  if (file !== undefined) {
+    const name = nameFile(run, former.state.files);
+    // An interrupted leader may have stored the same file: it was written again since.
+    const found = await findTask(metadata, dataFiles, name);
+    const expect = found?.revision ?? 'absent';
+    const stored = await putTask(metadata, dataFiles, { name, state: file, expect });
+    if (!stored.applied) throw new LeaseLost(runs.kind, term.generation);
+  }
+  const { name, revision } = former;
+  const outcome = await putTask(metadata, runs, { name, state: run, expect: revision, term });
+  if (!outcome.applied) throw new LeaseLost(runs.kind, term.generation);
+}
+
+/** The data files of a run, in order. */
+export async function* filesOfRun(metadata: Metadata, run: InventoryRun): AsyncGenerator<DataFile> {
+  for (let n = 0; n < run.files; n += 1) {
+    const found = await findTask(metadata, dataFiles, nameFile(run, n));
+    if (found === undefined) throw new Error(`data file ${n} of inventory ${run.inventory.Id} has no record`);
+    yield found.state;
+  }
+}
+
+/** Saves that the run is over, stores the result, and removes the run and the records of its files. @throws LeaseLost */
+export async function endRun(
+  metadata: Metadata,
+  { name, state, revision }: Task<InventoryRun>,
+  { result, term }: { readonly result: InventoryResult | undefined; readonly term: Term },
+): Promise<void> {
+  const ended: InventoryRun = { ...state, ended: result === undefined ? {} : { result } };
+  const outcome = await putTask(metadata, runs, { name, state: ended, expect: revision, term });
+  if (!outcome.applied) throw new LeaseLost(runs.kind, term.generation);
+  await forgetRun(metadata, { name, state: ended, revision: outcome.revision }, term);
+}
+
+/** The rest of `endRun`, for a run that has ended. @throws LeaseLost */
+export async function forgetRun(
+  metadata: Metadata,
+  { name, state, revision }: Task<InventoryRun>,
+  term: Term,
+): Promise<void> {
+  const result = state.ended?.result;
+  if (result !== undefined) {
+    const found = await findTask(metadata, results, name);
+    const expiresAt = result.finishedAt + resultMs;
+    const expect = found?.revision ?? 'absent';
+    await putTask(metadata, results, { name, state: result, expect, expiresAt });
+  }
+  // One more than is known: a file may have been stored without the run.
+  for (let n = 0; n <= state.files; n += removedAtOnce) await removeFiles(metadata, state, n);
+  const changes = [{ remove: { name }, expect: revision }];
+  const outcome = await putTasks(metadata, runs, { changes, term });
+  if (!outcome.applied) throw new LeaseLost(runs.kind, term.generation);
+}
+
+async function removeFiles(metadata: Metadata, run: InventoryRun, from: number): Promise<void> {
+  const changes: { remove: { name: string }; expect: Task<DataFile>['revision'] }[] = [];
+  for (let n = from; n < Math.min(from + removedAtOnce, run.files + 1); n += 1) {
+    const found = await findTask(metadata, dataFiles, nameFile(run, n));
+    if (found !== undefined) changes.push({ remove: { name: found.name }, expect: found.revision });
+  }
+  if (changes.length > 0) await putTasks(metadata, dataFiles, { changes });
+}

@@ -1,0 +1,46 @@
+/** Writing an inventory of a bucket now, and how far that is. */
+import { openBucket } from '../../../domain/buckets/buckets.ts';
+import {
+  findResult,
+  findRun,
+  type InventoryResult,
+  type InventoryRun,
+} from '../../../domain/deliveries/inventory/runs.ts';
+import { beginInventory, openInventory } from '../../../domain/deliveries/inventory/schedule.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+/** Also for a configuration that is not enabled. Does not disturb a run that is under way. */
+export const RunBucketInventory: AdminHandler = async (ctx, { params, record }) => {
+  const bucket = await openBucket(ctx, params.get('name') ?? '');
+  const inventory = await openInventory(ctx, bucket, params.get('id') ?? '');
+  return jsonReply(runJson(await beginInventory(ctx, bucket, { inventory, record })), 202);
+};
+
+export const GetBucketInventoryRun: AdminHandler = async (ctx, { params }) => {
+  const { metadata } = ctx;
+  const bucket = await openBucket(ctx, params.get('name') ?? '');
+  const inventory = await openInventory(ctx, bucket, params.get('id') ?? '');
+  const of = { bucketId: bucket.id, inventory };
+  const run = await findRun(metadata, of);
+  if (run !== undefined) return jsonReply(runJson(run));
+  const result = await findResult(metadata, of);
+  if (result === undefined) throw fail('NotFound', `Inventory ${inventory.Id} was not written yet.`);
+  return jsonReply(resultJson(result));
+};
+
+const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+const runJson = ({ startedAt, rows, files }: InventoryRun) => ({
+  state: 'running',
+  rows,
+  files,
+  startedAt: seconds(startedAt),
+});
+
+const resultJson = ({ startedAt, finishedAt, ...result }: InventoryResult) => ({
+  state: result.failure === undefined ? 'done' : 'failed',
+  ...result,
+  startedAt: seconds(startedAt),
+  finishedAt: seconds(finishedAt),
+});

@@ -1,0 +1,43 @@
+/** `inventory`: begins the inventories that are due, and writes a data file of each that is under way in turn. */
+import { mayServiceWrite } from '../auth/authorization/service-write.ts';
+import type { Config } from '../config.ts';
+import { beginInventories, everyRun } from '../domain/deliveries/inventory/runs.ts';
+import { beginDueInventories } from '../domain/deliveries/inventory/schedule.ts';
+import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
+import { LeaseLost } from '../metadata/background/leases.ts';
+import type { Term } from '../metadata/background/tasks.ts';
+import { ShardPanic, type Unit } from './supervision/worker.ts';
+
+export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
+  readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
+};
+
+/** @param generation of the leader's lease */
+export const writeInventories = (context: InventoryContext, generation = 0): Unit => {
+  const { metadata, clock, config } = context;
+  const ctx: Ctx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
+  let term: Term | undefined;
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  return async (signal) => {
+    term ??= await beginInventories(metadata, generation);
+    if (clock.elapsed() - lookedAt >= config.SVC_INVENTORY_INTERVAL) {
+      await beginDueInventories(context, signal);
+      lookedAt = clock.elapsed();
+    }
+    let said: 'busy' | 'idle' = 'idle';
+    let panic: ShardPanic | undefined;
+    for await (const task of everyRun(metadata)) {
+      if (signal.aborted) break;
+      said = 'busy';
+      try {
+        await stepInventory(ctx, task, { term, signal });
+      } catch (cause) {
+        if (signal.aborted || cause instanceof LeaseLost) throw cause;
+        // The other inventories continue; the supervisor gets the error at the end.
+        panic ??= new ShardPanic(`${task.state.bucket}/${task.state.inventory.Id}`, cause);
+      }
+    }
+    if (panic !== undefined) throw panic;
+    return said;
+  };
+};

@@ -1,0 +1,317 @@
+/** The inventory worker writes complete inventories in CSV and Parquet, and resumes after a kill. @storage */
+import { createHash } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { writeInventories } from '../../src/workers/inventory.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { dyingProcess } from '../support/dying-process.ts';
+import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
+import { allFields, type Manifest, must, openLists } from '../support/inventory-lists.ts';
+import { auditRows } from '../support/recorded.ts';
+
+const never = new AbortController().signal;
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+const awkward = ['a key', 'b/ü/ß', 'c"quoted",', 'd%20e', 'emoji-\u{1f600}'];
+const put = (world: GatewayWorld, key: string, body = key, headers: Record<string, string> = {}) =>
+  must(world.client.put(`/bucket/${encodeURIComponent(key).replaceAll('%2F', '/')}`, { body, headers }));
+
+describe.each(backends)('on %s', (backend) => {
+  test.each(['CSV', 'Parquet'] as const)('a %s inventory lists every current object once', async (format) => {
+    await using lists = await openLists(backend);
+    for (const key of awkward) await put(lists.world, key);
+    await lists.configure({ format, fields: ['Size', 'ETag'] });
+    await lists.run();
+    const manifest = await lists.manifest();
+    const [file] = manifest.files;
+    const suffix = format === 'CSV' ? '\\.csv\\.gz' : '\\.parquet';
+    expect(manifest).toEqual({
+      sourceBucket: 'bucket',
+      destinationBucket: 'arn:aws:s3:::lists',
+      version: '2016-11-30',
+      creationTimestamp: String(Date.UTC(2026, 1, 5, 12, 34)),
+      fileFormat: format,
+      fileSchema:
+        format === 'CSV'
+          ? 'Bucket, Key, Size, ETag'
+          : 'message s3.inventory { required binary bucket (UTF8); required binary key (UTF8); optional int64 size; optional binary e_tag (UTF8); }',
+      files: [
+        {
+          key: expect.stringMatching(new RegExp(`^inv/bucket/all/data/[0-9a-f]{32}-00000${suffix}$`)),
+          size: expect.any(Number),
+          MD5checksum: expect.any(String),
+        },
+      ],
+    });
+    expect(await lists.keys()).toEqual([
+      'inv/bucket/all/2026-02-05T12-34Z/manifest.checksum',
+      'inv/bucket/all/2026-02-05T12-34Z/manifest.json',
+      file?.key,
+      'inv/bucket/all/hive/dt=2026-02-05-12-34/symlink.txt',
+    ]);
+    const { client } = lists.world;
+    const [checksumKey, manifestKey, , symlinkKey] = await lists.keys();
+    const text = await client.get(`/lists/${manifestKey}`);
+    const md5 = createHash('md5').update(text.bytes).digest('hex');
+    expect((await client.get(`/lists/${checksumKey}`)).text).toBe(md5);
+    expect((await client.get(`/lists/${symlinkKey?.replace('=', '%3D')}`)).text).toBe(
+      `s3://lists/${file?.key}\n`,
+    );
+    const rows = await lists.rows(manifest);
+    expect(rows).toEqual(
+      awkward.map((key) => ({
+        Bucket: 'bucket',
+        Key: key,
+        Size: String(Buffer.byteLength(key)),
+        ETag: createHash('md5').update(key).digest('hex'),
+      })),
+    );
+  });
+
+  test('a worker that is killed at any write completes the inventory, each object once', async () => {
+    let isOver = false;
+    await using lists = await openLists(backend, { SVC_INVENTORY_FILE_ROWS: '3' });
+    const { context } = lists.world;
+    const keys = Array.from({ length: 7 }, (_, n) => `key-${n}`);
+    for (const key of keys) await put(lists.world, key);
+    await lists.configure({});
+    for (let at = 0; !isOver; at += 1) {
+      expect(at).toBeLessThan(200);
+      for (const when of ['before', 'after'] as const) {
+        const first = dyingProcess(context, at, when);
+        await lists.run(first.context).catch(() => {});
+        isOver = !first.hasDied();
+        await lists.run();
+        const manifest = await lists.manifest();
+        expect(manifest.files).toHaveLength(3);
+        expect((await lists.rows(manifest)).map(({ Key }) => Key)).toEqual(keys);
+        lists.clock.jump(dayMs);
+      }
+    }
+    expect(await lists.keys('manifest.json')).toHaveLength(
+      await lists.keys('symlink.txt').then((all) => all.length),
+    );
+  });
+});
+
+test('an inventory of all versions has every field, the same in both formats', async () => {
+  await using lists = await openLists();
+  const { client } = lists.world;
+  await must(
+    client.put('/bucket?versioning', {
+      body: '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+    }),
+  );
+  await must(
+    client.put('/bucket?object-lock', {
+      body: '<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>',
+    }),
+  );
+  await must(
+    client.put('/bucket?lifecycle', {
+      body: '<LifecycleConfiguration><Rule><ID>r</ID><Filter><Prefix>locked</Prefix></Filter><Status>Enabled</Status><Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>',
+    }),
+  );
+  await put(lists.world, 'gone', 'one');
+  await put(lists.world, 'gone', 'two', { '*-server-side-encryption': 'AES256', '*-acl': 'public-read' });
+  await must(client.delete('/bucket/gone'));
+  const until = new Date(Date.UTC(2026, 5, 1)).toISOString();
+  await put(lists.world, 'locked', 'three', {
+    '*-object-lock-mode': 'GOVERNANCE',
+    '*-object-lock-retain-until-date': until,
+    '*-object-lock-legal-hold': 'ON',
+    '*-checksum-sha256': createHash('sha256').update('three').digest('base64'),
+    '*-storage-class': 'STANDARD_IA',
+  });
+  await lists.configure({ id: 'csv', versions: 'All', fields: allFields });
+  await lists.configure({ id: 'parquet', versions: 'All', fields: allFields, format: 'Parquet' });
+  await lists.run();
+  const read = async (id: string) => {
+    const [key] = await lists.keys(`${id}/2026-02-05T12-34Z/manifest.json`);
+    return lists.rows(JSON.parse((await client.get(`/lists/${key}`)).text) as Manifest);
+  };
+  const rows = await read('csv');
+  expect(await read('parquet')).toEqual(rows);
+  const versions = await client.get('/bucket?versions');
+  const ids = versions.all('VersionId');
+  expect(rows.map(({ Key, IsLatest, IsDeleteMarker }) => [Key, IsLatest, IsDeleteMarker])).toEqual([
+    ['gone', 'true', 'true'],
+    ['gone', 'false', 'false'],
+    ['gone', 'false', 'false'],
+    ['locked', 'true', 'false'],
+  ]);
+  expect(rows.map(({ VersionId }) => VersionId).toSorted()).toEqual(ids.toSorted());
+  const [marker, second, first, locked] = rows;
+  expect(marker).toMatchObject({ Size: '', ETag: '', EncryptionStatus: '', ObjectAccessControlList: '' });
+  expect(first).toMatchObject({
+    Size: '3',
+    EncryptionStatus: 'NOT-SSE',
+    ObjectLockMode: '',
+    LifecycleExpirationDate: '',
+  });
+  expect(second).toMatchObject({ EncryptionStatus: 'SSE-S3', ObjectOwner: alice.owner });
+  expect(JSON.parse(atob(second?.['ObjectAccessControlList'] ?? ''))).toEqual({
+    version: '2022-11-10',
+    status: 'AVAILABLE',
+    grants: [
+      { canonicalId: alice.owner, type: 'CanonicalUser', permission: 'FULL_CONTROL' },
+      { uri: 'http://acs.amazonaws.com/groups/global/AllUsers', type: 'Group', permission: 'READ' },
+    ],
+  });
+  expect(locked).toMatchObject({
+    Size: '5',
+    StorageClass: 'STANDARD_IA',
+    IsMultipartUploaded: 'false',
+    ReplicationStatus: '',
+    ObjectLockRetainUntilDate: until,
+    ObjectLockMode: 'GOVERNANCE',
+    ObjectLockLegalHoldStatus: 'On',
+    ChecksumAlgorithm: 'SHA256',
+    BucketKeyStatus: '',
+    LastModifiedDate: '2026-02-05T12:34:00.000Z',
+    LifecycleExpirationDate: '2026-02-09T00:00:00.000Z',
+  });
+});
+
+test('an inventory lists the prefix of its filter only, and resumes between versions of one key', async () => {
+  await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '2' });
+  await must(
+    lists.world.client.put('/bucket?versioning', {
+      body: '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+    }),
+  );
+  for (let n = 0; n < 5; n += 1) await put(lists.world, 'p/key', String(n));
+  await put(lists.world, 'q/key');
+  await lists.configure({ prefix: 'p/', versions: 'All' });
+  await lists.run();
+  const manifest = await lists.manifest();
+  expect(manifest.files).toHaveLength(3);
+  const rows = await lists.rows(manifest);
+  expect(rows.map(({ Key, IsLatest }) => `${Key} ${IsLatest}`)).toEqual([
+    'p/key true',
+    ...Array.from({ length: 4 }, () => 'p/key false'),
+  ]);
+});
+
+test('an inventory of an empty bucket has a manifest and one file without rows', async () => {
+  await using lists = await openLists();
+  await lists.configure({ id: 'a' });
+  await lists.configure({ id: 'b', format: 'Parquet' });
+  await lists.run();
+  for (const key of await lists.keys('manifest.json')) {
+    const manifest = JSON.parse((await lists.world.client.get(`/lists/${key}`)).text) as Manifest;
+    expect(manifest.files).toHaveLength(1);
+    expect(await lists.rows(manifest)).toEqual([]);
+  }
+  expect(await lists.keys('manifest.json')).toHaveLength(2);
+});
+
+test('a daily inventory is written once a day, a weekly one once a week from Sunday', async () => {
+  await using lists = await openLists();
+  await lists.configure({ id: 'daily' });
+  await lists.configure({ id: 'weekly', frequency: 'Weekly' });
+  await lists.configure({ id: 'off', isEnabled: false });
+  const counts: number[][] = [];
+  const count = async (): Promise<void> => {
+    await lists.run();
+    const keys = await lists.keys('manifest.json');
+    counts.push(['daily', 'weekly', 'off'].map((id) => keys.filter((key) => key.includes(`/${id}/`)).length));
+  };
+  await count();
+  lists.clock.jump(11 * hourMs);
+  await count();
+  // From Thursday to Friday, Saturday, Sunday.
+  for (let days = 0; days < 3; days += 1) {
+    lists.clock.jump(dayMs);
+    await count();
+  }
+  expect(counts).toEqual([
+    [1, 1, 0],
+    [1, 1, 0],
+    [2, 1, 0],
+    [3, 1, 0],
+    [4, 2, 0],
+  ]);
+});
+
+describe('the destination is judged when the inventory is written', () => {
+  test.each([
+    ['was deleted', 'no-bucket', (world: GatewayWorld) => must(world.client.delete('/lists'))],
+    [
+      'belongs to another account now',
+      'other-owner',
+      async (world: GatewayWorld) => {
+        await must(world.client.delete('/lists'));
+        await must(world.bob.put('/lists'));
+      },
+    ],
+    ['has no policy', 'denied', (world: GatewayWorld) => must(world.client.delete('/lists?policy'))],
+  ] as const)('a destination that %s fails the run: %s', async (_, why, change) => {
+    await using lists = await openLists();
+    const { ask } = operatorOf(lists.world);
+    await lists.configure({});
+    await change(lists.world);
+    await lists.run();
+    await lists.run();
+    expect(lists.warned.map((fields) => fields['why'])).toEqual([why]);
+    const shown = await ask('GET', '/buckets/bucket/inventory/all/run');
+    expect(shown.json).toMatchObject({ state: 'failed', failure: why });
+    lists.clock.jump(hourMs);
+    await lists.run();
+    expect(lists.warned).toHaveLength(2);
+  });
+});
+
+test('the files are encrypted as the configuration asks, and audited under the service', async () => {
+  await using lists = await openLists();
+  await put(lists.world, 'key');
+  await lists.configure({ encryption: '<Encryption><SSE-S3/></Encryption>' });
+  await lists.run();
+  const manifest = await lists.manifest();
+  const got = await lists.world.client.get(`/lists/${manifest.files[0]?.key}`);
+  expect(got.header('*-server-side-encryption')).toBe('AES256');
+  expect(await lists.rows(manifest)).toHaveLength(1);
+  const rows = await auditRows({ ...lists.world.context, clock: lists.clock });
+  const written = rows.filter((row) => row.principal === 's3.amazonaws.com');
+  expect(written.map(({ key = '' }) => key.slice(key.lastIndexOf('.'))).toSorted()).toEqual([
+    '.checksum',
+    '.gz',
+    '.json',
+    '.txt',
+  ]);
+});
+
+test('a configuration that is deleted while its inventory is written ends the run without a manifest', async () => {
+  await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '1' });
+  await put(lists.world, 'a');
+  await put(lists.world, 'b');
+  await lists.configure({});
+  const unit = writeInventories(lists.world.context, 99);
+  expect(await unit(never)).toBe('busy');
+  await must(lists.world.client.delete('/bucket?inventory&id=all'));
+  expect(await unit(never)).toBe('busy');
+  expect(await unit(never)).toBe('idle');
+  expect(await lists.keys('manifest.json')).toEqual([]);
+});
+
+test('an operator writes an inventory now, also one that is not enabled', async () => {
+  await using lists = await openLists();
+  const { ask } = operatorOf(lists.world);
+  await put(lists.world, 'key');
+  await lists.configure({ isEnabled: false });
+  const path = '/buckets/bucket/inventory/all/run';
+  expect((await ask('GET', path)).status).toBe(404);
+  const begun = await ask('POST', path);
+  expect([begun.status, begun.json]).toMatchObject([202, { state: 'running', rows: 0 }]);
+  await lists.run();
+  expect((await ask('GET', path)).json).toMatchObject({
+    state: 'done',
+    rows: 1,
+    files: 1,
+    manifest: 'inv/bucket/all/2026-02-05T12-34Z/manifest.json',
+  });
+  expect((await ask('POST', '/buckets/bucket/inventory/none/run')).status).toBe(404);
+  expect((await ask('POST', '/buckets/none/inventory/all/run')).status).toBe(404);
+  const rows = await auditRows({ ...lists.world.context, clock: lists.clock });
+  expect(rows.map(({ action }) => action)).toContain('admin:RunBucketInventory');
+});
