@@ -32,6 +32,8 @@ export type Ctx = BatchCtx & { readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJE
 const queue: HourlyQueue = 'access-log';
 /** Lines in memory, of all targets together; above this the largest batch is written early. */
 const heldMax = 16 * 1024 * 1024;
+/** After so many lines the requests of this process get a turn: reads of an embedded store never wait. */
+const turnLines = 500;
 /** Estimated memory of a line beside its text. */
 const lineBytes = 200;
 
@@ -75,12 +77,14 @@ async function deliverHour(ctx: Ctx, pass: Pass, place: Place): Promise<void> {
   const { config } = ctx;
   const gathered = new Map<string, Gathering>();
   let held = 0;
+  let count = 0;
   const flush = async (name: string, gathering: Gathering): Promise<void> => {
     gathered.delete(name);
     held -= gathering.bytes;
     if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
   };
   for await (const row of linesOfHour(ctx.metadata, place, pass.now)) {
+    if (++count % turnLines === 0) await ctx.clock.sleep(0, pass.signal);
     pass.signal.throwIfAborted();
     const log = nameLog(taskOf(row));
     if (pass.left.has(log)) continue;

@@ -2,8 +2,14 @@
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { InventoryColumn, InventoryFacts, Value } from './fields.ts';
 
-/** Rows of a group: few, because a group is encoded in one turn of the event loop. */
+/**
+ * Rows of a group: few, because a group is encoded in one turn of the event loop; and not fewer, because the end of the file describes
+ * each group, also in one turn.
+ */
 const groupRows = 4_000;
+
+/** Columns without repetitions: looking for them costs more than the rest of the encoding. */
+const isUnique = ({ csv }: InventoryColumn): boolean => ['Key', 'VersionId', 'ETag'].includes(csv);
 
 const physical = { text: 'BYTE_ARRAY', integer: 'INT64', boolean: 'BOOLEAN', moment: 'INT64' } as const;
 const converted = { text: 'UTF8', moment: 'TIMESTAMP_MILLIS' } as const;
@@ -59,24 +65,25 @@ export async function* parquet(
     bytes.index = 0;
     return taken;
   };
-  const write = async (rows: readonly ObjectRow[]): Promise<Uint8Array> => {
-    const columnData = columns.map((column) => ({
+  let cells = columns.map((): ReturnType<typeof toCell>[] => []);
+  const flush = async (): Promise<Uint8Array> => {
+    const columnData = columns.map((column, n) => ({
       name: column.parquet,
-      data: rows.map((row) => toCell(column, column.read(row, facts))),
+      data: cells[n] ?? [],
       offsetIndex: false,
+      ...(isUnique(column) ? { encoding: 'PLAIN' as const } : {}),
     }));
-    await writer.write({ columnData, rowGroupSize: groupRows });
+    const rows = cells[0]?.length ?? 0;
+    cells = columns.map(() => []);
+    await writer.write({ columnData, rowGroupSize: Math.max(1, rows) });
     return take();
   };
-  let held: ObjectRow[] = [];
   for await (const rows of pages) {
-    held.push(...rows);
-    while (held.length >= groupRows) {
-      yield await write(held.slice(0, groupRows));
-      held = held.slice(groupRows);
-    }
+    for (const row of rows)
+      for (const [n, column] of columns.entries()) cells[n]?.push(toCell(column, column.read(row, facts)));
+    if ((cells[0]?.length ?? 0) >= groupRows) yield await flush();
   }
-  if (held.length > 0) yield await write(held);
+  if ((cells[0]?.length ?? 0) > 0) yield await flush();
   await writer.finish();
   yield take();
 }

@@ -14,7 +14,8 @@ export interface InventoryPlace {
   readonly version?: string;
 }
 
-const pageRows = 1_000;
+/** Few, so that the rows of a page are garbage before they are copied to the old generation of the heap. */
+const pageRows = 200;
 
 export interface Walk {
   readonly inventory: Inventory;
@@ -26,7 +27,7 @@ export interface Walk {
 
 /** @throws the reason of the signal */
 export async function* inventoryRows(
-  ctx: Pick<Context, 'metadata'>,
+  ctx: Pick<Context, 'metadata' | 'clock'>,
   bucket: BucketRow,
   { inventory, after, max, signal }: Walk,
 ): AsyncGenerator<readonly ObjectRow[]> {
@@ -37,6 +38,8 @@ export async function* inventoryRows(
     if (rows.length === 0) return;
     left -= rows.length;
     yield rows;
+    // Reads of an embedded store and encoding never wait, so without this pause no request of this process would be served.
+    await ctx.clock.sleep(0, signal);
   }
 }
 
