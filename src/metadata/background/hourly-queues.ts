@@ -55,18 +55,23 @@ class KnownHours {
   readonly closed = new Map<HourlyQueue, ClosedHours & { readonly until: number }>();
 }
 
+export interface QueueCtx {
+  readonly caches: Caches;
+  readonly metadata: Placing;
+  readonly clock: Pick<Clock, 'elapsed'>;
+}
+
 /**
  * The side change that queues a task in the commit that requires it. The hour is announced first, by a write of its own: an announced
  * hour may have no rows, but every row is in an announced hour. A row never goes into a closed hour, because the leader deletes
  * closed hours whole.
  */
 export async function queuedByHour(
+  { caches, metadata, clock }: QueueCtx,
   {
-    caches,
-    metadata,
-    clock,
-  }: { readonly caches: Caches; readonly metadata: Placing; readonly clock: Pick<Clock, 'elapsed'> },
-  { queue, slotKey }: { readonly queue: HourlyQueue; readonly slotKey: string },
+    queue,
+    ...within
+  }: { readonly queue: HourlyQueue } & ({ readonly slotKey: string } | { readonly slot: number }),
   { task, id, due, requestId, attempts = 0 }: QueuedOptions & { readonly task: unknown },
 ): Promise<SideChange> {
   const { announced, closed } = caches.of(KnownHours);
@@ -78,7 +83,8 @@ export async function queuedByHour(
     closed.set(queue, known);
   }
   const hour = hourOf(due) < known.below ? known.open : hourOf(due);
-  const place = { queue, slot: slotOf(slotKey), hour };
+  const slot = 'slot' in within ? within.slot : slotOf(within.slotKey);
+  const place = { queue, slot, hour };
   const name = `${queue} ${place.slot} ${place.hour}`;
   if ((announced.get(name) ?? 0) <= now) {
     // Without a count, because the leader's stored count is wrong from now on.

@@ -1,0 +1,118 @@
+/**
+ * Reads and finishes the rows of the hourly queues, at least once each.
+ *
+ * A reader starts at the oldest row in every pass, and finished rows are removed by name. So a row that a slow commit adds among rows
+ * that are finished already is read in the next pass: a writer draws `due` before it commits.
+ */
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import type { Caches } from '../../base/caches.ts';
+import type { Clock } from '../../ports/clock.ts';
+import { type At, commitLimits, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
+import { type HourlyRow, hourlyQueues, type QueueHour } from '../records/queues.ts';
+import {
+  type HourlyQueue,
+  hourMs,
+  hourOf,
+  placementsEndMs,
+  type QueueCtx,
+  queuedByHour,
+  scanHours,
+} from './hourly-queues.ts';
+
+/** Rows that one read returns; a row has up to 24 KiB. */
+const pageMax = 200;
+
+type Place = Pick<QueueHour, 'queue' | 'slot' | 'hour'>;
+
+const rowsAt = ({ queue, slot, hour }: Place): At<typeof hourlyQueues> => ({
+  table: hourlyQueues,
+  in: { queue, slot, hour },
+});
+
+/** When this process last found an hour empty, by its monotonic clock; so an old, empty hour is not read in each pass. */
+class EmptyHours {
+  readonly since = new BoundedCache<number>({ name: 'empty-queue-hours', entriesMax: 65_536 });
+}
+
+type ReadCtx = {
+  readonly caches: Caches;
+  readonly metadata: Pick<MetadataStore, 'scan'>;
+  readonly clock: Pick<Clock, 'elapsed'>;
+};
+
+/** The announced hours of a queue that may have due rows at `now`, the oldest first; hours that were found empty are left out. */
+export async function listDueHours(
+  { caches, metadata, clock }: ReadCtx,
+  queue: HourlyQueue,
+  now: number,
+): Promise<readonly QueueHour[]> {
+  const { since } = caches.of(EmptyHours);
+  const hours: QueueHour[] = [];
+  for await (const place of scanHours(metadata, queue)) {
+    if (place.hour > hourOf(now)) break;
+    const emptySince = since.get(nameOf(place));
+    // Looked up again after a while, because a slow commit may have added a row.
+    if (emptySince !== undefined && clock.elapsed() - emptySince < placementsEndMs) continue;
+    hours.push(place);
+  }
+  return hours;
+}
+
+const nameOf = ({ queue, hour, slot }: Place): string => `${queue} ${hour} ${slot}`;
+
+/** The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. */
+export async function* dueRowsOfHour(
+  { caches, metadata, clock }: ReadCtx,
+  place: Place,
+  { now, max = Number.POSITIVE_INFINITY }: { readonly now: number; readonly max?: number },
+): AsyncGenerator<HourlyRow> {
+  const cursor = metadata.scan(rowsAt(place), { before: { due: now + 1 } });
+  let left = max;
+  let isEmpty = true;
+  for (let page = await read(); page.length > 0; page = await read()) {
+    isEmpty = false;
+    for (const { row } of page) yield row;
+    left -= page.length;
+    if (left <= 0) return;
+  }
+  const isOver = now >= (place.hour + 1) * hourMs + placementsEndMs;
+  if (isEmpty && isOver) caches.of(EmptyHours).since.set(nameOf(place), clock.elapsed());
+
+  function read() {
+    return cursor.next(Math.min(pageMax, left));
+  }
+}
+
+const removal = (row: HourlyRow): SideChange => ({
+  at: rowsAt(row),
+  remove: { due: row.due, id: row.id },
+});
+
+/** Removes rows whose task was carried out. */
+export async function finishHourlyRows(
+  metadata: Pick<MetadataStore, 'apply'>,
+  rows: readonly HourlyRow[],
+): Promise<void> {
+  for (let n = 0; n < rows.length; n += commitLimits.changes)
+    await metadata.apply(rows.slice(n, n + commitLimits.changes).map(removal));
+}
+
+/**
+ * Replaces a row by one that is due later, with one attempt more. The new row is written first: a kill between the two writes leaves both,
+ * so the task is carried out twice and never lost.
+ */
+export async function retryHourlyRow(
+  ctx: QueueCtx,
+  row: HourlyRow,
+  { due, task = row.task }: { readonly due: number; readonly task?: unknown },
+): Promise<void> {
+  const { slot, id, requestId } = row;
+  // The cast: only the names of hourly queues are stored in this table.
+  const queue = row.queue as HourlyQueue;
+  const attempts = row.attempts + 1;
+  const later = Math.max(due, row.due + 1);
+  await ctx.metadata.apply([
+    await queuedByHour(ctx, { queue, slot }, { task, id, due: later, requestId, attempts }),
+  ]);
+  await ctx.metadata.apply([removal(row)]);
+}

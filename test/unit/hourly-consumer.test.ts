@@ -1,0 +1,99 @@
+/** The rows of the hourly queues are carried out at least once, on the stores that need no engine. */
+import { describe, expect, test } from 'vitest';
+import { Caches } from '../../src/base/caches.ts';
+import {
+  dueRowsOfHour,
+  finishHourlyRows,
+  listDueHours,
+  retryHourlyRow,
+} from '../../src/metadata/background/hourly-consumer.ts';
+import { hourMs, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
+import type { HourlyRow } from '../../src/metadata/records/queues.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { openGateway } from '../support/gateway.ts';
+
+const start = Date.UTC(2026, 0, 1, 12);
+
+async function openQueue(backend: 'memory' | 'embedded+file') {
+  const world = await openGateway({ backend });
+  let elapsed = 0;
+  const ctx = {
+    caches: new Caches(),
+    metadata: world.context.metadata,
+    clock: { elapsed: () => elapsed },
+  };
+  const add = async (id: string, due: number) =>
+    ctx.metadata.apply([
+      await queuedByHour(ctx, { queue: 'notify', slotKey: 'key' }, { task: id, id, due, requestId: 'r' }),
+    ]);
+  const due = async (now: number): Promise<readonly HourlyRow[]> => {
+    const rows: HourlyRow[] = [];
+    for (const place of await listDueHours(ctx, 'notify', now))
+      for await (const row of dueRowsOfHour(ctx, place, { now })) rows.push(row);
+    return rows;
+  };
+  const ids = async (now: number) => (await due(now)).map(({ id }) => id);
+  const pass = (ms: number) => {
+    elapsed += ms;
+  };
+  return { ctx, add, due, ids, pass, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
+}
+
+describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
+  test('rows are read the oldest first over all hours, and none before it is due', async () => {
+    await using queue = await openQueue(backend);
+    await queue.add('late', start + hourMs + 5);
+    await queue.add('c', start + 7);
+    await queue.add('a', start - 3 * hourMs);
+    await queue.add('b', start + 7);
+    expect(await queue.ids(start + 6)).toEqual(['a']);
+    expect(await queue.ids(start + 7)).toEqual(['a', 'b', 'c']);
+    expect(await queue.ids(start + 2 * hourMs)).toEqual(['a', 'b', 'c', 'late']);
+  });
+
+  test('a finished row does not return, and a row that a slow commit adds before it is read', async () => {
+    await using queue = await openQueue(backend);
+    for (let n = 0; n < 450; n += 1) await queue.add(`row ${n}`, start + n);
+    await finishHourlyRows(queue.ctx.metadata, await queue.due(start + 500));
+    expect(await queue.ids(start + 500)).toEqual([]);
+    await queue.add('slow', start + 1);
+    expect(await queue.ids(start + 500)).toEqual(['slow']);
+  });
+
+  test('a retry is due later with one attempt more, and a kill between its two writes leaves both rows', async () => {
+    await using queue = await openQueue(backend);
+    await queue.add('a', start);
+    const [row] = await queue.due(start);
+    if (row === undefined) throw new Error('no row is due');
+    let writes = 0;
+    const killed: Pick<MetadataStore, 'apply' | 'get'> = {
+      get: queue.ctx.metadata.get.bind(queue.ctx.metadata),
+      apply: (changes) => {
+        if (changes.some((change) => 'remove' in change)) throw new Error('killed');
+        writes += 1;
+        return queue.ctx.metadata.apply(changes);
+      },
+    };
+    const dying = { ...queue.ctx, metadata: killed };
+    await expect(retryHourlyRow(dying, row, { due: start + hourMs })).rejects.toThrow('killed');
+    expect(writes).toBeGreaterThan(0);
+    expect(await queue.ids(start + hourMs)).toEqual(['a', 'a']);
+    await retryHourlyRow(queue.ctx, row, { due: start + hourMs });
+    const left = await queue.due(start + hourMs);
+    expect(left).toEqual([{ ...row, due: start + hourMs, hour: row.hour + 1, attempts: 1 }]);
+    expect(await queue.ids(start + hourMs - 1)).toEqual([]);
+  });
+
+  test('an old hour that is empty is read again only after a while, and then its new row is found', async () => {
+    await using queue = await openQueue(backend);
+    const { ctx } = queue;
+    const now = start + 2 * hourMs;
+    await queue.add('a', start);
+    await finishHourlyRows(ctx.metadata, await queue.due(now));
+    expect(await queue.ids(now)).toEqual([]);
+    expect(await listDueHours(ctx, 'notify', now)).toEqual([]);
+    await queue.add('slow', start);
+    queue.pass(10 * 60_000);
+    expect(await queue.ids(now)).toEqual(['slow']);
+  });
+});
