@@ -95,7 +95,7 @@ export const measurements = {
   svc_access_log_kept_total: {
     kind: 'counter',
     labels: ['why'],
-    doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
+    doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `key-too-long`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
   },
   svc_inventory_runs_total: {
     kind: 'counter',

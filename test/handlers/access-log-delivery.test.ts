@@ -2,119 +2,26 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
-import type { AccessLogTask } from '../../src/metadata/records/queues.ts';
-import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
+import type { KeyDescription } from '../../src/ports/crypto/key-provider.ts';
 import { deliverAccessLogs } from '../../src/workers/access-log.ts';
 import { logDelivery } from '../support/access.ts';
-import { dyingProcess } from '../support/dying-process.ts';
-import { alice, type Backend, backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import {
+  firstKeys,
+  keysIn,
+  logging,
+  must,
+  openLogs,
+  partitioned,
+  policy,
+} from '../support/delivered-logs.ts';
+import { dyingProcess, stepFor } from '../support/dying-process.ts';
+import { encryptingSettings, keyOf, writeKeyFile } from '../support/encryption.ts';
+import { faulty } from '../support/faulty.ts';
+import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
 import { pausedProcess } from '../support/paused-process.ts';
-import { auditRows, tasksOf } from '../support/recorded.ts';
-import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
+import { auditRows, eventsOf } from '../support/recorded.ts';
 
 const never = new AbortController().signal;
-
-const logging = (more = '', prefix = 'p/'): string =>
-  `<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket>${more.startsWith('<TargetGrants') ? more : ''}<TargetPrefix>${prefix}</TargetPrefix>${more.startsWith('<TargetGrants') ? '' : more}</LoggingEnabled></BucketLoggingStatus>`;
-const partitioned = (by: string): string =>
-  `<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>${by}</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat>`;
-
-const policy = (statement: object = {}, more: readonly object[] = []): string =>
-  JSON.stringify({
-    Version: '2012-10-17',
-    Statement: [
-      {
-        Effect: 'Allow',
-        Principal: { Service: 'logging.s3.amazonaws.com' },
-        Action: 's3:PutObject',
-        Resource: 'arn:aws:s3:::logs/*',
-        ...statement,
-      },
-      ...more,
-    ],
-  });
-
-interface LogWorld extends AsyncDisposable {
-  readonly world: GatewayWorld;
-  readonly clock: VirtualClock;
-  readonly warned: Fields[];
-  readonly kept: string[];
-  /** Some requests, one line each. */
-  ask(count: number): Promise<void>;
-  deliver(context?: Context): Promise<void>;
-  keys(): Promise<string[]>;
-  /** All lines of the objects in the target bucket. */
-  delivered(): Promise<string[]>;
-  queued(): Promise<readonly AccessLogTask[]>;
-}
-
-async function must(answer: Promise<{ readonly status: number; readonly text: string }>): Promise<void> {
-  const { status, text } = await answer;
-  if (status >= 300) throw new Error(text);
-}
-
-async function openLogs(
-  backend: Backend = 'memory',
-  {
-    settings = {},
-    body = logging(),
-    grant = policy(),
-  }: {
-    readonly settings?: Readonly<Record<string, string>>;
-    readonly body?: string;
-    readonly grant?: string | undefined;
-  } = {},
-): Promise<LogWorld> {
-  const clock = virtualClock(Date.UTC(2026, 1, 5, 23, 59, 50));
-  const warned: Fields[] = [];
-  const kept: string[] = [];
-  const world = await openGateway({
-    backend,
-    clock,
-    settings,
-    telemetry: {
-      ...silentTelemetry,
-      log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
-      accessLogKept: (why) => void kept.push(why),
-    },
-  });
-  const { client, context } = world;
-  for (const bucket of ['bucket', 'logs']) await must(client.put(`/${bucket}`));
-  if (grant !== '') await must(client.put('/logs?policy', { body: grant }));
-  await must(client.put('/bucket?logging', { body }));
-  let generation = 0;
-  let asked = 0;
-  const keys = async (): Promise<string[]> => (await client.get('/logs?list-type=2')).all('Key');
-  return {
-    world,
-    clock,
-    warned,
-    kept,
-    async ask(count) {
-      for (let n = 0; n < count; n += 1) await client.get(`/bucket/key-${asked++}`);
-      await context.lateWrites.flush();
-    },
-    async deliver(on = context) {
-      generation += 1;
-      await deliverAccessLogs(on, generation)(never);
-    },
-    keys,
-    async delivered() {
-      const texts: string[] = [];
-      for (const key of await keys()) texts.push((await client.get(`/logs/${key}`)).text);
-      return texts.flatMap((text) => text.trimEnd().split('\n'));
-    },
-    queued: () => tasksOf<AccessLogTask>(context, 'access-log'),
-    [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
-  };
-}
-
-/** The keys that lines are about, in the order of the requests. */
-const keysIn = (lines: readonly string[]): string[] =>
-  lines
-    .map((line) => / (key-\d+) /.exec(line)?.[1] ?? line)
-    .sort((a, b) => Number(a.slice(4)) - Number(b.slice(4)));
-const firstKeys = (count: number): string[] => Array.from({ length: count }, (_, n) => `key-${n}`);
 
 describe.each(backends)('on %s', (backend) => {
   test('the lines of a bucket are written into its target bucket once, in order', async () => {
@@ -131,10 +38,6 @@ describe.each(backends)('on %s', (backend) => {
     expect(await logs.queued()).toEqual([]);
     await logs.deliver();
     expect(await logs.keys()).toHaveLength(1);
-    const rows = await auditRows({ ...logs.world.context, clock: logs.clock });
-    expect(rows.filter((row) => row.principal === 'logging.s3.amazonaws.com')).toMatchObject([
-      { action: 'PutObject', resource: 'bucket:logs', key, status: 200 },
-    ]);
   });
 
   test('a worker that is killed at any write loses no line and writes none twice', async () => {
@@ -147,7 +50,7 @@ describe.each(backends)('on %s', (backend) => {
     );
     let total = 0;
     let isOver = false;
-    for (let at = 0; !isOver; at += 1) {
+    for (let at = 0; !isOver; at += stepFor(backend)) {
       expect(at).toBeLessThan(100);
       for (const when of ['before', 'after'] as const) {
         await logs.ask(2);
@@ -161,7 +64,6 @@ describe.each(backends)('on %s', (backend) => {
         expect(await logs.queued(), `${at} ${when}`).toEqual([]);
       }
     }
-    expect(total).toBeGreaterThan(20);
     expect(keysIn(await logs.delivered())).toEqual(firstKeys(total));
     const versions = await client.get('/logs?versions');
     expect(versions.all('Key')).toHaveLength((await logs.keys()).length);
@@ -311,6 +213,65 @@ test('log objects are encrypted as the target bucket asks, and have the grants o
   expect((await logs.world.anonymous.get(`/logs/${key}`)).status).toBe(403);
 });
 
+test('a target with SSE-KMS takes the log where its account may use the key', async () => {
+  const alices = { key: keyOf(1).toString('base64'), accounts: [alice.owner] };
+  const keys = await writeKeyFile({ alices });
+  const settings = { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE: keys };
+  await using logs = await openLogs('memory', { settings });
+  const { client, context } = logs.world;
+  await must(
+    client.put('/logs?encryption', {
+      body: '<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>alices</KMSMasterKeyID></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>',
+    }),
+  );
+  await logs.ask(1);
+  if (context.keys === undefined) throw new Error('there is no key provider');
+  // The account was removed from the key since the bucket's encryption was configured.
+  const describe = async (keyId: string): Promise<KeyDescription> => ({
+    keyId,
+    encryptsFor: new Set(['bob-account']),
+    decryptsFor: 'reader',
+  });
+  await logs.deliver({ ...context, keys: faulty(context.keys, { describe }) });
+  expect([logs.kept, await logs.keys()]).toEqual([['denied'], []]);
+  await logs.deliver();
+  const [key] = await logs.keys();
+  expect((await client.head(`/logs/${key}`)).header('*-server-side-encryption')).toBe('aws:kms');
+});
+
+test('a log object is audited under log delivery and causes the events of its bucket', async () => {
+  const settings = {
+    SVC_NOTIFY_TARGETS: '[{"id":"jobs","type":"webhook","url":"https://example.com/hook"}]',
+  };
+  await using logs = await openLogs('memory', { settings });
+  await must(
+    logs.world.client.put('/logs?notification', {
+      body: '<NotificationConfiguration><QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:1:jobs</Queue></QueueConfiguration></NotificationConfiguration>',
+    }),
+  );
+  await logs.ask(1);
+  await logs.deliver();
+  const [key] = await logs.keys();
+  const rows = await auditRows({ ...logs.world.context, clock: logs.clock });
+  expect(rows.filter((row) => row.principal === 'logging.s3.amazonaws.com')).toMatchObject([
+    { action: 'PutObject', resource: 'bucket:logs', key, status: 200 },
+  ]);
+  const [event, ...others] = await eventsOf(logs.world.context);
+  expect(others).toEqual([]);
+  expect(event).toMatchObject({
+    eventName: 'ObjectCreated:Put',
+    s3: { object: { key } },
+  });
+});
+
+test('a prefix that makes keys longer than 1,024 bytes keeps the lines queued', async () => {
+  await using logs = await openLogs('memory', { body: logging('', 'p'.repeat(1000)) });
+  await logs.ask(1);
+  await logs.deliver();
+  expect(logs.kept).toEqual(['key-too-long']);
+  expect(await logs.queued()).toHaveLength(1);
+});
+
 test('a target whose storage fails does not hold up other logs, and gets its lines later', async () => {
   await using logs = await openLogs();
   const { client, context } = logs.world;
@@ -323,21 +284,13 @@ test('a target whose storage fails does not hold up other logs, and gets its lin
     if (options.owner.key.startsWith('p/')) return Promise.reject(new Error('no answer'));
     return context.bytes.write(source, options);
   };
-  const failing = {
-    ...context,
-    bytes: new Proxy(context.bytes, { get: (port, name) => (name === 'write' ? write : bound(port, name)) }),
-  };
+  const failing = { ...context, bytes: faulty(context.bytes, { write }) };
   await logs.deliver(failing);
   expect(logs.kept).toEqual(['error']);
   expect((await logs.keys()).map((key) => key.slice(0, 2))).toEqual(['q/']);
   await logs.deliver();
   expect(keysIn(await logs.delivered())).toEqual(firstKeys(3));
 });
-
-const bound = (port: object, name: string | symbol): unknown => {
-  const value: unknown = Reflect.get(port, name, port);
-  return typeof value === 'function' ? value.bind(port) : value;
-};
 
 test('a leader that was paused before its commit writes nothing after its successor', async () => {
   await using logs = await openLogs();

@@ -1,5 +1,10 @@
 /** A process over shared stores that dies at its n-th write: before it takes effect, or before its caller hears of it. */
 import type { Context } from '../../src/context.ts';
+import type { Backend } from './gateway.ts';
+
+/** A test that dies at every write in turn does so at some on an engine, where each round takes seconds. */
+export const stepFor = (backend: Backend): number =>
+  backend === 'memory' || backend === 'embedded+file' ? 1 : 11;
 
 export class Died extends Error {}
 

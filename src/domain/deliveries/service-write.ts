@@ -31,6 +31,11 @@ export type MayWrite = (question: {
   readonly source: { readonly bucket: string; readonly account: string };
 }) => Promise<boolean>;
 
+/** The longest key of an object (public API). A service adds to a prefix that an account chose. */
+const keyBytesMax = 1024;
+export const isKeyTooLong = (key: string): boolean =>
+  key.length * 3 > keyBytesMax && new TextEncoder().encode(key).length > keyBytesMax;
+
 export interface ServiceWrite {
   readonly service: Service;
   readonly bucket: BucketRow;

@@ -13,6 +13,7 @@ import type { BucketRow } from '../../../metadata/tables.ts';
 import { drawRequestId } from '../../objects/version-ids.ts';
 import {
   existsAlready,
+  isKeyTooLong,
   type MayWrite,
   services,
   type Ctx as WriteCtx,
@@ -47,6 +48,7 @@ export async function findLogTarget(
 ): Promise<BucketRow | KeptFor> {
   const bucket = await openLogTarget(ctx, { name: target.bucket, account, region });
   if (typeof bucket === 'string') return bucket;
+  if (isKeyTooLong(key)) return 'key-too-long';
   const source = { bucket: name, account };
   return (await ctx.mayWrite({ service: services.logging, bucket, key, source })) ? bucket : 'denied';
 }

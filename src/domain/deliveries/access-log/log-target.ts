@@ -19,6 +19,8 @@ export type KeptFor =
   | 'other-region'
   /** Log delivery cannot write locked objects (public API). */
   | 'object-lock'
+  /** The prefix and the rest of the key are longer than keys may be. */
+  | 'key-too-long'
   /** Neither the policy nor the ACL of the target lets log delivery write, or the account may not use the target's KMS key. */
   | 'denied'
   /** Any other failure, such as a storage that does not answer. */

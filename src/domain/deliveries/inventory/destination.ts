@@ -4,7 +4,7 @@ import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Inventory } from '../../configurations/inventory.ts';
 import type { WantedEncryption } from '../../content/encryption/wanted.ts';
-import { type MayWrite, services } from '../service-write.ts';
+import { isKeyTooLong, type MayWrite, services } from '../service-write.ts';
 import type { InventoryRun } from './runs.ts';
 
 const namedIn = ({ Destination }: Inventory): string => {
@@ -13,7 +13,7 @@ const namedIn = ({ Destination }: Inventory): string => {
 };
 
 /** Why an inventory cannot be written now. */
-export type Refused = 'no-bucket' | 'other-owner' | 'other-region' | 'denied';
+export type Refused = 'no-bucket' | 'other-owner' | 'other-region' | 'key-too-long' | 'denied';
 
 export async function openDestination(
   ctx: Pick<Context, 'metadata'> & { readonly mayWrite: MayWrite },
@@ -25,7 +25,8 @@ export async function openDestination(
   if (bucket === undefined) return 'no-bucket';
   if (bucket.owner !== source.owner) return 'other-owner';
   if (bucket.region !== source.region) return 'other-region';
-  const { manifest } = inventoryKeys(run);
+  const { manifest, dataFile } = inventoryKeys(run);
+  if ([manifest, dataFile(0)].some(isKeyTooLong)) return 'key-too-long';
   const mayWrite = await ctx.mayWrite({
     service: services.inventory,
     bucket,
