@@ -1,6 +1,10 @@
 /** The inventory worker writes complete inventories in CSV and Parquet, and resumes after a kill. @storage */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { drawVersion } from '../../src/domain/objects/version-ids.ts';
+import { objectsAt } from '../../src/metadata/objects/objects.ts';
+import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
@@ -11,6 +15,22 @@ import { auditRows } from '../support/recorded.ts';
 const never = new AbortController().signal;
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
+
+/** A row of an object, without its name. */
+const seeded = {
+  space: liveSpace,
+  slot: headSlot,
+  isNull: true,
+  marker: false,
+  modified: 0,
+  size: 0,
+  etag: 'd41d8cd98f00b204e9800998ecf8427e',
+  storageClass: 'STANDARD',
+  manifest: { extents: [] },
+  headers: {},
+  owner: alice.owner,
+  requestId: 'seed',
+};
 
 const awkward = ['a key', 'b/ü/ß', 'c"quoted",', 'd%20e', 'emoji-\u{1f600}'];
 const put = (world: GatewayWorld, key: string, body = key, headers: Record<string, string> = {}) =>
@@ -197,6 +217,26 @@ test('an inventory lists the prefix of its filter only, and resumes between vers
     ...Array.from({ length: 4 }, () => 'p/key false'),
   ]);
 });
+
+test.each(['Current', 'All'] as const)(
+  'an inventory of %s versions lists more objects than are read at once, each once',
+  async (versions) => {
+    await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '11000' });
+    const { context } = lists.world;
+    const bucket = await openBucket(context, 'bucket');
+    const keys = Array.from({ length: 12_345 }, (_, n) => `key-${String(n).padStart(6, '0')}`);
+    for (const key of keys) {
+      const version = drawVersion(context);
+      const row = { ...seeded, bucketId: bucket.id, key, version };
+      await context.metadata.commit(objectsAt(bucket), [{ put: row, expect: 'absent' }]);
+    }
+    await lists.configure({ versions, format: 'Parquet' });
+    await lists.run();
+    const manifest = await lists.manifest();
+    expect(manifest.files).toHaveLength(2);
+    expect((await lists.rows(manifest)).map(({ Key }) => Key)).toEqual(keys);
+  },
+);
 
 test('an inventory of an empty bucket has a manifest and one file without rows', async () => {
   await using lists = await openLists();

@@ -1,5 +1,7 @@
 /** The versions that an inventory lists, a page at a time, from a position on. */
 import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { listedColumns, listedVersionColumns } from '../../../metadata/objects/objects.ts';
 import { type BucketRow, liveSpace, type ObjectRow } from '../../../metadata/tables.ts';
 import type { Inventory } from '../../configurations/inventory.ts';
@@ -16,6 +18,8 @@ export interface InventoryPlace {
 
 /** Few, so that the rows of a page are garbage before they are copied to the old generation of the heap. */
 const pageRows = 200;
+/** Pages that are read by one row of the bucket. */
+const reopenPages = 50;
 
 export interface Walk {
   readonly inventory: Inventory;
@@ -31,16 +35,36 @@ export async function* inventoryRows(
   bucket: BucketRow,
   { inventory, after, max, signal }: Walk,
 ): AsyncGenerator<readonly ObjectRow[]> {
-  const next = openRows(ctx, bucket, { inventory, after });
+  let place = after;
+  let next = openRows(ctx, bucket, { inventory, after: place });
+  let pages = 0;
   for (let left = max; left > 0; ) {
     signal.throwIfAborted();
+    // The bucket may split its shards meanwhile: read on by its present row.
+    if (++pages % reopenPages === 0)
+      next = openRows(ctx, await sameBucket(ctx, bucket), { inventory, after: place });
     const rows = await next(Math.min(pageRows, left));
-    if (rows.length === 0) return;
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    place = toPlace(inventory, last);
     left -= rows.length;
     yield rows;
     // Reads of an embedded store and encoding never wait, so without this pause no request of this process would be served.
     await ctx.clock.sleep(0, signal);
   }
+}
+
+/** The place of a row, from which a walk continues behind it. */
+export const toPlace = (
+  { IncludedObjectVersions }: Inventory,
+  { key, version }: Pick<ObjectRow, 'key' | 'version'>,
+): InventoryPlace => ({ key, ...(IncludedObjectVersions === 'All' ? { version } : {}) });
+
+/** @throws NoSuchBucket when the bucket was deleted, and perhaps made again */
+async function sameBucket(ctx: Pick<Context, 'metadata'>, { id, name }: BucketRow): Promise<BucketRow> {
+  const row = (await findBucket(ctx.metadata, name))?.row;
+  if (row?.id !== id) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+  return row;
 }
 
 type Next = (count: number) => Promise<readonly ObjectRow[]>;

@@ -13,14 +13,14 @@ import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { readOwnership } from '../../access/object-ownership.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketLifecycle } from '../../configurations/families.ts';
-import { bucketInventories, findInventory } from '../../configurations/inventory.ts';
+import { bucketInventories, findInventory, type Inventory } from '../../configurations/inventory.ts';
 import { drawRequestId } from '../../objects/version-ids.ts';
 import { type MayWrite, services, type Ctx as WriteCtx, writeAsService } from '../service-write.ts';
 import { csvGzip, csvSchema } from './csv.ts';
 import { inventoryKeys, openDestination, wantedEncryption } from './destination.ts';
 import { type InventoryFacts, listColumns } from './fields.ts';
 import { parquet, parquetSchema } from './parquet.ts';
-import { type InventoryPlace, inventoryRows } from './rows.ts';
+import { type InventoryPlace, inventoryRows, toPlace } from './rows.ts';
 import { type DataFile, endRun, filesOfRun, forgetRun, type InventoryRun, saveRun } from './runs.ts';
 
 export interface Ctx extends WriteCtx, Pick<Context, 'telemetry'> {
@@ -87,12 +87,12 @@ class Listed {
   rows = 0;
   last: InventoryPlace | undefined;
   readonly #pages: AsyncIterator<readonly ObjectRow[]>;
-  readonly #isVersioned: boolean;
+  readonly #inventory: Inventory;
   #first: readonly ObjectRow[] | undefined;
 
-  constructor(pages: AsyncIterable<readonly ObjectRow[]>, isVersioned: boolean) {
+  constructor(pages: AsyncIterable<readonly ObjectRow[]>, inventory: Inventory) {
     this.#pages = pages[Symbol.asyncIterator]();
-    this.#isVersioned = isVersioned;
+    this.#inventory = inventory;
   }
 
   async isEmpty(): Promise<boolean> {
@@ -106,8 +106,7 @@ class Listed {
       yield page;
       this.rows += page.length;
       const last = page.at(-1);
-      if (last !== undefined)
-        this.last = { key: last.key, ...(this.#isVersioned ? { version: last.version } : {}) };
+      if (last !== undefined) this.last = toPlace(this.#inventory, last);
     }
   }
 
@@ -127,7 +126,7 @@ async function writeDataFile(
   const max = ctx.config.SVC_INVENTORY_FILE_ROWS;
   const listed = new Listed(
     inventoryRows(ctx, source, { inventory, after: run.after, max, signal }),
-    inventory.IncludedObjectVersions === 'All',
+    inventory,
   );
   // The former file was full and the last one. An empty bucket has one file without rows.
   if (run.files > 0 && (await listed.isEmpty()))
