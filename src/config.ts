@@ -13,6 +13,7 @@ import { processes } from './config/values/processes.ts';
 import { storageClasses } from './config/values/storage-classes.ts';
 import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
 import { workers } from './config/values/workers.ts';
+import { lifecycleSettings } from './config/workers/lifecycle.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   ...setting,
@@ -191,6 +192,7 @@ export const settings = {
     range: ['0s', '30d'],
     doc: 'How long the chunks of a deleted object stay for requests that still read them.',
   }),
+  ...lifecycleSettings,
   SVC_REBALANCE_INTERVAL: duration({
     fallback: '1m',
     range: ['10ms', '24h'],

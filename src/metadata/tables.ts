@@ -4,6 +4,7 @@ import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/storage/object-bytes.ts';
 import type { Encryption } from './objects/encryption.ts';
 import { accessPointAliases, accessPoints } from './records/access-points.ts';
+import { ages, lifecycleBuckets } from './records/ages.ts';
 import { audit } from './records/audit.ts';
 import { clusterState } from './records/clusters.ts';
 import { iamTables } from './records/iam.ts';
@@ -43,6 +44,10 @@ export interface BucketRow {
   readonly splittingTo?: number;
   /** The configurations that are set, by family; each is an immutable document, so an id always refers to the same text. */
   readonly documents: Readonly<Record<string, string>>;
+  /**
+   * The number of slots of the bucket's age index. Absent: its versions are not indexed, because it never had a lifecycle configuration.
+   */
+  readonly ageSlots?: number;
   /** Store time at which a DeleteBucket closed the bucket; 0 while it is open. */
   readonly closedAt: number;
 }
@@ -69,6 +74,7 @@ export const buckets = table<BucketRow>()({
     shards: 'int',
     splittingTo: 'int',
     documents: 'json',
+    ageSlots: 'int',
     closedAt: 'int',
   },
 });
@@ -214,6 +220,8 @@ export interface ObjectRow {
   readonly requestId: string;
   /** The replication status; REPLICA was created by replication. */
   readonly replication?: 'PENDING' | 'COMPLETED' | 'FAILED' | 'REPLICA';
+  /** In the history: when a newer version replaced it as the head. Absent in rows that were written before November 2026. */
+  readonly noncurrentSince?: number;
   /**
    * Set when the write depended on the present content of the key (a condition, or a copy of the key onto itself), or when that is
    * unknown. No concurrent write can be ordered directly before it. Absent: an unconditional write.
@@ -252,6 +260,7 @@ export const objects = table<ObjectRow>()({
     requestId: 'text',
     replication: 'text',
     conditional: 'bool',
+    noncurrentSince: 'int',
   },
 });
 
@@ -384,4 +393,6 @@ export const tables = {
   clusterState,
   rebalance,
   importReleased,
+  ages,
+  lifecycleBuckets,
 } as const;

@@ -56,6 +56,8 @@ export interface Telemetry {
   accessLogKept(why: string): void;
   /** A run of an inventory ended; `rows` is 0 where it failed. */
   inventoryEnded(outcome: 'written' | 'failed', rows: number): void;
+  /** Actions of lifecycle rules, by kind. */
+  lifecycleActions(action: string, count: number): void;
   /** Chunks and bytes that the scrub has read and verified. */
   scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
   /** The state of the scrub; undefined when this process does not lead it. */
@@ -83,6 +85,7 @@ export const silentTelemetry: Telemetry = {
   accessLogDelivered: () => {},
   accessLogKept: () => {},
   inventoryEnded: () => {},
+  lifecycleActions: () => {},
   scrubbed: () => {},
   scrubState: () => {},
   bucketClasses: () => {},

@@ -82,6 +82,11 @@ export const measurements = {
     labels: ['queue', 'why'],
     doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`).',
   },
+  svc_lifecycle_actions_total: {
+    kind: 'counter',
+    labels: ['action'],
+    doc: 'Versions and uploads on which lifecycle rules acted: `expired`, `noncurrent`, `markers`, `aborted`, `transitioned`, `restored`; `held` by Object Lock; `undone`, which a later pass tries again.',
+  },
   svc_access_log_objects_total: {
     kind: 'counter',
     labels: [],

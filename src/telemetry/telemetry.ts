@@ -43,6 +43,7 @@ export function createTelemetry({
       metrics.add('svc_inventory_runs_total', [outcome]);
       metrics.add('svc_inventory_rows_total', [], rows);
     },
+    lifecycleActions: (action, count) => metrics.add('svc_lifecycle_actions_total', [action], count),
     scrubbed: ({ chunks, bytes }) => {
       metrics.add('svc_scrub_chunks_total', [], chunks);
       metrics.add('svc_scrub_bytes_total', [], bytes);

@@ -5,13 +5,14 @@ import { sweep } from '../domain/storage/sweep.ts';
 import { deliverAccessLogs } from './access-log.ts';
 import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
-import { compareAll } from './fsck.ts';
-import { collectGarbage } from './gc.ts';
 import { writeInventories } from './inventory.ts';
+import { carryOutLifecycles } from './lifecycle.ts';
 import { boundAllQueues } from './queue-retention.ts';
-import { rebalance } from './rebalance.ts';
 import { reshardBuckets } from './reshard.ts';
-import { scrubAll } from './scrub.ts';
+import { compareAll } from './storage/fsck.ts';
+import { collectGarbage } from './storage/gc.ts';
+import { rebalance } from './storage/rebalance.ts';
+import { scrubAll } from './storage/scrub.ts';
 import { supervise } from './supervision/supervisor.ts';
 import type { Unit, Worker } from './supervision/worker.ts';
 
@@ -60,6 +61,11 @@ export const workers = {
     leased: true,
     interval: () => fsckRestMs,
     make: compareAll,
+  },
+  lifecycle: {
+    leased: true,
+    interval: ({ config }) => config.SVC_LIFECYCLE_INTERVAL,
+    make: carryOutLifecycles,
   },
   'queue-retention': {
     leased: true,

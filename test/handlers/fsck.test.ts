@@ -12,7 +12,7 @@ import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { uploads } from '../../src/metadata/tables.ts';
 import type { Owner } from '../../src/ports/storage/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { compareAll } from '../../src/workers/fsck.ts';
+import { compareAll } from '../../src/workers/storage/fsck.ts';
 import { mendAlone } from '../../src/workers/supervision/mending.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';

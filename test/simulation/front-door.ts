@@ -31,7 +31,7 @@ import { noSiblings } from '../../src/ports/siblings.ts';
 import type { ChunkStore } from '../../src/ports/storage/chunk-store.ts';
 import type { Extent, ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { collectGarbage } from '../../src/workers/gc.ts';
+import { collectGarbage } from '../../src/workers/storage/gc.ts';
 import { type Kill, storedExtents } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 import { type RequestSpec, signer, toRequest } from '../support/sign.ts';

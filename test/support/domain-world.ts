@@ -31,7 +31,7 @@ import { systemRandom } from '../../src/ports/random.ts';
 import { noSiblings } from '../../src/ports/siblings.ts';
 import type { Extent, ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { collectGarbage } from '../../src/workers/gc.ts';
+import { collectGarbage } from '../../src/workers/storage/gc.ts';
 import { holdingUploads } from './holding-uploads.ts';
 import { virtualClock } from './virtual-clock.ts';
 

@@ -25,7 +25,7 @@ import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Credential } from '../../src/ports/crypto/credentials.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
-import { collectGarbage } from '../../src/workers/gc.ts';
+import { collectGarbage } from '../../src/workers/storage/gc.ts';
 import { ownedExtents, storedExtents } from './domain-world.ts';
 import { emptyKeyspace } from './engines/cassandra.ts';
 import { type Client, type ClientOptions, openClient } from './gateway-client.ts';

@@ -21,7 +21,7 @@ test('what a plan already brings into its commit stays beside the replication ta
   const fresh = (await findLiveHead(context.metadata, bucket, 'key'))?.row;
   if (fresh === undefined) throw new Error('the key has no head');
   const brought = queued('gc', 'key', { extents: [] }, { id: 'id', due: 0, requestId: 'request' });
-  const plan: Plan = { changes: [], gone: [], fresh, then: [brought] };
+  const plan: Plan = { changes: [], before: [], gone: [], fresh, then: [brought] };
   const { then = [] } = await replicated(context, plan, { bucket, requestId: 'request' });
   expect(then).toHaveLength(2);
   expect(then[0]).toBe(brought);

@@ -7,6 +7,7 @@ export const workerNames = [
   'bucket-stats',
   'force-empty',
   'fsck',
+  'lifecycle',
   'queue-retention',
   'rebalance',
   'reshard',
@@ -17,13 +18,7 @@ export const workerNames = [
 export type WorkerName = (typeof workerNames)[number];
 
 /** Names of the specification (item 11) that this build has no worker for: they start nothing, with a warning. */
-export const workersNotBuilt = [
-  'lifecycle',
-  'replicator',
-  'notify',
-  'quota-reconcile',
-  'usage-rollup',
-] as const;
+export const workersNotBuilt = ['replicator', 'notify', 'quota-reconcile', 'usage-rollup'] as const;
 
 const accepted: readonly string[] = [...workerNames, 'all', 'gateway', ...workersNotBuilt];
 

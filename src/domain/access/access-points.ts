@@ -21,9 +21,9 @@ import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/ac
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { lookUpBucket, openBucket } from '../buckets/buckets.ts';
+import { retryInTurn } from '../buckets/retry-in-turn.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
-import { retryInTurn } from '../retry-in-turn.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 

@@ -6,8 +6,8 @@ import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { retryInTurn } from '../retry-in-turn.ts';
 import { abortUploadsIn } from '../uploads/upload-session.ts';
+import { retryInTurn } from './retry-in-turn.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 

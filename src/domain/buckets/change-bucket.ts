@@ -9,8 +9,8 @@ import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { retryInTurn } from '../retry-in-turn.ts';
 import { assertOpen } from './buckets.ts';
+import { retryInTurn } from './retry-in-turn.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 

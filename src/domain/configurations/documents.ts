@@ -15,9 +15,9 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { openBucket } from '../buckets/buckets.ts';
 import { changeRow, type JudgedBucket } from '../buckets/change-bucket.ts';
+import { retryInTurn } from '../buckets/retry-in-turn.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
-import { retryInTurn } from '../retry-in-turn.ts';
 
 /** A kind of configuration: its name in the bucket's row, and how its text is read. */
 export interface Family<T> {

@@ -44,7 +44,11 @@ export interface Cors {
 }
 export const bucketCors = family<Cors>('cors');
 
-export const bucketLifecycle = family<Lifecycle>('lifecycle');
+export const bucketLifecycle: Family<Lifecycle> = {
+  ...family<Lifecycle>('lifecycle'),
+  // The worker's commits rest on the rules, and the first configuration begins the age index.
+  fencesWriters: true,
+};
 
 type Switch = 'Enabled' | 'Disabled';
 

@@ -34,9 +34,17 @@ function appliesToKey(rule: LifecycleRule, key: string): boolean {
   return isEnabled(rule) && isBare && key.startsWith(prefix);
 }
 
-const dayMs = 86_400_000;
+const dayMsDefault = 86_400_000;
 /** Rounds up to the next midnight (UTC), as the public service does. */
-const daysAfter = (from: number, days: number): number => Math.ceil((from + days * dayMs) / dayMs) * dayMs;
+const daysAfter = (from: number, days: number, { dayMs = dayMsDefault }: Pick<Lifecycle, 'dayMs'>): number =>
+  Math.ceil((from + days * dayMs) / dayMs) * dayMs;
+
+/** An object that is this old, or older, at `now` has lived for a number of days, rounded as `daysAfter` does. */
+export const bornBefore = (
+  now: number,
+  days: number,
+  { dayMs = dayMsDefault }: Pick<Lifecycle, 'dayMs'>,
+): number => (Math.floor(now / dayMs) - days) * dayMs;
 
 /** When an action is due (ms since the epoch), and the id of its rule. */
 export interface Due {
@@ -53,43 +61,46 @@ const earliest = (found: readonly Due[]): Due | undefined =>
 const computeMoment = (
   { Days, Date: date }: { readonly Days?: number; readonly Date?: string },
   from: number,
-) => (Days !== undefined ? daysAfter(from, Days) : date !== undefined ? Date.parse(date) : undefined);
+  day: Pick<Lifecycle, 'dayMs'>,
+) => (Days !== undefined ? daysAfter(from, Days, day) : date !== undefined ? Date.parse(date) : undefined);
 
 const due = (rule: LifecycleRule, at: number | undefined): readonly Due[] =>
   at === undefined ? [] : [{ at, rule: rule.ID ?? '' }];
 
 /** When the latest version of a key expires. */
-export const findExpiration = ({ Rule }: Lifecycle, version: Version): Due | undefined =>
+export const findExpiration = (lifecycle: Lifecycle, version: Version): Due | undefined =>
   earliest(
-    Rule.flatMap((rule) =>
+    lifecycle.Rule.flatMap((rule) =>
       rule.Expiration !== undefined && applies(rule, version)
-        ? due(rule, computeMoment(rule.Expiration, version.modified))
+        ? due(rule, computeMoment(rule.Expiration, version.modified, lifecycle))
         : [],
     ),
   );
 
 /** When an upload that is still open is aborted. */
 export const findAbort = (
-  { Rule }: Lifecycle,
+  lifecycle: Lifecycle,
   { key, initiated }: { readonly key: string; readonly initiated: number },
 ): Due | undefined =>
   earliest(
-    Rule.flatMap((rule) => {
+    lifecycle.Rule.flatMap((rule) => {
       const days = rule.AbortIncompleteMultipartUpload?.DaysAfterInitiation;
-      return days !== undefined && appliesToKey(rule, key) ? due(rule, daysAfter(initiated, days)) : [];
+      return days !== undefined && appliesToKey(rule, key)
+        ? due(rule, daysAfter(initiated, days, lifecycle))
+        : [];
     }),
   );
 
 /** When a delete marker without older versions is removed: immediately under ExpiredObjectDeleteMarker, else like a version. */
 export const findMarkerRemoval = (
-  { Rule }: Lifecycle,
+  lifecycle: Lifecycle,
   { key, modified }: { readonly key: string; readonly modified: number },
 ): Due | undefined =>
   earliest(
-    Rule.flatMap((rule) => {
+    lifecycle.Rule.flatMap((rule) => {
       if (rule.Expiration === undefined || !appliesToKey(rule, key)) return [];
       const isOwnRule = rule.Expiration.ExpiredObjectDeleteMarker === true;
-      return due(rule, isOwnRule ? modified : computeMoment(rule.Expiration, modified));
+      return due(rule, isOwnRule ? modified : computeMoment(rule.Expiration, modified, lifecycle));
     }),
   );
 
@@ -142,7 +153,7 @@ export function actionOnCurrent(
       ? rule.Transition.filter(
           ({ StorageClass: to }) => !isTooSmall(rule, version.size, { to, by: lifecycle }),
         ).flatMap((move) =>
-          due(rule, computeMoment(move, version.modified)).map((each) => ({
+          due(rule, computeMoment(move, version.modified, lifecycle)).map((each) => ({
             ...each,
             to: move.StorageClass,
           })),
@@ -169,10 +180,11 @@ interface NoncurrentRule {
 const noncurrentMoment = (
   { NoncurrentDays, NewerNoncurrentVersions = 0 }: NoncurrentRule,
   { since, newer }: NoncurrentVersion,
+  day: Pick<Lifecycle, 'dayMs'>,
 ): number | undefined =>
   NoncurrentDays === undefined || newer < NewerNoncurrentVersions
     ? undefined
-    : daysAfter(since, NoncurrentDays);
+    : daysAfter(since, NoncurrentDays, day);
 
 /** The action that is due now for a noncurrent version. */
 export function actionOnNoncurrent(
@@ -183,14 +195,17 @@ export function actionOnNoncurrent(
   const rules = lifecycle.Rule.filter((rule) => applies(rule, version));
   for (const rule of rules) {
     const { NoncurrentVersionExpiration: expiration } = rule;
-    const at = expiration && noncurrentMoment(expiration, version);
+    const at = expiration && noncurrentMoment(expiration, version, lifecycle);
     if (at !== undefined && at <= now) return { do: 'expire', rule: rule.ID ?? '' };
   }
   const moves = rules.flatMap((rule) =>
     rule.NoncurrentVersionTransition.filter(
       ({ StorageClass: to }) => !isTooSmall(rule, version.size, { to, by: lifecycle }),
     ).flatMap((move) =>
-      due(rule, noncurrentMoment(move, version)).map((each) => ({ ...each, to: move.StorageClass })),
+      due(rule, noncurrentMoment(move, version, lifecycle)).map((each) => ({
+        ...each,
+        to: move.StorageClass,
+      })),
     ),
   );
   return coldest(moves, version.storageClass, now);

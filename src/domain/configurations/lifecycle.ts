@@ -55,6 +55,8 @@ export interface Lifecycle {
   readonly Rule: readonly LifecycleRule[];
   /** Which small objects change their class: a header of the Put request. Absent means the first. */
   readonly minimumSize?: 'all_storage_classes_128K' | 'varies_by_storage_class';
+  /** The length of a day in ms; never stored. Absent: 24 hours. */
+  readonly dayMs?: number;
 }
 /** The conditions of a rule, from any of their places in the document. An absent condition is always met. */
 export interface Conditions {

@@ -45,7 +45,8 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
       if (amended === target.row) return undefined;
       if (JSON.stringify(amended).length > rowMax)
         throw fail('InvalidRequest', 'The tags, metadata and ACL of the object are too large together.');
-      return { changes: [{ put: amended, expect: target.revision }], gone: [], amended, former: target.row };
+      const changes = [{ put: amended, expect: target.revision }];
+      return { changes, before: [target.row], gone: [], amended, former: target.row };
     },
   });
   if (amended === undefined) throw new Error('nothing was decided');

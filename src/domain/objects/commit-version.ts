@@ -4,10 +4,12 @@ import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { releaseForeign } from '../../metadata/background/imports.ts';
 import { usageChanges } from '../../metadata/buckets/usage.ts';
+import { ageChanges, listLifecycleBucket } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
+import { bucketLifecycle } from '../configurations/families.ts';
 import { isReplicated, replicated } from '../configurations/replication.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { inlineExtents, queueManifest } from '../storage/garbage.ts';
@@ -72,7 +74,7 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     const { op } = change;
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
     const due = plan.gone.some(hasBytes) ? (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE : 0;
-    const then = sideChanges(bucket, change, plan, { recorded, due });
+    const then = [...sideChanges(bucket, change, plan, { recorded, due }), ...announceOld(ctx, bucket, plan)];
     const outcome = await ctx.metadata.commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then });
     if (outcome.applied) {
       change.record?.applied();
@@ -106,7 +108,27 @@ async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyS
   return { bucket, head, oldNull };
 }
 
+/** The lifecycle worker may have passed the day of such a version already, as of a replica or an imported object. */
+const oldMs = 36 * 60 * 60 * 1000;
+
+/** Makes the lifecycle worker begin a new pass for a version that is older than its commit. */
+function announceOld({ clock }: Ctx, bucket: BucketRow, { fresh }: Plan): readonly SideChange[] {
+  const isOld = fresh !== undefined && fresh.modified < clock.now() - oldMs;
+  return isOld && bucketLifecycle.name in bucket.documents
+    ? [listLifecycleBucket(bucket, fresh.requestId)]
+    : [];
+}
+
 const hasBytes = ({ marker }: ObjectRow): boolean => !marker;
+
+/** The change of usage of a version that a plan moves to another storage class. */
+const reclassified = ({ former, amended }: Plan) =>
+  former === undefined || amended === undefined || former.storageClass === amended.storageClass
+    ? []
+    : [
+        { storageClass: former.storageClass, bytes: -former.size, objects: -1 },
+        { storageClass: amended.storageClass, bytes: amended.size, objects: 1 },
+      ];
 
 /**
  * The side changes of a plan: usage, the recorder's rows, and the deletion queue for the bytes of removed versions.
@@ -123,10 +145,13 @@ function sideChanges(
   const deltas = [
     ...fresh.map((row) => ({ storageClass: row.storageClass, bytes: row.size, objects: 1 })),
     ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
+    ...reclassified(plan),
   ];
   const { id, requestId } = change;
   const asked = [...(change.then ?? []), ...(plan.then ?? [])];
-  const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded];
+  const after = plan.changes.flatMap((each) => ('put' in each ? [each.put] : []));
+  const aged = ageChanges(bucket, { before: plan.before, after });
+  const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded, ...aged];
   if (gone.length === 0) return moved;
   return [
     ...moved,

@@ -58,6 +58,15 @@ export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Delete
 function decideDelete(ctx: Ctx, deletion: Deletion, { bucket, head, oldNull }: KeyState): Plan | undefined {
   if (deletion.conditions !== undefined)
     checkDelete(deletion.conditions, head?.row.marker ? undefined : head?.row);
+  return planDelete(ctx, { bucket, head, oldNull }, deletion);
+}
+
+/** Removes the object, or adds a delete marker in a bucket that ever had versioning. Undefined: there is nothing to do. */
+export function planDelete(
+  ctx: Pick<Ctx, 'clock' | 'random'>,
+  { bucket, head, oldNull }: KeyState,
+  deletion: Pick<Deletion, 'key' | 'owner' | 'requestId'>,
+): Plan | undefined {
   if (bucket.versioning === '') return head && planRemoval(head);
   const fresh: FreshVersion = {
     bucketId: bucket.id,

@@ -21,6 +21,8 @@ export type FreshVersion = Omit<ObjectRow, 'space' | 'slot' | 'version' | 'isNul
 
 export interface Plan {
   readonly changes: readonly Change<typeof objects>[];
+  /** The rows that the plan replaces or removes, as they were. */
+  readonly before: readonly ObjectRow[];
   /** Versions that the plan removes: their bytes go to the deletion queue. */
   readonly gone: readonly ObjectRow[];
   /** The version that the plan puts at the head, if it is a new one. */
@@ -42,14 +44,17 @@ const headPosition = (key: string, marker: boolean): SortOf<typeof objects> =>
   marker ? markerHeadAt(key) : liveHeadAt(key);
 
 /** The row as the history stores it: without the note about the null version, which only heads have. */
-function asHistory({ nullVersion: _, ...row }: ObjectRow): ObjectRow {
-  return { ...row, space: historySpace, slot: row.version };
+function asHistory({ nullVersion: _, ...row }: ObjectRow, noncurrentSince: number): ObjectRow {
+  return { ...row, space: historySpace, slot: row.version, noncurrentSince };
 }
 
 function asHead(row: ObjectRow, nullVersion: string | undefined): ObjectRow {
   const head: ObjectRow = { ...row, space: row.marker ? historySpace : liveSpace, slot: headSlot };
   return head.nullVersion === nullVersion ? head : withNullVersion(head, nullVersion);
 }
+
+/** A version of the history that becomes the head again. */
+const asCurrent = ({ noncurrentSince: _, ...row }: ObjectRow): ObjectRow => row;
 
 function withNullVersion({ nullVersion: _, ...head }: ObjectRow, nullVersion: string | undefined): ObjectRow {
   return nullVersion === undefined ? head : { ...head, nullVersion };
@@ -83,19 +88,22 @@ export function planNewVersion(
       changes.push({ check: headPosition(next.key, !next.marker), expect: 'absent' });
   }
   const replaced = head !== undefined && isNull && head.row.isNull;
-  if (head !== undefined && !replaced) changes.push({ put: asHistory(head.row), expect: 'absent' });
+  if (head !== undefined && !replaced)
+    changes.push({ put: asHistory(head.row, fresh.modified), expect: 'absent' });
   if (isNull && oldNull !== undefined)
     changes.push({ remove: positionOf(oldNull.row), expect: oldNull.revision });
 
   const gone = [replaced ? head.row : undefined, isNull ? oldNull?.row : undefined].filter(
     (row) => row !== undefined,
   );
-  return { changes, gone, fresh: next };
+  const before = [head?.row, isNull ? oldNull?.row : undefined].filter((row) => row !== undefined);
+  return { changes, before, gone, fresh: next };
 }
 
 /** Without versioning a delete removes the object. */
 export const planRemoval = (head: Stored<ObjectRow>): Plan => ({
   changes: [{ remove: positionOf(head.row), expect: head.revision }],
+  before: [head.row],
   gone: [head.row],
 });
 
@@ -110,13 +118,13 @@ export function planRemoveVersion(
 ): Plan {
   if (target.row.slot !== headSlot) {
     const changes: Change<typeof objects>[] = [{ remove: positionOf(target.row), expect: target.revision }];
+    const before = target.row.isNull ? [target.row, head.row] : [target.row];
     if (target.row.isNull) changes.push({ put: asHead(head.row, undefined), expect: head.revision });
-    return { changes, gone: [target.row] };
+    return { changes, before, gone: [target.row] };
   }
-  if (next === undefined)
-    return { changes: [{ remove: positionOf(head.row), expect: head.revision }], gone: [head.row] };
+  if (next === undefined) return planRemoval(head);
 
-  const promoted = asHead(next.row, next.row.isNull ? undefined : head.row.nullVersion);
+  const promoted = asHead(asCurrent(next.row), next.row.isNull ? undefined : head.row.nullVersion);
   const changes: Change<typeof objects>[] = [
     { remove: historyAt(next.row.key, next.row.version), expect: next.revision },
   ];
@@ -125,5 +133,5 @@ export function planRemoveVersion(
     changes.push({ remove: positionOf(head.row), expect: head.revision });
     changes.push({ put: promoted, expect: 'absent' });
   }
-  return { changes, gone: [head.row] };
+  return { changes, before: [head.row, next.row], gone: [head.row] };
 }

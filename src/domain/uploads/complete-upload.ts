@@ -79,7 +79,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       ...(encryption === undefined ? {} : { encryption }),
     };
     // The proof that the object was committed.
-    const then = [unindexed(name.uploadId, session)];
+    const then = unindexed(name.uploadId, session);
     const { row, won } = await commitObject(ctx, toNewObject(completion, session), { op, content, then });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);

@@ -49,7 +49,7 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
     await replaceSession(ctx.metadata, found, {
       session: { ...session, state: 'aborted' },
       then: [
-        unindexed(uploadId, session),
+        ...unindexed(uploadId, session),
         queueUpload(uploadId, { to: 'clear', requestId: found.row.requestId, due: now }),
       ],
     });
@@ -88,7 +88,7 @@ export async function finishCompleting(
   const now = await ctx.metadata.now();
   const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'completed', ...(result === undefined ? {} : { result }) },
-    then: [unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
+    then: [...unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
   });
   // Refused, because gc or the sweeper settled the session first.
   if (!outcome.applied && result !== undefined) await addResult(ctx, uploadId, result);

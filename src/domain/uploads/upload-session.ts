@@ -4,9 +4,9 @@ import { fail, Refusal } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
   findSession,
+  indexed,
   replaceSession,
   type StoredSession,
-  toIndexRow,
   unindexed,
   uploadAt,
   uploadsIn,
@@ -100,7 +100,7 @@ async function insertSession(
     [{ put: { uploadId, part: 0, session, requestId }, expect: 'absent' }],
     {
       ...(op === undefined ? {} : { op }),
-      then: [{ at: uploadsIn(bucket.id), put: toIndexRow(uploadId, session) }, ...(await recorded(record))],
+      then: [...indexed(uploadId, session), ...(await recorded(record))],
     },
   );
   if (!outcome.applied) {
@@ -174,7 +174,7 @@ export async function abortSession(
   const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'aborted' },
     then: [
-      unindexed(uploadId, session),
+      ...unindexed(uploadId, session),
       queueUpload(uploadId, { to: 'clear', requestId, due: now }),
       ...(await recorded(record)),
     ],

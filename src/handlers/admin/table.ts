@@ -9,7 +9,11 @@ import { ExplainDecision } from './explain-decision.ts';
 import { ImportAccessKey } from './import-access-key.ts';
 import * as forceEmpty from './maintenance/force-empty.ts';
 import * as fsck from './maintenance/fsck.ts';
+
 import * as inventory from './maintenance/inventory.ts';
+
+import * as lifecycle from './maintenance/lifecycle.ts';
+
 import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
 
@@ -19,6 +23,7 @@ export const adminHandlers: AdminHandlers = {
   ...storage,
   ...forceEmpty,
   ...inventory,
+  ...lifecycle,
   ...reshard,
   ...fsck,
   ...scrub,

@@ -9,7 +9,7 @@
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never reused |
  * | runs of fsck that mend | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
  * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
- * | `bucket-stats`, `fsck`, `scrub` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
+ * | `bucket-stats`, `fsck`, `scrub`, `lifecycle` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
  * | `inventory` | progress of a run | the commit states the row that the latest leader wrote at its start; files are written again under the same keys |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |

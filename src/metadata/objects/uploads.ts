@@ -8,6 +8,7 @@ import {
   uploadIndex,
   uploads,
 } from '../tables.ts';
+import { putAge, removeAge, uploadAge } from './ages.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 
@@ -70,11 +71,17 @@ export const isIndexed = async (
   { bucketId, key }: UploadSession,
 ): Promise<boolean> => (await metadata.get(uploadsIn(bucketId), { key, uploadId })) !== undefined;
 
-/** Removes a session from the list of open ones. */
-export const unindexed = (uploadId: string, session: UploadSession): SideChange => ({
-  at: uploadsIn(session.bucketId),
-  remove: { key: session.key, uploadId },
-});
+/** Adds a session to the list of open ones, and to the age index. */
+export const indexed = (uploadId: string, session: UploadSession): readonly SideChange[] => [
+  { at: uploadsIn(session.bucketId), put: toIndexRow(uploadId, session) },
+  putAge(uploadAge(uploadId, session)),
+];
+
+/** Removes a session from the list of open ones, and from the age index. */
+export const unindexed = (uploadId: string, session: UploadSession): readonly SideChange[] => [
+  { at: uploadsIn(session.bucketId), remove: { key: session.key, uploadId } },
+  removeAge(uploadAge(uploadId, session)),
+];
 
 /** Moves a session to its next state; refused when anything changed since it was read. */
 export const replaceSession = (

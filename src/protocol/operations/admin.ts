@@ -39,6 +39,8 @@ export const adminOperations = {
   GetForceEmptyBucket: { on: 'GET /buckets/:name/force-empty' },
   RunBucketInventory: { on: 'POST /buckets/:name/inventory/:id/run' },
   GetBucketInventoryRun: { on: 'GET /buckets/:name/inventory/:id/run' },
+  RunLifecycle: { on: 'POST /buckets/:name/lifecycle/run' },
+  GetLifecycle: { on: 'GET /buckets/:name/lifecycle' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
   GetReshardBucket: { on: 'GET /buckets/:name/reshard' },
 } as const satisfies Readonly<Record<string, AdminOperation>>;

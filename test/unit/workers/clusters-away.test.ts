@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { DataUnavailable, type ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';
-import { rebalance } from '../../../src/workers/rebalance.ts';
+import { rebalance } from '../../../src/workers/storage/rebalance.ts';
 import { extentsOn, openClusters } from '../../support/clusters.ts';
 import { domainWorld } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';

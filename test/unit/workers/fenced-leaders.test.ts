@@ -4,8 +4,8 @@ import { acquireLease, LeaseLost, leaderLease } from '../../../src/metadata/back
 import { rebalanceRows } from '../../../src/metadata/background/rebalance.ts';
 import { bucketSlotOf } from '../../../src/metadata/buckets/buckets.ts';
 import { sampleBuckets } from '../../../src/workers/bucket-stats.ts';
-import { compareAll } from '../../../src/workers/fsck.ts';
-import { rebalance } from '../../../src/workers/rebalance.ts';
+import { compareAll } from '../../../src/workers/storage/fsck.ts';
+import { rebalance } from '../../../src/workers/storage/rebalance.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
 import { supervise } from '../../../src/workers/supervision/supervisor.ts';
 import type { Unit } from '../../../src/workers/supervision/worker.ts';

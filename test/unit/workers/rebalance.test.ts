@@ -6,7 +6,7 @@ import { openPace } from '../../../src/domain/storage/rebalance/pace.ts';
 import { rebalanceRows } from '../../../src/metadata/background/rebalance.ts';
 import { findLiveHead } from '../../../src/metadata/objects/objects.ts';
 import { ChunkDamaged, type ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';
-import { rebalance } from '../../../src/workers/rebalance.ts';
+import { rebalance } from '../../../src/workers/storage/rebalance.ts';
 import { clusterRows, evacuate, extentsOn, fsckOf, openPair } from '../../support/clusters.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';

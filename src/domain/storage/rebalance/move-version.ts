@@ -120,6 +120,7 @@ async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promi
       const garbage = queueGarbageAll(former, { id: op.id, requestId, due });
       return {
         changes: [{ put: next, expect: found.revision }],
+        before: [found.row],
         gone: [],
         then: [...then, ...garbage, ...releaseForeign(bucket.id, former)],
       };

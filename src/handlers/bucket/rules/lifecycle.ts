@@ -3,6 +3,7 @@ import { bucketLifecycle } from '../../../domain/configurations/families.ts';
 import type { Lifecycle } from '../../../domain/configurations/lifecycle.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Authorized } from '../../../gateway/request.ts';
+import { listLifecycleBucket } from '../../../metadata/objects/ages.ts';
 import { lifecycleConfiguration, lifecycleLimits } from '../../../protocol/schemas/bucket/lifecycle.ts';
 import { document } from '../../common/document.ts';
 import { header } from '../../common/own-headers.ts';
@@ -10,6 +11,8 @@ import { checkLifecycleRule } from './lifecycle-checks.ts';
 import { withIds } from './rule-checks.ts';
 
 const rulesMax = 1000;
+/** More slots would make a pass over an idle bucket dearer, and no partition much smaller. */
+const ageSlotsMax = 64;
 const minimumSizeHeader = 'transition-default-minimum-object-size';
 
 function readMinimumSize(request: Authorized): Lifecycle['minimumSize'] {
@@ -26,14 +29,17 @@ const configuration = document<Lifecycle>({
   unset: 'NoSuchLifecycleConfiguration',
   limits: lifecycleLimits,
   headers: ({ minimumSize = 'all_storage_classes_128K' }) => [[`*-${minimumSizeHeader}`, minimumSize]],
-  amend: (row, value) => {
+  amend: (row, value, { metadata }) => {
     if (row.mfaDelete === true && value !== undefined)
       throw fail(
         'InvalidBucketState',
         'Lifecycle configurations are not allowed on a bucket with MFA delete.',
       );
-    return row;
+    if (value === undefined || row.ageSlots !== undefined) return row;
+    // Where the store keeps a partition as one ordered range, more of them spread nothing.
+    return { ...row, ageSlots: metadata.split === undefined ? 1 : Math.min(row.shards, ageSlotsMax) };
   },
+  then: async (_, { bucket, requestId }) => [listLifecycleBucket(bucket, requestId)],
   validate: (ctx, request, { Rule: sent }) => {
     if (sent.length > rulesMax)
       throw fail(

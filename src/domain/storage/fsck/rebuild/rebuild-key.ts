@@ -5,6 +5,7 @@
 
 import { fromHex, toHex } from '../../../../base/text/hex.ts';
 import { usageChanges } from '../../../../metadata/buckets/usage.ts';
+import { ageChanges } from '../../../../metadata/objects/ages.ts';
 import {
   liveHeadAt,
   manifestRows,
@@ -202,7 +203,10 @@ async function findNullVersion(
 async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow): Promise<boolean> {
   const { storageClass, size } = row;
   const delta = { storageClass, bytes: size, objects: 1 };
-  const then = usageChanges(bucket.id, drawId(ctx.random), [delta]);
+  const then = [
+    ...usageChanges(bucket.id, drawId(ctx.random), [delta]),
+    ...ageChanges(bucket, { before: [], after: [row] }),
+  ];
   let believed = bucket;
   for (let attempt = 0; attempt < 4; attempt += 1) {
     await ctx.assertMayMend?.();

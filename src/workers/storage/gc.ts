@@ -1,17 +1,17 @@
 /** `gc`: deletes queued bytes slot by slot, each slot under a separate lease. */
 
-import type { Context } from '../context.ts';
-import { drawId } from '../domain/objects/version-ids.ts';
-import { gcBacklog } from '../domain/storage/clusters/gc-backlog.ts';
-import { deleteGarbage } from '../domain/storage/garbage.ts';
-import { isOwned, type Ownership, openOwnership } from '../domain/storage/ownership.ts';
-import { settleUpload } from '../domain/uploads/settle-upload.ts';
-import { acquireLease, slotLease } from '../metadata/background/leases.ts';
-import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';
-import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';
-import { DataUnavailable } from '../ports/storage/object-bytes.ts';
-import { type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
-import { ShardPanic, type Unit } from './supervision/worker.ts';
+import type { Context } from '../../context.ts';
+import { drawId } from '../../domain/objects/version-ids.ts';
+import { gcBacklog } from '../../domain/storage/clusters/gc-backlog.ts';
+import { deleteGarbage } from '../../domain/storage/garbage.ts';
+import { isOwned, type Ownership, openOwnership } from '../../domain/storage/ownership.ts';
+import { settleUpload } from '../../domain/uploads/settle-upload.ts';
+import { acquireLease, slotLease } from '../../metadata/background/leases.ts';
+import { dueRows, finishRows, queueBatchMax, queueSlots } from '../../metadata/background/queues.ts';
+import type { GarbageTask, QueueRow } from '../../metadata/records/queues.ts';
+import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
+import { type LeaseContext, leaseTtlMs, withLease } from '../supervision/leadership.ts';
+import { ShardPanic, type Unit } from '../supervision/worker.ts';
 
 export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
 

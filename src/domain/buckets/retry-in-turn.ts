@@ -3,9 +3,9 @@
  * a request that loses to another process retries after a random pause. The last writer wins.
  */
 
-import { KeyedMutex } from '../base/keyed-mutex.ts';
-import type { Context } from '../context.ts';
-import { fail } from '../errors/refusal.ts';
+import { KeyedMutex } from '../../base/keyed-mutex.ts';
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'random'>;
 

@@ -2,23 +2,28 @@
  * `rebalance`: moves bytes off evacuating clusters, and to the clusters that weights ask for where SVC_REBALANCE_WEIGHTS is set. It walks
  * the buckets slot by slot, each slot under a separate lease.
  */
-import type { Context } from '../context.ts';
-import { drawId } from '../domain/objects/version-ids.ts';
-import { buildView } from '../domain/storage/clusters/cluster-states.ts';
-import { settledPassFrom } from '../domain/storage/clusters/drain-progress.ts';
-import { openPace, type Pace } from '../domain/storage/rebalance/pace.ts';
-import { isLeaving, settleDrained } from '../domain/storage/rebalance/settle-drained.ts';
-import type { Ctx as TendCtx } from '../domain/storage/rebalance/tend-version.ts';
-import { walkSlot } from '../domain/storage/rebalance/walk-slot.ts';
-import { everyCluster } from '../metadata/background/clusters.ts';
-import { acquireLease, LeaseLost, slotLease } from '../metadata/background/leases.ts';
-import { claimSlot, findRebalance, rebalanceRows, type SlotRow } from '../metadata/background/rebalance.ts';
-import type { ClusterRow } from '../metadata/records/clusters.ts';
-import type { Stored } from '../ports/metadata-store.ts';
-import type { ClusterView } from '../ports/storage/cluster-states.ts';
-import { DataUnavailable } from '../ports/storage/object-bytes.ts';
-import { type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
-import { ShardPanic, type Unit } from './supervision/worker.ts';
+import type { Context } from '../../context.ts';
+import { drawId } from '../../domain/objects/version-ids.ts';
+import { buildView } from '../../domain/storage/clusters/cluster-states.ts';
+import { settledPassFrom } from '../../domain/storage/clusters/drain-progress.ts';
+import { openPace, type Pace } from '../../domain/storage/rebalance/pace.ts';
+import { isLeaving, settleDrained } from '../../domain/storage/rebalance/settle-drained.ts';
+import type { Ctx as TendCtx } from '../../domain/storage/rebalance/tend-version.ts';
+import { walkSlot } from '../../domain/storage/rebalance/walk-slot.ts';
+import { everyCluster } from '../../metadata/background/clusters.ts';
+import { acquireLease, LeaseLost, slotLease } from '../../metadata/background/leases.ts';
+import {
+  claimSlot,
+  findRebalance,
+  rebalanceRows,
+  type SlotRow,
+} from '../../metadata/background/rebalance.ts';
+import type { ClusterRow } from '../../metadata/records/clusters.ts';
+import type { Stored } from '../../ports/metadata-store.ts';
+import type { ClusterView } from '../../ports/storage/cluster-states.ts';
+import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
+import { type LeaseContext, leaseTtlMs, withLease } from '../supervision/leadership.ts';
+import { ShardPanic, type Unit } from '../supervision/worker.ts';
 
 export type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
 

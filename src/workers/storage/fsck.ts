@@ -1,10 +1,10 @@
 /** `fsck`: compares metadata and data in the background, a page at a time with a rest after each, pass after pass. */
-import type { Context } from '../context.ts';
-import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../domain/storage/fsck/fsck.ts';
-import { beginComparing, type SavedRun, savedRun, saveRun } from '../domain/storage/fsck/saved-run.ts';
-import type { Term } from '../metadata/background/tasks.ts';
-import { MendingElsewhere, type MendingTurn, mendAlone } from './supervision/mending.ts';
-import type { Unit } from './supervision/worker.ts';
+import type { Context } from '../../context.ts';
+import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
+import { beginComparing, type SavedRun, savedRun, saveRun } from '../../domain/storage/fsck/saved-run.ts';
+import type { Term } from '../../metadata/background/tasks.ts';
+import { MendingElsewhere, type MendingTurn, mendAlone } from '../supervision/mending.ts';
+import type { Unit } from '../supervision/worker.ts';
 
 export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
 

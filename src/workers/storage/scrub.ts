@@ -1,19 +1,19 @@
 /** `scrub`: reads every stored block in the background, at most `SVC_SCRUB_RATE` bytes a second, pass after pass. */
-import type { Config } from '../config.ts';
-import type { Context } from '../context.ts';
-import { ScrubBudget, ScrubPace } from '../domain/storage/scrub/budget.ts';
-import { scrubRate } from '../domain/storage/scrub/rate.ts';
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
+import { ScrubBudget, ScrubPace } from '../../domain/storage/scrub/budget.ts';
+import { scrubRate } from '../../domain/storage/scrub/rate.ts';
 import {
   beginScrubbing,
   forgetSound,
   nextRun,
   savedScrub,
   saveStep,
-} from '../domain/storage/scrub/saved-scrub.ts';
-import { Scrub, type ScrubStep } from '../domain/storage/scrub/scrub.ts';
-import { knownDamaged, oldestUncheckedMs, type ScrubRun } from '../domain/storage/scrub/state.ts';
-import type { Task, Term } from '../metadata/background/tasks.ts';
-import type { Unit } from './supervision/worker.ts';
+} from '../../domain/storage/scrub/saved-scrub.ts';
+import { Scrub, type ScrubStep } from '../../domain/storage/scrub/scrub.ts';
+import { knownDamaged, oldestUncheckedMs, type ScrubRun } from '../../domain/storage/scrub/state.ts';
+import type { Task, Term } from '../../metadata/background/tasks.ts';
+import type { Unit } from '../supervision/worker.ts';
 
 export type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock' | 'telemetry'> & {
   readonly config: Pick<Config, 'SVC_SCRUB_RATE' | 'SVC_SCRUB_INTERVAL' | 'SVC_DATA_BACKEND'>;

@@ -1,0 +1,130 @@
+/** What operators ask about the lifecycle of a bucket: a pass now, the progress, and what a pass would do. */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { findTask } from '../../metadata/background/tasks.ts';
+import { dayMs, listLifecycleBucket, scanLifecycleBuckets } from '../../metadata/objects/ages.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { openBucket } from '../buckets/buckets.ts';
+import type { Lifecycle } from '../configurations/lifecycle.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+import { lockTime } from '../objects/lock/object-lock.ts';
+import { shownVersion } from '../objects/read-object.ts';
+import { findDueAction } from './due-action.ts';
+import { isDue } from './pass.ts';
+import { type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';
+import { readRules } from './rules.ts';
+import { type DueEntries, openWindows, readDuePage, startPosition } from './walk.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
+
+const pageRows = 500;
+/** Entries that one request reads. */
+const readMax = 20_000;
+
+async function readLifecycle(
+  ctx: Ctx,
+  name: string,
+): Promise<{ readonly bucket: BucketRow; readonly lifecycle: Lifecycle }> {
+  const bucket = await openBucket(ctx, name);
+  const lifecycle = await readRules(ctx, bucket);
+  if (lifecycle === undefined) throw fail('NoSuchLifecycleConfiguration', { elements: { BucketName: name } });
+  return { bucket, lifecycle };
+}
+
+/** The worker begins a pass over the bucket within SVC_LIFECYCLE_INTERVAL. @throws NoSuchLifecycleConfiguration */
+export async function requestPass(
+  ctx: Ctx,
+  name: string,
+  { record, requestId }: { readonly record: Recorder | undefined; readonly requestId: string },
+): Promise<void> {
+  const { bucket } = await readLifecycle(ctx, name);
+  await ctx.metadata.apply([listLifecycleBucket(bucket, requestId), ...(await recorded(record))]);
+  record?.applied();
+}
+
+export interface LifecycleReport {
+  readonly progress: LifecycleProgress | undefined;
+  /** A pass is due, and has not begun. */
+  readonly isWaiting: boolean;
+  /** Entries that the rules may act on and that the pass has not read; counted up to 20,000. */
+  readonly backlog: number;
+  /** The day (`YYYY-MM-DD`) of the oldest of them. */
+  readonly oldestDueDay: string | undefined;
+}
+
+export async function findLifecycle(ctx: Ctx, name: string): Promise<LifecycleReport> {
+  const { bucket, lifecycle } = await readLifecycle(ctx, name);
+  const now = await lockTime(ctx);
+  const task = await findTask(ctx.metadata, lifecycleTasks, bucket.id);
+  const [listed] = await scanLifecycleBuckets(ctx.metadata, bucket.id).next(1);
+  const isWaiting = listed?.row.bucketId === bucket.id && isDue(listed.row, task, now);
+  const progress = task?.state;
+  const report = { progress, isWaiting };
+  // A pass has read everything that was due, until the next one.
+  if (progress === undefined || (!isWaiting && progress.finishedAt !== undefined))
+    return { ...report, backlog: 0, oldestDueDay: undefined };
+  const due = { bucket, first: progress.first, windows: openWindows(lifecycle, now) };
+  let backlog = 0;
+  let oldest: number | undefined;
+  for await (const rows of duePages(ctx, due, progress.position)) {
+    backlog += rows.length;
+    for (const { day } of rows) oldest = Math.min(oldest ?? day, day);
+  }
+  const oldestDueDay = oldest === undefined ? undefined : new Date(oldest * dayMs).toISOString().slice(0, 10);
+  return { ...report, backlog, oldestDueDay };
+}
+
+async function* duePages({ metadata }: Ctx, due: DueEntries, from: Position | undefined) {
+  let at: Position | undefined = from ?? startPosition(due);
+  for (let read = 0; at !== undefined && read < readMax; ) {
+    const { rows, next } = await readDuePage(metadata, due, { from: at, max: pageRows });
+    // An empty page costs as much as a full one.
+    read += Math.max(rows.length, pageRows);
+    yield rows;
+    at = next;
+  }
+}
+
+export interface PlannedAction {
+  readonly action: string;
+  readonly rule: string;
+  readonly key: string;
+  readonly versionId?: string;
+  readonly uploadId?: string;
+  readonly storageClass?: string;
+}
+
+/** What a pass would do now, the first actions of it. Nothing changes. */
+export async function planLifecycle(
+  ctx: Ctx,
+  name: string,
+  max: number,
+): Promise<{ readonly actions: readonly PlannedAction[]; readonly isComplete: boolean }> {
+  const { bucket, lifecycle } = await readLifecycle(ctx, name);
+  const now = await lockTime(ctx);
+  const task = await findTask(ctx.metadata, lifecycleTasks, bucket.id);
+  if (task?.state.indexing.at !== 'done') return { actions: [], isComplete: false };
+  const due = { bucket, first: task.state.first, windows: openWindows(lifecycle, now) };
+  const actions: PlannedAction[] = [];
+  let read = 0;
+  for await (const rows of duePages(ctx, due, undefined)) {
+    read += Math.max(rows.length, pageRows);
+    for (const age of rows) {
+      const found = await findDueAction(ctx.metadata, { bucket, lifecycle, now }, age);
+      if (found.do === 'nothing' || found.do === 'stale') continue;
+      if (actions.length === max) return { actions, isComplete: false };
+      const { key } = age;
+      const { rule } = found;
+      if (found.do === 'abort') actions.push({ action: 'abort', rule, key, uploadId: age.version });
+      else
+        actions.push({
+          action: found.do,
+          rule,
+          key,
+          versionId: shownVersion(found.version.row),
+          ...(found.do === 'transition' ? { storageClass: found.storageClass } : {}),
+        });
+    }
+  }
+  return { actions, isComplete: read < readMax };
+}

@@ -1,0 +1,208 @@
+/** A step of the lifecycle worker in one bucket: indexes a page of older versions, or carries out what a page of the age index has due. */
+import { inParallel } from '../../base/in-parallel.ts';
+import type { Context } from '../../context.ts';
+import { audited } from '../../metadata/audit.ts';
+import { LeaseLost } from '../../metadata/background/leases.ts';
+import { putTask, type Task, type Term } from '../../metadata/background/tasks.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { dayOf, removeAge, unlistLifecycleBucket } from '../../metadata/objects/ages.ts';
+import type { AgeRow, LifecycleBucketRow } from '../../metadata/records/ages.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { Lifecycle } from '../configurations/lifecycle.ts';
+import { lockTime } from '../objects/lock/object-lock.ts';
+import { drawId } from '../objects/version-ids.ts';
+import type { Pace } from '../storage/rebalance/pace.ts';
+import { type Ctx as ActCtx, carryOut, type Run } from './carry-out.ts';
+import { findDueAction } from './due-action.ts';
+import { indexPage } from './indexing.ts';
+import { addTally, emptyTally, type LifecycleProgress, lifecycleTasks, type Tally } from './progress.ts';
+import { readRules } from './rules.ts';
+import { findFirstDays, openWindows, readDuePage, startPosition } from './walk.ts';
+import { nextPass } from './windows.ts';
+
+export type Ctx = ActCtx & Pick<Context, 'config'>;
+
+const pageRows = 1_000;
+const atOnce = 16;
+/** The rest of a bucket where an action failed or waits for the replicator. */
+const retryMs = 10 * 60_000;
+/** The largest number of rules whose actions are counted one by one. */
+const rulesMax = 1_000;
+
+export interface Step {
+  readonly listed: LifecycleBucketRow;
+  readonly task: Task<LifecycleProgress> | undefined;
+  readonly term: Term;
+  /** Waits until so many further actions are within the rate. */
+  readonly actions: Pace;
+  /** The same for bytes that transitions copy. */
+  readonly bytes: Pace;
+  readonly signal: AbortSignal;
+}
+
+/** Whether a bucket needs a step now. */
+export const isDue = (
+  { token }: LifecycleBucketRow,
+  task: Task<LifecycleProgress> | undefined,
+  now: number,
+): boolean => task === undefined || task.state.token !== token || task.state.nextAt <= now;
+
+/** @returns the stored progress, and whether more is due now; undefined when the bucket is gone */
+export async function stepBucket(
+  ctx: Ctx,
+  step: Step,
+): Promise<{ readonly task: Task<LifecycleProgress>; readonly isBusy: boolean } | undefined> {
+  const { listed, task, term } = step;
+  const found = await findBucket(ctx.metadata, listed.bucket);
+  if (found === undefined || found.row.id !== listed.bucketId) {
+    await ctx.metadata.apply([unlistLifecycleBucket(listed)]);
+    return undefined;
+  }
+  const bucket = found.row;
+  const now = await lockTime(ctx);
+  const begun = begin(bucket, step, now);
+  const state = await advance(ctx, step, { bucket, state: begun, now });
+  const outcome = await putTask(ctx.metadata, lifecycleTasks, {
+    name: bucket.id,
+    state,
+    expect: task?.revision ?? 'absent',
+    term,
+  });
+  if (!outcome.applied) throw new LeaseLost(lifecycleTasks.kind, term.generation);
+  const stored = { name: bucket.id, state, revision: outcome.revision };
+  return { task: stored, isBusy: state.nextAt <= now };
+}
+
+/** The progress with a pass under way: the present one, or a new one. */
+function begin(bucket: BucketRow, { listed, task }: Step, now: number): LifecycleProgress {
+  const { token } = listed;
+  const day = dayOf(bucket.created);
+  const first: LifecycleProgress['first'] = {
+    upload: day,
+    noncurrent: day,
+    current: day,
+    marker: day,
+    restored: day,
+  };
+  const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now };
+  if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
+  const { state } = task;
+  const { finishedAt: _, position: __, lastError: ___, ...kept } = state;
+  // Another token: the rules have changed, or a version came that is older than its commit.
+  if (state.token !== token) return { ...kept, token, first, ...fresh };
+  return state.finishedAt === undefined ? state : { ...kept, ...fresh };
+}
+
+interface Passing {
+  readonly bucket: BucketRow;
+  readonly state: LifecycleProgress;
+  readonly now: number;
+}
+
+async function advance(ctx: Ctx, step: Step, { bucket, state, now }: Passing): Promise<LifecycleProgress> {
+  if (state.indexing.at !== 'done')
+    return { ...state, indexing: await indexPage(ctx.metadata, bucket, state.indexing) };
+  const lifecycle = await readRules(ctx, bucket);
+  const none: Lifecycle = { Rule: [] };
+  if (lifecycle === undefined) return end(state, { lifecycle: none, now });
+  if (state.position === undefined) {
+    const { first, isDone } = await findFirstDays(ctx.metadata, { bucket, first: state.first, now });
+    return isDone ? { ...state, first, position: startPosition({ first }) } : { ...state, first };
+  }
+  const due = { bucket, first: state.first, windows: openWindows(lifecycle, now) };
+  const { rows, next } = await readDuePage(ctx.metadata, due, { from: state.position, max: pageRows });
+  const { tally, byRule } = await actOnPage(ctx, step, { bucket, lifecycle, now, rows });
+  const counted = {
+    ...state,
+    tally: addTally(state.tally, tally),
+    byRule: addRules(state.byRule, byRule),
+  };
+  return next === undefined ? end(counted, { lifecycle, now }) : { ...counted, position: next };
+}
+
+function end(
+  { position: _, ...state }: LifecycleProgress,
+  { lifecycle, now }: { readonly lifecycle: Lifecycle; readonly now: number },
+): LifecycleProgress {
+  const next = nextPass(lifecycle, { first: state.first, now });
+  const nextAt = state.tally.undone > 0 ? Math.min(next, now + retryMs) : next;
+  return { ...state, finishedAt: now, nextAt };
+}
+
+interface Page {
+  readonly bucket: BucketRow;
+  readonly lifecycle: Lifecycle;
+  readonly now: number;
+  readonly rows: readonly AgeRow[];
+}
+
+async function actOnPage(
+  ctx: Ctx,
+  { actions, bytes, signal }: Step,
+  { bucket, lifecycle, now, rows }: Page,
+): Promise<{ readonly tally: Partial<Tally>; readonly byRule: ReadonlyMap<string, number> }> {
+  const requestId = drawId(ctx.random);
+  const run: Run = { bucket, requestId, pace: bytes, signal };
+  const tally = new Map<keyof Tally, number>([['read', rows.length]]);
+  const byRule = new Map<string, number>();
+  // The entries of a key follow each other, and its changes would refuse each other.
+  const keys = Map.groupBy(rows, ({ key }) => key);
+  await inParallel(atOnce, [...keys.values()], async (entries) => {
+    for (const age of entries) {
+      signal.throwIfAborted();
+      const action = await findDueAction(ctx.metadata, { bucket, lifecycle, now }, age);
+      if (action.do === 'nothing') continue;
+      if (action.do === 'stale') {
+        await ctx.metadata.apply([removeAge(age)]);
+        continue;
+      }
+      await actions(1, signal);
+      const result = await carryOut(ctx, run, action);
+      if (result === 'changed') continue;
+      tally.set(result, (tally.get(result) ?? 0) + 1);
+      if (result !== 'held' && result !== 'undone')
+        byRule.set(action.rule, (byRule.get(action.rule) ?? 0) + 1);
+    }
+  });
+  for (const [name, count] of tally) if (name !== 'read') ctx.telemetry.lifecycleActions(name, count);
+  const done = [...byRule.values()].reduce((sum, count) => sum + count, 0);
+  if (done > 0) await audit(ctx, { bucket, requestId, now, count: done });
+  return { tally: Object.fromEntries(tally), byRule };
+}
+
+/** One audit row for each page: a row for each version would double the writes, and the events name each version. */
+const audit = (
+  ctx: Ctx,
+  {
+    bucket,
+    requestId,
+    now,
+    count,
+  }: { readonly bucket: BucketRow; readonly requestId: string; readonly now: number; readonly count: number },
+): Promise<void> =>
+  ctx.metadata.apply([
+    audited(
+      {
+        time: now,
+        id: requestId,
+        action: 'worker:Lifecycle',
+        resource: `bucket:${bucket.name}`,
+        status: 204,
+        principal: 'lifecycle',
+        account: bucket.owner,
+        source: '',
+        count,
+      },
+      { retentionMs: ctx.config.SVC_AUDIT_RETENTION },
+    ),
+  ]);
+
+function addRules(
+  sums: LifecycleProgress['byRule'],
+  more: ReadonlyMap<string, number>,
+): LifecycleProgress['byRule'] {
+  const next: Record<string, number> = { ...sums };
+  for (const [rule, count] of more)
+    if (rule in next || Object.keys(next).length < rulesMax) next[rule] = (next[rule] ?? 0) + count;
+  return next;
+}

@@ -1,0 +1,119 @@
+/** Reads the entries of the age index that are old enough for a rule, a page at a time. */
+import { agesAt, dayOf } from '../../metadata/objects/ages.ts';
+import { prefixRange } from '../../metadata/objects/prefix.ts';
+import type { AgeKind, AgeRow } from '../../metadata/records/ages.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { Lifecycle } from '../configurations/lifecycle.ts';
+import type { Position } from './progress.ts';
+import { findWindows, passKinds, prefixesOn, type Window } from './windows.ts';
+
+/** Partitions that one page examines: most days of an old bucket are empty. */
+const partitionsMax = 256;
+/** Days that are still written to: a commit may come a while after the time that it states. */
+const openDays = 2;
+
+export interface DueEntries {
+  readonly bucket: Pick<BucketRow, 'id' | 'ageSlots'>;
+  readonly windows: Readonly<Record<AgeKind, readonly Window[]>>;
+  readonly first: Readonly<Record<AgeKind, number>>;
+}
+
+export const openWindows = (lifecycle: Lifecycle, now: number): DueEntries['windows'] => ({
+  upload: findWindows(lifecycle, 'upload', now),
+  noncurrent: findWindows(lifecycle, 'noncurrent', now),
+  current: findWindows(lifecycle, 'current', now),
+  marker: findWindows(lifecycle, 'marker', now),
+  restored: findWindows(lifecycle, 'restored', now),
+});
+
+const startOf = ({ first }: Pick<DueEntries, 'first'>, kind: AgeKind): Position => ({
+  kind,
+  day: first[kind],
+  slot: 0,
+});
+
+export const startPosition = (due: Pick<DueEntries, 'first'>): Position => startOf(due, passKinds[0]);
+
+const slotsOf = ({ bucket }: DueEntries, kind: AgeKind): number =>
+  kind === 'upload' ? 1 : (bucket.ageSlots ?? 1);
+
+/** The partition behind a position; undefined at the end of the pass. */
+function nextPartition(due: DueEntries, { kind, day, slot }: Position): Position | undefined {
+  if (slot + 1 < slotsOf(due, kind)) return { kind, day, slot: slot + 1 };
+  return onDay(due, { kind, day: day + 1, slot: 0 });
+}
+
+/** The position, or the next kind's where no window reaches its day. */
+function onDay(due: DueEntries, position: Position): Position | undefined {
+  const isReached = due.windows[position.kind].some(({ lastDay }) => position.day <= lastDay);
+  if (isReached) return position;
+  const next = passKinds[passKinds.indexOf(position.kind) + 1];
+  return next === undefined ? undefined : onDay(due, startOf(due, next));
+}
+
+export interface DuePage {
+  readonly rows: readonly AgeRow[];
+  /** Where the next page begins; undefined when this was the last one. */
+  readonly next: Position | undefined;
+}
+
+/** A page may be empty although more follow, because one call examines a bounded number of partitions. */
+export async function readDuePage(
+  metadata: Pick<MetadataStore, 'scan'>,
+  due: DueEntries,
+  { from, max }: { readonly from: Position; readonly max: number },
+): Promise<DuePage> {
+  const rows: AgeRow[] = [];
+  let at = onDay(due, from);
+  for (let looked = 0; at !== undefined && looked < partitionsMax; looked += 1) {
+    const here: Position = at;
+    const prefix = prefixesOn(due.windows[here.kind], here.day).find(
+      (each) => here.prefix === undefined || each >= here.prefix,
+    );
+    if (prefix === undefined) {
+      at = nextPartition(due, here);
+      continue;
+    }
+    const isResumed = prefix === here.prefix && here.after !== undefined;
+    const { from: start, ...range } = prefixRange('key', prefix);
+    const { kind, day, slot } = here;
+    const found = await metadata
+      .scan(agesAt({ bucketId: due.bucket.id, kind, day, slot }), {
+        ...range,
+        ...(isResumed ? { after: here.after } : start === undefined ? {} : { from: start }),
+      })
+      .next(max - rows.length);
+    for (const { row } of found) rows.push(row);
+    const last = found.at(-1)?.row;
+    if (last !== undefined && rows.length === max)
+      return { rows, next: { kind, day, slot, prefix, after: { key: last.key, version: last.version } } };
+    // The smallest text behind every key of the prefix that a prefix can be.
+    at = { kind, day, slot, prefix: `${prefix}\u{10ffff}` };
+  }
+  return { rows, next: at };
+}
+
+/** The first days of each kind that have entries, beginning at `first`; examines a bounded number of days. */
+export async function findFirstDays(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { bucket, first, now }: Omit<DueEntries, 'windows'> & { readonly now: number },
+): Promise<{ readonly first: DueEntries['first']; readonly isDone: boolean }> {
+  const found: Record<AgeKind, number> = { ...first };
+  let looked = 0;
+  for (const kind of passKinds) {
+    const slots = kind === 'upload' ? 1 : (bucket.ageSlots ?? 1);
+    for (; found[kind] < dayOf(now) - openDays; found[kind] += 1) {
+      const day = found[kind];
+      let isEmpty = true;
+      for (let slot = 0; isEmpty && slot < slots; slot += 1) {
+        if (looked >= partitionsMax) return { first: found, isDone: false };
+        looked += 1;
+        const page = await metadata.scan(agesAt({ bucketId: bucket.id, kind, day, slot })).next(1);
+        isEmpty = page.length === 0;
+      }
+      if (!isEmpty) break;
+    }
+  }
+  return { first: found, isDone: true };
+}

@@ -1,0 +1,36 @@
+/** The lifecycle of a bucket: its progress, a pass on demand, and what a pass would do. */
+import { findLifecycle, planLifecycle, requestPass } from '../../../domain/lifecycle/on-demand.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+/** Actions that one reply lists. */
+const listedMax = 1_000;
+
+export const RunLifecycle: AdminHandler = async (ctx, { params, query, record, requestId }) => {
+  const name = params.get('name') ?? '';
+  if (query.get('dry-run') === undefined) {
+    await requestPass(ctx, name, { record, requestId });
+    return emptyReply(202);
+  }
+  return jsonReply(await planLifecycle(ctx, name, listedMax));
+};
+
+const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+export const GetLifecycle: AdminHandler = async (ctx, { params }) => {
+  const { progress, backlog, oldestDueDay, isWaiting } = await findLifecycle(ctx, params.get('name') ?? '');
+  if (progress === undefined) return jsonReply({ state: isWaiting ? 'waiting' : 'none' });
+  const { indexing, tally, byRule, startedAt, finishedAt, nextAt } = progress;
+  const state = indexing.at !== 'done' ? 'indexing' : finishedAt === undefined ? 'running' : 'done';
+  return jsonReply({
+    state: isWaiting && state === 'done' ? 'waiting' : state,
+    ...tally,
+    byRule,
+    backlog,
+    ...(oldestDueDay === undefined ? {} : { oldestDueDay }),
+    startedAt: seconds(startedAt),
+    ...(finishedAt === undefined
+      ? { nextAt: seconds(nextAt) }
+      : { finishedAt: seconds(finishedAt), nextAt: seconds(nextAt) }),
+  });
+};

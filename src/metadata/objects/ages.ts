@@ -1,0 +1,102 @@
+/** Entries of the age index, for the commits of the versions and uploads that they describe. */
+import { shardOf } from '../../base/shard.ts';
+import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import {
+  type AgeKind,
+  type AgeRow,
+  ages,
+  type LifecycleBucketRow,
+  lifecycleBuckets,
+} from '../records/ages.ts';
+import { type BucketRow, headSlot, type ObjectRow, type UploadSession } from '../tables.ts';
+
+export const dayMs = 86_400_000;
+/** The day that ends at this time or after it: a midnight belongs to the day before, as where rules round up to midnight. */
+export const dayOf = (ms: number): number => Math.ceil(ms / dayMs) - 1;
+
+/** The uploads of all buckets are indexed, in this many slots. */
+export const uploadSlots = 1;
+
+type Place = Pick<AgeRow, 'bucketId' | 'kind' | 'day' | 'slot'>;
+export const agesAt = ({ bucketId, kind, day, slot }: Place): At<typeof ages> => ({
+  table: ages,
+  in: { bucketId, kind, day, slot },
+});
+
+type IndexedBucket = Pick<BucketRow, 'id' | 'created' | 'ageSlots'>;
+
+/**
+ * The entries of a version. Days before the bucket was created count as that day, so that a reader knows the first day that can have
+ * entries.
+ */
+export function agesOf({ id, created, ageSlots = 1 }: IndexedBucket, row: ObjectRow): readonly AgeRow[] {
+  const { key, version, restore } = row;
+  const slot = shardOf(key, ageSlots);
+  const at = (kind: AgeKind, time: number): AgeRow => ({
+    bucketId: id,
+    kind,
+    day: Math.max(dayOf(time), dayOf(created)),
+    slot,
+    key,
+    version,
+  });
+  const own =
+    row.slot !== headSlot
+      ? at('noncurrent', row.noncurrentSince ?? row.modified)
+      : at(row.marker ? 'marker' : 'current', row.modified);
+  return restore === undefined ? [own] : [own, at('restored', restore.expires)];
+}
+
+export const putAge = (row: AgeRow): SideChange => ({ at: agesAt(row), put: row });
+export const removeAge = (row: AgeRow): SideChange => ({
+  at: agesAt(row),
+  remove: { key: row.key, version: row.version },
+});
+
+/**
+ * The changes of the index for a commit.
+ * @param before the versions that the commit replaces or removes, as they were
+ * @param after the versions that it writes
+ */
+export function ageChanges(
+  bucket: IndexedBucket,
+  { before, after }: { readonly before: readonly ObjectRow[]; readonly after: readonly ObjectRow[] },
+): readonly SideChange[] {
+  if (bucket.ageSlots === undefined) return [];
+  const name = ({ kind, day, version }: AgeRow): string => `${kind} ${day} ${version}`;
+  const gone = new Map(before.flatMap((row) => agesOf(bucket, row)).map((row) => [name(row), row]));
+  const added: SideChange[] = [];
+  for (const row of after)
+    for (const age of agesOf(bucket, row)) if (!gone.delete(name(age))) added.push(putAge(age));
+  return [...added, ...[...gone.values()].map(removeAge)];
+}
+
+/** The entry of an upload. */
+export const uploadAge = (
+  uploadId: string,
+  { bucketId, key, initiated }: Pick<UploadSession, 'bucketId' | 'key' | 'initiated'>,
+): AgeRow => ({ bucketId, kind: 'upload', day: dayOf(initiated), slot: 0, key, version: uploadId });
+
+/** Buckets with a lifecycle configuration are listed in this many slots. */
+const listSlots = 1;
+const listAt = (slot: number): At<typeof lifecycleBuckets> => ({ table: lifecycleBuckets, in: { slot } });
+
+export const listLifecycleBucket = (
+  { id, name }: Pick<BucketRow, 'id' | 'name'>,
+  token: string,
+): SideChange => {
+  const slot = shardOf(id, listSlots);
+  const put: LifecycleBucketRow = { slot, bucketId: id, bucket: name, token };
+  return { at: listAt(slot), put };
+};
+
+export const unlistLifecycleBucket = ({ slot, bucketId }: LifecycleBucketRow): SideChange => ({
+  at: listAt(slot),
+  remove: { bucketId },
+});
+
+/** The buckets with a lifecycle configuration, by id, from one on. */
+export const scanLifecycleBuckets = (
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId = '',
+): Cursor<typeof lifecycleBuckets> => metadata.scan(listAt(0), bucketId === '' ? {} : { from: { bucketId } });

@@ -1,0 +1,92 @@
+/** `lifecycle`: carries out the lifecycle rules of all buckets, a page of each bucket in turn. */
+import type { Context } from '../context.ts';
+import { isDue, type Ctx as PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
+import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
+import { lockTime } from '../domain/objects/lock/object-lock.ts';
+import { openPace } from '../domain/storage/rebalance/pace.ts';
+import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
+import { scanLifecycleBuckets } from '../metadata/objects/ages.ts';
+import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
+import { ShardPanic, type Unit } from './supervision/worker.ts';
+
+export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
+
+/** Buckets that take turns in one unit. The next unit begins with those behind them, so no bucket starves another. */
+const turnsMax = 256;
+/** After this time a unit ends, so that the list of buckets is read again. */
+const unitMs = 5_000;
+const pageRows = 500;
+
+interface Turn {
+  readonly listed: LifecycleBucketRow;
+  task: Task<LifecycleProgress> | undefined;
+}
+
+/** @param generation of the leader's lease */
+export const carryOutLifecycles = (context: LifecycleContext, generation = 0): Unit => {
+  const { config, clock, metadata } = context;
+  const actions = openPace(clock, config.SVC_LIFECYCLE_RATE);
+  const bytes = openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE);
+  let term: Term | undefined;
+  /** The id of the last bucket that had its turn. */
+  let behind = '';
+  return async (signal) => {
+    if (term === undefined) warnOfShortDays(context);
+    term ??= await beginTerm(metadata, lifecycleTasks, generation);
+    const { turns, hasMore } = await findTurns(context, behind);
+    behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
+    const until = clock.elapsed() + unitMs;
+    const open = new Set(turns);
+    let panic: ShardPanic | undefined;
+    while (open.size > 0 && clock.elapsed() < until) {
+      for (const turn of [...open]) {
+        if (signal.aborted) return 'idle';
+        const step: Step = { ...turn, term, actions, bytes, signal };
+        try {
+          const stepped = await stepBucket(context, step);
+          if (stepped?.isBusy) turn.task = stepped.task;
+          else open.delete(turn);
+        } catch (cause) {
+          signal.throwIfAborted();
+          // The other buckets do not wait for this one; the supervisor gets the error at the end.
+          panic ??= new ShardPanic(turn.listed.bucket, cause);
+          open.delete(turn);
+        }
+      }
+    }
+    if (panic !== undefined) throw panic;
+    return open.size > 0 || hasMore ? 'busy' : 'idle';
+  };
+};
+
+const dayMs = 86_400_000;
+
+function warnOfShortDays({ config, telemetry }: LifecycleContext): void {
+  if (config.SVC_LIFECYCLE_DAY === dayMs) return;
+  const seconds = config.SVC_LIFECYCLE_DAY / 1000;
+  telemetry.log('WARN', 'lifecycle rules count shorter days (SVC_LIFECYCLE_DAY): objects are deleted early', {
+    seconds,
+  });
+}
+
+/** The buckets that are due, by id, from the one behind `behind`. The list and the progress have the same order. */
+async function findTurns(
+  context: LifecycleContext,
+  behind: string,
+): Promise<{ readonly turns: readonly Turn[]; readonly hasMore: boolean }> {
+  const now = await lockTime(context);
+  const { metadata } = context;
+  const progress = everyTask(metadata, lifecycleTasks);
+  let known = await progress.next();
+  const turns: Turn[] = [];
+  const list = scanLifecycleBuckets(metadata);
+  for (let page = await list.next(pageRows); page.length > 0; page = await list.next(pageRows))
+    for (const { row } of page) {
+      while (!known.done && known.value.name < row.bucketId) known = await progress.next();
+      const task = !known.done && known.value.name === row.bucketId ? known.value : undefined;
+      if (row.bucketId <= behind || !isDue(row, task, now)) continue;
+      if (turns.length === turnsMax) return { turns, hasMore: true };
+      turns.push({ listed: row, task });
+    }
+  return { turns, hasMore: behind !== '' };
+}

@@ -1,0 +1,227 @@
+/** The lifecycle worker beside clients, locks, changes of the rules, kills and deleted buckets. */
+import { expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { findLiveHead } from '../../src/metadata/objects/objects.ts';
+import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { ambush } from '../support/ambush.ts';
+import { openClusters } from '../support/clusters.ts';
+import { type GatewayWorld, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
+import { heldUntil, openLocked, putVersion } from '../support/locks.ts';
+import { auditRows, eventsOf } from '../support/recorded.ts';
+import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
+
+const dayMs = 86_400_000;
+const never = new AbortController().signal;
+const rule = (inside: string, filter = '<Filter/>'): string =>
+  `<Rule><ID>rule</ID><Status>Enabled</Status>${filter}${inside}</Rule>`;
+const expireIn = (days: number) => `<Expiration><Days>${days}</Days></Expiration>`;
+const moveIn = (days: number, to: string) =>
+  `<Transition><Days>${days}</Days><StorageClass>${to}</StorageClass></Transition>`;
+
+async function configure({ client }: GatewayWorld, inside: string, bucket = 'bucket'): Promise<void> {
+  const body = `<LifecycleConfiguration>${inside}</LifecycleConfiguration>`;
+  expect((await client.put(`/${bucket}?lifecycle`, { body })).status).toBe(200);
+}
+async function pass(context: Context): Promise<void> {
+  const unit = carryOutLifecycles(context);
+  while ((await unit(never)) === 'busy');
+}
+async function openWorld(
+  options: GatewayWorldOptions = {},
+): Promise<GatewayWorld & { readonly clock: VirtualClock }> {
+  const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+  return Object.assign(await openGateway({ ...options, clock }), { clock });
+}
+const progress = async (world: GatewayWorld, bucket = 'bucket') =>
+  JSON.parse((await world.as({ credential: operator }).get(`/admin/v1/buckets/${bucket}/lifecycle`)).text);
+
+test('versions under Object Lock stay until their retention ends, and are counted as held', async () => {
+  await using world = await openLocked();
+  const noncurrent =
+    '<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>';
+  await configure(world, rule(noncurrent));
+  await putVersion(world.client, '/bucket/key', heldUntil('COMPLIANCE', world.inDays(10)));
+  await putVersion(world.client, '/bucket/key');
+  world.clock.jump(3 * dayMs);
+  await pass(world.context);
+  expect((await world.client.get('/bucket?versions')).all('VersionId')).toHaveLength(2);
+  expect(await progress(world)).toMatchObject({ held: 1, noncurrent: 0 });
+  world.clock.jump(9 * dayMs);
+  await pass(world.context);
+  expect((await world.client.get('/bucket?versions')).all('VersionId')).toHaveLength(1);
+});
+
+test('an object that a client writes again just before the commit is not deleted', async () => {
+  await using world = await openWorld();
+  const { client, clock } = world;
+  await client.put('/bucket');
+  await configure(world, rule(expireIn(1)));
+  await client.put('/bucket/key', { body: 'old' });
+  await pass(world.context);
+  clock.jump(2 * dayMs);
+  const { rightBefore, wrap } = ambush();
+  rightBefore('objects', () => client.put('/bucket/key', { body: 'new' }));
+  await pass(wrap(world.context));
+  expect((await client.get('/bucket/key')).text).toBe('new');
+});
+
+test('rules that are replaced just before the commit delete nothing', async () => {
+  await using world = await openWorld();
+  const { client, clock } = world;
+  await client.put('/bucket');
+  await configure(world, rule(expireIn(1)));
+  await client.put('/bucket/key', { body: 'old' });
+  await pass(world.context);
+  clock.jump(2 * dayMs);
+  const { rightBefore, wrap } = ambush();
+  rightBefore('objects', () => configure(world, rule(expireIn(30))));
+  await pass(wrap(world.context));
+  await pass(world.context);
+  expect((await client.get('/bucket/key')).text).toBe('old');
+});
+
+test('a transition moves the bytes to the cluster of the class, and the old bytes are deleted', async () => {
+  const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+  const classes = 'default@hot,GLACIER_IR@cold';
+  const { world: opened } = await openClusters('hot,cold', {
+    clock,
+    settings: { SVC_STORAGE_CLASSES: classes },
+  });
+  await using world = opened;
+  const { client } = world;
+  await client.put('/bucket');
+  const sizes = '<Filter><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan></Filter>';
+  await configure(world, rule(moveIn(1, 'GLACIER_IR'), sizes));
+  await client.put('/bucket/key', { body: 'content' });
+  clock.jump(2 * dayMs);
+  await pass(world.context);
+  await world.gc();
+  expect((await client.get('/bucket/key')).text).toBe('content');
+  expect((await client.head('/bucket/key')).header('*-storage-class')).toBe('GLACIER_IR');
+  const bucket = await openBucket(world.context, 'bucket');
+  const { manifest } = (await findLiveHead(world.context.metadata, bucket, 'key'))?.row ?? {};
+  expect(manifest).toMatchObject({ extents: [{ cluster: 'cold' }] });
+  expect(await world.stored()).toHaveLength(1);
+});
+
+test('a pass that is killed at any step is finished by the next leader, and deletes nothing twice', async () => {
+  await using world = await openWorld();
+  const { client, clock } = world;
+  await client.put('/bucket');
+  await configure(world, rule(expireIn(1)));
+  for (let n = 0; n < 12; n += 1) await client.put(`/bucket/${n}`, { body: `${n}` });
+  clock.jump(2 * dayMs);
+  for (let calls = 1; ; calls += 3) {
+    let left = calls;
+    const metadata = new Proxy(world.context.metadata, {
+      get(target, name) {
+        const value = Reflect.get(target, name);
+        if (name !== 'commit' && name !== 'apply')
+          return typeof value === 'function' ? value.bind(target) : value;
+        return (...args: unknown[]) => {
+          if (left-- <= 0) throw new Error('killed');
+          return value.apply(target, args);
+        };
+      },
+    });
+    const outcome = await pass({ ...world.context, metadata }).catch((cause: unknown) => cause);
+    if (outcome === undefined) break;
+    expect(calls).toBeLessThan(200);
+  }
+  expect((await client.get('/bucket?list-type=2')).all('Key')).toEqual([]);
+  expect(await world.usage('bucket')).toEqual({ bytes: 0, objects: 0 });
+  const unread = await progress(world);
+  expect(unread).toMatchObject({ state: 'done', backlog: 0 });
+});
+
+test('a bucket that is deleted and made again under the worker keeps its objects', async () => {
+  await using world = await openWorld();
+  const { client, clock } = world;
+  await client.put('/bucket');
+  await configure(world, rule(expireIn(1)));
+  await client.put('/bucket/key', { body: 'old' });
+  await pass(world.context);
+  await client.delete('/bucket/key');
+  await client.delete('/bucket');
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'new' });
+  clock.jump(3 * dayMs);
+  await pass(world.context);
+  expect((await client.get('/bucket/key')).text).toBe('new');
+});
+
+test('a bucket with much work lets the others have their turns', async () => {
+  await using world = await openWorld({ settings: { SVC_LIFECYCLE_RATE: '1000000' } });
+  const { client, clock } = world;
+  for (const bucket of ['large', 'small']) {
+    await client.put(`/${bucket}`);
+    await configure(world, rule(expireIn(1)), bucket);
+  }
+  for (let n = 0; n < 1_500; n += 1) await client.put(`/large/${n}`, { body: '' });
+  await client.put('/small/key', { body: '' });
+  await pass(world.context);
+  clock.jump(2 * dayMs);
+  let largeWhenSmallWasDone: number | undefined;
+  const deletions = { large: 0 };
+  const metadata = new Proxy(world.context.metadata, {
+    get(target, name) {
+      const value = Reflect.get(target, name);
+      if (name !== 'commit') return typeof value === 'function' ? value.bind(target) : value;
+      return (at: { table: { name: string } }, changes: readonly object[], ...rest: unknown[]) => {
+        if (at.table.name === 'objects') {
+          const text = JSON.stringify(changes);
+          if (text.includes('"key":"key"')) largeWhenSmallWasDone ??= deletions.large;
+          else deletions.large += 1;
+        }
+        return value.call(target, at, changes, ...rest);
+      };
+    },
+  });
+  await pass({ ...world.context, metadata });
+  expect(deletions.large).toBeGreaterThanOrEqual(1_500);
+  expect(largeWhenSmallWasDone).toBeLessThanOrEqual(1_000);
+});
+
+test('expirations queue their events, and the audit log counts them', async () => {
+  await using world = await openWorld({
+    settings: {
+      SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'sink', type: 'webhook', url: 'https://sink.example/' }]),
+    },
+  });
+  const { client, clock } = world;
+  await client.put('/bucket');
+  await configure(world, rule(expireIn(1)));
+  const queue = `<QueueConfiguration><Queue>arn:aws:sqs:us-east-1:1:sink</Queue><Event>s3:LifecycleExpiration:*</Event></QueueConfiguration>`;
+  const notification = `<NotificationConfiguration>${queue}</NotificationConfiguration>`;
+  expect((await client.put('/bucket?notification', { body: notification })).status).toBe(200);
+  for (const key of ['a', 'b']) await client.put(`/bucket/${key}`, { body: key });
+  clock.jump(2 * dayMs);
+  await pass(world.context);
+  const names = (await eventsOf(world.context))
+    .filter(({ eventName }) => eventName !== undefined)
+    .map(({ eventName, s3 }) => `${eventName} ${s3.object.key}`);
+  expect(names.sort()).toEqual(['LifecycleExpiration:Delete a', 'LifecycleExpiration:Delete b']);
+  const rows = (await auditRows(world.context)).filter(({ action }) => action === 'worker:Lifecycle');
+  expect(rows).toMatchObject([{ resource: 'bucket:bucket', count: 2 }]);
+});
+
+test('a pass reads the entries that are old enough, and hardly any others', async () => {
+  await using world = await openWorld();
+  const { client, clock } = world;
+  await client.put('/bucket');
+  await configure(world, rule(expireIn(30)));
+  await pass(world.context);
+  for (let day = 0; day < 40; day += 1) {
+    for (let n = 0; n < 5; n += 1) await client.put(`/bucket/${day}-${n}`, { body: 'x' });
+    clock.jump(dayMs);
+  }
+  await pass(world.context);
+  // Days 0 to 9 are older than 30 days at the last midnight.
+  const { read, expired } = await progress(world);
+  expect(expired).toBe(
+    (await client.get('/bucket?list-type=2')).all('Key').length === 200 - expired ? expired : -1,
+  );
+  expect(read).toBeLessThanOrEqual(1.05 * expired);
+  expect(expired).toBeGreaterThan(40);
+});

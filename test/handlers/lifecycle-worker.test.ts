@@ -1,0 +1,181 @@
+/** The lifecycle worker carries out what a bucket's rules say, to versions that are old enough and to no others. @storage */
+import { describe, expect, test } from 'vitest';
+import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
+
+const dayMs = 86_400_000;
+interface World extends GatewayWorld {
+  readonly clock: VirtualClock;
+}
+async function openWorld(backend: Backend): Promise<World> {
+  const clock = virtualClock();
+  return Object.assign(await openGateway({ backend, clock }), { clock });
+}
+const rule = (inside: string, { id = 'rule', filter = '<Filter/>' } = {}): string =>
+  `<Rule><ID>${id}</ID><Status>Enabled</Status>${filter}${inside}</Rule>`;
+const expireIn = (days: number) => `<Expiration><Days>${days}</Days></Expiration>`;
+const noncurrentIn = (days: number, more = '') =>
+  `<NoncurrentVersionExpiration><NoncurrentDays>${days}</NoncurrentDays>${more}</NoncurrentVersionExpiration>`;
+
+async function configure(world: GatewayWorld, ...rules: readonly string[]): Promise<void> {
+  const body = `<LifecycleConfiguration>${rules.join('')}</LifecycleConfiguration>`;
+  const { status, text } = await world.client.put('/bucket?lifecycle', { body });
+  expect(status, text).toBe(200);
+}
+async function enableVersioning({ client }: GatewayWorld): Promise<void> {
+  const body = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+  await client.put('/bucket?versioning', { body });
+}
+async function pass({ context }: GatewayWorld): Promise<void> {
+  const unit = carryOutLifecycles(context);
+  while ((await unit(new AbortController().signal)) === 'busy');
+}
+const asOperator = (world: GatewayWorld) => world.as({ credential: operator });
+const progress = async (world: GatewayWorld) =>
+  JSON.parse((await asOperator(world).get('/admin/v1/buckets/bucket/lifecycle')).text);
+const keys = async ({ client }: GatewayWorld) => (await client.get('/bucket?list-type=2')).all('Key');
+const versions = async ({ client }: GatewayWorld) => {
+  const reply = await client.get('/bucket?versions');
+  return reply.all('Key').length;
+};
+const daysPass = async (world: World, days: number): Promise<void> => {
+  world.clock.jump(days * dayMs);
+  await pass(world);
+};
+
+describe.each(backends)('lifecycle: %s', (backend) => {
+  test('an object expires at the midnight that its header names, and a younger one stays', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    await configure(world, rule(expireIn(2)));
+    await world.client.put('/bucket/old', { body: 'content' });
+    await pass(world);
+    world.clock.jump(dayMs);
+    await world.client.put('/bucket/young', { body: 'content' });
+    const header = (await world.client.head('/bucket/old')).header('*-expiration') ?? '';
+    const due = Date.parse(/expiry-date="([^"]*)"/.exec(header)?.[1] ?? '');
+    world.clock.jump(due - 1 - world.clock.now());
+    await pass(world);
+    expect(await keys(world)).toEqual(['old', 'young']);
+    world.clock.jump(1);
+    await pass(world);
+    expect(await keys(world)).toEqual(['young']);
+    expect(await world.usage('bucket')).toEqual({ bytes: 7, objects: 1 });
+    expect(await progress(world)).toMatchObject({ state: 'done', expired: 1, byRule: { rule: 1 } });
+    await daysPass(world, 2);
+    expect(await keys(world)).toEqual([]);
+    await world.gc();
+    expect(await world.stored()).toEqual([]);
+  });
+
+  test('objects that are older than the configuration, and than its index, expire', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    for (const key of ['a', 'b', 'c']) await world.client.put(`/bucket/${key}`, { body: key });
+    await world.client.post('/bucket/upload?uploads');
+    world.clock.jump(3 * dayMs);
+    await world.client.put('/bucket/young', { body: 'young' });
+    const abort =
+      '<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>';
+    await configure(world, rule(expireIn(1) + abort));
+    await pass(world);
+    expect(await keys(world)).toEqual(['young']);
+    expect((await world.client.get('/bucket?uploads')).all('Key')).toEqual([]);
+    expect(await progress(world)).toMatchObject({ expired: 3, aborted: 1 });
+  });
+
+  test('with versioning an object gets a delete marker, its versions are removed later, and then the marker', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    await enableVersioning(world);
+    await configure(world, rule(expireIn(5), { id: 'current' }), rule(noncurrentIn(3), { id: 'noncurrent' }));
+    await world.client.put('/bucket/key', { body: 'one' });
+    await world.client.put('/bucket/key', { body: 'two' });
+    await daysPass(world, 4);
+    // The first version became noncurrent four days ago.
+    expect(await versions(world)).toBe(1);
+    await daysPass(world, 2);
+    expect(await keys(world)).toEqual([]);
+    expect((await world.client.get('/bucket?versions')).all('DeleteMarker').length).toBe(1);
+    await daysPass(world, 4);
+    expect((await world.client.get('/bucket?versions')).all('DeleteMarker').length).toBe(1);
+    expect(await versions(world)).toBe(1);
+    // Days of expiration hold for the delete marker too, once it is alone.
+    await daysPass(world, 6);
+    expect(await versions(world)).toBe(0);
+  });
+
+  test('the newest noncurrent versions that a rule keeps stay, however old they are', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    await enableVersioning(world);
+    for (let version = 0; version < 6; version += 1)
+      await world.client.put('/bucket/key', { body: `${version}` });
+    await configure(world, rule(noncurrentIn(1, '<NewerNoncurrentVersions>2</NewerNoncurrentVersions>')));
+    await daysPass(world, 3);
+    expect(await versions(world)).toBe(3);
+    await daysPass(world, 3);
+    expect(await versions(world)).toBe(3);
+    expect((await world.client.get('/bucket/key')).text).toBe('5');
+  });
+
+  test('filters by prefix, tags and size choose the objects, and the index is read under the prefix alone', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    const tag = '<Tag><Key>keep</Key><Value>no</Value></Tag>';
+    const filter = `<Filter><And><Prefix>logs/</Prefix>${tag}<ObjectSizeGreaterThan>3</ObjectSizeGreaterThan></And></Filter>`;
+    await configure(world, rule(expireIn(1), { filter }));
+    const headers = { '*-tagging': 'keep=no' };
+    await world.client.put('/bucket/logs/due', { body: 'content', headers });
+    await world.client.put('/bucket/logs/untagged', { body: 'content' });
+    await world.client.put('/bucket/logs/small', { body: 'abc', headers });
+    for (let n = 0; n < 20; n += 1)
+      await world.client.put(`/bucket/other/${n}`, { body: 'content', headers });
+    await daysPass(world, 2);
+    expect((await keys(world)).length).toBe(22);
+    expect(await progress(world)).toMatchObject({ expired: 1, read: 3 });
+    // An object whose tags match later is found by a later pass.
+    const tags = `<Tagging><TagSet>${tag}</TagSet></Tagging>`;
+    await world.client.put('/bucket/logs/untagged?tagging', { body: tags });
+    await daysPass(world, 1);
+    expect((await keys(world)).length).toBe(21);
+  });
+
+  test('a transition changes the storage class and the usage of it, and the content stays', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    const move = '<Transition><Days>1</Days><StorageClass>STANDARD_IA</StorageClass></Transition>';
+    const sizes = '<Filter><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan></Filter>';
+    await configure(world, rule(move, { filter: sizes }));
+    await world.client.put('/bucket/key', { body: 'content' });
+    await daysPass(world, 2);
+    const reply = await world.client.get('/bucket/key');
+    expect(reply.text).toBe('content');
+    expect(reply.header('*-storage-class')).toBe('STANDARD_IA');
+    expect(await progress(world)).toMatchObject({ transitioned: 1 });
+    await daysPass(world, 2);
+    expect(await progress(world)).toMatchObject({ transitioned: 0 });
+    expect(await world.usage('bucket')).toEqual({ bytes: 7, objects: 1 });
+  });
+
+  test('a dry run names each object and its rule, and changes nothing', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    await configure(world, rule(expireIn(1), { id: 'logs' }));
+    await world.client.put('/bucket/key', { body: 'content' });
+    await pass(world);
+    world.clock.jump(2 * dayMs);
+    const path = '/admin/v1/buckets/bucket/lifecycle/run';
+    const reply = await asOperator(world).post(`${path}?dry-run`);
+    expect(JSON.parse(reply.text)).toEqual({
+      actions: [{ action: 'expire', rule: 'logs', key: 'key', versionId: 'null' }],
+      isComplete: true,
+    });
+    expect(await keys(world)).toEqual(['key']);
+    expect((await asOperator(world).post(path)).status).toBe(202);
+    expect(await progress(world)).toMatchObject({ state: 'waiting', backlog: 1 });
+    await pass(world);
+    expect(await keys(world)).toEqual([]);
+  });
+});
