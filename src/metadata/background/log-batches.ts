@@ -150,14 +150,3 @@ export async function dropBatch(metadata: Metadata, batch: LogBatch, term: Term)
   await removeTask(metadata, batchName(batch.id), term);
   for (let n = 0; n * namesMax < batch.lines; n += 1) await removeTask(metadata, partName(batch.id, n), term);
 }
-
-/** The lines of an hour in one slot that are due before `now`, in order. */
-export async function* linesOfHour(
-  metadata: Pick<MetadataStore, 'scan'>,
-  place: Pick<LogBatch, 'slot' | 'hour'>,
-  now: number,
-): AsyncGenerator<HourlyRow> {
-  const cursor = metadata.scan(rowsAt(place), { before: { due: now + 1 } });
-  for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
-    for (const { row } of page) yield row;
-}

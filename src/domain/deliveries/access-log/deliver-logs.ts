@@ -3,19 +3,19 @@
  * before the pass began, in batches of one bucket and target. Lines that cannot be delivered stay in the queue until its retention.
  */
 import type { Config } from '../../../config.ts';
-import { type HourlyQueue, scanHours } from '../../../metadata/background/hourly-queues.ts';
+import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
+import type { HourlyQueue } from '../../../metadata/background/hourly-queues.ts';
 import { LeaseLost } from '../../../metadata/background/leases.ts';
 import {
   batchLinesMax,
   type LogBatch,
   type LogLine,
   leftBatches,
-  linesOfHour,
   readBatch,
   storeBatch,
   taskOf,
 } from '../../../metadata/background/log-batches.ts';
-import type { AccessLogTask, HourlyRow } from '../../../metadata/records/queues.ts';
+import type { AccessLogTask, HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
 import { drawId } from '../../objects/version-ids.ts';
 import {
   type Ctx as BatchCtx,
@@ -62,18 +62,13 @@ export async function deliverLogs(ctx: Ctx, { term, signal }: Delivering): Promi
     signal.throwIfAborted();
     await deliver(ctx, pass, { batch, log: nameLog(batch), lines: () => readBatch(metadata, batch) });
   }
-  for await (const place of scanHours(metadata, queue)) {
-    if (place.rows === 0) continue;
-    await deliverHour(ctx, pass, place);
-  }
+  for (const place of await listDueHours(ctx, queue, pass.now)) await deliverHour(ctx, pass, place);
 }
 
 const nameLog = ({ bucketId, target }: Pick<AccessLogTask, 'bucketId' | 'target'>): string =>
   JSON.stringify([bucketId, target.bucket, target.prefix, target.partitionedBy]);
 
-type Place = Pick<LogBatch, 'slot' | 'hour'>;
-
-async function deliverHour(ctx: Ctx, pass: Pass, place: Place): Promise<void> {
+async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void> {
   const { config } = ctx;
   const gathered = new Map<string, Gathering>();
   let held = 0;
@@ -83,7 +78,7 @@ async function deliverHour(ctx: Ctx, pass: Pass, place: Place): Promise<void> {
     held -= gathering.bytes;
     if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
   };
-  for await (const row of linesOfHour(ctx.metadata, place, pass.now)) {
+  for await (const row of dueRowsOfHour(ctx, place, { now: pass.now })) {
     if (++count % turnLines === 0) await ctx.clock.sleep(0, pass.signal);
     pass.signal.throwIfAborted();
     const log = nameLog(taskOf(row));
@@ -122,7 +117,7 @@ function gather(gathering: Gathering, row: HourlyRow): number {
 async function deliverGathered(
   ctx: Ctx,
   pass: Pass,
-  { place, gathering }: { readonly place: Place; readonly gathering: Gathering },
+  { place, gathering }: { readonly place: QueueHour; readonly gathering: Gathering },
 ): Promise<void> {
   const { log, task, lines, texts } = gathering;
   const [first] = lines;
