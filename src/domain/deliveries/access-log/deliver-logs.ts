@@ -46,6 +46,7 @@ interface Gathering {
   readonly time: number;
   readonly lines: LogLine[];
   readonly texts: string[];
+  /** Of the object. */
   bytes: number;
 }
 
@@ -75,7 +76,7 @@ async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void
   let count = 0;
   const flush = async (name: string, gathering: Gathering): Promise<void> => {
     gathered.delete(name);
-    held -= gathering.bytes;
+    held -= memoryOf(gathering);
     if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
   };
   for await (const row of dueRowsOfHour(ctx, place, { now: pass.now })) {
@@ -87,12 +88,11 @@ async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void
     const name = `${log} ${taskOf(row).target.partitionedBy === 'EventTime' ? dayOf(time) : ''}`;
     const gathering = gathered.get(name) ?? startGathering(row, { log, time });
     gathered.set(name, gathering);
-    const bytes = gather(gathering, row);
-    held += bytes;
+    held += gather(gathering, row);
     if (gathering.bytes >= config.SVC_ACCESSLOG_OBJECT_SIZE || gathering.lines.length >= batchLinesMax)
       await flush(name, gathering);
     else if (held >= heldMax) {
-      const [largest] = [...gathered].sort(([, a], [, b]) => b.bytes - a.bytes);
+      const [largest] = [...gathered].sort(([, a], [, b]) => memoryOf(b) - memoryOf(a));
       if (largest !== undefined) await flush(...largest);
     }
   }
@@ -104,14 +104,15 @@ const startGathering = (
   { log, time }: { readonly log: string; readonly time: number },
 ): Gathering => ({ log, task: taskOf(row), time, lines: [], texts: [], bytes: 0 });
 
-/** @returns the bytes that it adds */
+const memoryOf = ({ bytes, lines }: Gathering): number => bytes + lines.length * lineBytes;
+
+/** @returns the memory that it takes, in bytes */
 function gather(gathering: Gathering, row: HourlyRow): number {
   const { line } = taskOf(row);
-  const bytes = line.length + lineBytes;
   gathering.lines.push({ due: row.due, id: row.id });
   gathering.texts.push(line);
-  gathering.bytes += bytes;
-  return bytes;
+  gathering.bytes += line.length + 1;
+  return line.length + 1 + lineBytes;
 }
 
 async function deliverGathered(
