@@ -32,7 +32,7 @@ export function contentOf(id: string, size: number): Uint8Array {
   return new Uint8Array(words.buffer, 0, size);
 }
 
-/** Deals bytes out in pieces, from two buffers in turn, as the stingiest source that the port allows. */
+/** Yields bytes in pieces from two alternating buffers, which is the shortest validity that the port allows a source. */
 export async function* inPieces(bytes: Uint8Array, pieceBytes: number): AsyncGenerator<Uint8Array> {
   const buffers = [new Uint8Array(pieceBytes), new Uint8Array(pieceBytes)];
   for (let at = 0, turn = 0; at < bytes.length; at += pieceBytes, turn = 1 - turn) {
@@ -46,7 +46,7 @@ export async function* inPieces(bytes: Uint8Array, pieceBytes: number): AsyncGen
 
 export async function readWhole(source: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
-  // Not `slice`, which gives a view where a piece is a Buffer.
+  // `slice` would return a view of the reused memory if a piece is a Buffer.
   for await (const piece of source) pieces.push(new Uint8Array(piece));
   return Buffer.concat(pieces);
 }
@@ -128,7 +128,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
         const id = `one-array-${size}.0`;
         const bytes = contentOf(id, size);
         const writing = store.small?.write(id, bytes, owner) ?? put(store, id, size, size);
-        // It was looked at before anything was awaited.
+        // The store has copied a single array before it first awaits, so the caller may overwrite it.
         bytes.fill(0xee);
         await expectIntact(store, await writing);
         expect(await listAll(store, id)).toMatchObject([{ id, size, owner }]);
@@ -382,7 +382,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
         expect(pools.reduce((sum, { chunkCount }) => sum + chunkCount, 0)).toBe(2);
         expect(pools.reduce((sum, { bytesUsed }) => sum + bytesUsed, 0)).toBeGreaterThanOrEqual(504_096);
       };
-      // Figures may be a minute old.
+      // A store may cache its figures for a minute.
       await vi.waitFor(check, { timeout: 120_000, interval: 500 });
     });
   });

@@ -39,7 +39,7 @@ describe.skipIf(noCeph !== undefined)(`cluster-pool${noCeph === undefined ? '' :
     const id = 'slow.0';
     const content = contentOf(id, 2_500_000);
     const begun = 700_000;
-    /** Sends some, then nothing until it is told to. */
+    /** Sends the beginning of the content, and the rest after `until` resolves. */
     async function* slowly(until: Promise<unknown>) {
       yield* inPieces(content.subarray(0, begun), 100_000);
       await until;

@@ -41,7 +41,7 @@ const ranked = (board: string, index: number, note?: string) => ({
 });
 const boards = ['a', 'b', 'c'];
 const rowsPerBoard = 400;
-/** Enough rows for a tree of several leaves to each board. */
+/** Writes enough rows that the tree has several leaves for each board. */
 const fillBoards = () =>
   withStore(async (store) => {
     for (const board of boards)
@@ -77,7 +77,7 @@ describe('clear of a partition in a damaged file', () => {
     await fillBoards();
     await patchFile(dataFile(), (bytes) => {
       const entry = branchEntries(bytes).filter(({ key }) => isOf('b', key))[0];
-      // Later than the first rows of its page, and still ahead of the next page.
+      // The changed key sorts after the first rows of its page, and before the next page.
       const last = Buffer.from(entry?.key ?? '').lastIndexOf('n-1') + 4;
       const at = (entry?.keyAt ?? 0) + last;
       bytes[at] = (bytes[at] as number) + 1;
@@ -87,7 +87,7 @@ describe('clear of a partition in a damaged file', () => {
 });
 
 describe('a commit that meets a damaged page', () => {
-  /** Of board c, and not on a page that begins with rows of board b. */
+  /** The number of a row of board c whose page holds no rows of board b. */
   const firstSound = 300;
   const sound = (store: EmbeddedStore, index: number) =>
     store.commit(ranksOf('c'), [{ put: ranked('c', firstSound + index, 'new'), expect: 'any' }]);
@@ -111,12 +111,12 @@ describe('a commit that meets a damaged page', () => {
       ),
     );
     await patchFile(dataFile(), (bytes) => {
-      // Every page of the board: their numbers lie behind the end of the file.
+      // Point every branch entry of board b and of the heads to a page number behind the end of the file.
       const isDamaged = (key: Uint8Array): boolean => isOf('b', key) || key[0] === 'h'.charCodeAt(0);
       for (const { key, at } of branchEntries(bytes)) if (isDamaged(key)) bytes.writeUInt32LE(1 << 20, at);
     });
     await withStore(async (store) => {
-      // All but the first wait for one transaction.
+      // The first commit runs alone; the others share one transaction.
       const works = [
         sound(store, 0),
         sound(store, 1),
@@ -182,7 +182,7 @@ describe('a row that a flipped bit in its key hides', () => {
 it('a commit that adds to a damaged counter applies nothing', async () => {
   const counted = { at: talliesOf('b'), add: { className: 'counted' }, by: { bytes: 1, objects: 1 } };
   await withStore(async (store) => {
-    // Rows that prove others absent, because they lie between them and the damage.
+    // These rows sort between the rows of the commit below and the damaged counter, so that proofs of absence do not read the counter.
     await store.commit(headsOf('z'), [{ put: head('z', 'k'), expect: 'absent' }]);
     await store.commit(ranksOf('z'), [{ put: ranked('z', 1), expect: 'any' }]);
     await store.apply([counted]);
@@ -214,7 +214,7 @@ it('a process whose own epoch row is damaged uses another epoch after its next r
 });
 
 describe('a damaged row with an expiry', () => {
-  /** Times at which rows are due that the file still has. */
+  /** The number of expiry entries that are left in the file. */
   async function entriesLeft(): Promise<number> {
     const database = open<unknown, Uint8Array>({ path: directory, noSubdir: false, keyEncoding: 'binary' });
     const entries = [...database.getKeys({ start: Uint8Array.of(4), end: Uint8Array.of(5) })];

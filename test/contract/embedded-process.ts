@@ -20,7 +20,7 @@ const put = (bucket: string, key: string, opId?: string) =>
     then: [{ at: talliesOf(bucket), add: { className: 'c' }, by: { objects: 1 } }],
   });
 
-/** Puts key after key, several at once, and tells of each when it was acknowledged. Never ends. */
+/** Puts keys without end, several concurrently, and sends each key to the parent when its commit is acknowledged. */
 async function load(bucket: string): Promise<never> {
   let next = 0;
   const writer = async (): Promise<never> => {
@@ -47,7 +47,7 @@ export const actions = {
     const outcomes = await Promise.all(keys.map((key) => put(bucket, key)));
     return keys.filter((_, index) => outcomes[index]?.applied);
   },
-  /** Puts large rows one after the other and tells of each that was acknowledged. */
+  /** Puts large rows one after the other and sends each acknowledged one to the parent. */
   async fill(bucket: string, count: number) {
     for (let index = 0; index < count; index++) {
       const row = head(bucket, `fill-${index}`, { manifest: new Uint8Array(8000) });

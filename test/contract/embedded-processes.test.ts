@@ -13,7 +13,7 @@ import { all, head, headsOf, talliesOf } from './metadata-store/tables.ts';
 const script = new URL('./embedded-process.ts', import.meta.url).pathname;
 const slow = 300_000;
 
-/** A child over the directory, and its answers. */
+/** A child process over the directory, and its answers. */
 class Other {
   readonly child: ChildProcess;
   readonly acknowledged: string[] = [];
@@ -26,7 +26,7 @@ class Other {
     const { intentTtlMs, fileBlocksMax = 'unlimited' } = options;
     const command = [process.execPath, script, directory, name, String(intentTtlMs), 'true'];
     this.child = spawn('bash', ['-c', `ulimit -f ${fileBlocksMax}; exec "$0" "$@"`, ...command], {
-      // lmdb prints what it met before it says so.
+      // lmdb prints the error to stderr.
       stdio: ['ignore', 'inherit', 'ignore', 'ipc'],
     });
     this.ready = new Promise((resolve, reject) => {
@@ -116,7 +116,7 @@ describe('several processes over one embedded store', () => {
       for (let turn = 0; turn < 600; turn++) {
         const row = head('b', 'k', { etag: String(turn) });
         await store.update(at, row, () => row);
-        // A read of ours first, so that a snapshot of this turn is at hand to be wrongly used again.
+        // Read here first, so that this process holds a snapshot of this turn, which a later read must not use again.
         await store.get(at, row);
         if ((await other.ask('get', 'b', 'k'))?.etag !== String(turn)) stale.push(turn);
         await other.ask('put', 'b', `other-${turn}`);
@@ -180,9 +180,9 @@ describe('several processes over one embedded store', () => {
         await other.kill();
         const present = new Set((await all(store.scan(headsOf(bucket)), 500)).map((row) => row.key));
         expect(other.acknowledged.filter((key) => !present.has(key))).toEqual([]);
-        // Head and counter move together or not at all.
+        // The head and the counter are changed in one commit.
         expect((await store.get(talliesOf(bucket), { className: 'c' }))?.row.objects).toBe(present.size);
-        // The survivor writes on at once: a lock that died with its holder is recovered.
+        // The survivor can write: lmdb recovers a mutex whose holder died.
         await store.update(headsOf(bucket), { key: 'after', slot: '~' }, () => head(bucket, 'after'));
         await until(async () => (await store.abandoned()).length > 0);
         for (const intent of await store.abandoned()) await store.settle(intent);
@@ -243,7 +243,7 @@ describe('several processes over one embedded store', () => {
       const told = other.acknowledged.length;
       expect(told).toBeGreaterThan(100);
       expect((await other.ask('get', 'b', 'fill-0'))?.key).toBe('fill-0');
-      // What lmdb does after a failed write cannot be relied on.
+      // After a failed write the state of lmdb is unknown, so this process accepts no more writes.
       await expect(other.ask('put', 'b', 'later')).rejects.toThrow('until this process is replaced');
       await other.ask('close');
       expect(await all(here().scan(headsOf('b')), 200)).toHaveLength(told);

@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-/** First bytes of all keys that a closed store has left. */
+/** The first bytes of all keys in the file of a closed store. */
 async function leftBehind(): Promise<number[]> {
   const database = open<unknown, Uint8Array>({ path: directory, noSubdir: false, keyEncoding: 'binary' });
   const kinds = [...database.getKeys({ start: Uint8Array.of(0) })].map((key) => key[0] as number);
@@ -72,7 +72,7 @@ describe('an embedded store', () => {
     now += 2000;
     await store.maintain();
     await store.close();
-    // The format of the file, and the layout of the table.
+    // Two rows stay: the format of the file, and the layout of the table.
     expect(await leftBehind()).toEqual([catalog, catalog]);
   });
 
@@ -112,7 +112,7 @@ describe('an embedded store', () => {
     await store.maintain();
     const later = await store.begin({ cluster: 'c' });
     expect(epochs.has(later.id.slice(0, later.id.indexOf('.')))).toBe(false);
-    // The op that is still open has kept its epoch through all of it.
+    // The epoch of the op that is still open was not removed.
     const put = { put: head('b', 'k'), expect: 'absent' as const };
     expect(await store.commit(headsOf('b'), [put], { op: held })).toMatchObject({ applied: true });
     await store.end(held);

@@ -8,7 +8,7 @@ import { listAll, put } from './chunk-store.ts';
 const [directory = '', task = '', name = '', count = '0'] = process.argv.slice(2);
 const store = fileChunks({ directory, clock: systemClock, random: systemRandom(), durable: true });
 
-/** Synchronous, so that what is said is said before anything else happens. */
+/** Writes a line synchronously, so that the parent has it before this process does anything else. */
 const say = (value: unknown): number => fs.writeSync(1, `${JSON.stringify(value)}\n`);
 
 const sizes = [100, 4096, 70_000, 200_000, 300_000, 1_000_000];

@@ -28,7 +28,7 @@ async function putVarious(): Promise<ChunkRef[]> {
 }
 
 describe('damage', () => {
-  /** As written, and as packed: both forms of a segment. */
+  /** Chunks in both forms of a segment: as written, or as packed. */
   async function damageable(isPacked: boolean): Promise<ChunkRef[]> {
     const chunks = await putVarious();
     if (!isPacked) return chunks;
@@ -59,7 +59,7 @@ describe('damage', () => {
           const reader = fixture.reopen();
           try {
             const refused = await refusedBy(reader, chunks);
-            // Packed, what is damaged may be the table, which all depend on, or the head's reserve, which none does.
+            // A packed segment has a table, which every chunk needs, and unused bytes in its head, which no chunk needs.
             if (!isPacked || path.includes('/large/')) expect(refused).toHaveLength(1);
             await listAll(reader).catch((error: unknown) => expect(error).toBeInstanceOf(ChunkDamaged));
           } finally {

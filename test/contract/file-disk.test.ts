@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => fixture.dispose());
 
 describe('a failing disk', () => {
-  /** The real disk, failing where `fails` says so. */
+  /** The real disk, whose calls fail where `fails` returns true. */
   function failing(fails: (call: string, count: number) => boolean): Disk {
     const disk = nodeDisk({ clock: systemClock, durable: true });
     const counts = new Map<string, number>();
@@ -30,7 +30,7 @@ describe('a failing disk', () => {
         try {
           check('write');
         } catch (error) {
-          // A full disk takes a part of it.
+          // A full disk stores a part of the bytes.
           await disk.write(fd, bytes.subarray(0, bytes.length / 2), position);
           throw error;
         }
@@ -61,7 +61,7 @@ describe('a failing disk', () => {
         isFailing = false;
         const after = await put(faulty, `after${size}.0`, size);
         const failed = results.filter((result) => result.status === 'rejected');
-        // The segment that a small chunk goes to is there already: it needs no directory flushed.
+        // The segment for small chunks exists already, so no directory is flushed for them.
         expect(failed).toHaveLength(call === 'flushDirectory' && size <= 262_144 ? 0 : 5);
         for (const { reason } of failed) expect(String(reason)).toContain('EIO');
         const stored = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
@@ -97,7 +97,7 @@ describe('a failing disk', () => {
     };
     expect(await during('first.0', 100)).toEqual(['directory', 'write', 'flush']);
     expect(await during('second.0', 100)).toEqual(['write', 'flush']);
-    // Two pieces and the header; then the new group's name, then the file's.
+    // Two pieces and the header; then the directory with the new group, then the directory with the file.
     expect(await during('large.0', 500_000)).toEqual([
       'write',
       'write',

@@ -36,7 +36,7 @@ export async function fileFixture(options: Partial<FileChunksOptions> = {}): Pro
   };
 }
 
-/** The system's clock, set forward: for what happens only after an hour. */
+/** The system's clock, set forward by `ms`, for actions that have an age limit. */
 export const laterBy = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() + ms });
 
 /** All files under a directory, with their paths. */
@@ -60,7 +60,7 @@ export const processScript: string = fileURLToPath(new URL('file-chunks-process.
 export const runScript: readonly string[] =
   'Deno' in globalThis ? ['run', '-A', processScript] : [processScript];
 
-/** Reads all; every chunk is as it was, or refused with a reason. Returns the ids of the refused. */
+/** Reads all chunks; each must be intact or fail as damaged. Returns the ids of those that fail. */
 export async function refusedBy(reader: ChunkStore, chunks: readonly ChunkRef[]): Promise<string[]> {
   const refused: string[] = [];
   for (const chunk of chunks) {
@@ -73,7 +73,7 @@ export async function refusedBy(reader: ChunkStore, chunks: readonly ChunkRef[])
     }
     const bytes = Buffer.concat(pieces);
     const expected = contentOf(chunk.id, chunk.size);
-    // Also what was yielded before the refusal was right.
+    // The bytes that were yielded before a failure must be correct too.
     expect(Buffer.compare(bytes, expected.subarray(0, bytes.length))).toBe(0);
     if (!refused.includes(chunk.id)) expect(bytes.length).toBe(chunk.size);
   }

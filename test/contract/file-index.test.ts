@@ -30,7 +30,7 @@ test('the ids of segments stay within their bytes while a segment grows by thous
     most = Math.max(most, bytesOf('segment-records'));
     expect(bytesOf('segment-records')).toBeLessThanOrEqual(indexBytesMax);
   }
-  // It was used, up to where the segment had too many.
+  // The index was used until the segment had too many chunks for it.
   expect(most).toBeGreaterThan(indexBytesMax / 4);
 });
 

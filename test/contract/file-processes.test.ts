@@ -32,7 +32,7 @@ describe('several processes', () => {
     for (const child of spawned.splice(0)) child.kill('SIGKILL');
   });
 
-  /** Starts the script; `said` collects the lines that it prints, whole ones only. */
+  /** Starts the script; `said` collects the complete lines that it prints. */
   function start(...args: string[]): { child: ChildProcess; said: ChunkRef[]; ended: Promise<void> } {
     const child = spawn(process.execPath, [...runScript, fixture.directory, ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -81,7 +81,7 @@ describe('several processes', () => {
     const listed = await listAll(store);
     const ids = new Set(idsOf(listed));
     expect(acknowledged.filter(({ id }) => !ids.has(id))).toEqual([]);
-    // Written but not acknowledged: whole, and listed so that the sweep finds them.
+    // Chunks that were written but not acknowledged are intact, and listed so that the sweep finds them.
     expect(await refusedBy(store, listed)).toEqual([]);
 
     const later = fixture.reopen({ clock: laterBy(2 * hour) });
@@ -123,7 +123,7 @@ describe('several processes', () => {
       expect(JSON.parse(fs.readFileSync(left[0] as string, 'utf8'))).toMatchObject({ pid: living.child.pid });
       for (const chunk of acknowledged) await expectIntact(successor, chunk);
 
-      // A process that is open already seals with its next compaction.
+      // A running process seals segments of dead processes in its next compaction.
       acknowledged.push(...(await living.kill()));
       await compactAll(successor);
       expect(await openMarkers()).toEqual([]);

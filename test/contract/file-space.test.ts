@@ -42,7 +42,7 @@ describe('space', () => {
     expect(idsOf(await listAll(store))).toEqual(idsOf(kept).sort());
     expect(await listAll(store, 'c10.')).toEqual([{ ...chunks[10], owner }]);
 
-    // Packed once more, and then gone.
+    // The segment is packed a second time, and then removed.
     await store.remove(kept.slice(10));
     await compactAll(store);
     expect(await bytesIn(fixture.directory)).toBeLessThan(before * 0.05);
@@ -172,7 +172,7 @@ test('a removal is taken back until the segment is packed: the chunk is listed a
   await compactAll(other);
   await expectIntact(other, first);
   expect(await bytesIn(fixture.directory)).toBeLessThan(4 * 4096);
-  // The last word counts.
+  // For one chunk the last entry counts.
   await other.remove([first]);
   expect(idsOf(await listAll(other))).toEqual(['c9.0']);
 });

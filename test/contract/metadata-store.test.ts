@@ -20,7 +20,7 @@ metadataStoreContract(
   () =>
     timed(intentTtlMs, async (time) => {
       const inner = memoryStore({ random, ...time });
-      // It keeps intents as its inner store does.
+      // The sharded store delegates intents to its inner store.
       return shardedMemory(inner, time) as typeof inner;
     }),
   { alone: true },

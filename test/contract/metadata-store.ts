@@ -1,7 +1,6 @@
 /**
- * The contract of the metadata port: each promise written in `src/ports/metadata-store.ts` is a law
- * here, and a backend is one that keeps them all. A law gets a fresh store and knows nothing of it but
- * the port.
+ * The contract of the metadata port: one law for each promise in `src/ports/metadata-store.ts`. A backend must pass all of them. A law
+ * gets a fresh store and uses it only through the port.
  */
 import { describe, it } from 'vitest';
 import type { Clock } from '../../src/ports/clock.ts';
@@ -18,19 +17,19 @@ import { shardLaws } from './metadata-store/shards.ts';
 import { sideChangeLaws } from './metadata-store/side-changes.ts';
 import { cutSplitLaws, splitLaws } from './metadata-store/splits.ts';
 
-/** A store under test, and the hands that move the world around it. */
+/** A store under test, with control over its time and over its process. */
 export interface Opened {
   readonly store: MetadataStore;
-  /** How long an intent outlives the last sign of its process. */
+  /** How long an intent stays valid after its process last renewed it. */
   readonly intentTtlMs: number;
-  /** Lets store time pass, by a clock of the test's or by waiting; meanwhile intents are renewed. */
+  /** Lets store time pass, by a test clock or by waiting; meanwhile intents are renewed. */
   pass(ms: number): Promise<void>;
-  /** From here on the process looks dead: nothing renews its intents. Commits may still be sent. */
+  /** Stops the renewal of intents, so that the process looks dead. It can still send commits. */
   pause(): void;
   resume(): void;
-  /** The store as another process over the same data has it, which lives on while this one is paused. */
+  /** The store of another process over the same data, which continues while this one is paused. */
   another(): Promise<MetadataStore>;
-  /** Ends the stores and what was set up for them. */
+  /** Closes the stores and removes what was set up for them. */
   close(): Promise<void>;
 }
 
@@ -40,7 +39,7 @@ interface Timed {
   readonly intentTtlMs: number;
 }
 
-/** A store whose time is the test's: it moves when a law lets it pass, and the store is maintained meanwhile, as its timer would. */
+/** A store with a test clock: its time passes when a law says so, and `maintain` is called meanwhile, as a timer would do. */
 export async function timed(
   intentTtlMs: number,
   open: (timed: Timed) => Promise<MetadataStore & { maintain(): Promise<void> }>,
@@ -81,13 +80,13 @@ export async function timed(
 export interface Options {
   /** The name of a law that this backend is excused from, and why. */
   readonly skips?: Readonly<Record<string, string>>;
-  /** How many random cases a property gets. Default 40. */
+  /** The number of random cases of a property. Default 40. */
   readonly runs?: number;
-  /** How many times as long as in this process a law may take. Default 1. */
+  /** The factor by which the time limits of laws are longer than for a store in this process. Default 1. */
   readonly patience?: number;
-  /** No other process can see its data: the laws of several processes are not about it. */
+  /** No other process can read its data, so the laws about several processes do not run. */
   readonly alone?: boolean;
-  /** The groups that run; all of them unless given. */
+  /** The groups of laws that run. Default: all. */
   readonly only?: readonly LawGroup[];
 }
 

@@ -24,7 +24,7 @@ objectBytesContract('file', async () => {
 
 const cluster = 'default';
 
-/** A memory store that counts what is on its way, and fails where it is told to. */
+/** A memory store that counts its concurrent calls, and fails for the ids that `fails` selects. */
 function tap(fails: (id: string) => boolean = () => false) {
   const memory = memoryChunks();
   const seen = { writing: 0, writingMost: 0, flushing: Promise.withResolvers<void>() };
@@ -113,7 +113,7 @@ describe('chunked', () => {
         owner,
       });
       await expect(write).rejects.toThrow(`no ${id}`);
-      // What the failed call itself left is the store's; the caller's queued extent finds it.
+      // The chunk of the failed call is still stored; removing the queued extent finds it.
       expect((await listAll(memory)).map((chunk) => chunk.id)).toEqual([id]);
       await bytes.remove([{ cluster, id: 'x', size: unknownSize }]);
       expect(await listAll(memory)).toEqual([]);

@@ -176,7 +176,7 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
 
     test('a reader may leave at any time', async () => {
       const extent = await put('e', 2 * chunkBytes + 5);
-      // In the midst of the first chunk, around its end, and at the very end.
+      // Stop reading inside the first chunk, around its end, and at the end of the extent.
       for (const leaveAfter of [1, chunkBytes - 1, chunkBytes, chunkBytes + 1, extent.size]) {
         let got = 0;
         for await (const piece of bytes.read(extent)) {

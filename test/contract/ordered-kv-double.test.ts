@@ -1,15 +1,15 @@
 /**
- * The metadata contract on the fault injector, while regions split, merge and change their leaders all the time: no caller of the client
- * may notice.
+ * The metadata contract on the fault injector, while regions split, merge and change their leaders continuously. The client must hide
+ * these changes from its callers.
  */
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { noDouble, startDouble } from '../support/engines/tikv-double.ts';
 import { metadataStoreContract } from './metadata-store.ts';
 import { openedOrderedKv } from './ordered-kv.ts';
 
-/** A change of regions this often. */
+/** The interval between changes of regions. */
 const everyMs = 15;
-/** Its first start here may have to build it. */
+/** The first start on a machine may have to build the fault injector. */
 const buildMs = 600_000;
 
 if (noDouble !== undefined)

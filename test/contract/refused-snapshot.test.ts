@@ -1,4 +1,4 @@
-/** The embedded store where lmdb refuses a transaction, as it did while another server opened the file. */
+/** The embedded store when lmdb refuses a transaction, as it does while another process opens the file. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +46,7 @@ afterEach(async () => {
 });
 
 const read = () => store.get(headsOf('b'), { key: 'b', slot: '~' }).then((stored) => stored?.row);
-/** The next `count` calls of a method of the database are refused. */
+/** Makes the next `count` calls of a method of the database fail. */
 function refuse(method: 'get' | 'getRange' | 'transaction', count: number): void {
   const spy = vi.spyOn(raw, method as 'get');
   for (let n = 0; n < count; n += 1)
@@ -67,13 +67,13 @@ describe('a transaction that lmdb refuses with MDB_BAD_TXN', () => {
     const outcome = await store.commit(headsOf('b'), [{ put: head('b', 'd'), expect: 'absent' }]);
     expect(outcome).toMatchObject({ applied: true });
     expect(await all(store.scan(headsOf('b')))).toHaveLength(4);
-    // The log tells each.
+    // Each refusal is logged.
     expect(refusals).toHaveLength(3);
   });
 
   it('is no damage where the row was written between the refused snapshot and the new one', async () => {
     const expected = await read();
-    // The former snapshot does not have the row, and is refused when its neighbours are read.
+    // The old snapshot does not have the row, and lmdb refuses it when the neighbours of the row are read.
     vi.spyOn(raw, 'get').mockImplementationOnce(() => undefined);
     refuse('getRange', 1);
     expect(await read()).toEqual(expected);

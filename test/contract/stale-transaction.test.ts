@@ -1,6 +1,6 @@
 /**
- * What another process that opens the metadata file leaves in `lock.mdb` when commits came in between: the number of an earlier commit.
- * Here a process writes that number, as lmdb does; by chance it happens once in some hundred openings under load.
+ * A process that opens the metadata file writes the number of the latest commit into `lock.mdb`. When other commits came in between, that
+ * number is stale. It happens once in some hundred openings under load; here a process writes the stale number deliberately.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, closeSync, openSync } from 'node:fs';
@@ -49,7 +49,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** In a process of its own: this one would give up lmdb's locks when it closes the file. */
+/** Runs a script in another process, because this process would lose lmdb's locks if it closed the file. */
 function inProcess(script: string): string {
   const lock = JSON.stringify(join(directory, 'lock.mdb'));
   const source = `import { openSync, readSync, writeSync } from 'node:fs';
@@ -100,7 +100,7 @@ describe('after another process opened the file while this one committed', () =>
     const earlier = noted();
     await put('between');
     expect(await keys()).toEqual(['before', 'between']);
-    // What the other process does: it announces its opening, and lmdb notes the number that it read before.
+    // The other process announces its opening, and then its lmdb writes the number that it read before.
     appendFileSync(join(directory, 'openings'), `+${process.pid}\n`);
     note(earlier);
     expect(await keys()).toEqual(['before', 'between']);

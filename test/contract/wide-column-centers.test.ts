@@ -62,7 +62,7 @@ describe.skipIf(noCassandraOfOurs !== undefined)(`two data centers${noCassandraO
         `race ${race}`,
       ).toHaveLength(1);
     }
-    // Each reads what the other has written.
+    // Each store reads the writes of the other one.
     for (const store of stores)
       expect((await store.get(talliesOf(bucket), { className: 'c' }))?.row.bytes).toBe(won);
   });
@@ -79,7 +79,7 @@ describe.skipIf(noCassandraOfOurs !== undefined)(`two data centers${noCassandraO
       expect(refused, scope).toBeInstanceOf(StoreRefused);
       expect((refused as Error).message).toContain(`in scope "local dc1", this one would in "${scope}"`);
     }
-    // One that leaves it to the first, and one that says the same, do.
+    // A gateway without the setting starts, and so does one with the same setting.
     await open({ keyspace });
     await open({ keyspace, serial: 'local' });
     await expect(open({ keyspace: shared, serial: 'local' })).rejects.toThrow('in scope "global"');

@@ -69,9 +69,9 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     readonly at: ReturnType<typeof talliesOf>;
     add(bytes: number, className?: string): Promise<void>;
     sum(): Promise<number>;
-    /** Additions that still lie there. */
+    /** The number of additions that are still stored. */
     lying(): Promise<number>;
-    /** What a process does that folds; it may die at one of its steps. */
+    /** Folds once; the process may die at one of the steps. */
     fold(ports?: Partial<FoldPorts>): Promise<void>;
     close(): Promise<void>;
   }
@@ -99,13 +99,13 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     };
   }
 
-  /** Lets the epoch that the additions were made under end, so that all but those of ops that go on are done. */
+  /** Ends the epoch of the additions, so that all additions are done but those of the ops that stay open. */
   async function endEpoch({ store }: World, goingOn = 0): Promise<void> {
     now += ttlMs + 1;
     await store.maintain();
     now += 2000;
     const left = async (): Promise<number | undefined> => {
-      // Where the end of an epoch got lost its lease runs out, and a sweep finds nothing to do.
+      // If the end of an epoch was lost, its lease expires, and a sweep finds nothing to do.
       for (const intent of await store.abandoned()) await store.settle(intent);
       return (await intentsOf().done())?.except.length;
     };
@@ -157,7 +157,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     const put = { put: head('b', fresh()), expect: 'absent' as const };
     const then = [{ at: world.at, add: { className: 'c' }, by: { bytes: 5, objects: 1 } }];
     await world.store.commit(headsOf('b'), [put], { op, then });
-    // Nothing renews its lease any more.
+    // Its lease expires, because the process no longer renews it.
     now += ttlMs + 1;
     const sweeper = await openStore();
     for (const round of ['found', 'found once more']) {
@@ -220,13 +220,13 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     const then = [{ at: world.at, add: { className: 'c' }, by: { bytes: 5, objects: 1 } }];
     const put = { put: head(bucket, 'k'), expect: 'absent' as const };
     await expect(commits.commit(headsOf(bucket), [put], { then })).rejects.toThrow(Died);
-    // It has applied, and the counter does not say so: the next looks see the same each time.
+    // The commit has applied, but the counter does not include it; every read reports the pending addition.
     expect(await world.store.get(headsOf(bucket), { key: 'k', slot: put.put.slot })).toBeDefined();
     for (let look = 0; look < 3; look += 1) {
       expect(await world.sum()).toBe(1);
       expect(await world.store.hasPendingAdditions(world.at)).toBe(true);
     }
-    // Other counters owe nothing.
+    // Other counters have no pending additions.
     expect(await world.store.hasPendingAdditions(talliesOf(fresh()))).toBe(false);
     now += ttlMs + 1;
     for (const intent of await world.store.abandoned()) await world.store.settle(intent);
@@ -248,7 +248,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     now += ttlMs + 1;
     for (const intent of await world.store.abandoned()) await world.store.settle(intent);
     expect(await world.store.hasPendingPuts?.(ranks)).toBe(false);
-    // Of a process that lives, the row is there when its commit returns.
+    // For a process that lives, the row exists when its commit returns.
     const alive = { put: head(other, 'k'), expect: 'absent' as const };
     await world.store.commit(headsOf(other), [alive], {
       then: [{ at: ranksOf(row.board), put: { ...row, score: 2 } }],
@@ -276,7 +276,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     const put = { put: head(bucket, 'k'), expect: 'absent' as const };
     await expect(commits.commit(headsOf(bucket), [put], { op })).rejects.toThrow(Died);
     expect(await world.store.isOpen(op.id)).toBe(true);
-    // Another process gives it up, and has come as far as the bar.
+    // Another process sweeps the epoch, and has so far only barred it.
     const barring = new Intents({
       session: new Proxy(session, {
         get: (target, name) => {
@@ -306,7 +306,7 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
       }
       await endEpoch(world);
       let steps = 0;
-      // Each change that it makes of the cluster is a step; so is what its intents change.
+      // Each statement that changes the cluster is a step, those of the intents included.
       const stepping = <Input, Result>(work: (input: Input) => Promise<Result>) => {
         return async (input: Input): Promise<Result> => {
           steps += 1;

@@ -82,7 +82,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
     SVC_WIDECOL_REPLICATION: replicatedOver(engine.hosts),
     SVC_MASTER_KEY_FILE: join(directory, 'master.key'),
   });
-  /** As the version before made it: nothing says which it is, and what came later is not there. */
+  /** Makes the keyspace as the first version made it: without a schema version, and without the later columns and tables. */
   const makeFirstVersion = async (keyspace: string): Promise<void> => {
     await cql.execute(`CREATE KEYSPACE ${keyspace} WITH replication = ${replicatedOver(engine.hosts)}`);
     for (const shape of [...ownShapes, buildShape(tallies)]) {
@@ -136,7 +136,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
   });
 
   it('is refused to a gateway whose chunks belong to another installation, and the message names both', async () => {
-    // It has metadata of an installation: two gateways have served from it.
+    // Two gateways have served from the keyspace, so it holds the metadata of an installation.
     const keyspace = keyspaces.at(-1) ?? '';
     expect(await versionOf(keyspace)).toBe(schemaVersion);
     const foreign = '0'.repeat(32);

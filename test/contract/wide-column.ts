@@ -1,4 +1,4 @@
-/** The contract of the metadata port on whatever Cassandra there is. */
+/** The contract of the metadata port on any Cassandra. */
 import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { emptyTables, replicatedOver } from '../support/engines/cassandra.ts';
@@ -7,7 +7,7 @@ import { type LawGroup, metadataStoreContract, type Opened, timed } from './meta
 
 export interface Cluster {
   readonly hosts: () => Promise<readonly string[]>;
-  /** Of this run alone: the laws name their partitions apart, and only intents are everybody's. */
+  /** A keyspace for this run only. The laws use different partitions, but all of them share the intents. */
   readonly keyspace: string;
   readonly only?: readonly LawGroup[];
 }

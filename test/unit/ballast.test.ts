@@ -18,7 +18,7 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 
 const files = (): readonly string[] => fs.readdirSync(directory).toSorted();
 
-/** Blocks that the file system has given to a file. A file with a hole has fewer than its size says. */
+/** The bytes that the file system has allocated for a file; a sparse file has fewer than its size. */
 const blockBytes = (name: string): number => fs.statSync(join(directory, name)).blocks * 512;
 
 /** Resolves when a process is in the middle of writing the blocks. */
@@ -36,7 +36,7 @@ test('a process that begins to write the reserve does not spoil that of another,
   const [first, second] = [new Ballast(directory, sizeBytes), new Ballast(directory, sizeBytes)];
   const writing = first.refill(never);
   await inTheMiddle();
-  // It ends before it has written anything.
+  // The refill is aborted before it has written anything.
   expect(await second.refill(AbortSignal.abort())).toBe(false);
   expect(await writing).toBe(true);
   expect([files(), first.isWhole, second.isWhole]).toEqual([['reserve'], true, true]);
@@ -59,7 +59,7 @@ test('a reserve that another process gives up while it is written is not taken f
 test('the draft of a process that was killed is written anew', async () => {
   fs.writeFileSync(join(directory, 'reserve.draft'), Buffer.alloc(MiB));
   const ballast = new Ballast(directory, sizeBytes);
-  // The first attempts leave it to its writer.
+  // The first attempts assume that the writer of the draft still works on it.
   expect(await ballast.refill(never)).toBe(false);
   expect(sizeOfDraft()).toBe(MiB);
   for (let attempt = 0; attempt < 60 && !ballast.isWhole; attempt += 1) await ballast.refill(never);

@@ -30,7 +30,7 @@ describe.each<CrcName>(['crc32', 'crc32c', 'crc64nvme'])('%s', (name) => {
   });
 
   test('combines lengths beyond 32 bits', () => {
-    // Zeros appended one power at a time, or all at once, are the same.
+    // Appending zeros in steps of powers of two gives the same CRC as appending them together.
     const crc = hasher.once(name, Uint8Array.of(1, 2, 3));
     const none = new Uint8Array(crc.length);
     const half = 3 * 2 ** 31;

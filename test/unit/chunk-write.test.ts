@@ -11,7 +11,7 @@ const size = 3_000_001;
 const content = Uint8Array.from({ length: size }, (_, at) => (at * 31 + (at >> 8)) & 0xff);
 const owner = { bucketId: 'b', key: 'k' };
 
-/** Refuses what an erasure-coded pool refuses: anything but the next bytes, at a multiple of its stripe. */
+/** A pool that accepts, like an erasure-coded one, only appends at a multiple of its stripe. */
 function strictPool(alignment: number) {
   const stored = new Uint8Array(size);
   let length = 0;
@@ -38,7 +38,7 @@ describe.each([1, 4096, 12_288, 20_480, 65_536, 45_056])('a pool with stripes of
       const chunk = new ChunkWrite({ id: 'c.0', owner, size: announced }, parts);
       for (let at = 0; at < size; at += step) {
         await chunk.add(content.subarray(at, at + step));
-        // Its client is slow from here on.
+        // From here on the client is slow.
         if (at < size / 3 && at + step >= size / 3) chunk.spill();
       }
       await chunk.finish();

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { ClusterClock } from '../../src/backends/metadata/wide-column/session/cluster-clock.ts';
 
-/** The cluster is `aheadMs` ahead, and each way of a question to it takes as long as is said. */
+/** A clock of a cluster that is `aheadMs` ahead; a request takes `thereMs` and its reply `backMs`. */
 const clockBehind = ({ aheadMs, thereMs, backMs }: { aheadMs: number; thereMs: number; backMs: number }) =>
   new ClusterClock(async () => {
     await sleep(thereMs);

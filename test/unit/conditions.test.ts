@@ -13,7 +13,7 @@ const modified = Date.parse('2026-01-10T10:30:00.500Z');
 const second = 1_000;
 const row = { key: 'key', etag: 'abc', modified, size: 5 };
 
-/** What a check says, or the refusal's code with the condition that it names. */
+/** The result of a check, or the error code with the condition that the refusal names. */
 function told(check: () => unknown): unknown {
   try {
     return check();

@@ -24,7 +24,7 @@ function opened() {
   const epochs = new Epochs({ clock, random: systemRandom(), ttlMs, rows });
   return {
     epochs,
-    /** Epochs that a sweep would take by now. */
+    /** The number of epochs whose lease has expired, so that a sweep would take them. */
     lapsed: () => [...leases].filter(([, until]) => until <= now).length,
     left: () => leases.size,
     async pass(ms: number) {

@@ -9,7 +9,7 @@ import { faulty } from '../support/faulty.ts';
 const cluster = 'a';
 const atOnce = 100;
 
-/** Chunks that need no memory, listed as they are given. */
+/** A store that lists the given chunks in the given order and holds no bytes. */
 function listed(chunks: readonly StoredChunk[], { byName = true } = {}): ChunkStore {
   const byId = new Map(chunks.map((chunk) => [chunk.id, chunk]));
   const { named: _, ...store } = memoryChunks();
@@ -26,7 +26,7 @@ function listed(chunks: readonly StoredChunk[], { byName = true } = {}): ChunkSt
 
 const ownerOf = (key: string, size: number) => ({ bucketId: 'b', key, size });
 
-/** The chunks of an extent of this many, the last one of 5 bytes. */
+/** The chunks of an extent of `count` chunks; the last one has 5 bytes. */
 function chunksOf(id: string, count: number): StoredChunk[] {
   const size = (count - 1) * chunkBytes + 5;
   return Array.from({ length: count }, (_, i) => ({
@@ -43,7 +43,7 @@ async function found(store: ChunkStore): Promise<FoundExtent[]> {
   return all.sort((a, b) => (a.extent.id < b.extent.id ? -1 : 1));
 }
 
-/** The same in an order that keeps as many extents as can be half known for as long as can be. */
+/** The same chunks in the order that keeps the most extents incomplete for the longest time. */
 const scattered = (extents: readonly (readonly StoredChunk[])[]): StoredChunk[] =>
   Array.from({ length: Math.max(...extents.map(({ length }) => length)) }, (_, at) =>
     extents.flatMap((chunks) => (at < chunks.length ? (chunks[(at * 7 + 3) % chunks.length] ?? []) : [])),
@@ -72,7 +72,7 @@ test('memory stays within its limit, in any order of the list', async () => {
         yield chunk;
       }
     },
-    // What is looked up is let go after that.
+    // The walk forgets an extent after it has looked it up.
     named: async (ids) => {
       for (const id of ids) held.delete(id.split('.')[0] ?? '');
       return (await store.named?.(ids)) ?? [];
@@ -107,7 +107,7 @@ test('a complete extent is yielded immediately', async () => {
   expect(order).toEqual(['whole', 'after', 'torn']);
 });
 
-/** Which chunks of 40 are left, and how far that reaches. */
+/** The chunks of 40 that are left, and the size that they prove. */
 const torn = {
   'without its first': { left: (i: number) => i > 0, reach: 39 * chunkBytes + 5 },
   'without its first twenty': { left: (i: number) => i >= 20, reach: 39 * chunkBytes + 5 },

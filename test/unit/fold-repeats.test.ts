@@ -35,7 +35,7 @@ test('a failure of several workers is logged once, and then by a line a minute w
       cause: 'the metadata store is unavailable: no quorum on 127.0.0.1:499',
     },
   });
-  // The next minute begins like the first.
+  // In the next minute the first failure is logged in full again.
   log('ERROR', 'a worker failed', { worker: 'gc', cause: away(1) });
   expect(lines).toHaveLength(3);
   endWindow();

@@ -4,7 +4,7 @@ import { FreePages, PageSet } from '../../src/backends/metadata/embedded/file/fr
 
 const lastPage = 40;
 
-/** The count and the entries, as lmdb writes them. */
+/** A record as lmdb writes it: the count and then the entries. */
 const record = (count: number, ...entries: readonly number[]): Buffer =>
   Buffer.from(new BigInt64Array([count, ...entries].map(BigInt)).buffer);
 

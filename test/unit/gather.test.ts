@@ -5,7 +5,7 @@ import { FormCursor } from '../../src/protocol/request/form-cursor.ts';
 
 const text = 'every array of this stream is given back while it is read';
 
-/** As a socket gives them: Buffers, whose memory is gone when the next but one is asked for. */
+/** Yields Buffers as a socket does: their memory is reused when the next array but one is requested. */
 async function* lentPieces() {
   const given: ArrayBuffer[] = [];
   for (let at = 0; at < text.length; at += 7) {

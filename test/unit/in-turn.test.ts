@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { MultiKeyMutex } from '../../src/base/multi-key-mutex.ts';
 
-/** Runs them at once, and gives what began and ended in which order. */
+/** Runs the works concurrently; returns their begins and ends in order. */
 async function order(works: readonly (readonly string[])[]): Promise<string[]> {
   const turns = new MultiKeyMutex();
   const seen: string[] = [];

@@ -55,7 +55,7 @@ describe('an expiration', () => {
   test('is the earliest of those whose rules apply', () => {
     const rules = of({ Expiration: { Days: 9 } }, { Expiration: { Days: 2 } }, { Expiration: { Days: 5 } });
     expect(findExpiration(rules, version)?.rule).toBe('r1');
-    // Of two at the same time the first one is named.
+    // Of two rules that are due at the same time the first one is named.
     expect(findExpiration(of(threeDays, threeDays), version)?.rule).toBe('r0');
   });
 
@@ -179,7 +179,7 @@ describe('the latest version', () => {
     expect(on(2)).toEqual({ do: 'transition', rule: 'r0', storageClass: 'STANDARD_IA' });
     expect(on(6)).toEqual({ do: 'transition', rule: 'r0', storageClass: 'GLACIER' });
     expect(on(10)).toEqual({ do: 'expire', rule: 'r0' });
-    // An action is due at its very moment.
+    // An action is due exactly at its time, not later.
     const { at: moment = 0 } = findExpiration(cooling, version) ?? {};
     expect(actionOnCurrent(cooling, version, moment)).toEqual({ do: 'expire', rule: 'r0' });
   });

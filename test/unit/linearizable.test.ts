@@ -146,7 +146,7 @@ const canReplace = ({ action, called, replacedBy }: Operation, replaced: readonl
   replacedBy === undefined &&
   replaced.every((each) => each.replacedBy === action.value && called <= each.returned);
 
-/** Every order of every choice of unanswered operations, the slow and plain way. */
+/** Tries every order of every choice of unanswered operations: slow and simple. */
 function canBeOrdered(left: readonly Operation[], held: Value, replaced: readonly Operation[] = []): boolean {
   const [first] = replaced;
   if (first === undefined && left.every(({ returned }) => returned === never)) return true;
@@ -185,7 +185,7 @@ const operation: fc.Arbitrary<Operation> = fc
     called,
     returned: called + length,
     refused: isRefused && 'if' in action && length < never,
-    // Only an unconditional write that was answered can be told of another one.
+    // Only the answer of an unconditional write can name the write that replaced it.
     ...(replacedBy !== undefined && action.do === 'write' && !('if' in action) && length < never
       ? { replacedBy }
       : {}),
@@ -203,7 +203,7 @@ test('any short history is judged as trying every order judges it', () => {
     }),
     { numRuns: 3000 },
   );
-  // Both verdicts were met often enough to mean something.
+  // Both results must occur often enough for the comparison to be meaningful.
   expect(Math.min(accepted, rejected)).toBeGreaterThan(200);
 });
 
@@ -218,7 +218,7 @@ test('a long history of a register that is one is accepted, and refused with one
   const history: Operation[] = [];
   let held: Value;
   for (let at = 0; at < 400; at += 1) {
-    // It takes effect at its own moment, in the middle of a stretch that overlaps those of its neighbours.
+    // Each operation takes effect at its own time, inside an interval that overlaps those of its neighbours.
     const times: Times = [at * 10 - random(60), at * 10 + random(60)];
     if (random(3) === 0) history.push(read(held, times));
     else if (random(2) === 0) {

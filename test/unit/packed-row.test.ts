@@ -54,7 +54,7 @@ test('has nothing at places that a row of an earlier release does not reach', ()
 test('reads arrays and maps of every length', () => {
   for (const count of [0, 15, 16, 65_535, 65_536]) {
     const list = Array.from({ length: count }, (_, i) => i);
-    // The library packs no larger maps.
+    // The library cannot pack larger maps.
     const map = Object.fromEntries(list.slice(0, 65_535).map((each) => [`n${each}`, each]));
     expect(read([list, map, 'end'], [true, true, true])).toEqual([list, map, 'end']);
     expect(read([list, map, 'end'], [false, false, true])[2]).toBe('end');

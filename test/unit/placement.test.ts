@@ -40,7 +40,7 @@ describe('the picker', () => {
     const total = [...weights.values()].reduce((sum, weight) => sum + weight, 0);
     const counts = new Map<string, number>();
     for (let i = 0; i < 100_000; i += 1) {
-      // As ids of requests are: hex digits, sequential ones being the hardest.
+      // Request ids are hex digits; sequential ones are the hardest to spread evenly.
       const picked = pick(weights, none, i.toString(16).padStart(16, '0').toUpperCase()) ?? '';
       counts.set(picked, (counts.get(picked) ?? 0) + 1);
     }
@@ -197,7 +197,7 @@ describe('the cluster of a write', () => {
 
 describe('the states of a cluster', () => {
   const states: readonly ClusterState[] = ['pending', 'live', 'draining_readonly', 'evacuating', 'removed'];
-  /** The table of the specification, and what a repeated request is answered. */
+  /** The state that each trigger leads to, repeated requests included. */
   const table: Readonly<Record<Trigger, Readonly<Record<string, string>>>> = {
     activate: { pending: 'live' },
     weight: { live: 'live' },

@@ -58,7 +58,7 @@ test('forgets what is finished, and only that', async () => {
   const { metadata, add, due, ids } = world();
   for (const id of ['a', 'b', 'c']) await add(id, 100);
   const taken = await due(100, 2);
-  // A slow writer's row, due before the last finished one, comes while the batch is worked on.
+  // While the batch is processed, a slow writer adds a row that was due before the last finished one.
   await add('aa', 100);
   await finishRows(metadata, taken, { failed: none, now: 100 });
   expect(await ids(100)).toEqual(['aa', 'c']);

@@ -17,7 +17,7 @@ const record = encodeRecord('c.0', {
   crcs: Array.from({ length: chunkBytes / block }, () => zeros),
 });
 
-/** Its chunks are zeros; `buffers` are those that it ever read into. */
+/** A pool whose chunks are zeros; `buffers` collects every buffer that was read into. */
 function zeroPool() {
   const buffers = new Set<ArrayBufferLike>();
   const pool = {
@@ -51,7 +51,7 @@ test('120 slow readers, one after the other, hold the budget and three blocks ea
   const { pool, bytesHeld } = zeroPool();
   const streams: AsyncGenerator<Uint8Array>[] = [];
   const allowed = bytesMax + count * 3 * block;
-  // Buffers that are kept for the next reads: four MiB of each of five lengths.
+  // Buffers that are kept for the next reads: 4 MiB for each of five lengths.
   const spares = 20 * mebibyte;
   for (let n = 0; n < count; n += 1) {
     const stream = reader(budget, pool);

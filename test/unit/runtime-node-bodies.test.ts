@@ -17,7 +17,7 @@ async function lengthOf(body: Incoming['body']): Promise<number> {
   return length;
 }
 
-/** Answers with the code of what the body threw. */
+/** Answers with the code of the error that reading the body threw. */
 const reading = async ({ body }: Incoming) => {
   try {
     return text(`<${await lengthOf(body)} bytes>`);
@@ -105,7 +105,7 @@ test('a body is read at the pace of its reader', async () => {
     });
   }
   await sleep(150);
-  // The bytes in the kernel's buffers of both ends; a reader would get all of them.
+  // Only the kernel's buffers on both sides fill; if the gateway read the body, it would take all bytes.
   expect(takenBytes).toBeLessThan(32 * 1024 * 1024);
 });
 

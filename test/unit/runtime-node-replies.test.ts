@@ -82,7 +82,7 @@ test('a buffer that is used again arrives as it was when it was yielded', async 
   const { port } = await serveStub(async () => streamed(pooled(), size * count));
   const socket = connect(port, '127.0.0.1');
   socket.write('GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n');
-  // The kernel's buffers fill up first, so that some arrays wait.
+  // Let the kernel's buffers fill first, so that some arrays wait.
   await sleep(50);
   const seen = Buffer.concat(await socket.toArray());
   const body = seen.subarray(seen.indexOf('\r\n\r\n') + 4);
@@ -104,7 +104,7 @@ test('a client that does not read holds up the stream, not the memory', async ()
   talk.socket.pause();
   let before = -1;
   while (before !== yielded) {
-    // The kernel's buffers on both ends, and two arrays.
+    // At most the kernel's buffers on both sides and two arrays.
     expect(yielded).toBeLessThan(16 * 1024 * 1024);
     before = yielded;
     await sleep(200);
@@ -126,7 +126,7 @@ test('a client that does not read for the idle time is cut, and the stream is gi
   await returned.promise;
 });
 
-/** Takes one array of 64 KiB each time, and gives up the rest to the buffers of both kernels. */
+/** Reads one array of 64 KiB at each interval; the rest waits in the kernels' buffers. */
 function readSlowly(talk: Talk, everyMs: number): () => void {
   const { socket } = talk;
   const pause = (): void => void socket.pause();
@@ -144,7 +144,7 @@ test('a client that reads steadily but slowly gets the whole reply, over many id
   async function* long() {
     for (let left = size; left > 0; left -= 256 * 1024) yield new Uint8Array(256 * 1024).fill(97);
   }
-  // The kernel takes more of us only when a third of its buffer is free, which takes this client about two seconds.
+  // The kernel accepts more bytes only when a third of its buffer is free, which this client reaches after about two seconds.
   const { port } = await serveStub(async () => streamed(long(), size), { SVC_IDLE_TIMEOUT: 1_000 });
   const talk = new Talk(port).say(ask());
   const hurry = readSlowly(talk, 150);
@@ -232,7 +232,7 @@ test.each([
 });
 
 test('a stream that breaks before its first byte is a clean error', async () => {
-  // biome-ignore lint/correctness/useYield: it breaks before
+  // biome-ignore lint/correctness/useYield: it throws before it yields
   async function* broken(): AsyncGenerator<Uint8Array> {
     throw new Error('the disk is gone');
   }

@@ -28,7 +28,7 @@ const contentOf = (size: number): Buffer => {
   return content;
 };
 
-/** Arrays of the given lengths in turn, each wiped once it is no longer promised. */
+/** Yields arrays of the given lengths in turn, and overwrites each one when it is no longer valid. */
 async function* inPieces(content: Uint8Array, lengths: readonly number[]): AsyncGenerator<Uint8Array> {
   const given: Uint8Array[] = [];
   for (let at = 0, turn = 0; at < content.length; turn += 1) {

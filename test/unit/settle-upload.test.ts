@@ -53,7 +53,7 @@ test('10,000 parts beside an object of 10,000 parts settle in little time, abort
   took['aborted'] = await cpuMsOf(() => settleUpload(world, aborted));
   expect(await partRows(world, aborted)).toBe(0);
 
-  // A completion that lost to another write: its session is completed, and no version has its parts.
+  // This completion lost to another write: its session is completed, and no version has its parts.
   const lost = await uploadOf(world, count);
   const found = await findSession(world.metadata, lost);
   if (found === undefined) throw new Error('no session');

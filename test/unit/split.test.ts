@@ -55,7 +55,7 @@ describe('a row that leaves is written', () => {
     ['q', { ...progress, moved: 'm', moving: 'p' }, 'old'],
     ['q', { ...progress, moved: 'm', moving: null }, 'leaving'],
     ['q', { ...progress, isDone: true }, 'new'],
-    // By UTF-8 bytes, where JavaScript's own order is another.
+    // Keys are ordered by UTF-8 bytes, which differs from JavaScript's order here.
     ['\u{10000}', { ...progress, moved: '\uffff' }, 'old'],
     ['\uffff', { ...progress, moved: '\u{10000}' }, 'new'],
   ] as const)('%j at %j: %s', (text, at, stand) => {
@@ -111,7 +111,7 @@ test('a row that moves between two slices of a page is met in its new shard', as
         (text) => Buffer.compare(bytes(text), low) >= 0 && Buffer.compare(bytes(text), high) < 0,
       );
       reads += 1;
-      // Both have been looked into once.
+      // Both shards have been read once.
       if (reads === 2) shards.splice(0, 2, ['a'], ['c']);
       return { rows: inside.slice(0, limit), hasMore: inside.length > limit };
     },

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { fnv32a, shardOf } from '../../src/base/shard.ts';
 
 test('is FNV-1a of the UTF-8 bytes', () => {
-  // From the authors' test vectors.
+  // From the test vectors of FNV's authors.
   expect(fnv32a('')).toBe(0x811c9dc5);
   expect(fnv32a('a')).toBe(0xe40c292c);
   expect(fnv32a('foobar')).toBe(0xbf9cf968);

@@ -1,13 +1,12 @@
 /**
- * The texts of storage health, from what clusters say of themselves.
+ * The texts of storage health, from the reports of clusters.
  *
- * Real engines are made to say most of them: Cassandra with a node that is killed, schema versions that disagree and a
- * keyspace that is dropped (test/simulation/wide-column-ring.test.ts, test/contract/engine-health.ts), Ceph with
- * complaints, muted ones and pools that are away (test/ceph/health.test.ts), the placement driver with stores in every state, one
- * without leaders, and no answer (test/tikv/store-health.test.ts). Stubs say what the installed engines cannot: the placement
- * driver of the tests gives neither an error of HTTP nor a garbled reply, and its one region always has a leader; a keyspace of
- * LocalStrategy is made by Cassandra for itself alone. A stub hangs as a stopped process does:
- * the kernel takes the connection, and no reply comes.
+ * Tests with real engines produce most of these reports: Cassandra with a killed node, with schema versions that disagree and with a
+ * dropped keyspace (test/simulation/wide-column-ring.test.ts, test/contract/engine-health.ts); Ceph with health checks, muted checks and
+ * unavailable pools (test/ceph/health.test.ts); the placement driver with stores in every state, with a store without leaders, and
+ * without an answer (test/tikv/store-health.test.ts). Stubs produce the reports that the installed engines cannot: the placement
+ * driver of the tests returns neither an HTTP error nor a garbled reply, and its one region always has a leader; only Cassandra itself
+ * creates keyspaces of LocalStrategy. A stub hangs like a stopped process: the kernel accepts the connection, and no reply comes.
  */
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -143,7 +142,7 @@ describe('wide-column', () => {
 });
 
 describe('ordered-kv', () => {
-  /** Answers as a placement driver would; `asked` counts. */
+  /** A stub of a placement driver; `asked` counts its requests. */
   async function pd(listener: RequestListener) {
     let asked = 0;
     const server = createServer((request, response) => {

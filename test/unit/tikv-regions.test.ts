@@ -17,7 +17,7 @@ const regionFrom = (id: number, start: string, end: string) => ({
   peers: [peer],
 });
 
-/** Regions of a placement driver that gives these answers in turn. */
+/** The regions of a placement driver that returns these answers one after the other. */
 function answering(...given: readonly ReturnType<typeof regionFrom>[]) {
   const sides: string[] = [];
   const left = given.map((region) => answers.encode({ region, leader: peer }));
@@ -27,7 +27,7 @@ function answering(...given: readonly ReturnType<typeof regionFrom>[]) {
       return answers.decode(left.shift() as Uint8Array);
     },
   };
-  // The cast: nothing else of the driver is asked.
+  // The cast is safe, because only this method of the driver is called.
   return { regions: new Regions(driver as unknown as PlacementDriver), sides };
 }
 
@@ -38,7 +38,7 @@ test('ahead of a key of the first region, whose start is not sent, lies the firs
 });
 
 test('two regions that merge while the one ahead of a key is asked for are asked for again', async () => {
-  // c-z begins at the key; then b-c and c-z become one, and the region ahead of that one is a-b.
+  // Region c-z begins at the key. Then b-c and c-z merge, so the region in front of the merged one is a-b.
   const { regions, sides } = answering(
     regionFrom(3, 'c', 'z'),
     regionFrom(1, 'a', 'b'),

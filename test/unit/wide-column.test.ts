@@ -58,7 +58,7 @@ describe('a range that is refused', () => {
   const name = (i: number): Buffer => Buffer.from(`a common beginning/${String(i).padStart(5, '0')}`);
   const dead = (i: number): boolean => i % 500 !== 7;
   const refusesBeyond = 50;
-  /** As a cluster reads: what is dead counts, and too much of it before the last row ends the read. */
+  /** A cluster that counts the tombstones of a read, and fails the read when there are too many before the last row. */
   const cluster = (reverse: boolean) => {
     const all = Array.from({ length: 2000 }, (_, i) => i);
     if (reverse) all.reverse();

@@ -20,7 +20,7 @@ async function* sourceOf(size: number): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** A client that sends some and then nothing, until it is told to go on. */
+/** A client that sends the beginning and then pauses until `goOn` is called. */
 function stalling(size: number): { readonly source: AsyncIterable<Uint8Array>; readonly goOn: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   const source = async function* (): AsyncGenerator<Uint8Array> {
@@ -31,7 +31,7 @@ function stalling(size: number): { readonly source: AsyncIterable<Uint8Array>; r
   return { source: source(), goOn: resolve };
 }
 
-/** Counts the writes that are in the store at once, and lingers in each. */
+/** Counts the writes that are concurrently in the store; each takes some turns of the event loop. */
 function tap(budget: WriteBudget): {
   readonly store: ChunkStore;
   readonly seen: { now: number; most: number; mostBytes: number };
@@ -190,12 +190,12 @@ test('a store that holds a whole chunk of a slow client lends its memory when th
   expect(isAdmitted).toBe(false);
   expect(budget.taken).toBe(chunkBytes);
 
-  // The cluster has stored it: the little that is left of the share is lent as ever.
+  // The cluster has stored the bytes, so the rest of the share is lent again.
   isStoring = false;
   slow.release();
   budget.give(await waiting);
   expect(budget.taken).toBe(0);
-  // The client goes on, and takes no more than the store holds now.
+  // The client continues, and takes only as much as the store holds now.
   await slow.resume(100);
   expect(budget.taken).toBe(share / 2);
   slow.close();

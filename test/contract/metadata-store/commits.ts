@@ -241,7 +241,7 @@ export function commitLaws({ law }: Laws): void {
     await expect(store.commit(at, [{ remove: plain, expect: 'r' as Revision }])).rejects.toThrow();
     await expect(store.commit(at, [{ check: plain, expect: 'absent' }])).rejects.toThrow();
     await expect(store.update(at, plain, () => plain)).rejects.toThrow();
-    // What writes win unconditionally has nothing to refuse them by.
+    // Unconditional writes cannot be refused, so they take neither an op nor a fence.
     const op = await store.begin({ cluster: 'c' });
     await expect(store.commit(at, [{ put: plain, expect: 'any' }], { op })).rejects.toThrow();
     await expect(store.commit({ ...at, fence: 0 }, [{ put: plain, expect: 'any' }])).rejects.toThrow();

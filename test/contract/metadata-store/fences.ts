@@ -79,7 +79,7 @@ export function fenceLaws({ law }: Laws): void {
     const present = (await all(store.scan(headsOf(bucket)))).length;
     const applied = (await Promise.all(writers)).filter(Boolean).length;
     expect(seenAfter).toEqual([]);
-    // Whatever applied had done so before the fence stood.
+    // Every commit that applied did so before the fence was raised.
     expect(applied).toBe(present);
   });
 }

@@ -146,7 +146,7 @@ export function intentLaws({ law }: Laws): void {
     opened.pause();
     await opened.pass(dayMs / 2);
     expect(covers(await store.abandoned(), op)).toBe(false);
-    // What comes back is told that it is too late, and ends its op.
+    // The process resumes, its commit is refused, and it ends its op.
     expect(await put(opened, fresh(), 'k', op)).toEqual(refused);
     await store.abort(op.id);
     await store.end(op);

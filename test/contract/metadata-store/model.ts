@@ -69,7 +69,7 @@ interface Kept extends Stored<Head> {
   readonly expires: boolean;
 }
 
-/** The model, and the store's answers compared with it. */
+/** Applies each call to the store and to the model, and compares the answers. */
 class History {
   readonly #opened: Opened;
   readonly #bucket = fresh();
@@ -137,7 +137,7 @@ class History {
     const hoped = { right, stale, absent: 'absent' as const }[each.hope];
     const row = head(this.#bucket, key, { slot, size: this.#count++ });
     if (what === 'check') return { check: { key, slot }, expect: hoped };
-    // A row can only be removed at a revision.
+    // A removal must name a revision.
     if (what === 'remove' && hoped !== 'absent') return { remove: { key, slot }, expect: hoped };
     return { put: row, expect: hoped, ...(each.expires ? { expiresAt } : {}) };
   }

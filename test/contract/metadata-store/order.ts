@@ -6,7 +6,7 @@ import { all, fresh, head, headsOf, putHeads, putRanks, ranksOf, scoresOf } from
 
 export const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** Text that UTF-16 order gets wrong, control characters and long common beginnings among it. */
+/** Texts that UTF-16 order sorts differently, texts with control characters, and texts with long common prefixes. */
 export const keyText = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 12 }).filter((text) => !text.includes('\u0000')),
   fc.string({

@@ -115,7 +115,7 @@ export function processLaws({ law }: Laws): void {
     const swept = await other.abandoned();
     expect(covers(swept, stopped)).toBe(true);
     expect(covers(swept, living)).toBe(false);
-    // It comes back and does not know yet.
+    // The process resumes and does not know yet that its lease has expired.
     expect(await put(store, bucket, 'after', stopped)).toEqual(refused);
     resume();
     await pass(intentTtlMs);
@@ -171,7 +171,7 @@ export function processLaws({ law }: Laws): void {
     const taken = await acquireLease(waits, wanted('next'));
     expect(taken).toMatchObject({ holder: 'next', generation: held.generation + 1 });
     expect(await renewLease(holds, held, leaseMs)).toBeUndefined();
-    // Nor does what it gives back free the lease of its successor.
+    // Its release does not free the lease of its successor.
     await releaseLease(holds, held);
     expect(await acquireLease(holds, wanted('again'))).toBeUndefined();
     if (taken !== undefined) expect(await renewLease(waits, taken, leaseMs)).toBeDefined();

@@ -24,7 +24,7 @@ async function putSpread(store: MetadataStore, bucket: string, keys: readonly st
   return rows;
 }
 
-/** Keys that lie in every shard. */
+/** Keys that together fall into every shard. */
 const manyKeys = Array.from({ length: 24 }, (_, index) => `key ${index}`);
 
 export function shardLaws({ law, runs }: Laws): void {

@@ -70,7 +70,7 @@ export function splitLaws({ law }: Laws): void {
   });
 }
 
-/** On a store that several processes share. */
+/** Laws for a store that several processes share. */
 export function cutSplitLaws({ law }: Laws): void {
   law('goes on where a mover was cut off, wherever that was', async ({ store, another, pass }) => {
     if (store.split === undefined) return;
@@ -84,7 +84,7 @@ export function cutSplitLaws({ law }: Laws): void {
       await new Promise((resolve) => setTimeout(resolve, cut * 4));
       await mover.close();
       await moving;
-      // Clients finish what they meet half-way.
+      // Clients finish the unfinished changes that they find.
       for (const key of keys.slice(0, 5)) await race.put(store, key);
       await race.list(store, { page: 7 });
     }

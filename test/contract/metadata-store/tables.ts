@@ -81,7 +81,7 @@ export const holders = table<Holder>()({
   columns: { name: 'text', holder: 'text' },
 });
 
-/** For backends that must know their tables before they are asked for them. */
+/** For backends that must know their tables before the first request. */
 export const contractTables: readonly AnyTable[] = [
   heads,
   ranks,
@@ -93,7 +93,7 @@ export const contractTables: readonly AnyTable[] = [
 ];
 
 let partitions = 0;
-/** A partition that no other case has seen, so that random cases may share a store. */
+/** The name of a new partition, so that random cases can share a store. */
 export const fresh = (): string => `p${++partitions}`;
 
 export const headsOf = (bucket: string, fence?: number): At<typeof heads> => ({
@@ -133,7 +133,7 @@ export async function all<Row>(
   page = 7,
 ): Promise<Row[]> {
   const rows: Row[] = [];
-  // Law by law a few hundred rows: a cursor that never ends must fail, not hang.
+  // A law has a few hundred rows; the limit makes a cursor that never ends fail instead of hang.
   const rowsMax = 10_000;
   for (let read = await cursor.next(page); read.length > 0; read = await cursor.next(page)) {
     rows.push(...read.map((stored) => stored.row));

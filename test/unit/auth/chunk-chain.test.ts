@@ -29,7 +29,7 @@ async function read(signed: SignedRequest, source: AsyncIterable<Uint8Array>): P
   return Buffer.concat(pieces);
 }
 
-/** Cuts at the given places, in any order and any number; some pieces may be empty. */
+/** Cuts the body at the given places, which may be in any order and may repeat, so that some pieces are empty. */
 async function* cutAt(body: Uint8Array, places: readonly number[]): AsyncGenerator<Uint8Array> {
   const sorted = [...places.map((place) => place % (body.length + 1)), body.length].toSorted((a, b) => a - b);
   let from = 0;
@@ -101,7 +101,7 @@ describe.each(['streaming', 'streaming-trailer'] as const)('%s', (mode) => {
   });
 });
 
-/** Bit 5 makes a capital of a letter: a size in hexadecimal and a trailer's name mean the same in capitals. */
+/** Bit 5 changes a letter's case, which does not matter in a hexadecimal size or in a trailer's name. */
 function meansTheSame(before: Uint8Array, after: Uint8Array, at: number): boolean {
   const isLetter = /[a-z]/i.test(String.fromCharCode(before[at] as number));
   const lower = (byte: number | undefined) => String.fromCharCode(byte as number).toLowerCase();

@@ -33,7 +33,7 @@ async function bytesOf(body: unknown): Promise<Uint8Array | undefined> {
   return Buffer.concat(pieces);
 }
 
-/** A client whose requests are caught at the wire; the answer is an empty success. */
+/** A client whose requests are captured instead of sent; each is answered with an empty success. */
 function capturing(options: S3ClientConfig = {}) {
   const caught: SignedRequest[] = [];
   const client = new S3Client({

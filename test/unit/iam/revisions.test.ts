@@ -13,7 +13,7 @@ function open(believedMs: number) {
   const clock = virtualClock();
   const random = systemRandom();
   const metadata = memoryStore({ clock, random });
-  // Through a store of its own, as another gateway changes the records.
+  // Use a second store, as another gateway that changes the records would.
   const elsewhere = faulty(metadata, {});
   const names = ['first', 'second'];
   const change = () =>

@@ -19,7 +19,7 @@ function heldBytes(): number {
 
 const copies = 8;
 
-/** Each asked once with long values, so that whatever is made late is there. */
+/** Evaluates the policy once with long values, so that everything that is compiled lazily exists. */
 function ask(document: PolicyDocument): void {
   const value = 'zq'.repeat(1_000);
   const request = {

@@ -69,7 +69,7 @@ const verdict = (caller: Caller, setting: Setting = {}): ReturnType<typeof decid
   decide(accessOf(callers[caller], setting));
 const whoMay = (setting: Setting = {}): readonly Caller[] =>
   everyone.filter((caller) => verdict(caller, setting).allowed);
-/** Identity policies belong to users and roles; roots, services and strangers have none. */
+/** Identity policies belong to users and roles; roots, services and anonymous callers have none. */
 const withIdentity = (identity: Policy, setting: Setting = {}): readonly Caller[] =>
   everyone.filter((caller) => {
     const has = ['user', 'session'].includes(callers[caller].kind);
@@ -247,7 +247,7 @@ describe('ACLs', () => {
       'otherRoot',
       'mallory',
     ]);
-    // Deleting and denying stay with the bucket's owner.
+    // Only the bucket's owner may delete the object, and a Deny in the bucket's policy binds the object's owner.
     expect(whoMay({ action: 's3:DeleteObject', bucket: { objectOwner } })).toEqual(['root']);
     const denying = { objectOwner, policy: bucketPolicy({ Effect: 'Deny', Principal: '*' }) };
     expect(whoMay({ bucket: denying })).toEqual([]);

@@ -301,7 +301,7 @@ describe('conditions that the engine cannot evaluate are refused at parse', () =
 });
 
 test('the operations of the table are actions that policies know', () => {
-  // Operators alone may ask for these, whatever policies say.
+  // Only operators may call these; no policy applies to them.
   const ofOperators = new Set<string>(['ListAuditRecords', 'ListNotifyDeadLetters']);
   const asked = operationNames
     .filter((name) => !ofOperators.has(name))

@@ -178,7 +178,7 @@ describe('the engine agrees with the model', () => {
             document: parsePolicy(JSON.stringify({ Version: '2012-10-17', Statement }), { kind }),
           }),
         );
-        // One document answers many requests: nothing of one may linger in the next.
+        // Evaluate many requests with one document, because one evaluation must not change the next.
         for (const request of several) {
           const decision = evaluate(request, parsed);
           const said = decision.effect === 'Allow' ? `Allow ${decision.reach}` : decision.effect;

@@ -9,11 +9,11 @@ import { ask, fill, refusalOf } from './world.ts';
 
 const kinds: readonly PolicyKind[] = ['identity', 'bucket', 'session', 'trust', 'access-point'];
 
-/** The place in the document and what is wrong there, in whole words: `Statement[2].Action: "x" is not …`. */
+/** The form of a reason: the place in the document and the error: `Statement[2].Action: "x" is not …`. */
 const reason =
   /^(?:The policy|(?:Version|Id|Statement).*?:) .*\b(?:is|are|must|needs?|has|names?|cannot|takes?)\b.+\.$/s;
 
-/** Parsed policies can be asked; refused ones say why. */
+/** Parses the text as every kind of policy: evaluating it must not throw, a refusal must give its reason. True if any kind accepts it. */
 function holdsFor(text: string): boolean {
   let parsed = 0;
   for (const kind of kinds) {
@@ -74,7 +74,7 @@ test('documents of the right words in the wrong places', () => {
     { numRuns: 500 },
   );
 
-  // One element of a good statement is anything.
+  // Replace one element of a valid statement by any value.
   const elements = fc.constantFrom(...'Sid Effect Principal Action NotAction Resource Condition'.split(' '));
   let parsed = 0;
   fc.assert(
@@ -84,7 +84,7 @@ test('documents of the right words in the wrong places', () => {
     }),
     { numRuns: 800 },
   );
-  // Some thirty.
+  // About 30 of them parse.
   expect(parsed).toBeGreaterThan(5);
 });
 

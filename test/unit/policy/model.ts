@@ -19,7 +19,7 @@ export interface ModelStatement {
 
 const list = (value: Strings): readonly string[] => (typeof value === 'string' ? [value] : value);
 
-/** Backtracks without shame. A part of the pattern that is quoted (an array) stands for itself. */
+/** A piece of a pattern for a matcher that backtracks. A quoted piece (an array) matches only itself. */
 type Piece = string | readonly [string];
 function glob(pattern: readonly Piece[], text: string): boolean {
   const [first, ...rest] = pattern;
@@ -40,7 +40,7 @@ function valuesOf(request: PolicyRequest, key: string): readonly string[] {
   return found === undefined ? [] : list(found);
 }
 
-/** The pieces of a text with its variables put in; undefined when one has no value. */
+/** The pieces of a text with its variables replaced; undefined when a variable has no value. */
 function pieces(text: string, request: PolicyRequest): readonly Piece[] | undefined {
   const result: Piece[] = [];
   for (let rest = text; rest !== ''; ) {
@@ -59,7 +59,7 @@ function pieces(text: string, request: PolicyRequest): readonly Piece[] | undefi
   return result;
 }
 
-/** The pieces between colons that the policy wrote; the sixth takes the rest. */
+/** Splits a pattern at its own colons, not at those of variables; the sixth segment contains the rest. */
 function segments(pattern: readonly Piece[]): readonly (readonly Piece[])[] {
   const result: Piece[][] = [[]];
   for (const piece of pattern) {
@@ -74,7 +74,7 @@ function matchesArn(pattern: readonly Piece[], arn: string): boolean {
   return segments(pattern).every((segment, index) => glob(segment, six[index] ?? ''));
 }
 
-/** Undefined: a variable of the policy's value has no value in this request. */
+/** Undefined when a variable in the policy's value has no value in this request. */
 type Compare = (wanted: string, value: string, request: PolicyRequest) => ScalarAnswer | undefined;
 const joined = (found: readonly Piece[]): string =>
   found.map((piece) => (typeof piece === 'string' ? piece : piece[0])).join('');
@@ -119,7 +119,7 @@ function passes(
   const positive = negations[operator];
   const answers = wanted.map((each) => (compare[positive ?? operator] as Compare)(each, value, request));
   if (answers.includes(true)) return positive === undefined;
-  // What cannot be told decides against the caller.
+  // A value that cannot be read decides against the caller.
   if (answers.includes('unreadable')) return effect === 'Deny';
   if (positive === undefined) return false;
   return answers.includes(undefined) ? effect === 'Deny' : true;
@@ -195,7 +195,7 @@ function applies(statement: ModelStatement, request: PolicyRequest): boolean {
   );
 }
 
-/** `Allow` with how far it reaches. */
+/** `Allow` comes with its reach. */
 export function model(
   request: PolicyRequest,
   documents: readonly (readonly ModelStatement[])[],

@@ -13,9 +13,9 @@ const epoch = String(Date.UTC(2026, 0, 31) / 1000);
 interface Family {
   readonly names: readonly string[];
   readonly keys: readonly string[];
-  /** What policies write. */
+  /** Values in policies. */
   readonly wanted: readonly string[];
-  /** What requests carry, some of it not of the operator's kind. */
+  /** Values in requests, some of them not of the operator's type. */
   readonly given: readonly string[];
 }
 const orders = ['Equals', 'NotEquals', 'LessThan', 'LessThanEquals', 'GreaterThan', 'GreaterThanEquals'];
@@ -130,7 +130,7 @@ test('every condition operator answers as the slow model does', () => {
   const seen = new Set<string>();
   fc.assert(
     fc.property(cases, fc.constantFrom(alice, mallory, anonymous), ({ statement, context }, principal) => {
-      // With a plain Allow beside it, a Deny that does not hold lets the request through.
+      // Add an Allow without conditions, so that a Deny that does not apply leaves the request allowed.
       const allow: ModelStatement = { Effect: 'Allow', Action: '*', Resource: '*' };
       const written = statement.Effect === 'Deny' ? [allow, statement] : [statement];
       const document = parsePolicy(JSON.stringify({ Version: '2012-10-17', Statement: written }), {

@@ -133,7 +133,7 @@ test('long runs without holes, which repeat themselves, are found where a plain 
   const text = fc.string({ unit: fc.constantFrom('a', 'a', 'a', 'b'), maxLength: 80 });
   fc.assert(
     fc.property(run, text, text, fc.nat(69), (wanted, before, after, cut) => {
-      // A prefix of the run directly before it: a search that falls back too far misses the run.
+      // Put a prefix of the run directly before it: a search that skips too far misses the run.
       const given = `${before}${wanted.slice(0, cut)}${wanted}${after}`;
       expect(matches(`*${wanted}*`, given)).toBe(true);
       expect(matches(`*${wanted}*`, given.slice(0, -1 - after.length))).toBe(
@@ -141,7 +141,7 @@ test('long runs without holes, which repeat themselves, are found where a plain 
       );
       expect(matches(`*${wanted}*${wanted}*`, given)).toBe(given.split(wanted).length > 2);
       expect(matches(`*${wanted}*`, before)).toBe(before.includes(wanted));
-      // One other character, at the beginning or later, and it does not stand there.
+      // With one other character in the run, the pattern does not match there.
       const at = cut % wanted.length;
       const other = `${before}${wanted.slice(0, at)}c${wanted.slice(at + 1)}${after}`;
       expect(matches(`*${wanted}*`, other)).toBe(other.includes(wanted));

@@ -1,11 +1,11 @@
-/** `isPublicPolicy` against a slow and simple model: the engine is asked about many strangers with all values that they may choose. */
+/** `isPublicPolicy` against a slow and simple model: the engine evaluates many unknown callers with all values that they can choose. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { evaluate } from '../../../src/auth/policy/evaluate.ts';
 import { isPublicPolicy } from '../../../src/auth/policy/public-status.ts';
 import { anonymous, ask, parse, rootOf, userOf, type Written } from './world.ts';
 
-/** People whom no policy of this test means. */
+/** Callers that no policy of this test names. */
 const crowd = [
   anonymous,
   rootOf('999988887777'),
@@ -19,7 +19,7 @@ const crowd = [
   },
 ] as const;
 
-/** What strangers may have of each key: nothing, things of their own, and whatever a wildcard leaves to them. */
+/** The values that an unknown caller may have for each key: none, its own ones, and any that a wildcard matches. */
 const own: Readonly<Record<string, readonly (string | undefined)[]>> = {
   'aws:SourceVpc': [undefined, 'vpc-strangers', 'vpc-9strangers'],
   'aws:SourceArn': [undefined, 'arn:aws:s3:::strangers'],
@@ -31,10 +31,10 @@ const own: Readonly<Record<string, readonly (string | undefined)[]>> = {
 const addresses = Array.from({ length: 224 }, (_, first) => first)
   .filter((first) => ![0, 10, 127].includes(first))
   .flatMap((first) => [`${first}.64.0.1`, `${first}.200.0.1`]);
-/** As many strangers as one /8 holds of them. */
+/** The number of test addresses in one /8 network. */
 const fewAddresses = 2;
 
-/** Fixed values are insiders', values with wildcards belong to every caller that they match. */
+/** Only known callers have the fixed values; every caller can choose values that match a wildcard. */
 const conditions: readonly Written[] = [
   { StringEquals: { 'aws:SourceVpc': 'vpc-91237329' } },
   { StringLike: { 'aws:SourceVpc': 'vpc-9*' } },
@@ -75,7 +75,7 @@ const keysOf = (chosen: readonly Written[]): readonly string[] =>
 
 type Context = Readonly<Record<string, string>>;
 
-/** Every way in which a stranger may come that the keys tell apart, but for where from. */
+/** Every combination of values for these keys, apart from the source address. */
 const mannersOf = (keys: readonly string[]): readonly Context[] =>
   Object.entries(own)
     .filter(([key]) => keys.includes(key))
@@ -85,14 +85,14 @@ const mannersOf = (keys: readonly string[]): readonly Context[] =>
       [{}],
     );
 
-/** Public: for some stranger, however they come, more addresses get in than one narrow range holds. */
+/** Public means: some unknown caller is allowed from more addresses than one narrow range holds. */
 function isPublicInModel(document: ReturnType<typeof parse>, keys: readonly string[]): boolean {
   const policies = [{ name: 'bucket', document }];
   const allows = (principal: (typeof crowd)[number], context: Context): boolean =>
     evaluate(ask({ principal, context }), policies).effect === 'Allow';
   return crowd.some((principal) =>
     mannersOf(keys).some((manner) => {
-      // The key is missing where a gateway does not know the peer.
+      // A request without a source address: the gateway may not know the peer.
       if (allows(principal, manner)) return true;
       if (!keys.includes('aws:SourceIp')) return false;
       let count = 0;
@@ -129,7 +129,7 @@ test('a policy is public exactly where the model finds strangers that it allows'
       const keys = keysOf(chosen);
       const expected = isPublicInModel(document, keys);
       seen[expected ? 'public' : 'held'] += 1;
-      // Conditions about one key that no value can meet together count as met: that errs on the safe side.
+      // Conditions on one key that no single value meets count as met, which is the safe error.
       const isExact = new Set(keys).size === keys.length;
       if (expected || isExact)
         expect(isPublicPolicy(document), JSON.stringify({ Principal, chosen })).toBe(expected);

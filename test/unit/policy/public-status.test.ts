@@ -44,7 +44,7 @@ test.each<[Written, boolean]>([
   [held('StringLike', 'aws:Referer', 'https://example.com/*'), true],
   [held('Bool', 'aws:SecureTransport', 'true'), true],
   [held('Null', 'aws:SourceVpc', 'true'), true],
-  // All of IPv4 lies in ::ffff:0:0/96, and so in every range around it.
+  // ::ffff:0:0/96 contains all of IPv4, and so does every range around it.
   [held('IpAddress', 'aws:SourceIp', '::/32'), true],
   [held('IpAddress', 'aws:SourceIp', '::/64'), true],
   [held('IpAddress', 'aws:SourceIp', '::ffff:0:0/96'), true],
@@ -52,7 +52,7 @@ test.each<[Written, boolean]>([
   [held('IpAddress', 'aws:SourceIp', '::ffff:8.0.0.0/103'), true],
   [held('IpAddress', 'aws:SourceIp', '::ffff:8.0.0.0/104'), false],
   [held('IpAddress', 'aws:SourceIp', '::1/128'), false],
-  // Narrow ranges that are the whole internet together.
+  // Narrow ranges that together contain the whole internet.
   [
     held(
       'IpAddress',
@@ -69,11 +69,11 @@ test.each<[Written, boolean]>([
     ),
     false,
   ],
-  // Anonymous requests have this id.
+  // `anonymous` is the user id of anonymous requests.
   [held('StringEquals', 'aws:userid', 'anonymous'), true],
   [held('StringEqualsIgnoreCase', 'aws:userid', ['AIDAEXAMPLE', 'ANONYMOUS']), true],
   [held('StringEquals', 'aws:userid', 'AIDAEXAMPLE'), false],
-  // A header that every request may carry.
+  // Every caller can send this header.
   [held('StringEquals', 's3:x-amz-server-side-encryption-aws-kms-key-id', 'arn:aws:kms:x:a:key/k'), true],
   [held('Null', 'aws:PrincipalAccount', 'true'), true],
   [held('Null', 'aws:PrincipalAccount', 'false'), true],

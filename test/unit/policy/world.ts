@@ -69,7 +69,7 @@ export type Written = Readonly<Record<string, unknown>>;
 export const write = (...statements: readonly Written[]): string =>
   JSON.stringify({ Version: '2012-10-17', Statement: statements });
 
-/** What every kind needs, where a test speaks of something else. */
+/** Adds the elements that a kind of policy requires and the test does not give. */
 export const fill = (kind: PolicyKind, statement: Written): Written => ({
   Effect: 'Allow',
   ...('Action' in statement || 'NotAction' in statement
@@ -92,7 +92,7 @@ export const policy = (kind: PolicyKind, ...statements: readonly Written[]): Pol
   document: parse(kind, ...statements),
 });
 
-/** The message of the refusal; anything else that is thrown is thrown on. */
+/** The message of the refusal; any other error is thrown again. */
 export function refusalOf(act: () => unknown): string | undefined {
   try {
     act();

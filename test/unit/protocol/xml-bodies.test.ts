@@ -9,7 +9,7 @@ import { damaged, everyElement, parseTree, pick, printTree, type Tree } from '..
 const limits = { maxBytes: 1 << 20 };
 const bytes = (source: string): Uint8Array => new TextEncoder().encode(source);
 
-/** Elements with their places and texts, without the order between different names, which means nothing. */
+/** Elements with their places and texts. Elements of different names are not ordered, because their order has no meaning. */
 function contentOf(tree: Tree, open: NonNullable<XmlBody['open']>): unknown {
   const known = open[tree.name];
   const children = tree.children.filter(({ name }) => known?.includes(name) ?? true);
@@ -17,7 +17,7 @@ function contentOf(tree: Tree, open: NonNullable<XmlBody['open']>): unknown {
   for (const child of children) {
     byName.set(child.name, [...(byName.get(child.name) ?? []), contentOf(child, open)]);
   }
-  // Of attributes the type of a grantee alone means something.
+  // The type of a grantee is the only attribute with a meaning.
   return {
     type: tree.name === 'Grantee' ? tree.attributes : '',
     text: tree.text,
@@ -25,7 +25,7 @@ function contentOf(tree: Tree, open: NonNullable<XmlBody['open']>): unknown {
   };
 }
 
-/** The value of a document, or undefined where it is refused; any other fault fails the test. */
+/** The value of a document, or undefined when it is refused as MalformedXML; any other error fails the test. */
 function read({ schema, root }: XmlBody, source: string): unknown {
   try {
     return readXml(schema, root, bytes(source), limits);
@@ -58,7 +58,7 @@ describe.each(xmlBodies)('$root', (body) => {
     expect(read(body, prefixed)).toEqual(value);
     expect(read(body, body.document.replace(/(<[A-Z][^>]*>)(?=\s*<)/g, '$1<!-- n -->'))).toEqual(value);
     const reversed = original();
-    // The order of elements of one name means something, that between names does not.
+    // Reverse only the order between elements of different names, which has no meaning.
     for (const each of everyElement(reversed))
       each.children.sort((a, b) => (a.name < b.name ? 1 : a.name > b.name ? -1 : 0));
     expect(read(body, printTree(reversed))).toEqual(value);

@@ -193,7 +193,7 @@ test('gathers the elements that no field names, and puts them back in their plac
   });
 });
 
-/** Every character that XML 1.0 can carry, with more of the ones that need care. */
+/** Every character that XML 1.0 can contain, with more of those that must be escaped. */
 const character = fc.oneof(
   {
     weight: 3,
@@ -204,7 +204,7 @@ const character = fc.oneof(
 const carried = fc
   .array(character, { maxLength: 20 })
   .map((units) => units.join(''))
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what XML 1.0 cannot carry.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: XML 1.0 cannot contain these characters.
   .filter((found) => !/[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/.test(found) && found.isWellFormed());
 
 test('every text that XML can contain is read back unchanged', () => {

@@ -30,7 +30,7 @@ for (const [method, when] of [
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'one' });
     const former = pausedProcess(world.context);
-    // Its first calls to the tasks begin its term.
+    // The first calls to `tasks` begin the leader's term.
     const unit = sampleBuckets(former.context, 1);
     await toTheEnd(unit);
     former.pauseBefore(method, 'tasks');
@@ -98,7 +98,7 @@ test('rebalance that was paused does not reopen the pass that its successor has 
   for (let i = 0; i < 5; i += 1) await world.client.put(`/bucket/${i}`, { body: `${i}` });
   await drain();
   const former = pausedProcess(world.context);
-  // Of each slot without a bucket it writes its claim and its end; of that with one it has written two notes by then.
+  // The pass writes a claim and an end for each slot without a bucket, and has written twice for the slot with one.
   former.pauseBefore('commit', 'rebalance_slots', 2 * bucketSlotOf('bucket') + 2);
   const late = rebalance(former.context)(never);
   await former.stands;
@@ -145,7 +145,7 @@ test('a worker whose write was fenced becomes a standby without a panic', async 
   stop.abort();
   await running;
   expect(panics).toEqual([]);
-  // A new lease each time, and so a greater generation.
+  // Each term has a new lease, and so a greater generation.
   expect(generations).toEqual([1, 2]);
   const wanted = { name: leaderLease('w'), holder: 'h', ttlMs: leaseTtlMs };
   expect(await acquireLease(world.context.metadata, wanted)).toMatchObject({ generation: 3 });

@@ -48,7 +48,7 @@ test('bytes without an owner are queued for gc, once no commit can give them one
   const { findings, summary } = await fsck(world, fix);
   expect(findings).toMatchObject([{ kind: 'unowned', extent: 'stray', fixed: 'queued for deletion' }]);
   expect(summary).toMatchObject({ found: 1, fixed: 1 });
-  // Not at once: a grace is left, and then another look finds it on its way.
+  // fsck does not remove the bytes immediately: it queues them with a grace period, and the next run reports them as leaving.
   expect(await storedExtents(world)).toContain('stray');
   expect((await fsck(world, fix)).summary).toMatchObject({ found: 0, leaving: 1 });
   await world.cleanUp();
@@ -59,7 +59,7 @@ test('bytes without an owner are queued for gc, once no commit can give them one
 test('bytes of an open op are not touched', async () => {
   const world = await domainWorld();
   const op = await world.metadata.begin({ cluster: 'default' });
-  // As a write, a move to another cluster and an upload that its store holds call what they have stored.
+  // The names that a write, a move to another cluster and an upload held by its store give to their bytes.
   for (const id of [op.id, `${op.id}.3`, `${op.id}.${'f'.repeat(32)}`]) await plant(world, id);
   for (const mode of [fix, drop])
     expect((await fsck(world, mode)).summary).toMatchObject({ found: 0, underway: 3 });
@@ -72,7 +72,7 @@ test('bytes whose owner is committed while they are judged stay', async () => {
   const slow = world.process();
   const { metadata } = world;
   let writing: Promise<unknown> | undefined;
-  // The write goes on at the worst moment: right after its op was found to be open no more, or open still.
+  // The write continues at the worst time: right after fsck has read whether its op is open.
   const judged = faulty(metadata, {
     isOpen: async (id: string) => {
       const isOpen = await metadata.isOpen(id);
@@ -129,7 +129,7 @@ test('two equal differences are no proof while a client writes', async () => {
   const world = await domainWorld('Enabled');
   const client = world.process();
   await client.put('key', 'content');
-  // A write comes before and after every scan of the objects: each look misses one in the same way.
+  // A write comes before and after every scan of the objects, so that each count differs in the same way.
   const scan: DomainWorld['metadata']['scan'] = (at, range) => {
     const cursor = world.metadata.scan(at, range);
     let isFirst = true;
@@ -175,7 +175,7 @@ test('of two runs that find the same counter off, one corrects it', async () => 
   await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: 3 }]));
   const { promise: both, resolve } = Promise.withResolvers<void>();
   let ready = 0;
-  // Each has found the difference before the other corrects it.
+  // Both runs find the difference before either corrects it.
   const commit: DomainWorld['metadata']['commit'] = async (at, changes, options) => {
     ready += 1;
     if (ready === 2) resolve();
@@ -263,7 +263,7 @@ test('a version that lost its bytes stays where Object Lock or MFA delete holds 
   await world.process().put('lost', 'content');
   await losing(world, 'lost');
   const left = async () => (await fsck(world, drop)).findings.map((finding) => finding.left);
-  // Nothing is stored at all: rather the wrong cluster than an empty one.
+  // No byte is stored at all: the cluster is more likely the wrong one than an empty one.
   expect(await left()).toEqual([expect.stringContaining('holds nothing at all')]);
   await world.process().put('whole', 'content');
   const change = async (lock: Lock) => {
@@ -298,7 +298,7 @@ test('a run that is cut short at any page goes on from there, and counts nothing
   const findings: FsckFinding[] = [];
   for (let steps = 0; state.position.at !== 'done'; steps += 1) {
     expect(steps).toBeLessThan(100);
-    // Another process each time, which knows what was saved.
+    // Each step runs in a new process, which has only the saved state.
     const saved = JSON.parse(JSON.stringify(state));
     const run = new Fsck(world, { report: (finding) => void findings.push(finding), state: saved });
     await run.step(never);
@@ -338,7 +338,7 @@ test('a read that fails ends the run, and nothing is changed', async () => {
   expect((await fsck(world)).summary).toMatchObject({ found: 1, leaving: 0 });
 });
 
-/** A store that verifies itself, and whose objects are no longer found once it is damaged, as behind a branch page. */
+/** A store whose objects can no longer be found after damage, as behind a damaged branch page; its verification reports the damage. */
 function damagedLater(world: DomainWorld) {
   let isDamaged = false;
   const get: DomainWorld['metadata']['get'] = async (at, key, ...rest) =>

@@ -11,7 +11,7 @@ import { type DomainWorld, domainWorld, graceMs, storedExtents } from '../../sup
 const fix: FsckMode = { fix: true, drop: false };
 const never = new AbortController().signal;
 
-/** The row of a key, as a disk that failed would take it. */
+/** Removes the row of a key, as a failed disk would. */
 async function loseRow(world: DomainWorld, key: string): Promise<void> {
   const bucket = await world.bucket();
   const head = await findLiveHead(world.metadata, bucket, key);
@@ -32,7 +32,7 @@ const rebuild = async (world: Parameters<typeof rebuildIndex>[0]) => {
 const sizeOf = async (world: DomainWorld, key: string) =>
   (await findLiveHead(world.metadata, await world.bucket(), key))?.row.size;
 
-/** Of a process that is paused or killed while it holds the lease: its clock stands still, so it renews nothing. */
+/** A run whose process is paused or killed while it holds the lease: its clock stands still, so it does not renew the lease. */
 async function pausedTurn(world: DomainWorld) {
   const forever = new Promise<never>(() => {});
   const { promise, resolve } = Promise.withResolvers<() => Promise<void>>();
@@ -51,7 +51,7 @@ test('gc deletes nothing that fsck queued and a rebuild owns by then', async () 
   await loseRow(world, 'lost');
   const judged = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
-  // The rebuild has found the bytes unowned and not queued. Then --fix queues them.
+  // The rebuild has seen that the bytes are unowned and not queued. Then --fix queues them.
   const guarded = {
     ...world,
     assertMayMend: async () => {
@@ -85,7 +85,7 @@ describe('runs that mend', () => {
     const second = mendAloneSoon(world, never, async () => void order.push('second')).catch(
       (cause: unknown) => cause,
     );
-    // Renewals show that the holder lives.
+    // The holder renews the lease, so the second run does not take it.
     await world.clock.advance(leaseTtlMs);
     expect(await second).toBeInstanceOf(MendingElsewhere);
     goOn.resolve();

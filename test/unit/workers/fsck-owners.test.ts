@@ -36,11 +36,11 @@ test('a row of the deletion queue that names bytes of a version is found, and --
     ['queued', 'a'],
     ['queued', 'b'],
   ]);
-  // One row names both.
+  // One row of the queue names both extents.
   expect(await fsck(world, fix)).toMatchObject([{ kind: 'queued', fixed: 'taken from the deletion queue' }]);
   expect(await fsck(world)).toEqual([]);
   await world.cleanUp();
-  // The bytes of the deleted object were queued by its deletion, too.
+  // The deletion of the object had queued its bytes too.
   expect((await storedExtents(world)).length).toBe(stored.length - 1);
   for (const key of ['a', 'b']) expect((await headOf(world, key)).row.size).toBe(1);
   expect(await fsck(world)).toEqual([]);

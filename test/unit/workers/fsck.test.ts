@@ -11,7 +11,7 @@ async function fsck(world: DomainWorld) {
   return { summary, findings };
 }
 
-/** A world with a bit of everything. */
+/** A world with objects and uploads of every kind. */
 async function lived(): Promise<DomainWorld> {
   const world = await domainWorld();
   const client = world.process();

@@ -75,7 +75,7 @@ describe('gc', () => {
     await collectGarbage({ ...world, telemetry, bytes: faulty(world.bytes, { remove }) })(never);
     expect(await storedExtents(world)).toEqual([]);
     expect(Object.fromEntries(told)).toEqual({ default: 0, away: 20 });
-    // A slot tries its rows together, then one of them alone.
+    // For each slot the worker tries all rows together, and then one of them alone.
     expect(waits).toBeLessThanOrEqual(2 * queueSlots);
   });
 
@@ -123,7 +123,7 @@ describe('gc', () => {
     expect(tries.filter((_, each) => each > 0)).toEqual([1, 3, 7, 15, 31, 63, 127]);
     expect(await backlog(world.metadata, 'gc')).toBe(1);
 
-    // Once it can be deleted, it is.
+    // The bytes are deleted when the store can delete them again.
     await world.clock.advance(60 * 60_000);
     await collectGarbage(world)(never);
     expect(await storedExtents(world)).toEqual([]);
@@ -140,11 +140,11 @@ describe('gc', () => {
       await letGo;
       return world.bytes.remove(extents);
     };
-    // Its own clock stands still: it renews nothing, and does not know.
+    // The clock of this process stands still, so it does not renew its lease and does not notice that.
     const context = { ...world, clock: virtualClock(), bytes: faulty(world.bytes, { remove }) };
     const stopped = collectGarbage(context)(never);
     await world.clock.settle();
-    // Longer than its lease, so that the other one gets every slot.
+    // Longer than the lease, so that the other process gets every slot.
     await world.clock.advance(60_000);
     const unit = collectGarbage(world);
     for (let run = 0; run < 3; run += 1) await unit(never);

@@ -48,7 +48,7 @@ test('weights move what is stored only where a setting asks for it', async () =>
     if (asked === 'off') expect(onB).toBe(0);
     else expect(Math.abs(onA - onB)).toBeLessThan(40);
     for (let i = 0; i < 60; i += 1) expect((await client.get(`/bucket/${i}`)).text).toBe(`${i}`);
-    // Settled: another pass moves nothing.
+    // Another pass moves nothing.
     const before = await world.stored();
     await clock.advance(3_700_000);
     await evacuate(world.context, clock);
@@ -67,7 +67,7 @@ test('a pass that was stopped goes on where it was', async () => {
   let reads = 0;
   const read: ObjectBytes['read'] = (...given) => {
     reads += 1;
-    // Each move reads twice: in the middle of the second page.
+    // Each move reads twice, so this stops the pass in the middle of the second page.
     if (reads === 300) stop.abort();
     return context.bytes.read(...given);
   };

@@ -25,7 +25,7 @@ test('gc and the sweeper clean up in the background, and stop on request', async
   const client = world.process();
   await client.put('key', 'one');
   await client.put('key', 'two');
-  // Dies with its bytes stored and nothing committed.
+  // The process dies after it stored its bytes and before its commit.
   void world.process({ call: 4, when: 'before' }).put('key', 'three');
   await world.clock.settle();
   expect(await storedExtents(world)).toHaveLength(3);

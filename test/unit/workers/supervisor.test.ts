@@ -110,7 +110,7 @@ describe('a worker', () => {
 });
 
 describe('a panic', () => {
-  /** Panics at the times that it ran, each run lasting as long as `lasts` says. */
+  /** Supervises a worker whose runs fail after the given times; returns the pauses between them. */
   async function panicking(lasts: readonly number[], given: Partial<Worker> = {}) {
     const ctx = world();
     const stop = new AbortController();
@@ -285,7 +285,7 @@ describe('leadership', () => {
       stop.signal,
     );
     await ctx.clock.settle();
-    // The store's clock jumps ahead: another process sees the lease expired, and takes it.
+    // The store's clock jumps ahead, so the lease has expired and another process takes it.
     ctx.clock.jump(leaseTtlMs + 1);
     await acquireLease(ctx.metadata, { name: leaderLease('w'), holder: 'thief', ttlMs: 30_000 });
     await ctx.clock.advance(10_000);

@@ -25,7 +25,7 @@ test('deletes nothing of a bucket that is not in the lists yet, because its crea
   await sweep({ ...world, metadata }, never);
   expect(await backlog(metadata, 'gc')).toBe(0);
   expect(await metadata.abandoned()).not.toEqual([]);
-  // What the creator owed is made up for.
+  // The bucket is now entered into the list, as its creator should have done.
   await metadata.apply([{ at, put: place }]);
   isPending = false;
   await sweep({ ...world, metadata }, never);

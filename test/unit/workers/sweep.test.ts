@@ -19,7 +19,7 @@ import { faulty } from '../../support/faulty.ts';
 const never = new AbortController().signal;
 type Process = ReturnType<DomainWorld['process']>;
 
-/** Runs as far as the process lives; one that was killed hangs forever, and is left there. */
+/** Runs the work until its process is killed; a killed process hangs forever, so its promise is not awaited further. */
 async function untilDeath(process: Process, work: Promise<unknown>): Promise<void> {
   let isOver = false;
   const settled = work.then(
@@ -40,7 +40,7 @@ async function untilDeath(process: Process, work: Promise<unknown>): Promise<voi
 
 interface Scenario {
   readonly versioning: '' | 'Enabled' | 'Suspended';
-  /** Done by a process that lives; what it answers goes to `act`. */
+  /** Runs in a process that lives; its result is passed to `act`. */
   readonly before: (client: Process) => Promise<{ uploadId: string; etags: readonly string[] }>;
   readonly act: (client: Process, given: { uploadId: string; etags: readonly string[] }) => Promise<unknown>;
 }
@@ -130,7 +130,7 @@ const scenarios: Record<string, Scenario> = {
   },
 };
 
-/** How many calls of ports the scenario makes. */
+/** The number of port calls of the scenario. */
 async function callsOf(scenario: Scenario, makeBytes: () => ObjectBytes): Promise<number> {
   const world = await domainWorld(scenario.versioning, makeBytes);
   const given = await scenario.before(world.process());
@@ -305,7 +305,7 @@ describe('ownership', () => {
     const ownership = await openOwnership(world);
     let above = (await client.put('key', 'two')).row;
     let gets = 0;
-    // Behind the head when the head is read, promoted to it before the history is.
+    // The version is in the history when the head is read, and has become the head before the history is read.
     const get: typeof world.metadata.get = async (at, key) => {
       const found = await world.metadata.get(at, key);
       gets += 1;
