@@ -10,7 +10,7 @@ import { createUpload, deletion, putPart, setVersioning } from '../support/gatew
 import { type Client, openClient } from '../support/gateway-client.ts';
 import { openUser } from '../support/iam-users.ts';
 
-/** As it stands in a policy. */
+/** The variable as it is written in a policy. */
 const variable = `\${aws:username}`;
 const itself = 'arn:aws:s3:::bucket';
 const objects = 'arn:aws:s3:::bucket/*';
@@ -144,7 +144,7 @@ describe('conditions', () => {
     ['203.0.113.9', 403],
     ['::ffff:203.0.113.9', 403],
     ['::ffff:cb00:7109', 403],
-    // What cannot be told decides against the caller.
+    // An address that cannot be read decides against the caller.
     ['unknown', 403],
     ['203.0.114.9', 200],
   ])('a request from %s past a forbidden network is answered %i', async (remote, status) => {
@@ -167,7 +167,7 @@ describe('conditions', () => {
     const trusting = { SVC_TRUSTED_PROXIES: '10.0.0.0/8' };
     expect(await get({}, '203.0.113.9')).toBe(403);
     expect(await get(trusting, '203.0.113.9')).toBe(200);
-    // Whatever a client writes in front of what the proxy adds.
+    // The address that the client wrote in front of the proxy's does not count.
     expect(await get(trusting, '203.0.113.9, 198.51.100.1')).toBe(403);
     expect(await get({ SVC_TRUSTED_PROXIES: '192.0.2.0/24' }, '203.0.113.9')).toBe(403);
   });
@@ -308,7 +308,7 @@ describe('actions', () => {
     const uploadId = await createUpload(world.client, '/bucket/hers');
     const stolen = world.bob.put('/bucket/hers', { query: { uploadId, partNumber: '1' }, body: 'x' });
     expect((await stolen).status).toBe(403);
-    // An upload is of one key: under another it is not found.
+    // An upload belongs to one key and is not found under another.
     const elsewhere = world.bob.put('/bucket/his/key', { query: { uploadId, partNumber: '1' }, body: 'x' });
     expect((await elsewhere).code).toBe('NoSuchUpload');
     await putPart(world.client, '/bucket/hers', { uploadId, number: 1, body: 'x' });
@@ -356,7 +356,7 @@ describe('what cannot be read', () => {
     await ruled(world, { Action: 's3:GetObject', Resource: objects });
     expect((await world.anonymous.get('/bucket/key')).status).toBe(200);
     const { context } = world;
-    // As another process sees it, which has not read it yet.
+    // Another process has not read the policy yet.
     const body = policyOf({ Action: ['s3:GetObject', 's3:PutObject'], Resource: objects });
     await world.client.put('/bucket?policy', { body });
     const id = (await openBucket(context, 'bucket')).documents['policy'] ?? '';

@@ -7,7 +7,7 @@ import { type SignedRequest, signer } from '../support/sign.ts';
 const key = Buffer.alloc(32, 'customer').toString('base64');
 const sign = signer({ accessKey: alice.accessKey, secretKey: alice.secretKey, host: 'localhost' });
 
-/** Ways to write one secret into a query: as it is, in another case, with an escaped letter in the name, with a bad escape. */
+/** Ways to write one secret into a query: unchanged, in another case, with an escaped letter in the name, with a bad escape. */
 const secrets: readonly (readonly [name: string, value: string])[] = [
   ['X-Amz-Server-Side-Encryption-Customer-Key', key],
   ['x-amz-server-side-encryption-customer-key', key],

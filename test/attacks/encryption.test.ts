@@ -18,7 +18,7 @@ import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, MiB } from '../support/gateway-bodies.ts';
 
 const marker = 'this must not be found anywhere';
-/** Recognisable in any 64 bytes of it. */
+/** Content that can be recognized in any 64 bytes of it. */
 const marked = (size: number): Buffer => Buffer.alloc(size, `${marker}. `);
 
 async function everyFile(world: GatewayWorld): Promise<Buffer> {
@@ -60,7 +60,7 @@ describe('the disk', () => {
     });
     await world.client.put('/bucket');
     await world.client.put('/bucket/plain', { body: marked(64) });
-    // The search finds what is there to be found.
+    // Positive control: the search finds unencrypted content.
     expect((await everyFile(world)).includes(marker)).toBe(true);
 
     await using clean = await openGateway({
@@ -89,11 +89,11 @@ describe('the disk', () => {
   });
 });
 
-/** A gateway whose store gives the bytes of one extent for another, or others for them. */
+/** A gateway whose store can return the bytes of another extent, or changed bytes. */
 async function tampered() {
   const instead = new Map<string, Extent>();
   const change = new Map<string, (bytes: Uint8Array) => Uint8Array>();
-  /** As they were written: ids of one moment are in no order. */
+  /** The extents in the order of their writes, because ids that were drawn in one millisecond have no order. */
   const extents: Extent[] = [];
   const wrap = (context: Context): Context => ({
     ...context,

@@ -39,7 +39,7 @@ export interface FormWorld {
     path?: string,
   ) => Promise<Answer>;
   readonly post: (parts: readonly FormPart[], path?: string) => Promise<Answer>;
-  /** Refused, and nothing was written: the key is as the last control left it. */
+  /** Expects that the form is refused and that the key has the content of the last positive control. */
   readonly refuses: Refuses;
 }
 

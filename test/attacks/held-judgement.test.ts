@@ -13,7 +13,7 @@ import { virtualClock } from '../support/virtual-clock.ts';
 
 const tagging = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
 const open = policyOf({ Action: 's3:*', Resource: ['arn:aws:s3:::bucket', 'arn:aws:s3:::bucket/*'] });
-/** Longer than a streamed body is stored under the judgement of its first byte. */
+/** Longer than the time for which a streamed body is stored under the authorization of its first byte. */
 const heldMs = 2_000;
 
 const put = (path: string, body: string): HeldRequest => ({ method: 'PUT', path, ask: { body } });
@@ -39,7 +39,7 @@ async function openWorld() {
   return { world, clock };
 }
 
-/** What a request to change could have changed. */
+/** Everything that the request could change. */
 const stateOf = async ({ client }: GatewayWorld) => ({
   key: (await client.get('/bucket/key')).text,
   tags: (await client.get('/bucket?tagging')).all('Key'),
@@ -144,7 +144,7 @@ test.each([
         const { metadata } = context;
         const apply: MetadataStore['apply'] = async (changes) => {
           await metadata.apply(changes);
-          // The text of the configuration is written; the commit that names it follows.
+          // The text of the configuration is stored here; the commit that names it follows.
           if (changes.some(({ at }) => at.table === documents)) await between();
         };
         return { ...context, metadata: faulty(metadata, { apply }) };
@@ -177,7 +177,7 @@ test.each([
       wrap: (context) => {
         const { metadata } = context;
         const commit: MetadataStore['commit'] = async (at, changes, options) => {
-          // The handler has planned the change of the object's row; its commit follows.
+          // The handler has planned the change of the object's row and commits it next.
           if ((at.table as unknown) === objects) await between();
           return metadata.commit(at, changes, options);
         };

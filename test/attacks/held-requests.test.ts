@@ -10,7 +10,7 @@ const tagging = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSe
 const encryption =
   '<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>';
 
-/** Requests with a body to `/bucket`, and what they need to be there. */
+/** Requests with a body to `/bucket`, and the state that they need. */
 const requests: Readonly<
   Record<string, (upload: string) => readonly [method: string, path: string, body: string]>
 > = {
@@ -36,7 +36,7 @@ const requests: Readonly<
   ],
 };
 
-/** Everything that a foreign request could have changed. */
+/** Everything that a request of another account could have changed. */
 async function stateOf({ context, bob }: GatewayWorld) {
   const found = await findBucket(context.metadata, 'bucket');
   return {
@@ -64,7 +64,7 @@ describe.each(backends)('on %s', (backend) => {
         await client.delete('/bucket/key');
         expect((await client.delete('/bucket')).status).toBe(204);
         expect((await bob.put('/bucket')).status).toBe(200);
-        // The bucket that DeleteBucket could remove is empty.
+        // For DeleteBucket the new bucket stays empty, so that a wrong authorization would delete it.
         if (method !== 'DELETE') {
           await setVersioning(bob, 'bucket', 'Enabled');
           await bob.put('/bucket/key', { body: 'content of bob' });

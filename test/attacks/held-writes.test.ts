@@ -23,7 +23,7 @@ import { allow, openUser } from '../support/iam-users.ts';
 import { configuration, dayMs, defaultRule, lockIn } from '../support/locks.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
-/** Longer than a streamed body is stored under the judgement of its first byte. */
+/** Longer than the time for which a streamed body is stored under the authorization of its first byte. */
 const heldMs = 2_000;
 
 const tagging = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
@@ -133,7 +133,7 @@ describe.each(backends)('on %s', (backend) => {
       const answer = await whileHeld(client, request, async () => (isHeld ? block() : undefined));
       expect([answer.status, answer.code]).toEqual([403, 'AccessDenied']);
       expect((await client.get('/bucket/key')).status).toBe(404);
-      // The upload is as it was before: its owner may take the block off, or abort it.
+      // The upload is unchanged: its owner can remove the block and complete it, or abort it.
       expect((await client.get(`/bucket/key?uploadId=${uploadId}`)).all('PartNumber')).toEqual(['1']);
       await client.delete('/bucket?publicAccessBlock');
       expect((await complete(client, '/bucket/key', { uploadId, parts })).status).toBe(200);
@@ -143,7 +143,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-/** An engine goes by its own clock: there a drain of this test is too young for its cluster to count as empty. */
+/** Not on engines, which have their own clocks: there the drain of this test is too recent for the cluster to count as empty. */
 describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
   test.each(['PutObject', 'PostObject'] as const)(
     'a held %s whose cluster was found empty meanwhile is refused, and stores nothing',
@@ -165,7 +165,7 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
       await world.gc();
       expect(await extentsOn(world, 'a')).toBe(0);
       await expectReady(world, { admin, backend });
-      // The retry that it asks for goes to a cluster that takes writes.
+      // A retry goes to a cluster that accepts writes.
       const again = await write();
       expect((await whileHeld(again.client, again.request, async () => undefined)).status).toBeLessThan(300);
       expect([await extentsOn(world, 'a'), await extentsOn(world, 'b')]).toEqual([0, 1]);

@@ -9,7 +9,7 @@ import { allow, everyPage, must, openUser, sessionOf, trusting } from '../suppor
 
 type Roll = (sides: number) => number;
 
-/** A small generator, so that a failing seed asks for the same again. */
+/** A small random generator: the same seed gives the same requests. */
 function dice(seed: number): Roll {
   let state = seed >>> 0;
   return (sides) => {
@@ -44,7 +44,7 @@ const policies = ['policy/a', 'policy/a', 'policy/x/a', 'user/a']
   .map(arn)
   .concat('arn:aws:iam::aws:policy/AmazonS3FullAccess');
 
-/** Values that make sense, by parameter; every parameter also gets ones that make none. */
+/** Valid values by parameter; every parameter also gets invalid ones. */
 const values: Readonly<Record<string, readonly string[]>> = {
   UserName: names,
   GroupName: names,
@@ -98,7 +98,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
   'a.b.c.d.e.f.g': ['z'],
 };
 
-/** What an action takes, mostly. */
+/** The parameters that actions usually require. */
 const required: readonly (readonly [RegExp, readonly string[]])[] = [
   [/User|AccessKey$|AccessKeys$|EnableMFA|DeactivateMFA/, ['UserName']],
   [/Group/, ['GroupName']],

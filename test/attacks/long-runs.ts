@@ -5,7 +5,7 @@ import { encodeForm, fieldsOf, fileOf, multipart, signPolicyV2 } from '../suppor
 import { xmlBodies } from '../support/xml-bodies.ts';
 import { headerNames, queryNames } from './random-words.ts';
 
-/** What a run repeats. Each has made some parser slow: blanks, digits, escapes, separators, brackets, globs. */
+/** The texts that runs repeat. Each has made some parser slow: blanks, digits, escapes, separators, brackets, globs. */
 const fillers: readonly string[] = [
   ' ', '\t', '0', 'a', '%41', '%', '&#65;', '&amp;', '&', '*', '*a', '?', '/', '/../', ',', ', ', ';', ':', '=', 'a=b&', '-', '+', '.', '"',
   '\\', "'", '[', '{', '(', '<a>', '</', '<!--', '$', '${', '@', '~', '_', 'é', 'A1-',
@@ -14,7 +14,7 @@ const fillers: readonly string[] = [
 /** The run alone, and between two letters: a pattern backtracks when the text behind the run does not match. */
 const wrappings: readonly ((run: string) => string)[] = [(run) => run, (run) => `x${run}x`];
 
-/** Each filler in one of the wrappings, in turn. */
+/** A run of each filler; the wrappings alternate. */
 export function* runs(bytes: number): Generator<readonly [name: string, text: string]> {
   for (const [at, filler] of fillers.entries()) {
     const run = filler.repeat(Math.ceil(bytes / Buffer.byteLength(filler)));
@@ -22,13 +22,13 @@ export function* runs(bytes: number): Generator<readonly [name: string, text: st
   }
 }
 
-/** A place that takes a text, and the request that has it there. */
+/** A place of a request that accepts a text, and how to send the request. */
 export interface Place {
   readonly name: string;
   readonly send: (client: Client, text: string) => Promise<unknown>;
 }
 
-/** Headers with the beginning that their parser asks for. */
+/** Headers with the beginning that their parser requires. */
 const begun: readonly (readonly [header: string, beginning: string])[] = [
   ['range', 'bytes='],
   ['range', 'bytes=0-'],
@@ -63,7 +63,7 @@ const inQuery = (name: string, path: string): Place => ({
   send: (client, text) => client.get(path, { query: [[name, text]] }),
 });
 
-/** Names and texts as they stand in the request line, which no client has encoded. */
+/** Places in the request line, where the text is sent without the client's encoding. */
 const inTarget = (name: string, target: (text: string) => string): Place => ({
   name,
   send: async (client, text) => {
@@ -77,7 +77,7 @@ const inTarget = (name: string, target: (text: string) => string): Place => ({
   },
 });
 
-/** Headers that are read before the caller is known. */
+/** Headers that are read before the request is authenticated. */
 const unsigned = (name: string): Place => ({
   name: `${name} of an unsigned request`,
   send: async (client, text) => {
@@ -197,7 +197,7 @@ const xmlPlaces: readonly Place[] = xmlBodies.flatMap(({ root, on, document }) =
   ];
 });
 
-/** A form that alice signed; its policy is what holds the text, which only a signature lets in. */
+/** A form whose policy contains the text. Alice signed the policy, because an unsigned one is not parsed. */
 const policyForm = (name: string, policy: (text: string) => string): Place => ({
   name: `a form whose policy has ${name}`,
   send: (client, text) => {
@@ -211,7 +211,7 @@ const policyForm = (name: string, policy: (text: string) => string): Place => ({
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const conditions = (condition: unknown): string =>
   JSON.stringify({ expiration: '2100-01-01T00:00:00Z', conditions: [condition] });
-/** The fields of a form hold 20 KiB together. */
+/** Shortens the text, because all fields of a form together have at most 20 KiB. */
 const fitting = (text: string): string => text.slice(0, 12_000);
 
 const policyForms: readonly Place[] = [

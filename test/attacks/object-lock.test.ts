@@ -23,7 +23,7 @@ import {
   retention,
 } from '../support/locks.ts';
 
-/** Changes what is stored, as no operation could. */
+/** Changes a stored row directly, in a way that no operation can. */
 async function tamper({ context }: GatewayWorld, change: (row: ObjectRow) => ObjectRow): Promise<void> {
   const bucket = await openBucket(context, 'bucket');
   const found = await findLiveHead(context.metadata, bucket, 'key');
@@ -168,7 +168,7 @@ test('a clock that runs ahead releases nothing: the slower of two judges; one pu
   const { client, clock } = world;
   const version = await putVersion(client, '/bucket/key', heldUntil('GOVERNANCE', world.inDays(1)));
   const remove = async () => (await client.delete(`/bucket/key?versionId=${version}`)).status;
-  // Within the skew that signatures allow: the gateway believes that the day is over, the store does not.
+  // Within the clock skew that signatures allow: by the gateway's clock the retention is over, by the store's it is not.
   aheadMs = 600_000;
   clock.jump(dayMs - 300_000);
   expect(await remove()).toBe(403);
@@ -308,7 +308,7 @@ describe('who may not', () => {
       expect((await bob.put('/bucket/key', { body: 'x', headers })).status).toBe(status);
       const body = retention('GOVERNANCE', inDays(days));
       expect((await bob.put('/bucket/key?retention', { body })).status).toBe(status);
-      // The header means nothing beside the body, and cannot stand in for it.
+      // The headers have no effect: the body alone sets the retention.
       const short = heldUntil('GOVERNANCE', inDays(1));
       expect((await bob.put('/bucket/key?retention', { body, headers: short })).status).toBe(status);
     }

@@ -18,7 +18,7 @@ import { elements, headerNames, queryNames, texts } from './random-words.ts';
 
 type Roll = (sides: number) => number;
 
-/** A small generator, so that a failing seed asks for the same again. */
+/** A small random generator: the same seed gives the same requests. */
 function dice(seed: number): Roll {
   let state = seed >>> 0;
   return (sides) => {
@@ -69,7 +69,7 @@ function bodyOf(roll: Roll): string | Uint8Array | undefined {
   }
 }
 
-/** A request that asks for the row, with whatever else comes to mind. */
+/** A request for the row of the operation table, with random headers, queries and body. */
 function ask(roll: Roll, client: Client, { on }: Operation): Promise<Answer> {
   const [given = '', scope, ...marks] = on.split(' ');
   const method = given === 'ANY' ? pick(roll, ['GET', 'POST']) : given;
@@ -88,7 +88,7 @@ function ask(roll: Roll, client: Client, { on }: Operation): Promise<Answer> {
     query.push([pick(roll, queryNames), roll(3) === 0 ? pick(roll, versions) : pick(roll, texts)]);
   for (let count = roll(5); count > 0; count -= 1) {
     const text = pick(roll, texts);
-    // What no header could carry is not sent as one.
+    // Skip characters that a header cannot contain.
     if (!/[^\x20-\x7e\xa0-\xff]/.test(text)) headers[pick(roll, headerNames)] = text;
   }
   const body = method === 'GET' || method === 'HEAD' ? undefined : bodyOf(roll);
@@ -109,7 +109,7 @@ function documentFor(method: string, scope: string, mark: string): string {
   return found?.document ?? 'content';
 }
 
-/** A request of the row that asks for what is there, and a header or parameter beside it that any request may have. */
+/** A valid request for the row about existing resources, with one more header or parameter. */
 function askWell(roll: Roll, { client }: GatewayWorld, { on }: Operation): Promise<Answer> {
   const [given = '', scope = '', ...marks] = on.split(' ');
   const method = given === 'ANY' ? 'GET' : given;
@@ -130,7 +130,7 @@ function askWell(roll: Roll, { client }: GatewayWorld, { on }: Operation): Promi
   return client.send(method, path, { query, headers, ...body });
 }
 
-/** A route of the operators with words of any kind in its path, and any body. */
+/** A request for a route of the operator API with random words in its path and a random body. */
 function askAdmin(roll: Roll, client: Client, name: (typeof adminOperationNames)[number]): Promise<Answer> {
   const { method, path } = describeAdminOperation(name);
   const names = [
@@ -187,7 +187,7 @@ async function furnish({ client }: GatewayWorld): Promise<void> {
   await client.put('/bucket?policy', { body: documentFor('PUT', 'bucket', 'policy') });
 }
 
-/** `iam-random.test.ts` asks for actions with parameters that fit. */
+/** IAM and STS actions are tested in `iam-random.test.ts`, with parameters that fit. */
 const isStorage = (name: OperationName): boolean => !operations[name].on.includes('?Action');
 
 const rounds = 25;
@@ -201,7 +201,7 @@ describe.each(backends)('on %s', (backend) => {
     let done = 0;
     let managed = 0;
     for (let round = 0; round < rounds; round += 1) {
-      // Whatever was deleted is there again, so that later rounds meet it.
+      // Restore what was deleted, so that later rounds find it.
       await furnish(world);
       for (const name of operationNames) {
         const at = `seed ${seed}, round ${round}, ${name}`;
@@ -221,7 +221,7 @@ describe.each(backends)('on %s', (backend) => {
       }
     }
     expect(managed).toBeGreaterThan(rounds * 2);
-    // Refusals alone would prove little.
+    // Enough requests must succeed, because refusals alone would prove little.
     const served = operationNames.filter((name) => isStorage(name) && !(name in leftOutOperations));
     expect(done / (rounds * served.length)).toBeGreaterThanOrEqual(0.5);
   });

@@ -8,7 +8,7 @@ import { openUser } from '../support/iam-users.ts';
 
 interface Repeated {
   readonly name: string;
-  /** The second one is what an attacker wants; alone it has an effect. */
+  /** The second value is the attacker's; sent alone, it has an effect. */
   readonly values: readonly [first: string, wanted: string];
   readonly method: string;
   readonly path: string;

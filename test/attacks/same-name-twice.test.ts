@@ -8,7 +8,7 @@ import { xmlBodies } from '../support/xml-bodies.ts';
 import { everyElement, parseTree, printTree } from '../support/xml-trees.ts';
 import { form, openFormWorld } from './form-world.ts';
 
-/** The public API's lists: of these a document may hold several, side by side. */
+/** The elements that are lists in the public API, so that a document may repeat them. */
 const listed = new Set(
   (
     'Grant CORSRule AllowedHeader AllowedMethod AllowedOrigin ExposeHeader Part Tag Object Field Rule Transition ' +

@@ -14,7 +14,7 @@ import { signer } from '../support/sign.ts';
 
 type Pair = readonly [string, string];
 
-/** Few names and values, so that many requests come to the same text; each has confused a reader. */
+/** Few names and values, so that many requests have the same text to sign. Each has confused some parser. */
 const names = [
   'x-amz-acl', 'X-Amz-Acl', 'x-amz-meta-a', 'X-AMZ-META-A', 'x-amz-meta-a:b', 'x-amz-copy-source', 'content-type', 'Content-Type', 'content-md5',
   'versionId', 'versionid', 'acl', 'tagging', 'response-content-type', 'uploadId', 'prefix', 'list-type', 'x-amz-date', 'x-amz-security-token',
@@ -32,11 +32,11 @@ const request = fc.record({
 });
 type Spec = typeof request extends fc.Arbitrary<infer T> ? T : never;
 
-/** What a header field can be on the wire: bytes without line breaks, blanks around them dropped. */
+/** True for a header field that can be sent: no line breaks, and no blanks around the value. */
 const onWire = ([name, value]: Pair): boolean =>
   /^[\t\x20-\x7e\x80-\xff]*$/.test(value) && !name.includes(':');
 
-/** The text that is signed and what the gateway would obey; undefined for a refused request. */
+/** The text that is signed, and the meaning that the gateway reads; undefined for a refused request. */
 function meaningOf({ method, path, query: pairs, headers: sent }: Spec): Pair | undefined {
   const raw = pairs
     .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
@@ -84,13 +84,13 @@ test('no two requests that differ in what is obeyed have the same version-2 stri
       const [text, meaning] = found;
       const known = meanings.get(text);
       if (known !== undefined) shared += 1;
-      // `?acl` and `?acl=` are one text and one meaning.
+      // `?acl` and `?acl=` have the same text and the same meaning.
       expect(meaning, text).toBe(known ?? meaning);
       meanings.set(text, meaning);
     }),
     { numRuns: 20_000 },
   );
-  // The law would hold of nothing, too.
+  // Enough requests must be accepted and share a text; otherwise the test would prove nothing.
   expect(accepted).toBeGreaterThan(2_000);
   expect(shared).toBeGreaterThan(500);
 });
@@ -154,7 +154,7 @@ test('under a mount point a signature is valid for one address', async () => {
   const sign = signer({ accessKey: alice.accessKey, secretKey: alice.secretKey, host: 'localhost' });
   const short = sign.presignV2({ path: '/bbb/k' });
   expect((await world.client.sendRaw({ ...short, target: `/s3${short.target}` })).text).toBe('one');
-  // Signed with the mount for bucket `bbb`; read without it, it would be an address in a bucket named like the mount.
+  // Signed under the mount for bucket `bbb`. Read without the mount, the path would name a bucket called like the mount.
   const whole = sign.presignV2({ path: '/s3/bbb/k' });
   expect((await world.client.sendRaw({ ...whole, target: `/s3${whole.target}` })).code).toBe(
     'SignatureDoesNotMatch',

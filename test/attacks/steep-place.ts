@@ -4,14 +4,14 @@ import type { Client } from '../support/gateway-client.ts';
 import { type Place, runs } from './long-runs.ts';
 
 /**
- * How much longer the texts are, and how many times the linear time is still called linear. Shorter texts come first, so
+ * The factor by which the texts are longer, and the multiple of the linear time that is tolerated. Shorter texts come first, so
  * that a place whose time grows with a power of the length fails within seconds.
  */
 const growths = [
   { growth: 4, slack: 2 },
   { growth: 16, slack: 4 },
 ];
-/** Compilation and garbage collection may fall into any measurement. */
+/** Allows for compilation and garbage collection during a measurement. */
 const floorMs = 120;
 /** Longer than any garbage collection: a measurement that exceeds the bound by this is not repeated. */
 const collectionMs = 1_000;
@@ -38,7 +38,7 @@ export async function steepPlace(
         if (first < floorMs) continue;
         const small = await least(() => place.send(client, short.get(name) ?? ''));
         const bound = floorMs + growth * slack * small;
-        // A garbage collection hides in one measurement, not in three.
+        // Repeat an unclear measurement and take the least of three, because a garbage collection rarely falls into all of them.
         const isClear = first < bound || first > bound + collectionMs;
         const large = isClear ? first : await least(() => place.send(client, text));
         if (large > bound)

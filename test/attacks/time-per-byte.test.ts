@@ -14,7 +14,7 @@ async function furnish(): Promise<GatewayWorld> {
   return world;
 }
 
-/** A place that does some work with the text instead of sending it. */
+/** A place whose text is processed directly instead of being sent. */
 const working = (name: string, work: (text: string) => unknown): Place => ({
   name,
   send: async (_, text) => work(text),

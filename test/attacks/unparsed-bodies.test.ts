@@ -28,6 +28,6 @@ test('an anonymous caller without permission is refused before its body is parse
     '/bucket/key?retention',
   ])
     expect(await codeOf(path), path).toBe('AccessDenied');
-  // Where a policy may let it in, what the body asks for is a fact of the judgement.
+  // Where a policy may allow the request, its decision can depend on the body, so the body is parsed.
   expect(await codeOf('/open/key?tagging')).toBe('MalformedXML');
 });

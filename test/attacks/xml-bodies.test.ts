@@ -11,7 +11,7 @@ import { damaged, printTree } from '../support/xml-trees.ts';
 
 const sinks = ['topic', 'queue', 'f'].map((id) => ({ id, type: 'webhook', url: 'https://example.com' }));
 
-/** A bucket that every document may be about. */
+/** A bucket with everything that the documents refer to. */
 async function furnish(): Promise<GatewayWorld> {
   const world = await openGateway({ settings: { SVC_NOTIFY_TARGETS: JSON.stringify(sinks) } });
   const { client } = world;
@@ -27,11 +27,11 @@ const send = ({ client }: GatewayWorld, { on }: XmlBody, body: string): Promise<
   return client.send(method, path, { body });
 };
 
-/** Those that are shown again by a Get of the same address. */
+/** True for documents that a Get of the same address returns. */
 const isShown = ({ on }: XmlBody): boolean =>
   on.startsWith('PUT') && !on.endsWith('/created') && !on.endsWith('key?encryption');
 
-/** What a Get tells, without what differs from request to request. */
+/** The answer of a Get, without the parts that differ from request to request. */
 const told = ({ status, code, text }: Answer): unknown => [status, status === 200 ? text : code];
 
 async function check(world: GatewayWorld, body: XmlBody, document: string): Promise<void> {

@@ -254,7 +254,7 @@ test('refuses NUL and control characters, and keeps tab, line feed and delete', 
   }
   refuses(holding('\ufffe'));
   expect(keyOf(holding('\t\n\u007f'))).toBe('\t\n\u007f');
-  // XML reads every line end as a line feed; a carriage return comes as a reference.
+  // XML parsers turn every line end into a line feed; only a character reference keeps a carriage return.
   expect(keyOf(holding('\r\n\r'))).toBe('\n\n');
 });
 

@@ -32,12 +32,12 @@ const reads: readonly (readonly [name: string, read: Read])[] = [
 
 interface Subject {
   readonly world: GatewayWorld;
-  /** Of a version that is there, of another key than the absent one. */
+  /** The version id of an existing object under another key. */
   readonly versionId: string;
   readonly callers: Readonly<Record<string, Client>>;
 }
 
-/** `/bucket` grants bob READ by its ACL, `/closed` grants nothing; `/copies` takes what anybody writes. */
+/** `/bucket` grants bob READ by its ACL, `/closed` grants nothing, and every caller may write into `/copies`. */
 async function openSubject(): Promise<Subject> {
   const world = await openGateway();
   const { client, bob, anonymous } = world;
@@ -77,7 +77,7 @@ const callerOf = ({ callers }: Subject, name: string): Client => {
 const mayList = ['owner', 'lister', 'reader and lister', 'bob'];
 const mayNotList = ['reader', 'user', 'anonymous'];
 
-/** What a caller sees, without the names that it brought itself. */
+/** The answer that a caller gets, without the names that the caller sent. */
 const seen = (answer: Answer, key: string): readonly unknown[] => [
   answer.status,
   answer.code,

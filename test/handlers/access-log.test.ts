@@ -61,7 +61,7 @@ describe.each(backends)('on %s', (backend) => {
     const lines = await linesOf(context);
     expect(new Set(lines.map((line) => line.length))).toEqual(new Set([fields]));
     const shown = [at.operation, at.key, at.status, at.error, at.requester];
-    // The request that turned the log on found none yet.
+    // There is no line for the request that turned the log on.
     expect(lines.map((line) => shown.map((field) => line[field]).join(' '))).toEqual([
       `REST.PUT.OBJECT a%20key 200 - ${alice.owner}`,
       `REST.GET.OBJECT a%20key 200 - ${alice.owner}`,
@@ -165,7 +165,7 @@ test('requests to buckets without a log write nothing of it and read nothing for
   await world.client.put('/bucket/key', { body: 'x' });
   reads = 0;
   await world.client.get('/bucket/key');
-  // The bucket's row and the object's.
+  // One read of the bucket's row and one of the object's.
   expect(reads).toBe(2);
   await world.client.get('/none/key');
   expect(reads).toBe(3);

@@ -47,7 +47,7 @@ test('one that is made again between the two steps of a deletion keeps its host'
   };
   await deleteAccessPoint(context, { account, name });
   expect((await findAlias(context.metadata, label))?.row.name).toBe(name);
-  // And one that is deleted for good lets its host go.
+  // A deleted access point releases its host name.
   await deleteAccessPoint(context, { account, name });
   expect(await findAlias(context.metadata, label)).toBeUndefined();
 });

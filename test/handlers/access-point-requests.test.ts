@@ -35,7 +35,7 @@ describe('a request through an access point', () => {
     expect(await seen(world, alias)).toEqual([403, 200, 403]);
     await must(act('DeleteAccessPointPolicy', { Name: 'photos' }));
     expect(await seen(world, alias)).toEqual([403, 403, 403]);
-    // What the bucket allows alone is not enough here.
+    // A permission from the bucket's policy alone does not suffice through the access point.
     await byBucket({});
     expect(await seen(world, alias)).toEqual([403, 403, 200]);
     expect((await world.client.get(`/${alias}/key`)).status).toBe(200);
@@ -50,7 +50,7 @@ describe('a request through an access point', () => {
       expect((await world.client.put('/bucket?publicAccessBlock', { body: blockXml(...names) })).status).toBe(
         200,
       );
-    // Not public itself: it delegates to access points of the bucket's account.
+    // This bucket policy is not public: it delegates to access points of the bucket's account.
     const delegating = policyOf({
       Resource: 'arn:aws:s3:::bucket/*',
       Action: 's3:GetObject',

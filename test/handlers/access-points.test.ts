@@ -84,7 +84,7 @@ describe.each(backends)('an access point on %s', (backend) => {
       expect((await client.delete(`${prefix}/other`)).status).toBe(204);
     }
     expect((await world.client.head('/bucket')).header('*-access-point-alias')).toBe('false');
-    // An access point is no bucket: its settings are not changed through it.
+    // The settings of a bucket cannot be changed through an access point.
     for (const name of ['acl', 'policy', 'versioning', 'tagging', 'publicAccessBlock']) {
       const refused = await world.client.put(`/${alias}?${name}`, { body: '<x/>' });
       expect([refused.status, refused.code], name).toEqual([405, 'MethodNotAllowed']);

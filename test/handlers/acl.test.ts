@@ -89,7 +89,7 @@ describe.each(backends)('the ACL of an object on %s', (backend) => {
       expect((await anonymous.get(`/bucket/${key}`)).text, key).toBe('x');
       expect(grantsIn(await client.get(`/bucket/${key}?acl`)), key).toEqual([`${everyone} READ`, full]);
     }
-    // A copy does not take its source's ACL along, nor does a new object that of the old one.
+    // A copy does not inherit the ACL of its source, and an overwrite does not keep the ACL of the old object.
     await client.put('/bucket/again', { headers: { '*-copy-source': '/bucket/put' } });
     await client.put('/bucket/put', { body: 'y' });
     for (const key of ['again', 'put']) {
@@ -167,7 +167,7 @@ describe('grant headers', () => {
       full,
       'carol-account FULL_CONTROL',
     ]);
-    // Names are shown where they are known.
+    // Display names are included where they are known.
     expect(shown.all('DisplayName')).toEqual(['alice', 'bob', 'carol', 'alice', 'carol']);
   });
 

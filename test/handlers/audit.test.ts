@@ -17,7 +17,7 @@ import type { Client } from '../support/gateway-client.ts';
 import { auditRows, inShort, tickingClock } from '../support/recorded.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
-/** How often rows were written outside of a commit. */
+/** Counts the writes of rows outside of commits. */
 function countingApplies() {
   let applies = 0;
   return {
@@ -149,7 +149,7 @@ describe.each(backends)('on %s', (backend) => {
     );
     rows.count = 0;
     expect((await world.client.post('/bucket?delete', { body: deletion(keys) })).status).toBe(200);
-    // As many as are deleted at once, at most.
+    // At most one write for each group of keys that is deleted concurrently.
     expect(rows.count).toBeLessThanOrEqual(16);
     expect((await auditRows(world.context)).map(({ action }) => action).at(-1)).toBe('DeleteObjects');
   });
@@ -278,7 +278,7 @@ describe('refusals', () => {
       ['PutObject', 'AccessDenied', 95],
     ]);
     expect(counted).toHaveLength(190);
-    // An operator sees how many there were.
+    // An operator sees the counts.
     const shown = await world.as({ credential: operator }).get('/?audit');
     expect(shown.all('Count').sort()).toEqual(['95', '95']);
     // The next minute has rows of its own.

@@ -41,7 +41,7 @@ test(`every decision is that of the model, seed ${seed}`, async () => {
   for (let round = 0; round < rounds; round++) {
     const configured = await world.configure();
     for (const { caller, client } of await world.askers()) {
-      // Half of the questions for twice as many configurations in the same time.
+      // Ask half of the questions, so that the same time covers twice as many configurations.
       for (const question of questions.filter(() => dice.chance(2))) {
         const isLet = await world.isLet(client, question);
         counts[isLet ? 'let' : 'refused'] += 1;
@@ -50,6 +50,6 @@ test(`every decision is that of the model, seed ${seed}`, async () => {
       }
     }
   }
-  // The comparison is worth something only where both answers are common.
+  // The comparison is meaningful only if both answers are common.
   expect(Math.min(counts.let, counts.refused)).toBeGreaterThan(rounds * 15);
 }, 120_000);

@@ -11,7 +11,7 @@ interface Who {
   readonly account: Account;
   readonly kind: 'anonymous' | 'root' | 'user';
   readonly arn: string;
-  /** What policies of its own say of everything. */
+  /** What the caller's identity policies say about every action and resource. */
   readonly own: 'silent' | 'allows' | 'denies';
 }
 const rootOf = (account: Account): Who => ({
@@ -37,7 +37,7 @@ const everybody: Readonly<Record<string, Who>> = {
   'bobs-able': userOf('bob-account', 'bobs-able', 'allows'),
 };
 
-/** A statement about everything in the bucket. */
+/** Each policy is one statement about everything in the bucket. */
 const policies = {
   none: undefined,
   everybody: { effect: 'Allow', names: '*' },
@@ -50,7 +50,7 @@ const policies = {
 } as const;
 type PolicyName = keyof typeof policies;
 
-/** Grants beside the owner's: to everybody, or to the account that is not the owner. */
+/** Grants beside the owner's: to all users, or to the account that is not the owner. */
 const acls = ['none', 'public-read', 'public-write', 'other-read', 'other-write'] as const;
 type Acl = (typeof acls)[number];
 const ownerships = ['ObjectWriter', 'BucketOwnerEnforced'] as const;
@@ -66,9 +66,9 @@ interface State {
 type Need = 'READ' | 'WRITE' | 'READ_ACP';
 interface Asked {
   readonly send: (client: Client) => Promise<{ readonly status: number }>;
-  /** Whose ACL grants it, with which permission; the objects' ACLs grant READ alone. */
+  /** The ACL and the permission in it that allow the request. ACLs of objects grant only READ. */
   readonly needs: { readonly of: 'bucket' | 'object'; readonly permission: Need };
-  /** Whose the object is that it reads. */
+  /** The owner of the object that it reads. Default: alice's account. */
   readonly objectOf?: Account;
 }
 const asked: Readonly<Record<string, Asked>> = {
@@ -95,7 +95,7 @@ const asked: Readonly<Record<string, Asked>> = {
   },
 };
 
-/** Whether grants of the ACL reach the caller: by itself, or by its account, which leaves it to the account's policies. */
+/** Whether the ACL grants the permission to the caller itself, or to its account, whose policies must then allow it too. */
 function aclReach(who: Who, { acl, block }: State, { needs, objectOf }: Asked): 'itself' | 'account' | 'no' {
   const granted =
     needs.of === 'object'
@@ -123,14 +123,14 @@ function policyReach(who: Who, { policy, block }: State): 'itself' | 'account' |
   return block === 'RestrictPublicBuckets' && who.account !== 'alice-account' ? 'no' : 'itself';
 }
 
-/** The public API's rules, one after the other. */
+/** Applies the rules of the public API one after the other. */
 function may(who: Who, state: State, ask: Asked): boolean {
   const statement = policies[state.policy];
   if (who.own === 'denies') return false;
   if (statement?.effect === 'Deny' && isNamed(who, statement.names)) return false;
   const isEnforced = state.ownership === 'BucketOwnerEnforced';
   const home = isEnforced ? 'alice-account' : (ask.objectOf ?? 'alice-account');
-  // The owner of the bucket cannot give away what is another's.
+  // A bucket policy cannot grant access to objects of other accounts.
   const byPolicy = home === 'alice-account' ? policyReach(who, state) : 'no';
   const byAcl = isEnforced ? 'no' : aclReach(who, state, ask);
   const isReached = byPolicy !== 'no' || byAcl !== 'no';
@@ -165,7 +165,7 @@ const aclHeaders = (acl: Acl, of: Account): Readonly<Record<string, string>> => 
   return { ...owner, [`*-grant-${acl.endsWith('write') ? 'write' : 'read'}`]: who };
 };
 
-/** The same for objects, whose ACLs grant to read whatever the bucket's grants. */
+/** The same for objects, whose ACLs always grant READ. */
 const objectHeaders = (acl: Acl, of: Account) => aclHeaders(acl.replace('write', 'read') as Acl, of);
 
 async function enter(world: GatewayWorld, { policy, acl, ownership, block }: State): Promise<void> {
@@ -223,7 +223,7 @@ describe.each(ownerships)('under %s', (ownership) => {
             }
         }
       expect(wrong).toEqual([]);
-      // Neither side of the matrix is empty.
+      // Both answers must be common, so that the comparison is meaningful.
       expect(Math.min(allowed, refused)).toBeGreaterThan(400);
     },
   );
@@ -255,7 +255,7 @@ describe.each(backends)('an upload in a bucket of another account on %s', (backe
     }
     for (const own of [world.bob, client])
       expect((await own.get('/bucket/key', { query: { uploadId } })).status).toBe(200);
-    // What is another's upload is not his, though its id be known.
+    // Bob may not list the parts of another caller's upload, even if he knows its id.
     const other = await createUpload(client, '/bucket/key');
     expect((await world.bob.get('/bucket/key', { query: { uploadId: other } })).status).toBe(403);
     const deny = {

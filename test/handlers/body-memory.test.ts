@@ -8,7 +8,7 @@ const MiB = 1024 * 1024;
 const ceiling = 8 * MiB;
 const bodyBytes = 3 * MiB;
 
-/** Nothing is deleted by these: what is long about them is the blanks. */
+/** A deletion of a missing key, padded with blanks. */
 const body = new TextEncoder().encode(deletion(['none']).padEnd(bodyBytes));
 
 async function watchedGateway() {
@@ -33,7 +33,7 @@ async function watchedGateway() {
   return { world, held };
 }
 
-/** All but the last piece at once, and that when it is let go. */
+/** Sends all pieces but the last one immediately, and the last one when `last` resolves. */
 const slowly = (last: Promise<void>) =>
   async function* arriving(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
     const step = 256 * 1024;
@@ -51,7 +51,7 @@ test('many slow bodies stay within the memory limit, and further ones get SlowDo
   const sent = Array.from({ length: 12 }, () =>
     client.post('/bucket?delete', { body, arriving: slowly(gate.promise) }),
   );
-  // Those that are refused do not wait for the gate; of the others two fit at most.
+  // Refused requests are answered before the gate opens; at most two of the others fit.
   const early = await Promise.race(sent);
   expect([early.status, early.code]).toEqual([503, 'SlowDown']);
   expect((await client.put('/bucket/key', { body: 'objects are not held up by them' })).status).toBe(200);
@@ -67,7 +67,7 @@ test('a body releases its memory, whether it was accepted or refused', async () 
   const { world, held } = await watchedGateway();
   await using _ = world;
   const { client } = world;
-  // Together more than the ceiling.
+  // Together these bodies are larger than the ceiling.
   for (let turn = 0; turn < 2; turn++) {
     expect((await client.post('/bucket?delete', { body })).status).toBe(200);
     const torn = await client.post('/bucket?delete', { body, arriving: async function* () {} });

@@ -10,13 +10,13 @@ import { allow, openUser } from '../support/iam-users.ts';
 interface Family {
   readonly query: string;
   readonly root: string;
-  /** Policy actions of Get, of Put, and of Delete where it is not that of Put. */
+  /** The policy actions of Get and Put, and of Delete where it differs from Put's. */
   readonly actions: readonly [get: string, put: string, remove?: string];
-  /** The first document, and the one that replaces it: what is inside the root. */
+  /** The content of the root element: of the first document, and of the one that replaces it. */
   readonly documents: readonly [string, string];
-  /** The error of Get while it is unset, or what is inside the document that is shown instead. */
+  /** The error of Get while the configuration is not set, or the content of the document that Get then returns. */
   readonly unset: { readonly code: string } | { readonly inside: string };
-  /** Where there is no Delete, the document that takes it away. */
+  /** The document that removes the configuration, where there is no Delete. */
   readonly emptied?: string;
 }
 

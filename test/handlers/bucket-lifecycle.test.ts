@@ -221,7 +221,7 @@ const above = '<ObjectSizeGreaterThan>5</ObjectSizeGreaterThan>';
 const below = '<ObjectSizeLessThan>100</ObjectSizeLessThan>';
 const under = '<Prefix>logs/</Prefix>';
 const anywhere = '<Prefix></Prefix>';
-/** Every form of a filter, and which of the objects below it names. */
+/** Every form of a filter, and the objects below that it selects. */
 const filters: readonly (readonly [filter: string, expiring: readonly string[]])[] = [
   ['<Filter/>', ['a', 'logs/big', 'logs/small', 'logs/tagged', 'tagged']],
   ['<Prefix/>', ['a', 'logs/big', 'logs/small', 'logs/tagged', 'tagged']],

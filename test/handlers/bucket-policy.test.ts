@@ -47,7 +47,7 @@ describe.each(backends)('the policy of a bucket on %s', (backend) => {
         { Effect: 'Deny', Action: 's3:GetObject', Resource: objects },
       );
       await client.put('/bucket?policy', { body: denied });
-      // A deny binds the root of the account as well.
+      // A Deny binds the root of the account too.
       expect((await client.get('/bucket/key')).status).toBe(403);
       await client.delete('/bucket?policy');
       expect((await client.get('/bucket/key')).status).toBe(200);
@@ -174,7 +174,7 @@ describe('a policy is refused', () => {
     expect((await ursula.put('/bucket?policy', { body: only, headers })).status).toBe(204);
     for (const send of [ursula.get, ursula.put, ursula.delete])
       expect((await send('/bucket?policy', { body: readable })).status).toBe(403);
-    // Whom it spares comes back.
+    // The root of the account can still delete the policy, and after that the user can set one again.
     expect((await world.client.delete('/bucket?policy')).status).toBe(204);
     expect((await ursula.put('/bucket?policy', { body: readable })).status).toBe(204);
   });
@@ -235,7 +235,7 @@ describe('GetBucketPolicyStatus', () => {
     };
     await client.put('/bucket?policy', { body: policyOf(held) });
     expect(await isPublic(world)).toBe('false');
-    // An ACL lets the public in as well.
+    // An ACL can make the bucket public too.
     await client.put('/bucket?acl', { headers: { '*-acl': 'public-read' } });
     expect(await isPublic(world)).toBe('true');
   });
@@ -276,7 +276,7 @@ describe('a public access block', () => {
     expect((await bob.get('/bucket/key')).status).toBe(403);
     expect((await bob.put('/bucket/key', { body: 'y' })).status).toBe(403);
     expect((await world.as({ credential: user }).get('/bucket/key')).status).toBe(200);
-    // A policy that is not public still lets in whom it names.
+    // A policy that is not public still allows the accounts that it names.
     const held = policyOf({ Principal: { AWS: 'bob-account' }, Action: 's3:GetObject', Resource: objects });
     await client.put('/bucket?policy', { body: held });
     expect((await bob.get('/bucket/key')).status).toBe(200);
@@ -321,7 +321,7 @@ test('policies of many buckets are held up to a bound of bytes, and each is obey
   for (let round = 0; round < 2; round += 1)
     for (const name of names) expect((await anonymous.get(`/${name}/key`)).text).toBe(name);
   const { bytes = 0 } = cacheSizes().get('documents') ?? {};
-  // 60 policies of 0.75 MiB each have come; other worlds of this process may still hold some.
+  // 60 policies of 0.75 MiB each were parsed; other worlds of this process may still hold some of theirs.
   expect(bytes).toBeGreaterThan(16 * 1024 * 1024);
   expect(bytes).toBeLessThanOrEqual(before + 24 * 1024 * 1024);
 });

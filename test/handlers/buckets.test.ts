@@ -57,7 +57,7 @@ describe.each(backends)('CreateBucket on %s', (backend) => {
   });
 });
 
-/** Commits of bucket rows as of a process that dies right behind them, on a store that makes side changes later. */
+/** Commits of bucket rows by a process that dies right after them, on a store that applies side changes later. */
 const withoutSideChanges = (context: Context, dies: () => boolean): Context => {
   const { metadata } = context;
   const commit: MetadataStore['commit'] = (at, changes, options) =>

@@ -7,7 +7,7 @@ import { clusterRows, evacuate, openClusters } from '../support/clusters.ts';
 import { operator } from '../support/gateway.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
-/** Gateways that come one after another over one data directory, on one clock. */
+/** Gateways that are started one after another over one data directory, on one clock. */
 async function openRestarts() {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-leaving-'));
   onTestFinished(() => rm(directory, { recursive: true, force: true }));
@@ -60,7 +60,7 @@ test('a cluster that is left out before it is empty is reported, and its objects
     await using _ = world;
     expect((await world.as({ credential: operator }).get('/readyz')).text).toContain('leaves out a');
     await evacuate(world.context, clock);
-    // It is still on it, as far as the rows say.
+    // By the rows, the object is still on cluster a.
     expect(await clusterRows(world)).toEqual(['a evacuating 100', 'b live 100']);
     expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({
       manifests: 1,

@@ -8,7 +8,7 @@ import { DataUnavailable, type ObjectBytes } from '../../src/ports/storage/objec
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 
-/** Gateways that come one after another over one data directory, as an operator restarts them. */
+/** Gateways that are started one after another over one data directory. */
 describe('over restarts', () => {
   let directory = '';
   beforeAll(async () => {

@@ -58,7 +58,7 @@ const retention = `<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>${later}</
 const kmsKey = 'arn:aws:kms:default:alice-account:key/one';
 const tagging = '<Tagging><TagSet><Tag><Key>env</Key><Value>prod</Value></Tag></TagSet></Tagging>';
 
-/** What a Deny asks (operator, key, the value that the request has), another value, and the request. */
+/** The condition of a Deny (operator, key, the value that the request has), another value, and the request. */
 type Case = readonly [operator: string, key: string, value: string, other: string, ask: Ask];
 const cases: readonly Case[] = [
   ['StringEquals', 'aws:username', 'ursula', 'other', byUrsula],
@@ -289,9 +289,9 @@ const cases: readonly Case[] = [
   ],
 ];
 
-/** Of a bucket that is about to be created, which no bucket policy can speak of: create-bucket-rights.test.ts. */
+/** Keys of CreateBucket, to which no bucket policy applies: create-bucket-rights.test.ts. */
 const ofCreation = ['s3:LocationConstraint', 's3:x-amz-object-ownership'];
-/** Of access points, of sessions, of actions that are not S3's: their own suites have them. */
+/** Keys of access points, of sessions and of actions that are not S3's: their own suites test them. */
 const elsewhere = [
   ...['s3:DataAccessPointArn', 's3:DataAccessPointAccount', 's3:AccessPointNetworkOrigin'],
   ...['aws:TokenIssueTime', 'aws:MultiFactorAuthPresent', 'aws:MultiFactorAuthAge', 'aws:SourceIdentity'],
@@ -299,7 +299,7 @@ const elsewhere = [
   'iam:PermissionsBoundary',
   ...['sts:ExternalId', 'sts:RoleSessionName', 'sts:SourceIdentity', 'sts:TransitiveTagKeys'],
 ];
-/** No request here has them, which is what a request outside a VPC, an organisation or a chain of services means. */
+/** Keys that no request here has, because it comes from no VPC, organization or chain of services. */
 const never = [
   ...['aws:VpcSourceIp', 'aws:SourceVpc', 'aws:SourceVpce', 'aws:SourceVpcArn', 'aws:FederatedProvider'],
   ...['aws:PrincipalOrgID', 'aws:ResourceOrgID', 'aws:SourceOrgID', 'aws:PrincipalOrgPaths'],
@@ -311,7 +311,7 @@ const never = [
     'aws:CalledViaLast',
   ],
   ...['aws:SourceArn', 'aws:SourceAccount', 'aws:SourceOwner', 'aws:PrincipalServiceName'],
-  // Attributes of buckets count only where a bucket turns that on, which the public API calls Abac.
+  // Tags of buckets count only where the bucket turns on ABAC (public API).
   ...['aws:PrincipalServiceNamesList', 's3:BucketTag', 's3:AccessPointTag'],
 ];
 
@@ -370,7 +370,7 @@ test('a value that is too long to be searched decides against the caller', async
   expect(await told(client)).toEqual([403, 200, 403, 403]);
   await put(statement('Allow', '*a?c*'));
   expect(await told(bob)).toEqual([200, 403, 403, 403]);
-  // Both ends of a value are seen however long it is.
+  // A pattern matches against both ends of a value of any length.
   await put(statement('Allow', 'a*c'));
   expect(await told(bob)).toEqual([200, 403, 200, 403]);
 });

@@ -38,7 +38,7 @@ const reads = (etag: string): Rule[] => [
   [{ 'if-unmodified-since': after }, 200],
   [{ 'if-unmodified-since': before }, 412],
   [{ 'if-unmodified-since': 'no date' }, 200],
-  // If-Match masks If-Unmodified-Since, If-None-Match masks If-Modified-Since; the first pair goes first.
+  // If-Match overrides If-Unmodified-Since, and If-None-Match overrides If-Modified-Since; the first pair is evaluated first.
   [{ 'if-match': etag, 'if-unmodified-since': before }, 200],
   [{ 'if-match': '"x"', 'if-unmodified-since': after }, 412],
   [{ 'if-none-match': '"x"', 'if-modified-since': at }, 200],

@@ -11,7 +11,7 @@ type Cases = Readonly<Record<string, readonly [inside: string, code?: string]>>;
 interface Family {
   readonly query: string;
   readonly root: string;
-  /** Without a code it is accepted. */
+  /** A case without an error code is accepted. */
   readonly cases: Cases;
   readonly prepare?: (world: GatewayWorld) => Promise<unknown>;
 }

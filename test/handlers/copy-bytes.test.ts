@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 
-/** Every 8 bytes differ from all others, so that a piece in a wrong place shows. */
+/** Every 8 bytes differ from all others, so that a misplaced piece is detected. */
 function distinct(size: number): Uint8Array {
   const words = new Uint32Array(Math.ceil(size / 4));
   for (let i = 0; i < words.length; i += 1) words[i] = Math.imul(i + 1, 2_654_435_761);

@@ -58,7 +58,7 @@ test('CreateBucket with an ACL, an ownership, Object Lock or tags requires the p
       const user = await openUser(world, `${name}-${index}`, { policy: allow('s3:CreateBucket', ...more) });
       const client = world.as({ credential: user.credential });
       expect((await client.put(`/${name}-${index}`, ask)).status).toBe(name === 'with' ? 200 : 403);
-      // What says nothing asks for nothing.
+      // Headers that only state the default need no further permission.
       const plain = { headers: { '*-acl': 'private', '*-bucket-object-lock-enabled': 'false' } };
       expect((await client.put(`/${name}-plain-${index}`, plain)).status).toBe(200);
     }

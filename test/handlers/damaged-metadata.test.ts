@@ -27,7 +27,7 @@ async function fill(): Promise<void> {
   }
 }
 
-/** Flips a bit of the last byte of `text` that is not 0, in every copy that the file has, those of free pages included. */
+/** Flips a bit of the last non-zero byte of `text`, in every copy in the file, those on free pages included. */
 async function flip(text: string): Promise<void> {
   const bytes = await readFile(dataFile());
   const wanted = Buffer.from(text);
@@ -103,7 +103,7 @@ describe('with a damaged metadata file', () => {
 
   it('a file that was cut short is refused with its sizes, before it is mapped', async () => {
     await fill();
-    // The last pages may be free ones, which a file may lack: this leaves one behind its two meta pages.
+    // Leave only one page behind the two meta pages, because the last pages may be free ones, which a file may lack.
     await truncate(dataFile(), 3 * 4096);
     await expect(openWorld()).rejects.toThrow(
       /data\.mdb is damaged: the file ends before page \d+; docs\/recovery\.md/,

@@ -78,7 +78,7 @@ describe.each(backends)('races on %s', (backend) => {
     for (let round = 0; round < 60; round += 1) {
       const path = `/bucket${round}`;
       await client.put(path);
-      // Where a commit takes several round trips, a PUT that comes first always wins: some come later.
+      // Where a commit takes several round trips, a PUT that starts first always wins, so some start later.
       const putLater = async () => {
         await sleep((round % 4) * 8);
         return client.put(`${path}/key`, { body: 'content' });
@@ -92,7 +92,7 @@ describe.each(backends)('races on %s', (backend) => {
       seen[wasPut ? 'put' : wasDeleted ? 'deleted' : 'neither'] += 1;
       expect((await client.get(`${path}/key`)).status).toBe(wasPut ? 200 : 404);
       if (!wasPut) expect((await client.head(path)).status).toBe(wasDeleted ? 404 : 200);
-      // Whatever happened, the bucket works again.
+      // After either outcome the bucket can be created and used.
       await client.put(path);
       expect((await client.put(`${path}/key`, { body: 'content' })).status).toBe(200);
     }
@@ -178,7 +178,7 @@ test.each([0, 1])('a deleter that died leaves a bucket that opens again (fence %
   const refused = client.put('/bucket/key', { body: 'x' }).finally(() => {
     isAnswered = true;
   });
-  // It hopes for a moment that the deleter lets go.
+  // The PUT retries for a short time, in case the deletion is undone.
   while (!isAnswered) await clock.advance(25);
   expect((await refused).code).toBe('OperationAborted');
   expect(clock.elapsed()).toBeLessThan(5_000);

@@ -67,7 +67,7 @@ test('one key 1,000 times is deleted once, and each entry is answered', async ()
   const keys = Array.from({ length: 1000 }, (_, i) => (i === 500 ? 'other' : 'key'));
   const done = await client.post('/bucket?delete', { body: deletion(keys) });
   expect([done.status, done.all('Key'), done.all('Error')]).toEqual([200, keys, []]);
-  // The handler commits once for each key: every entry of a key names the same marker.
+  // The handler commits once for each key, so every entry of a key names the same marker.
   expect(new Set(done.all('DeleteMarkerVersionId')).size).toBe(2);
   const left = await client.get('/bucket?versions');
   expect([left.all('DeleteMarker').length, left.all('Version').length]).toEqual([2, 2]);

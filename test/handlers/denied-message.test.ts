@@ -207,7 +207,7 @@ describe('the text of a refusal tells no caller without s3:ListBucket whether an
       const absent = await at('absent');
       expect(absent[0], `${method} ${query}`).toBe(403);
       const hidden = await at('hidden');
-      // What is let in tells that it is there; what is refused tells nothing.
+      // A refused caller gets the same answer for existing and for missing resources.
       if (hidden[0] !== 200) expect(hidden, `${method} ${query}`).toEqual(absent);
     }
   });
@@ -303,7 +303,7 @@ describe('a refused AssumeRole', () => {
   const because = (kind: string, which = action) => `because no ${kind} allows the ${which} action`;
   const byTrust = because('role trust policy');
 
-  /** The role `reader`, and a user of alice's account or of bob's. */
+  /** The role `reader`, and a user of the account of `root`. */
   const openRole = async (trust: string, policy: string, root = alice) => {
     const world = await openGateway();
     const AssumeRolePolicyDocument = trust;

@@ -13,7 +13,7 @@ import type { VirtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
 
-/** A client of another gateway, which places by the view that it has now for as long as the test takes. */
+/** A client of another gateway, which keeps its present view of the clusters during the whole test. */
 async function clientOfStaleGateway({ context }: GatewayWorld, clock: VirtualClock) {
   const view = await context.clusterStates.view();
   const gateway = createGateway(
@@ -27,7 +27,7 @@ const progressOf = (admin: Awaited<ReturnType<typeof openPair>>['admin']) =>
   admin.must('GET', '/clusters/a/drain-progress');
 const uploadCount = /^1 open uploads are bound to it/;
 
-/** Engines go by their own clocks, which the test cannot turn. */
+/** Not on engines, because the test cannot set their clocks. */
 describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
   test('an upload that another gateway began after the first pass of a drain keeps the cluster, until it is aborted', async () => {
     const { world, admin, clock, drain } = await openPair(backend);
@@ -41,7 +41,7 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     await clock.advance(20_000);
     const uploadId = await createUpload(stale, '/bucket/key');
     await clock.advance(60_000);
-    // No pass has found it, and the cluster is not said to be empty for that.
+    // No pass has found the upload, and yet the cluster is not reported as empty.
     expect(await progressOf(admin)).toMatchObject({ deregisterReady: false });
     await evacuate(world.context, clock);
     const kept = await progressOf(admin);
@@ -62,7 +62,7 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     await drain();
     const units = [rebalance(world.context), collectGarbage(world.context)];
     await clock.advance(61_000);
-    // One pass, which ends; the next unit marks the cluster as empty.
+    // This unit is a whole pass; the next unit marks the cluster as empty.
     await units[0]?.(never);
     const uploadId = await createUpload(stale, '/bucket/key');
     const path = `/bucket/key?partNumber=1&uploadId=${uploadId}`;

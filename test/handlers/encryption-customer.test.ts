@@ -58,7 +58,7 @@ describe('without the right key', () => {
     for (const [more, expected] of [
       [{}, [400, 'InvalidRequest']],
       [customer(2, 'copy-source-'), [403, 'AccessDenied']],
-      // The key of the copy is not that of its source.
+      // The copy is encrypted under another key than its source.
       [customer(1), [400, 'InvalidRequest']],
     ] as const) {
       const headers = { ...source, ...more };

@@ -104,7 +104,7 @@ describe.each(both)('%s on %s', (_, backend, mode) => {
     const parts = [];
     for (const [i, body] of bodies.entries()) {
       const query = { uploadId, partNumber: String(i + 1) };
-      // Sent twice: the second one is the part.
+      // The part is sent twice: the second one replaces the first.
       await world.client.put('/bucket/parts', { query, body: bytesOf(5 * MiB, 9), headers: mode.read });
       const stored = await world.client.put('/bucket/parts', { query, body, headers: mode.read });
       expect([stored.status, shownBy(stored, mode)]).toEqual([200, mode.shown]);
@@ -128,11 +128,11 @@ describe.each(both)('%s on %s', (_, backend, mode) => {
     expect(Buffer.compare(range.bytes, whole.subarray(border - 70_000, border + 70_001))).toBe(0);
     const second = await world.client.get('/bucket/parts?partNumber=2', { headers: mode.read });
     expect([second.status, Buffer.compare(second.bytes, bodies[1] as Uint8Array)]).toEqual([206, 0]);
-    // A retry of the completion is answered alike.
+    // A retry of the completion gets the same answer.
     const again = await world.client.post('/bucket/parts', { query: { uploadId }, body: completion(parts) });
     expect([again.status, again.one('ETag')]).toEqual([200, done.one('ETag')]);
     for (const answer of [done, again]) {
-      // The public API names the encryption, and repeats no header of a customer key.
+      // The answer names the encryption, but repeats no header of a customer key (public API).
       const named = mode.shown['*-server-side-encryption'];
       expect(answer.header('*-server-side-encryption')).toBe(named);
     }

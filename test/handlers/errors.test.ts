@@ -101,7 +101,7 @@ test('a header of the other dialect on a signed request is refused unless it is 
 });
 
 describe('a request that no row of the table knows', () => {
-  /** Names of the public API that no row answers at all yet. */
+  /** Sub-resources of the public API that no row of the operation table serves yet. */
   const unbuilt = [...subResources].filter(
     (name) => !Object.values(operations).some(({ on }) => new RegExp(`[?]${name}(?![\\w-])`).test(on)),
   );
@@ -157,7 +157,7 @@ describe('a request that no row of the table knows', () => {
     }
     expect((await world.client.put('/bucket/key?partNumber=1', { body: 'new' })).status).toBe(501);
     expect((await world.client.put('/bucket/key?uploadId=x', { body: 'new' })).status).toBe(501);
-    // A version is made, never chosen.
+    // A client cannot choose the version id of a write.
     expect((await world.client.put('/bucket/key?versionId=null', { body: 'new' })).status).toBe(501);
     expect((await world.client.post('/bucket/key?uploads&versionId=null')).status).toBe(501);
     expect((await world.client.get('/bucket/key')).text).toBe('x');

@@ -19,7 +19,7 @@ import {
 } from '../support/gateway-bodies.ts';
 import { heldUntil, lockIn } from '../support/locks.ts';
 
-/** Puts an object whose manifest has rows of its own, as that of one with many parts has. */
+/** Puts an object whose manifest is stored in separate rows, like that of an object with many parts. */
 async function putRows({ context, client }: GatewayWorld, key: string): Promise<void> {
   const count = manifestSegmentParts + 6;
   await client.put(`/bucket/${key}`, { body: 'x'.repeat(count) });
@@ -131,13 +131,13 @@ describe.each(backends)('on %s', (backend) => {
       openUploads: 0,
     });
     await expectReady(world, { admin, backend });
-    // What Object Lock holds is held as before.
+    // Object Lock still protects the moved version.
     const path = `/bucket/held?versionId=${lockedVersion}`;
     expect((await client.delete(path, { headers: { '*-bypass-governance-retention': 'true' } })).code).toBe(
       'AccessDenied',
     );
     expect(lockIn(await client.head(path))[0]).toBe('COMPLIANCE');
-    // And back again: what was moved can be moved, encrypted things too.
+    // Move everything back: moved objects can be moved again, encrypted ones too.
     await admin.must('POST', '/clusters/a/undrain');
     await admin.must('POST', '/clusters/b/drain', { mode: 'evacuate' });
     await evacuate(world.context, clock);

@@ -143,10 +143,10 @@ test('reports progress between pages', async () => {
   for (let i = 0; i < 300; i += 1) await world.client.put(`/bucket/${i}`, { body: '' });
   await begin(world);
   const unit = emptyBuckets(world.context);
-  // Uploads, history, and the first page of what is live.
+  // Three units: uploads, history, and the first page of live objects.
   for (let i = 0; i < 3; i += 1) await unit(new AbortController().signal);
   expect(await asked(world)).toMatchObject({ state: 'running', deleted: { versions: 256 } });
-  // Asking again meanwhile begins nothing anew.
+  // A second request during the run does not start another one.
   expect(await begin(world)).toMatchObject({ state: 'running', deleted: { versions: 256 } });
   await work(world.context);
   expect(await asked(world)).toMatchObject({ state: 'done', deleted: { versions: 300 } });

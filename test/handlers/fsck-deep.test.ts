@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-/** Flips a bit wherever `text` stands in a file whose path contains `part`. */
+/** Flips a bit of every `text` in files whose path contains `part`. */
 async function flip(part: string, text: string): Promise<void> {
   let flips = 0;
   for (const path of filesUnder(directory).filter((each) => each.includes(part))) {
@@ -101,7 +101,7 @@ describe('the scrub worker', () => {
     await flip('chunks', 'the middle');
     await using world = await openWorld();
     const unit = scrubAll(world.context);
-    // What was stored in the millisecond in which a pass begins is the next one's.
+    // Objects of the millisecond in which a pass begins belong to the next pass.
     await world.context.clock.sleep(2);
     for (let turn = 0; turn < 3; turn += 1) await unit(new AbortController().signal);
     const found = await operatorOf(world).must('GET', '/scrub');
@@ -160,7 +160,7 @@ describe('small objects that gc removed, after an older metadata was restored', 
       await client.put('/bucket');
       for (const key of keys) await client.put(`/bucket/${key}`, { body: `content of ${key}` });
       await cp(join(directory, 'metadata'), `${directory}-backup`, { recursive: true });
-      // Fewer than half of a segment's chunks: it is not packed yet.
+      // Delete fewer than half of the segment's chunks, so that it is not packed yet.
       const deleted = keys.slice(0, 3);
       for (const key of deleted) await client.delete(`/bucket/${key}`);
       await gc();
@@ -175,7 +175,7 @@ describe('small objects that gc removed, after an older metadata was restored', 
       await runFsck(restored.context, (finding) => void findings.push(finding), { mode });
       expect(findings.filter(({ fixed }) => fixed === 'its bytes are kept')).toHaveLength(named.length);
       expect((await compare(restored)).findings).toEqual([]);
-      // Now more than half go.
+      // Now more than half are deleted.
       for (const key of keys.slice(3)) await restored.client.delete(`/bucket/${key}`);
       const before = await bytesIn(`${directory}/chunks`);
       await restored.gc();

@@ -61,7 +61,7 @@ async function upload(
   return id;
 }
 
-/** Moves the list of parts to rows of its own, where that of an object with many parts is. */
+/** Moves the list of parts to separate rows, as for an object with many parts. */
 async function segment(world: GatewayWorld, key: string): Promise<void> {
   let rows: SideChange[] = [];
   const manifestId = 'f'.repeat(32);

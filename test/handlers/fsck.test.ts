@@ -22,7 +22,7 @@ import { virtualClock } from '../support/virtual-clock.ts';
 const never = new AbortController().signal;
 const dayMs = 86_400_000;
 
-/** Every row of the bucket's objects, as a disk that failed would take them. */
+/** Removes every row of the bucket's objects, as a failed disk would. */
 async function loseRows(
   { context }: GatewayWorld,
   isLost: (key: string) => boolean = () => true,
@@ -127,7 +127,7 @@ describe.each(backends)('a lost index: %s', (backend) => {
     expect(findings[0]).toMatchObject({ kind: 'unowned', bucketId: id, left: expect.any(String) });
     expect((await rebuilt(world)).summary).toEqual({ rebuilt: 0, left: 1 });
 
-    // A few at once: many walks over the bytes come to the same.
+    // With only 7 extents at once, many walks over the bytes give the same result.
     const buckets = [{ id, name: 'bucket', owner: 'alice-account' }];
     const { summary } = await rebuilt(world, { buckets, atOnce: 7 });
     expect(summary).toEqual({ rebuilt: 21, left: 0 });
@@ -256,7 +256,7 @@ describe('the worker', () => {
       clock.jump(dayMs);
       await unit(never);
       expect(await asked(world)).toMatchObject({ state: 'running', at: 'versions' });
-      // Another process takes over in the middle.
+      // Another process takes over in the middle of the run.
       const successor = compareAll(world.context);
       for (let i = 0; i < 9; i += 1) await successor(never);
       expect(await asked(world)).toMatchObject({

@@ -40,7 +40,7 @@ describe.each(backends)('on %s', (backend) => {
   ])('%s is %s', async (path, code) => {
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
-    // The query is sent as it stands: the path carries it past the signer, which would encode it.
+    // The query is part of the path, so that the signer does not encode it.
     const refused = await world.anonymous.send('GET', path);
     const [bare = '', query] = path.split('?');
     const signed =

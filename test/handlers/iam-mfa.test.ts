@@ -15,7 +15,7 @@ async function createDevice(iam: Act, clock: VirtualClock, name = 'phone') {
   return { SerialNumber, app: authenticator(made.one('Base32StringSeed') ?? '', clock.now) };
 }
 
-/** An enabled device, a minute later: the codes that enabled it are used up. */
+/** An enabled device, a minute later, because the codes that enabled it cannot be used again. */
 async function openDevice(
   world: GatewayWorld,
   clock: VirtualClock,

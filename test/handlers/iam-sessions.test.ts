@@ -8,7 +8,7 @@ import { virtualClock } from '../support/virtual-clock.ts';
 const roleArn = (name: string): string => `arn:aws:iam::alice-account:role/${name}`;
 const reader = roleArn('reader');
 
-/** A role of Alice's that may read, and trusts whom `principal` names. */
+/** A role of alice's account that may read and that trusts `principal`. */
 async function openRole(
   world: GatewayWorld,
   {

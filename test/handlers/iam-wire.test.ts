@@ -52,7 +52,7 @@ describe('an action', () => {
   });
 });
 
-/** Presigners of IAM and STS sign the hash of the body; those of S3 leave it open. */
+/** Presigners of IAM and STS sign the hash of the body; those of S3 do not. */
 const hashOfNothing = (service: string) =>
   service === 's3'
     ? {}

@@ -17,7 +17,7 @@ afterAll(() => upstream[Symbol.asyncDispose]());
 
 interface Front {
   readonly world: GatewayWorld;
-  /** The upstream's bucket. */
+  /** The name of the upstream bucket. */
   readonly there: string;
 }
 
@@ -145,7 +145,7 @@ describe('what was imported', () => {
     for await (const { key } of everyReleased(world.context.metadata, id)) released.push(key);
     expect(released.sort()).toEqual(['deleted', 'empty', 'overwritten']);
 
-    // Another content under the key is another object.
+    // New content under the key counts as another object.
     await put(`/${there}/deleted`, 'anew');
     expect(await imported(world)).toMatchObject({ imported: 1 });
     expect((await world.client.get('/bucket/deleted')).text).toBe('anew');

@@ -110,7 +110,7 @@ describe('a key without accounts', () => {
     const settings = { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE };
     await using world = await openGateway({
       settings,
-      // As it was encrypted before keys had accounts.
+      // This object was encrypted before keys had accounts.
       wrap: (context) => {
         const { keys } = context;
         if (keys === undefined) return context;
@@ -236,7 +236,7 @@ describe('a user', () => {
     expect(messageOf(await plain.get('/bucket/key'))).toBe(
       `User: arn:aws:iam::alice-account:user/plain is not authorized to perform: kms:Decrypt on resource: ${arnOf('alices')} because no identity-based policy allows the kms:Decrypt action`,
     );
-    // What describes an object asks for no key.
+    // HEAD does not need the key.
     expect((await plain.head('/bucket/key')).status).toBe(200);
   });
 

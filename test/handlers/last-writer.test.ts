@@ -8,7 +8,7 @@ import { backends, openGateway, person } from '../support/gateway.ts';
 import { openClient } from '../support/gateway-client.ts';
 
 const writers = 50;
-/** Gateways with mutexes of their own, as processes have them. */
+/** The number of gateways. Each has its own mutexes, like a separate process. */
 const processes = 4;
 
 const tagging = (value: number): string =>

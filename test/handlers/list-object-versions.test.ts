@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 
-/** `key version` of every entry in order, and common prefixes by themselves. */
+/** `key version` of every entry in order; a common prefix stands alone. */
 async function walk(world: GatewayWorld, query: Record<string, string>): Promise<string[]> {
   const seen: string[] = [];
   let next: Record<string, string> = {};

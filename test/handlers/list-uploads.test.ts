@@ -35,7 +35,7 @@ async function walk(world: GatewayWorld, query: Record<string, string>): Promise
 
 describe.each(backends)('on %s', (backend) => {
   test('every open upload is listed once, by key and then by age, however small the page', async () => {
-    // Two of one key never begin in one millisecond, where neither is older.
+    // A ticking clock, so that two uploads of one key never begin in the same millisecond.
     await using world = await openGateway({ backend, clock: tickingClock() });
     const all = await fill(world);
     for (const size of ['1', '2', '4', '1000']) {
@@ -99,7 +99,7 @@ test('returns the fields of an open upload, and does not list an ended one', asy
     ['alice', 'alice'],
   ]);
   expect(page.one('Initiated')).toMatch(/Z$/);
-  // Without a key marker an upload-id marker is passed over.
+  // Without a key marker an upload-id marker is ignored.
   expect(
     (await world.client.get(`/bucket?uploads&upload-id-marker=${'f'.repeat(32)}`)).all('UploadId'),
   ).toEqual([uploadId]);

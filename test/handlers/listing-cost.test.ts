@@ -126,7 +126,7 @@ describe.each(['memory', 'embedded+file'] as const)('100,000 rows on %s', (backe
       })),
       { key: 'b' },
     ]);
-    // 100,000 keys under one prefix, keys around it.
+    // 100,000 keys under one prefix, and keys before and after it.
     await write(world, await bucket('prefixes'), [
       ...all.map((i) => ({ key: `m/${numbered(i)}` })),
       { key: 'a' },

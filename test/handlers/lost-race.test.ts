@@ -165,7 +165,7 @@ test('a Complete answers its retries also when gc settled the upload and the obj
   const uploadId = await createUpload(client, '/bucket/key');
   const part = await putPart(client, '/bucket/key', { uploadId, number: 1, body: 'whole' });
   rightBefore('objects', async () => {
-    // Behind the commit of the object, right before the session records it.
+    // Between the commit of the object and the record of it in the session.
     rightBefore('uploads', async () => {
       await client.put('/bucket/key', { body: 'other' });
       await settleUpload(context, uploadId);

@@ -20,7 +20,7 @@ import { virtualClock } from '../support/virtual-clock.ts';
 const state = (status: string, mfaDelete?: string): string =>
   `<VersioningConfiguration><Status>${status}</Status>${mfaDelete === undefined ? '' : `<MfaDelete>${mfaDelete}</MfaDelete>`}</VersioningConfiguration>`;
 
-/** A device of an account's root, whose every code comes with time of its own. */
+/** A device of an account's root; each of its codes belongs to another minute. */
 async function openDevice(
   world: Awaited<ReturnType<typeof openGateway>>,
   clock: ReturnType<typeof virtualClock>,
@@ -34,7 +34,7 @@ async function openDevice(
   await must(iam('EnableMFADevice', { UserName: credential.owner, SerialNumber, ...codes }));
   return {
     SerialNumber,
-    /** A code that was not shown before. */
+    /** A header with a code that was not used before. */
     show(): Record<string, string> {
       clock.jump(60_000);
       return { '*-mfa': `${SerialNumber} ${app.code()}` };
@@ -68,7 +68,7 @@ describe.each(backends)('on %s', (backend) => {
     const refused = await putVersioning(state('Enabled', 'Enabled'));
     expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
     expect(await told()).toEqual(['Enabled', undefined]);
-    // What is off already takes no code to be said to be off.
+    // Setting MFA delete to Disabled while it is off needs no code.
     expect((await putVersioning(state('Enabled', 'Disabled'))).status).toBe(200);
     expect(await told()).toEqual(['Enabled', 'Disabled']);
     expect((await putVersioning(state('Enabled', 'Enabled'), device.show())).status).toBe(200);
@@ -97,7 +97,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.delete(at(marker), { headers: device.show() })).status).toBe(204);
     const headers = device.show();
     expect((await client.delete(at(versions[0]), { headers })).status).toBe(204);
-    // A code is good once.
+    // A code is accepted only once.
     expect((await client.delete(at(versions[1]), { headers })).status).toBe(403);
     expect((await client.get('/bucket/key')).text).toBe('content');
     await world.gc();

@@ -37,7 +37,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 ) as fc.Arbitrary<Step>;
 
-/** A version as the model knows it, the newest first under each key. */
+/** A version in the model; the newest comes first under each key. */
 interface Version {
   readonly id: string;
   readonly body: string | undefined;
@@ -72,7 +72,7 @@ class Model {
   }
 }
 
-/** Takes one step in both worlds; the version id is the gateway's to choose, whether there is one is not. */
+/** Takes one step in both worlds. The gateway chooses the version id; the model determines whether there is one. */
 async function take(world: GatewayWorld, model: Model, one: Step): Promise<void> {
   const { client } = world;
   if (one.do === 'flip') {
@@ -83,7 +83,7 @@ async function take(world: GatewayWorld, model: Model, one: Step): Promise<void>
   const name = keys[one.key] ?? '';
   const path = raw(name);
   const idOf = (header: string | undefined): string => {
-    // Of what a suspended bucket gets only a marker is named.
+    // In a suspended bucket only the answer to a delete marker names a version id.
     const isMarker = one.do === 'delete';
     if (model.versioning === '') expect(header).toBeUndefined();
     else if (model.versioning === 'Suspended') expect(header).toBe(isMarker ? 'null' : undefined);
@@ -159,7 +159,7 @@ async function compare(world: GatewayWorld, model: Model): Promise<void> {
   });
   await world.gc();
   const stored = await world.stored();
-  // An empty content has nothing to store.
+  // Empty contents store no extent.
   expect(stored.length).toBe(bodies.filter((body) => body !== '').length);
   expect((await world.owned('bucket')).filter((id) => stored.includes(id))).toEqual(stored);
 }

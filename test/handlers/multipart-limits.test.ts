@@ -61,7 +61,7 @@ describe('10,000 parts', () => {
     const uploadId = await openUpload(world);
     const body = new Uint8Array(5 * MiB);
     const first = await part(world, uploadId, 1, body);
-    // The rest by the back door: 10,000 × 5 MiB would be hashed for minutes.
+    // Write the rows of the other parts directly, because hashing 10,000 × 5 MiB would take minutes.
     const stored = (await findSessionPart(world.context.metadata, uploadId, 1))?.row.stored;
     if (stored === undefined) throw new Error('no part');
     for (let start = 2; start <= 10_000; start += 50) {
@@ -119,8 +119,8 @@ describe('10,000 parts', () => {
 const GiB = 1024 * MiB;
 
 /**
- * Puts the session's parts from 2 to 10,000 beside the first by the back door, all of them of 5 GiB, as if that many
- * bytes had been sent: the store of these tests keeps none.
+ * Writes the rows of the parts 2 to 10,000 directly, each of 5 GiB, as if that many bytes had been sent. The store of these tests
+ * keeps no bytes.
  */
 async function fillWithLargest(world: GatewayWorld, uploadId: string): Promise<void> {
   const { metadata } = world.context;
@@ -147,7 +147,7 @@ async function fillWithLargest(world: GatewayWorld, uploadId: string): Promise<v
   }
 }
 
-/** An upstream would have to hold the bytes; noop keeps none, and takes the place of the other stores. */
+/** The backends with `noop` in place of their data store, which keeps no bytes; an upstream would have to store them. */
 const withoutUpstream = backends.filter((backend) => backend !== 'upstream-store');
 
 test.each(withoutUpstream)('10,000 parts of 5 GiB are one object of 48.8 TiB on %s', async (backend) => {
@@ -186,7 +186,7 @@ test.each(withoutUpstream)('10,000 parts of 5 GiB are one object of 48.8 TiB on 
   expect(await world.usage('bucket')).toEqual({ bytes: size, objects: 1 });
   const copy = await client.put('/bucket/copy', { headers: { '*-copy-source': path } });
   expect([copy.status, copy.code]).toEqual([400, 'InvalidRequest']);
-  // A part of a copy reaches to the end, and no part is larger than 5 GiB.
+  // The copied range may reach to the end of the source, but a part has at most 5 GiB.
   const query = { uploadId: await createUpload(client, '/bucket/copy'), partNumber: '1' };
   const copyPart = (range: string) =>
     client.put('/bucket/copy', {

@@ -11,7 +11,7 @@ type Headers = Readonly<Record<string, string>>;
 const begin = async (client: Client, headers: Headers): Promise<string> =>
   (await client.post(`${key}?uploads`, { headers })).one('UploadId') ?? '';
 
-/** What a part, a part that is a copy and the completion are answered. */
+/** The statuses of a part, of a copied part and of the completion. */
 async function outcomes(client: Client, uploadId: string, headers: Headers = {}): Promise<number[]> {
   const part = await client.put(key, { query: { uploadId, partNumber: '1' }, body: 'x', headers });
   const copying = { ...headers, '*-copy-source': '/bucket/source' };
@@ -35,7 +35,7 @@ test('a policy that demands encryption lets the parts of an encrypted upload in'
   expect((await client.post(`${key}?uploads`)).status).toBe(403);
   expect(await outcomes(client, await begin(client, encrypted))).toEqual([200, 200, 200]);
   expect((await client.head(key)).header('*-server-side-encryption')).toBe('AES256');
-  // An upload from before the policy, also with parts that only say that they are encrypted.
+  // An upload that began before the policy is refused, even if its parts have the encryption header.
   expect(await outcomes(client, plain)).toEqual([403, 403, 403]);
   expect(await outcomes(client, plain, encrypted)).toEqual([403, 403, 403]);
 });
@@ -51,7 +51,7 @@ test('a policy that demands an ACL of other accounts lets the parts of their upl
   expect((await client.put('/bucket?policy', { body: policyOf(grant) })).status).toBe(204);
   expect((await bob.post(`${key}?uploads`)).status).toBe(403);
   expect(await outcomes(bob, await begin(bob, handedOver))).toEqual([200, 200, 200]);
-  // Another's upload, begun without it.
+  // Alice's upload began without the ACL.
   const plain = await begin(client, {});
   expect(await outcomes(bob, plain)).toEqual([403, 403, 403]);
   expect(await outcomes(bob, plain, handedOver)).toEqual([403, 403, 403]);

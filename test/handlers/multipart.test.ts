@@ -216,7 +216,7 @@ describe.each(backends)('on %s', (backend) => {
     );
     const unknown = await world.client.delete(path, { query: { uploadId: '0'.repeat(32) } });
     expect([unknown.status, unknown.code]).toEqual([404, 'NoSuchUpload']);
-    // Another key's id, and another bucket's.
+    // The upload id of another key, and of another bucket.
     const other = await createUpload(world.client, '/bucket/other');
     expect((await world.client.delete(path, { query: { uploadId: other } })).code).toBe('NoSuchUpload');
     await world.client.put('/bucket2');
@@ -261,7 +261,7 @@ describe.each(backends)('on %s', (backend) => {
             : complete(world.client, path, { uploadId, parts: [first] }),
         ]);
         expect([200, 404], late.text).toContain(late.status);
-        // The part was replaced before the list was looked at: then its ETag is no longer the one listed.
+        // 400: the part was replaced before the list was checked, so its ETag differs from the listed one.
         expect([200, 204, 400], over.text).toContain(over.status);
         if (end === 'complete' && over.status === 200)
           expect((await world.client.get(path)).text).toBe(`first of ${round}`);

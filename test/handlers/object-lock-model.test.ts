@@ -90,7 +90,7 @@ interface Version {
 }
 
 class Model {
-  /** Newest first. */
+  /** The versions of each path, the newest first. */
   readonly versions: Version[][] = paths.map(() => []);
   fallback: { readonly mode: Mode; readonly days: number } | undefined;
 
@@ -249,7 +249,7 @@ describe.each(backends)('on %s', (backend) => {
         const model = new Model();
         for (const one of steps) await take(world, model, one);
         await compare(world, model);
-        // Wherever the clock was when something was queued, it is due now.
+        // After this jump everything in the deletion queue is due.
         world.clock.jump(100 * dayMs);
         await world.gc();
         await compare(world, model);

@@ -57,7 +57,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.put(`/bucket/key?legal-hold&${at}`, { body: legalHold('OFF') })).status).toBe(200);
     expect((await client.get('/bucket/key?legal-hold')).one('Status')).toBe('OFF');
     expect(lockIn(await client.head('/bucket/key'))).toEqual([undefined, undefined, 'OFF']);
-    // A hold alone is no retention.
+    // A legal hold alone does not set a retention.
     expect((await client.get('/bucket/key?retention')).code).toBe('NoSuchObjectLockConfiguration');
     expect((await client.delete(`/bucket/key?${at}`)).status).toBe(204);
   });

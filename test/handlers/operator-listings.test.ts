@@ -80,7 +80,7 @@ describe.each(backends)('on %s', (backend) => {
   });
 });
 
-/** As the worker does it. */
+/** Moves notifications to the dead letters, as the worker does. */
 async function giveUp({ metadata, clock }: Context, count: number): Promise<void> {
   const now = clock.now();
   for (let n = 0; n < count; n += 1) {

@@ -7,7 +7,7 @@ import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 const full = 'alice-account FULL_CONTROL';
 const handedOver = { '*-acl': 'bucket-owner-full-control' };
 
-/** Alice's bucket of an ownership, which everybody may write to by its policy-free ACL where it has one. */
+/** Alice's bucket with this ownership, into which every caller may write: by its ACL where ACLs are enabled. */
 async function bucketOf(world: GatewayWorld, ownership: string): Promise<void> {
   const headers = { '*-object-ownership': ownership };
   expect((await world.client.put('/bucket', { headers })).status).toBe(200);
@@ -44,7 +44,7 @@ describe.each(backends)('what bob writes into a bucket of alice on %s', (backend
     await bucketOf(world, ownership);
     await writeAll(world);
     expect(await ownersIn(world)).toEqual(allOf('bob-account'));
-    // It is not hers to read, only to delete.
+    // Alice may not read bob's object, only delete it.
     expect((await world.client.get('/bucket/put')).status).toBe(403);
     expect((await world.client.get('/bucket/put?acl')).status).toBe(403);
     expect((await world.bob.get('/bucket/put')).text).toBe('x');
@@ -223,7 +223,7 @@ describe('a new bucket', () => {
     expect((await anonymous.get('/bucket')).status).toBe(200);
     const headers = { '*-acl': 'public-read' };
     expect((await client.put('/bucket/key', { body: 'x', headers })).status).toBe(200);
-    // What changes nothing turns no ACLs on.
+    // An ACL that grants nothing new does not enable ACLs.
     for (const acl of ['private', 'bucket-owner-full-control']) {
       expect((await client.put(`/plain-${acl}`, { headers: { '*-acl': acl } })).status).toBe(200);
       expect(await ownership(`plain-${acl}`)).toBe('BucketOwnerEnforced');
@@ -238,7 +238,7 @@ describe('a new bucket', () => {
     await world.client.put('/bucket', { headers });
     expect((await world.bob.put('/bucket', { headers })).code).toBe('BucketAlreadyExists');
     expect((await world.client.put('/bucket', { headers: { '*-acl': 'private' } })).status).toBe(200);
-    // Creating it again changes nothing.
+    // Creating the bucket again changes nothing.
     expect(grantsIn(await world.client.get('/bucket?acl'))).toEqual([`${everyone} READ`, full]);
   });
 });

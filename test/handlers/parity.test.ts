@@ -6,7 +6,7 @@ import { Pair } from '../support/parity.ts';
 import { steps } from '../support/parity-steps.ts';
 import { tickingClock } from '../support/recorded.ts';
 
-/** More for a longer run: `PARITY_RUNS=500 FC_SEED=7`. */
+/** The number of histories for each backend. `PARITY_RUNS=500 FC_SEED=7` makes a longer run. */
 const runsOn: Partial<Record<Backend, number>> = { 'embedded+file': 50, 'ordered-kv': 25, 'wide-column': 10 };
 const given = process.env['PARITY_RUNS'];
 const runsFor = (backend: Backend): number => Number(given ?? runsOn[backend]);

@@ -24,7 +24,7 @@ const post = (world: GatewayWorld, parts: readonly FormPart[], ask: Ask = {}, pa
     headers: { ...multipart(), ...ask.headers },
   });
 
-/** A form of these fields, each of them signed as it is. */
+/** A form with these fields, whose policy requires exactly their values. */
 const signed = (fields: Readonly<Record<string, string>>, more: readonly unknown[] = []): FormPart[] => {
   const conditions = Object.entries({ bucket: 'bucket', ...fields }).map(([name, value]) => ({
     [name]: value,

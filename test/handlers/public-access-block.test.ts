@@ -55,7 +55,7 @@ describe('BlockPublicAcls', () => {
     await block(world, 'BlockPublicAcls');
     const copy = { '*-copy-source': '/bucket/old', '*-acl': 'public-read' };
     expect((await client.put('/bucket/copy', { headers: copy })).status).toBe(403);
-    // The group that delivers logs is not the public.
+    // The log delivery group is not public.
     const body = aclXml('alice-account', `${logDelivery} WRITE`);
     expect((await client.put('/bucket?acl', { body })).status).toBe(200);
   });
@@ -78,7 +78,7 @@ describe.each(backends)('IgnorePublicAcls on %s', (backend) => {
     expect(await seen()).toEqual([200, 200, 200, 200]);
     await block(world, 'IgnorePublicAcls');
     expect(await seen()).toEqual([403, 403, 403, 200]);
-    // It may still be set, it only says nothing.
+    // A public ACL can still be set; it only has no effect.
     expect((await client.put('/bucket/public?acl', { headers: { '*-acl': 'public-read' } })).status).toBe(
       200,
     );

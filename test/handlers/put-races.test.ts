@@ -11,7 +11,7 @@ import type { Answer, Ask } from '../support/gateway-client.ts';
 import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
-/** Does what must happen before the write, and gives the request that writes. */
+/** Prepares the write, and returns the function that sends it. */
 type Write = (
   world: GatewayWorld,
   body: string,
@@ -59,7 +59,7 @@ const shown = async ({ client }: GatewayWorld): Promise<readonly [string, string
   return [found.text, etagOf(found)];
 };
 
-/** As on an engine that is a round trip away: heads are read ahead of their requests' bodies. */
+/** Marks the store as distant, so that heads are read before the bodies of their requests. */
 const distant = (context: Context): Context => ({
   ...context,
   metadata: faulty(context.metadata, { isDistant: true }),
@@ -82,7 +82,7 @@ async function openRace(
   return { world, rightBefore };
 }
 
-/** Nothing is stored but what rows name, and the counters agree. */
+/** Expects that only extents that rows name are stored, and that the counters agree. */
 async function expectTidy(world: GatewayWorld, size: number): Promise<void> {
   expect(await world.usage('bucket')).toEqual({ bytes: size, objects: 1 });
   await world.gc();

@@ -27,7 +27,7 @@ function watch() {
   return { dropped, logged, telemetry };
 }
 
-/** The system's clock, whose monotonic time a test lets pass. */
+/** The system's clock with a monotonic time that the test can advance. */
 function skippingClock(): Clock & { skip(ms: number): void } {
   let skipped = 0;
   return {
@@ -39,7 +39,7 @@ function skippingClock(): Clock & { skip(ms: number): void } {
   };
 }
 
-/** The leader's looks; `bound` lets the time pass that an hour stays closed before it goes. */
+/** The leader's checks of the queues; `bound` first lets the time pass for which an hour stays closed before it is cleared. */
 function leaderOf({ context }: Pick<GatewayWorld, 'context'>, clock: { skip(ms: number): void }) {
   const looks = firstLook();
   const look = (): Promise<readonly QueueBacklog[]> => boundQueues(context, looks, never);
@@ -53,12 +53,12 @@ function leaderOf({ context }: Pick<GatewayWorld, 'context'>, clock: { skip(ms: 
   };
 }
 
-/** Another process over the same store: it knows nothing of what the first one knows. */
+/** Another process over the same store, without the caches of the first one. */
 const processOf = ({ context }: Pick<GatewayWorld, 'context'>): Pick<GatewayWorld, 'context'> => ({
   context: { ...context, metadata: { ...context.metadata } },
 });
 
-/** Rows as writers of earlier hours left them, or as a process writes them whose clock is so much behind. */
+/** Queues rows in an earlier hour, as writers did then, or as a process does whose clock is behind. */
 async function queueAt(
   { context }: Pick<GatewayWorld, 'context'>,
   queue: HourlyQueue,
@@ -94,7 +94,7 @@ describe.each(backends)('on %s', (backend) => {
     expect(of(backlogs, 'notify')?.oldestSeconds).toBeGreaterThan(3600);
     expect(await tasksOf(world.context, 'notify')).toHaveLength(40);
     expect(of(backlogs, 'replication')).toEqual({ queue: 'replication', rows: 0, oldestSeconds: 0 });
-    // A second look finds the same, and drops nothing more.
+    // A second check counts the same rows and drops no more.
     expect(of(await leader.look(), 'notify')?.rows).toBe(40);
     expect(dropped).toHaveLength(2);
     const hours: number[] = [];
@@ -176,14 +176,14 @@ describe.each(backends)('a process whose clock lags, on %s', (backend) => {
     const rows = async (): Promise<number | undefined> => of(await leader.look(), 'notify')?.rows;
     await queueAt(lagging, 'notify', { ...behind, name: 'first ' });
     expect(await rows()).toBe(10);
-    // By what it announced before the count.
+    // The lagging process had announced its hour before the count, so its rows are counted.
     await queueAt(lagging, 'notify', { ...behind, name: 'second ' });
     clock.skip(placementsEndMs);
     expect(await rows()).toBe(20);
-    // By an announcement of its own.
+    // The lagging process announces its hour again.
     await queueAt(lagging, 'notify', { ...behind, name: 'third ' });
     expect(await rows()).toBe(30);
-    // A new leader, who finds counts that another one kept.
+    // A new leader finds the counts that its predecessor stored.
     const next = leaderOf(world, clock);
     expect(of(await next.look(), 'notify')?.rows).toBe(30);
     await queueAt(lagging, 'notify', { ...behind, name: 'fourth ' });

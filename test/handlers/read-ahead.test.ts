@@ -9,11 +9,11 @@ import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 
 type Around = (table: AnyTable, read: () => Promise<unknown>) => Promise<unknown>;
 
-/** A gateway whose metadata lies far away, each read of which goes through `around`. */
+/** A gateway with distant metadata; each read goes through `around`. */
 function openDistant(around: { read: Around }, clock?: VirtualClock) {
   const wrap: GatewayWorldOptions['wrap'] = (context) => {
     const { metadata } = context;
-    // The cast: what comes back is what the store gave.
+    // The cast is safe, because `around` returns the row that the store returned.
     const get = ((at, key) => around.read(at.table, () => metadata.get(at, key))) as MetadataStore['get'];
     return { ...context, metadata: faulty(metadata, { isDistant: true, get }) };
   };
@@ -22,7 +22,7 @@ function openDistant(around: { read: Around }, clock?: VirtualClock) {
 
 const plainly: Around = (_table, read) => read();
 
-/** Rows of buckets never come unless a head is asked for; counts the reads of heads. */
+/** Holds back rows of buckets until a head is requested; counts the reads of heads. */
 function bucketsBehindHeads(): { readonly read: Around; readonly heads: () => number } {
   const { promise: wasAsked, resolve: asked } = Promise.withResolvers<void>();
   let heads = 0;
@@ -113,7 +113,7 @@ describe('reading ahead', () => {
     around.read = counted.read;
     expect((await world.client.put('/bucket/other', { body: 'new', headers })).status).toBe(200);
     expect(counted.heads()).toBe(2);
-    // Nothing was there when it was read ahead, and something is when the body has come.
+    // The key has no object when it is read ahead, and has one when the body has arrived.
     around.read = async (table, read) => {
       const row = await read();
       if (table !== objects) return row;
@@ -208,7 +208,7 @@ describe('believing a bucket', () => {
     expect((await world.client.get('/bucket/key')).text).toBe('content');
     expect((await world.client.head('/bucket/key')).status).toBe(200);
     expect(asked).toEqual([objects, objects]);
-    // Missing objects and refused callers are answered by the present row of the bucket.
+    // For missing objects and refused callers the gateway reads the present row of the bucket.
     expect((await world.client.get('/bucket/other')).code).toBe('NoSuchKey');
     expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
     expect(asked.filter((table) => table === buckets)).toHaveLength(2);
@@ -239,7 +239,7 @@ describe('believing a bucket', () => {
       await world.client.delete('/bucket?policy');
       return row;
     };
-    // It began before the policy was gone, and may still be let in; the next one may not.
+    // This request began before the policy was removed and may still be allowed; the next one must be refused.
     await world.bob.get('/bucket/key');
     expect((await world.bob.get('/bucket/key')).code).toBe('AccessDenied');
   });

@@ -26,7 +26,7 @@ async function openWorld(rule: string, backend: Backend = 'memory') {
 const tagging = (key: string, value: string): string =>
   `<Tagging><TagSet><Tag><Key>${key}</Key><Value>${value}</Value></Tag></TagSet></Tagging>`;
 
-/** As old as their versions: the queue's own order is that of the store's clock, which may stand still for a while. */
+/** The tasks, sorted by version, because the queue sorts by the store's clock, which may return one time twice. */
 const replicationTasks = async (context: Context): Promise<readonly ReplicationTask[]> =>
   (await tasksOf<ReplicationTask>(context, 'replication')).toSorted((a, b) =>
     a.version < b.version ? -1 : 1,

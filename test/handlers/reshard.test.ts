@@ -18,7 +18,7 @@ const ask = async (world: GatewayWorld, shards: unknown, path = at) =>
 const told = async (world: GatewayWorld) => JSON.parse((await asOperator(world).get(at)).text);
 
 type Sharded = 'memory, sharded' | 'wide-column';
-/** Stores in which a bucket's rows really move: the model, and Cassandra where there is one (see test/run.ts). */
+/** Stores in which a bucket's rows move: the sharded memory store, and Cassandra where it is installed (see test/run.ts). */
 const sharded: readonly Sharded[] = [
   'memory, sharded',
   ...(backends.includes('wide-column') ? ['wide-column' as const] : []),
@@ -68,7 +68,7 @@ describe.each(inOneRange)('a bucket that is one ordered range: %s', (backend: Ba
   });
 });
 
-/** Dies behind the first batch that moved rows and was not the last one of its shard. */
+/** Dies after the first batch that moved rows and was not the last one of its shard. */
 function dyingMidway(context: Context): { readonly context: Context; readonly death: AbortController } {
   const death = new AbortController();
   const { split } = context.metadata;
@@ -93,7 +93,7 @@ test('a worker continues with a bucket where another one died between two batche
 }, async () => {
   await using world = await openSharded('memory, sharded');
   await world.client.put('/bucket');
-  // Some 24 in each of four shards: three batches or more.
+  // About 24 keys in each of four shards, which needs at least three batches.
   const keys = Array.from({ length: 96 }, (_, each) => `key${String(each).padStart(2, '0')}`);
   for (const key of keys) await world.client.put(`/bucket/${key}`, { body: key });
   await ask(world, 8);
@@ -127,7 +127,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     await load.fill();
     expect((await ask(world, 16)).status).toBe(202);
     expect(await told(world)).toMatchObject({ state: 'running', from: 4, to: 16, shards: 4, shardsDone: 0 });
-    // A leader that was only asleep, and its successor.
+    // A leader that was only paused works beside its successor.
     await load.during(Promise.all([work(world.context), work(world.context)]));
     expect(load.requests).toBeGreaterThan(10);
     const end = await told(world);
@@ -187,7 +187,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     expect([other.status, JSON.parse(other.text).code]).toEqual([409, 'InvalidBucketState']);
     expect(other.text).toContain('being resharded to 8');
     expect((await ask(world, 8)).status).toBe(202);
-    // The first worker dies behind its first round, which only announces the split.
+    // The first worker dies after its first round, which only announces the split.
     await reshardBuckets(world.context)(new AbortController().signal);
     expect(await told(world)).toMatchObject({ state: 'running', shardsDone: 0 });
     await work(world.context);

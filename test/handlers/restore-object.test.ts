@@ -37,7 +37,7 @@ describe.each(backends)('on %s', (backend) => {
       await closed();
       const first = await client.post(`${path}?restore`, { body: restore(2) });
       expect([first.status, first.text]).toEqual([202, '']);
-      // Two days from ten o'clock, to the midnight behind them.
+      // Two days from ten o'clock, rounded up to the next midnight.
       const open = async (expiry: string) => {
         expect((await client.get(path)).text).toBe('content');
         expect((await client.get(path, { headers: { range: 'bytes=0-2' } })).text).toBe('con');

@@ -28,11 +28,11 @@ interface Scrubbed {
   readonly world: GatewayWorld;
   readonly clock: VirtualClock;
   readonly logged: { readonly message: string; readonly fields: Fields }[];
-  /** Of the telemetry. */
+  /** The values that the worker reported to the telemetry. */
   readonly shown: ScrubTelemetry[];
   /** Bytes read from the store so far. */
   readonly read: () => number;
-  /** What becomes of a read. */
+  /** Replaces the stream of a read. */
   altered: (
     pieces: AsyncIterable<Uint8Array>,
     extent: Extent,
@@ -79,12 +79,12 @@ const failing = (cause: Error): AsyncIterable<Uint8Array> => ({
   [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(cause) }),
 });
 
-/** What is written from then on is older than the next pass. */
+/** Advances the clock by a day, so that everything stored before is older than the next pass. */
 const later = (clock: VirtualClock): Promise<void> => clock.advance(dayMs);
 
 const asked = ({ world }: Scrubbed) => operatorOf(world).must('GET', '/scrub');
 
-/** Second by second, to the end of the pass. */
+/** Runs the worker once a second until the end of the pass. */
 async function toTheEnd(scrubbed: Scrubbed, unit: Unit = scrubAll(scrubbed.world.context)): Promise<number> {
   for (let seconds = 0; seconds < 200; seconds += 1) {
     while ((await unit(never)) === 'busy');
@@ -122,7 +122,7 @@ async function fill({ world, clock }: Scrubbed): Promise<number> {
   await world.client.put('/bucket/twice', { body: 'of' });
   await world.client.delete('/bucket/twice');
   await (await upload(world, 'joined', [bytesOf(5 * MiB, 2)]))();
-  // Its store holds the parts of an upload itself until it is completed.
+  // An upstream holds the parts of an upload until it is completed.
   const isHeld = world.context.bytes.uploads !== undefined;
   await upload(world, 'open', [bytesOf(1024, 3)]);
   await later(clock);
@@ -156,7 +156,7 @@ describe.each(backends)('the scrub: %s', (backend) => {
       await scrubbed.clock.advance(1_000);
     }
     expect(scrubbed.read() - began).toBe(stored);
-    // Of an upstream a whole request at once, and then nothing for as long as it is worth.
+    // An upstream is read by whole requests; after each one the worker pauses in proportion.
     const stepBytes = world.context.bytes.pieceBytes === Number.POSITIVE_INFINITY ? 16 * MiB : MiB;
     const sums = seconds.map((_, i) => seconds.slice(0, i + 1).reduce((sum, each) => sum + each, 0));
     for (const [i, sum] of sums.entries()) expect(sum).toBeLessThan((i + 1) * MiB + stepBytes);
@@ -176,7 +176,7 @@ describe.each(backends)('the scrub: %s', (backend) => {
     const admin = operatorOf(world);
     await world.context.bytes.remove(await extentsOf(scrubbed, 'big'));
     const before = await world.stored();
-    // An engine has a clock of its own, so that each pass is asked for.
+    // An engine has its own clock, so the test starts each pass by a request.
     const scrubAgain = async (): Promise<void> => {
       await later(scrubbed.clock);
       await admin.must('POST', '/scrub');
@@ -190,7 +190,7 @@ describe.each(backends)('the scrub: %s', (backend) => {
     expect(scrubbed.shown.at(-1)).toMatchObject({ damaged: 1 });
     const health = JSON.stringify(await admin.must('GET', '/storage/health'));
     expect(health).toContain('the scrub found 1 versions or parts with damaged or missing chunks');
-    // It changes nothing.
+    // The worker changes nothing.
     expect(await world.stored()).toEqual(before);
     expect((await world.client.head('/bucket/big')).status).toBe(200);
     expect((await world.client.delete('/bucket/big?versionId=null')).status).toBe(204);
@@ -285,7 +285,7 @@ test('a writer that replaces its object without end does not keep a pass from en
       await world.client.put(`/bucket/${key}`, { body: bytesOf(2 * MiB, 3) });
     writes += 1;
   }
-  // What was written meanwhile is the next pass's.
+  // Objects written during a pass belong to the next one.
   expect(await asked(scrubbed)).toMatchObject({ state: 'done', versions: 1, damaged: 0 });
   expect(writes).toBeGreaterThan(1);
 });

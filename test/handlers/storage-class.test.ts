@@ -4,7 +4,7 @@ import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 
-/** As the operator API will. */
+/** Sets the default class in the bucket's row. */
 async function setDefaultClass({ context }: GatewayWorld, defaultClass: string): Promise<void> {
   const found = await findBucket(context.metadata, 'bucket');
   if (found === undefined) throw new Error('no bucket');

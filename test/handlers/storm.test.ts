@@ -7,7 +7,7 @@ import { jittering } from '../support/jitter.ts';
 
 const keys = ['a', 'b', 'c/d'];
 
-/** A small generator, so that a failing seed is the same storm again. */
+/** A small random generator: the same seed gives the same requests. */
 function dice(seed: number): (sides: number) => number {
   let state = seed >>> 0;
   return (sides) => {

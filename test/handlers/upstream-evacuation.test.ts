@@ -8,7 +8,7 @@ import { imported } from '../support/import.ts';
 import { startUpstream, type UpstreamServer } from '../support/upstream.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
-/** Of the upstream too: it takes no request that was signed at another time. */
+/** The upstream has the same clock, because it refuses requests that were signed at another time. */
 const clock = virtualClock();
 let upstream: UpstreamServer;
 beforeAll(async () => {
@@ -91,7 +91,7 @@ test('plain and encrypted objects, whole or in parts, move and are read unchange
   expect(await asRead()).toEqual(before);
   expect(await fsckOf(world)).toEqual([]);
   expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ deregisterReady: true });
-  // And back: what has moved once can be moved again.
+  // Move the objects back: a moved object can be moved again.
   await admin.must('POST', '/clusters/a/undrain');
   await admin.must('POST', '/clusters/b/drain', { mode: 'evacuate' });
   await evacuate(world.context, clock);

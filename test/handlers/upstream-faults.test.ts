@@ -30,7 +30,7 @@ afterEach(async () => {
   await world.close();
 });
 
-/** Of an object or a part; what an upstream is asked for its standing is another file's. */
+/** True for a PUT of an object or part, but not of the probe. */
 const put = ({ method, target }: Asked): boolean => method === 'PUT' && !target.endsWith('/sluice-probe');
 const read = ({ method, target }: Asked): boolean => method === 'GET' && target.includes('.0');
 const completion = ({ method, target }: Asked): boolean => method === 'POST' && target.includes('uploadId=');
@@ -136,7 +136,7 @@ describe('a large PUT', () => {
     })();
     const options = { cluster: bytes.clusters[0] ?? '', id: 'op.1', owner: { bucketId: 'b', key: 'k' } };
     await expect(bytes.write(source, { ...options, size: 256 * MiB })).rejects.toThrow(DataUnavailable);
-    // What the kernel holds between two sockets is a few MiB.
+    // The kernel buffers a few MiB between two sockets.
     expect(pulled).toBeLessThan(64);
   });
 
@@ -242,7 +242,7 @@ describe('a completion', () => {
       isAway(await finish());
       expect((await world.client.get('/bucket/key')).status).toBe(404);
       await nothingIsLeft(1);
-      // Also where the upstream has put it together long ago.
+      // The retry succeeds although the upstream had completed the upload before.
       expect((await finish()).status).toBe(200);
       await isComplete();
     },

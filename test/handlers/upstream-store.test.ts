@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => upstream[Symbol.asyncDispose]());
 
-/** A gateway in front of fresh buckets of the upstream, under these ids. */
+/** A gateway in front of fresh upstream buckets, which are clusters with these ids. */
 async function inFrontOf(
   ids: readonly string[],
   settings = {},
@@ -32,7 +32,7 @@ async function inFrontOf(
   return { world, buckets };
 }
 
-/** What the upstream's own clients see. */
+/** The objects that clients of the upstream see. */
 async function upstreamObjects(bucket: string) {
   const { client } = upstream.world;
   const listed = await client.get(`/${bucket}?list-type=2`);
@@ -56,7 +56,7 @@ describe('objects upstream', () => {
     expect(Buffer.compare(only?.answer.bytes ?? Buffer.of(), body)).toBe(0);
     expect(only?.answer.header('*-meta-sluice-key')).toBe('a%2Fkey%20%C3%A9');
     expect(JSON.parse(only?.answer.header('*-meta-sluice-owner') ?? '')).toMatchObject({ size: 9 * MiB });
-    // Headers are the gateway's own.
+    // The gateway keeps headers in its own metadata, not upstream.
     expect(only?.answer.header('content-type')).not.toBe('text/x');
     const read = await world.client.get('/bucket/a/key é', { headers: { range: 'bytes=5000000-5000009' } });
     expect([read.status, read.header('content-type'), read.header('*-meta-a')]).toEqual([206, 'text/x', 'b']);

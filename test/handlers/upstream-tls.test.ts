@@ -25,7 +25,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** What a PUT through a gateway is answered, whose upstream is described like this. */
+/** The status of a PUT through a gateway whose upstream has these settings. */
 async function answerWith(more: object): Promise<number> {
   const bucket = await upstream.bucket();
   await using world = await openGateway({

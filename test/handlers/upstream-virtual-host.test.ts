@@ -18,7 +18,7 @@ let directory: string;
 let plain: UpstreamServer;
 let secure: UpstreamServer;
 const path = (name: string): string => join(directory, name);
-/** The names of hosts that were looked up. */
+/** The host names that were resolved. */
 const asked = new Set<string>();
 
 beforeAll(async () => {
@@ -46,7 +46,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A gateway in front of a bucket of what listens at an address. */
+/** A gateway in front of a bucket of the server at this address. */
 const openFront = (url: string, bucket: string, more: object = {}): Promise<GatewayWorld> => {
   const { protocol, port } = new URL(url);
   return openGateway({

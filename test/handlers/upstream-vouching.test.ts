@@ -38,7 +38,7 @@ afterEach(async () => {
 });
 
 const body = bytesOf(MiB);
-/** What comes in place of what was signed. */
+/** The content that is sent instead of the signed one. */
 const other = bytesOf(MiB, 7);
 const arriving = async function* (): AsyncGenerator<Uint8Array> {
   yield other;
@@ -48,11 +48,11 @@ const md5Of = (bytes: Uint8Array, encoding: 'hex' | 'base64') =>
 const sha256 = createHash('sha256').update(body).digest('hex');
 const wrongMd5 = { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' };
 
-/** Another gateway's is not: what it gave up may come late. */
+/** True for requests of this test's gateway: aborted requests of another one may arrive late. */
 const isOurs = ({ target }: Asked): boolean => target.startsWith(`/${bucket}/`);
 const isProbe = (asked: Asked): boolean => isOurs(asked) && asked.target.endsWith('/sluice-probe');
 const isPut = (asked: Asked): boolean => isOurs(asked) && asked.method === 'PUT' && !isProbe(asked);
-/** By which hashes the upstream was to compare what it got since the last call. */
+/** The hashes in the PUTs that the upstream received since the last call. */
 const signedAs = (): unknown[] =>
   way
     .seen()
@@ -152,7 +152,7 @@ describe('an upstream', () => {
     const stored = await put();
     expect([stored.status, stored.header('etag')]).toEqual([200, `"${md5Of(body, 'hex')}"`]);
     expect((await put({ arriving })).code).toBe('XAmzContentSHA256Mismatch');
-    // What is refused for its content may end before anything of it went out.
+    // A PUT that is refused for its content may send nothing to the upstream.
     expect(new Set(signedAs())).toEqual(new Set(['UNSIGNED-PAYLOAD']));
     await nothingIsLeft(objects);
   };

@@ -63,7 +63,7 @@ describe.each(backends)('on %s', (backend) => {
     expect([old.text, versionOf(old)]).toEqual(['one', one]);
     expect((await world.client.get('/bucket')).all('Key')).toEqual([]);
     expect(await world.usage('bucket')).toEqual({ bytes: 6, objects: 2 });
-    // A marker on a marker, and one on nothing.
+    // A delete marker above a delete marker, and one for a key without versions.
     const second = versionOf(await world.client.delete('/bucket/key'));
     expect(second > marker).toBe(true);
     expect(await listed(world)).toEqual([`M${second}*`, `M${marker}`, two, one]);
@@ -159,7 +159,7 @@ describe.each(backends)('on %s', (backend) => {
     const two = await put(world, 'two');
     expect(await listed(world)).toEqual([`${two}*`, 'null', one]);
     await setVersioning(world.client, 'bucket', 'Suspended');
-    // The null version lies deep in the history now: the new one takes its place at the top.
+    // The null version is below other versions now; a new null version replaces it and comes first.
     expect(await put(world, 'top')).toBe('');
     expect(await listed(world)).toEqual(['null*', two, one]);
     await world.gc();

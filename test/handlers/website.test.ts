@@ -11,7 +11,7 @@ const host = 'bucket.site.test';
 interface Site extends GatewayWorldOptions {
   readonly configuration?: string;
   readonly pages?: Readonly<Record<string, string>>;
-  /** What anybody may; reading objects unless it says otherwise. */
+  /** The actions that every caller may use. Default: reading objects. */
   readonly actions?: readonly string[];
 }
 
