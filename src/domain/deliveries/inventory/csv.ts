@@ -37,12 +37,13 @@ async function* lines(
 async function* gzip(source: AsyncIterable<Uint8Array<ArrayBuffer>>): AsyncGenerator<Uint8Array> {
   const { readable, writable } = new CompressionStream('gzip');
   const writer = writable.getWriter();
+  let failed: { readonly cause: unknown } | undefined;
   const pump = async (): Promise<void> => {
     try {
       for await (const bytes of source) await writer.write(bytes);
       await writer.close();
     } catch (cause) {
-      // The reader gets the cause.
+      failed = { cause };
       await writer.abort(cause).catch(() => {});
     }
   };
@@ -50,6 +51,9 @@ async function* gzip(source: AsyncIterable<Uint8Array<ArrayBuffer>>): AsyncGener
   const reader = readable.getReader();
   try {
     for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
+  } catch (cause) {
+    // The stream may report a failure of its source in words of its own.
+    throw failed === undefined ? cause : failed.cause;
   } finally {
     // A consumer that stops early ends the source too.
     await reader.cancel().catch(() => {});
